@@ -57,10 +57,18 @@ pub struct Parser {
     /// Everything before was read.
     at: usize,
     lines: usize,
+    /// A status line comes first, as a whole answer begins.
+    has_status_line: bool,
     reply: Reply,
 }
 
 impl Parser {
+    /// Of the header of a whole answer, behind its status line.
+    #[must_use]
+    pub fn of_answer() -> Parser {
+        Parser { has_status_line: true, ..Parser::default() }
+    }
+
     /// Reads on in `output`, which is everything the script wrote so far. At the end of the header: its length.
     pub fn advance(&mut self, output: &[u8]) -> Result<Option<usize>, Fault> {
         loop {
@@ -76,6 +84,11 @@ impl Parser {
             let text = line.split(|byte| *byte == 0).next().unwrap_or_default();
             if text.is_empty() {
                 return Ok(Some(self.at));
+            }
+            if std::mem::take(&mut self.has_status_line) && text.starts_with(b"HTTP/") {
+                let status = text.iter().position(|byte| *byte == b' ').map_or(&b""[..], |blank| &text[blank + 1..]);
+                self.reply.status = Some(from_bytes(status).into_owned());
+                continue;
             }
             self.field(text)?;
             self.lines += 1;

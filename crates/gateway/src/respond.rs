@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use conf::Level;
+use http1::Version;
 use server::paths::base_name;
 use server::{Answer, Body, Keep, Request};
 
@@ -23,7 +24,8 @@ const LOGGED_MAX: usize = 64 * 1024;
 
 /// Makes an answer of what a script says.
 pub(crate) async fn answer(request: &mut Request, script: Script, caller: &Caller) -> Answer {
-    if caller.nph {
+    // Other protocols have no text for a head that could be passed on.
+    if caller.nph && request.asked.version < Version::Http2 {
         return Answer::Raw(stream(request, script, None));
     }
     match header(request, script, caller).await {
@@ -41,7 +43,7 @@ pub(crate) fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusa
 
 /// Reads the header. `Err`: there is none, and this is the status.
 pub(crate) async fn header(request: &mut Request, mut script: Script, caller: &Caller) -> Result<(Script, Reply), u16> {
-    let mut parser = Parser::default();
+    let mut parser = if caller.nph { Parser::of_answer() } else { Parser::default() };
     let mut hints = Hints::default();
     loop {
         match parser.advance(&script.output) {

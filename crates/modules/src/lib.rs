@@ -12,6 +12,7 @@ pub mod database;
 pub mod dav;
 pub mod filters;
 pub mod generators;
+pub mod http2;
 pub mod ldap;
 pub mod loggers;
 pub mod manual;
@@ -89,6 +90,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_status::MODULE,
     &generators::mod_suexec::MODULE,
     &ldap::mod_ldap::MODULE,
+    &http2::mod_http2::MODULE,
     &loggers::mod_log_debug::MODULE,
     &loggers::mod_log_forensic::MODULE,
     &mappers::mod_actions::MODULE,

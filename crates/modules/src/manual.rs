@@ -243,7 +243,7 @@ const REFUSED: &[(&[&str], &str)] = &[
 /// The beginnings of modules' names.
 const MISSING: &[(&[&str], &str)] = &[
     (&["mod_isapi", "mod_nw_ssl", "mod_privileges", "mpm_netware", "mpm_winnt", "mpmt_os2"], ELSEWHERE),
-    (&["mod_http2", "mod_proxy_http2"], "HTTP/2 is not served yet"),
+    (&["mod_proxy_http2"], "only FastCGI, SCGI and uwsgi are proxied"),
     (&["mod_md", "mod_ssl"], "TLS is not served yet"),
     (&["mod_heart", "mod_lbmethod", "mod_proxy"], "only FastCGI, SCGI and uwsgi are proxied"),
     (&["mod_cache"], "answers are not cached yet"),

@@ -23,7 +23,7 @@ pub use config::merge::Layer;
 pub use config::module::{self, Hook, Module, Order, SharedCache};
 pub use config::server::HelperHook;
 pub use config::{
-    Draft, DraftHost, Failed, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, identity,
+    Draft, DraftHost, Failed, Http2, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, identity,
     known_infos, load, read_only,
 };
 pub use files::{machine, static_file, survey};

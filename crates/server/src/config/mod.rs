@@ -2,6 +2,7 @@
 
 pub mod core;
 pub(crate) mod draft;
+pub mod http2;
 pub mod identity;
 mod logs;
 pub(crate) mod merge;
@@ -20,6 +21,7 @@ use conf::error::Phase;
 use conf::{Context, Error, Errors, Language, ModuleInfo, Notice, Origin, Place, Reader, SettingsMap, System};
 
 pub use self::draft::{Draft, DraftHost};
+pub use self::http2::Http2;
 pub(crate) use self::read_timeout::BodyRules;
 pub use self::read_timeout::{ReadTimeout, ReadTimeouts};
 pub use self::server::Server;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use conf::SettingsMap;
 
 use crate::config::core::{CoreServer, Tri};
+use crate::config::http2::Http2;
 use crate::config::read_timeout::{BodyRules, ReadTimeout, ReadTimeouts};
 
 /// Values that every request of a virtual host needs, looked up once.
@@ -24,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) path: http1::uri::PathOptions,
     pub(crate) redirects_max: u32,
     pub(crate) lookups_max: u32,
+    /// Clients may begin with HTTP/2 without encryption.
+    pub(crate) h2c: bool,
 }
 
 impl Plan {
@@ -46,6 +49,7 @@ impl Plan {
         };
         let (redirects_max, lookups_max) = core.internal_recursion();
         let keep_alive_timeout = core.keep_alive_timeout();
+        let http2 = settings.get::<Http2>();
         Plan {
             limits,
             only_registered_methods: core.registered_methods.or(false),
@@ -59,6 +63,7 @@ impl Plan {
             path: http1::uri::PathOptions { merge_slashes: core.merge_slashes(), encoded_slashes },
             redirects_max,
             lookups_max,
+            h2c: core.speaks("h2c") && http2.is_there() && http2.direct(),
         }
     }
 }

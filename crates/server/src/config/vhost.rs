@@ -9,6 +9,7 @@ use conf::fnmatch::{is_wildcard, wildcard_ignoring_case};
 use conf::{Level, Origin, Settings, SettingsMap};
 
 use crate::config::core::{CoreServer, HostAddress};
+use crate::config::http2::Http2;
 use crate::config::merge::Merged;
 use crate::config::plan::Plan;
 use crate::config::section::Section;
@@ -77,6 +78,16 @@ impl VirtualHost {
         if level == Level::Notice || level <= self.levels.of(module) {
             self.error_log.write(module, level, text);
         }
+    }
+
+    /// The protocols that may be spoken over its encrypted connections, the preferred ones first, as a handshake names them (ALPN).
+    /// HTTP/1.1 is always one of them.
+    pub fn alpn(&self) -> Vec<Vec<u8>> {
+        const HTTP1: &str = "http/1.1";
+        let (core, http2) = (self.settings.get::<CoreServer>(), self.settings.get::<Http2>().is_there());
+        let known = core.protocols().filter(|name| *name == HTTP1 || http2 && *name == "h2");
+        let last = if core.speaks(HTTP1) { None } else { Some(HTTP1) };
+        known.chain(last).map(|name| name.as_bytes().to_vec()).collect()
     }
 
     /// A module's settings outside sections.

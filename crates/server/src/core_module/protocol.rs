@@ -35,8 +35,9 @@ pub(super) fn protocols(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     Ok(())
 }
 
-pub(super) fn protocols_honor_order(_: &mut Cmd<'_>, value: &str) -> Outcome {
-    conf::values::on_off(value).map(|_| ()).ok_or_else(|| "ProtocolsHonorOrder must be 'on' or 'off'".into())
+pub(super) fn protocols_honor_order(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let value = conf::values::on_off(value).ok_or("ProtocolsHonorOrder must be 'on' or 'off'")?;
+    cmd.server_set(|s: &mut CoreServer| &mut s.protocols_honor_order, value)
 }
 
 pub(super) fn protocol_options(cmd: &mut Cmd<'_>, word: &str) -> Outcome {

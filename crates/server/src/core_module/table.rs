@@ -69,7 +69,6 @@ pub static MACRO: Module = Module {
 };
 
 const FLUSHED: &str = "An answer is sent as soon as it is there; nothing is collected that would have to be flushed.";
-const ONE_PROTOCOL: &str = "HTTP/1.1 is the only protocol.";
 const OF_SCRIPTS: &str =
     "It holds for scripts only, from their first instruction on; where it cannot be set the script is not started.";
 
@@ -159,8 +158,8 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("SeeRequestTail", GLOBAL, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.see_request_tail, on)), on_or_off(defaults::SEE_REQUEST_TAIL), "For extended status, \"On\" to see the last 63 chars of the request line, \"Off\" (default) to see the first 63"),
     row("TraceEnable", SERVER, Take1(protocol::trace), defaults::TRACE.shown(), "'on' (default), 'off' or 'extended' to trace request body content").differs("TRACE is answered with the request as it came: fields of one name are not joined, the length is told."),
     row("MergeTrailers", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.merge_trailers, on)), "Off", "merge request trailers into request headers or not").without_effect("Trailers never get among the fields of the head; the access log shows them."),
-    row("Protocols", SERVER, Iterate(protocol::protocols), "http/1.1", "Controls which protocols are allowed").without_effect(ONE_PROTOCOL),
-    row("ProtocolsHonorOrder", SERVER, Take1(protocol::protocols_honor_order), "On", "'off' (default) or 'on' to respect given order of protocols, by default the client specified order determines selection").without_effect(ONE_PROTOCOL),
+    row("Protocols", SERVER, Iterate(protocol::protocols), "http/1.1", "Controls which protocols are allowed").differs("HTTP/2 (h2, h2c) needs mod_http2, and HTTP/1.1 is spoken also where it is not named; other names mean nothing."),
+    row("ProtocolsHonorOrder", SERVER, Take1(protocol::protocols_honor_order), "On", "'off' (default) or 'on' to respect given order of protocols, by default the client specified order determines selection"),
     row("HttpProtocolOptions", SERVER, Iterate(protocol::protocol_options), "Strict LenientMethods Allow0.9", "'Allow0.9' or 'Require1.0' (default); 'RegisteredMethods' or 'LenientMethods' (default); 'Unsafe' or 'Strict' (default). Sets HTTP acceptance rules").differs("HTTP/0.9 is not spoken, also with Allow0.9; the 501 of RegisteredMethods lists all methods in Allow."),
     row("RegisterHttpMethod", GLOBAL, Iterate(|c, v| { Methods::add(c, v); Ok(()) }), "", "Registers non-standard HTTP methods"),
     row("MergeSlashes", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.merge_slashes, on)), on_or_off(defaults::MERGE_SLASHES), "Controls whether consecutive slashes in the URI path are merged"),

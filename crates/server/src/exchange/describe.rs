@@ -16,8 +16,17 @@ pub(super) fn describe(request: &Request, row: &Row) {
             None => label_of(&request.vhost.name, request.client.local().port(), &mut label),
         },
         request: http1::text::from_bytes(request.asked.head.line()).as_bytes(),
-        protocol: request.protocol().as_bytes(),
+        protocol: protocol_of(request).as_bytes(),
     });
+}
+
+/// The protocol of a request's connection, as Apache names those that it does not name by their version.
+fn protocol_of(request: &Request) -> &'static str {
+    match request.asked.stream {
+        None => request.protocol(),
+        Some(_) if request.client.is_secure() => "h2",
+        Some(_) => "h2c",
+    }
 }
 
 /// Room for as much of a host's name and port as a row shows.

@@ -1,6 +1,7 @@
 //! Protocols: what makes requests of a transport's bytes, and bytes of their answers.
 
 pub(crate) mod http1;
+mod http2;
 mod linger;
 mod opening;
 mod patience;

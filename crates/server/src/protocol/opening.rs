@@ -1,5 +1,5 @@
-//! The beginning of a connection that is to be encrypted: what a proxy says of its client (PROXY protocol), then the TLS
-//! handshake. From there on another protocol has it.
+//! The beginning of a connection of which it is not clear yet what is spoken over it: what a proxy says of its client (PROXY
+//! protocol), then the TLS handshake, or the first bytes of HTTP/2 or HTTP/1. From there on another protocol has it.
 //!
 //! Where a handshake waits for the client it is in the stage `ReadHead`, without a worker; where it computes it is in `Serve`, and
 //! under event a worker's, not the listener's.
@@ -11,22 +11,27 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use conf::Level;
+use rustls::server::ClientHello;
 use seam::executor::Timer;
 use seam::scoreboard::Workers;
 use seam::{Connection, Stage, Stepping};
 
 use super::http1::{HEAD_PIECE, HttpService};
-use crate::config::VirtualHost;
+use super::http2::{self, Http2Connection};
+use crate::config::core::CoreServer;
+use crate::config::{Server, VirtualHost};
+use crate::request::Client;
 use crate::request::client::Announced;
 use crate::request::hooks::{Encryption, Preface, Said};
 use crate::transport::Transport;
 use crate::transport::socket::Socket;
-use crate::transport::tls::{Handshake, Progress, Tls, take_remarks};
+use crate::transport::tls::{Configured, Handshake, Progress, Tls, take_remarks};
 
 /// A connection whose first bytes belong to no protocol yet.
 pub(super) struct Opening {
     service: &'static HttpService,
-    encryption: &'static Encryption,
+    /// It is to be encrypted.
+    encryption: Option<&'static Encryption>,
     socket: Arc<Socket>,
     local: SocketAddr,
     peer: SocketAddr,
@@ -54,7 +59,7 @@ enum Phase {
 impl Opening {
     pub(super) fn new(
         service: &'static HttpService,
-        encryption: &'static Encryption,
+        encryption: Option<&'static Encryption>,
         socket: Arc<Socket>,
         (local, peer): (SocketAddr, SocketAddr),
         workers: Arc<Workers>,
@@ -103,6 +108,7 @@ impl Opening {
                     }
                 }
             }
+            let Some(encryption) = self.encryption else { return self.choose() };
             let handshake = match &mut self.phase {
                 Phase::Silent if self.buffer[0].is_ascii_uppercase() => return self.speak_plainly(),
                 Phase::Silent => {
@@ -124,14 +130,16 @@ impl Opening {
                 Ok(Progress::Greeted) => {
                     seam::needs_worker().await;
                     let Some(hello) = handshake.hello() else { continue };
-                    let configured = (self.encryption.configure)(self.service.running().server, self.local, &hello);
+                    let server = self.service.running().server;
+                    let configured = (encryption.configure)(server, self.local, &hello);
+                    let configured = configured.map(|configured| in_order(server, configured, &hello));
                     let configured =
                         configured.and_then(|configured| handshake.configure(configured).map_err(|broken| broken.0));
                     if let Err(why) = configured {
                         return self.fail(&why);
                     }
                 }
-                Ok(Progress::Complete(tls)) => return self.speak(tls),
+                Ok(Progress::Complete(tls)) => return self.speak_over(tls),
                 Err(broken) => return self.fail(&broken.0),
             }
         }
@@ -162,7 +170,8 @@ impl Opening {
         row.park();
         let plan = &self.host.plan;
         let mut deadline = Instant::now() + plan.timeout;
-        if let Some(limit) = plan.handshake_timeout {
+        let limit = if self.encryption.is_some() { plan.handshake_timeout } else { plan.head_timeout };
+        if let Some(limit) = limit {
             deadline = deadline.min(limit.deadline(self.start, self.received));
         }
         let Opening { timer, socket, buffer, phase, .. } = self;
@@ -180,7 +189,9 @@ impl Opening {
             }
             Some(_) => self.lost(),
             None => {
-                self.log(Level::Info, format_args!("the TLS handshake took too long"));
+                if self.encryption.is_some() {
+                    self.log(Level::Info, format_args!("the TLS handshake took too long"));
+                }
                 Stage::Closed
             }
         }
@@ -192,7 +203,7 @@ impl Opening {
 
     /// The client has gone. One that has said nothing may have opened the connection to have it ready.
     fn lost(&self) -> Stage {
-        if self.received > 0 {
+        if self.received > 0 && self.encryption.is_some() {
             self.log(Level::Info, format_args!("AH02007: SSL handshake stopped: connection was closed"));
         }
         Stage::Closed
@@ -224,19 +235,60 @@ impl Opening {
         Stage::Serve
     }
 
-    /// The handshake is complete.
-    fn speak(&mut self, tls: Arc<Tls>) -> Stage {
-        let workers = self.workers.clone();
-        let connection = self.service.over(tls, self.peer, workers);
-        if let Some(announced) = self.announced {
-            connection.client.announce(announced);
+    /// Nothing is encrypted: whether the client begins with HTTP/2 (RFC 9113 section 3.3).
+    fn choose(&mut self) -> Stage {
+        let begun = self.buffer.len().min(http2::PREFACE.len());
+        let is_http2 = self.buffer[..begun] == http2::PREFACE[..begun];
+        if is_http2 && begun < http2::PREFACE.len() {
+            return Stage::ReadHead;
         }
-        self.phase = Phase::Speaking(Box::new(connection));
+        self.speak(self.socket.clone(), is_http2)
+    }
+
+    /// The handshake is complete.
+    fn speak_over(&mut self, tls: Arc<Tls>) -> Stage {
+        let is_http2 = tls.protocol() == Some(b"h2");
+        self.speak(tls, is_http2)
+    }
+
+    /// Leaves the connection to a protocol, with what was received for it already.
+    fn speak<T: Transport + 'static>(&mut self, transport: Arc<T>, is_http2: bool) -> Stage {
+        let (workers, received) = (self.workers.clone(), std::mem::take(&mut self.buffer));
+        let announced = self.announced;
+        let tell = |client: &Client| announced.into_iter().for_each(|announced| client.announce(announced));
+        self.phase = Phase::Speaking(if is_http2 {
+            let client = Arc::new(Client::new(self.peer, transport.clone()));
+            tell(&client);
+            Box::new(Http2Connection::new(self.service.running(), transport, client, workers, received))
+        } else {
+            let mut connection = self.service.over(transport, self.peer, workers);
+            tell(&connection.client);
+            connection.begin_with(received);
+            Box::new(connection)
+        });
         Stage::Serve
     }
 
     fn log(&self, level: Level, text: std::fmt::Arguments<'_>) {
         seam::log::log("ssl", level, format_args!("[client {}] {text}", self.peer));
+    }
+}
+
+/// The same configuration, in which a client's order of protocols counts where the virtual host leaves it to the client
+/// (`ProtocolsHonorOrder off`).
+fn in_order(server: &Server, configured: Configured, hello: &ClientHello<'_>) -> Configured {
+    let ours = &configured.config.alpn_protocols;
+    let first = hello.alpn().and_then(|mut names| names.find(|name| ours.iter().any(|own| own == name)));
+    match first {
+        Some(first) if ours.first().is_some_and(|own| own != first) => {
+            if server.hosts[configured.host].settings.get::<CoreServer>().protocols_honor_order() {
+                return configured;
+            }
+            let mut config = (*configured.config).clone();
+            config.alpn_protocols = vec![first.to_vec()];
+            Configured { config: Arc::new(config), ..configured }
+        }
+        _ => configured,
     }
 }
 

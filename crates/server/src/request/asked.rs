@@ -16,6 +16,8 @@ pub struct Asked {
     pub header_only: bool,
     /// The protocol version of the request line.
     pub version: Version,
+    /// The numbers of its connection and of its stream, where a connection has several at once.
+    pub stream: Option<(u64, u32)>,
     /// The target, where it is not that of the head.
     pub(super) target: Option<String>,
     /// The path, decoded and cleaned.
@@ -37,6 +39,7 @@ impl Asked {
             method: Cow::Borrowed("GET"),
             header_only: false,
             version: Version::Http11,
+            stream: None,
             target: None,
             uri: String::new(),
             args: None,
@@ -62,6 +65,7 @@ impl Asked {
     pub(super) fn again(&self) -> Asked {
         Asked {
             version: self.version,
+            stream: self.stream,
             hostname: self.hostname.clone(),
             headers_in: self.headers_in.clone(),
             ..Asked::new(self.head.clone())

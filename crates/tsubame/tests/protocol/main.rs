@@ -3,6 +3,9 @@
 //!
 //! Without the usual harness: the server under test is this program itself, and a parent must not have threads.
 
+#[path = "../it/frames.rs"]
+#[allow(dead_code, reason = "others need more of it")]
+mod frames;
 mod handlers;
 mod multiplexed;
 mod tunnels;
@@ -34,13 +37,14 @@ enum Wire {
     Http,
 }
 
-const TESTS: [Test; 7] = [
+const TESTS: [Test; 8] = [
     ("answers_come_as_they_are_made", Wire::Lines, answers_come_as_they_are_made),
     ("phases_know_no_wire", Wire::Lines, phases_know_no_wire),
     ("each_exchange_is_accounted_for", Wire::Lines, each_exchange_is_accounted_for),
     ("handlers_know_no_wire", Wire::Lines, tunnels::handlers_know_no_wire),
     ("a_tunnel_carries_both_directions", Wire::Http, tunnels::carries_both_directions),
     ("a_tunnel_wants_to_be_asked_for", Wire::Http, tunnels::wants_to_be_asked_for),
+    ("a_tunnel_is_one_stream_of_several", Wire::Http, tunnels::is_one_stream_of_several),
     ("a_tunnel_has_an_end", Wire::Http, tunnels::has_an_end),
 ];
 

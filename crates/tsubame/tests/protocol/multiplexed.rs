@@ -56,7 +56,7 @@ pub(crate) fn main() -> ExitCode {
          LogFormat \"%U %>s %I %O\" bytes\nCustomLog {directory}/bytes bytes\n\
          <Location /hints>\nSetHandler tested-hints\n</Location>\n<Location /status>\nSetHandler server-status\n\
          </Location>\n<LocationMatch /(tunnel|uninvited)>\nSetHandler tested-tunnel\n</LocationMatch>\n{}\n",
-        if http { "Timeout 1" } else { "" }
+        if http { "Timeout 1\nProtocols h2c http/1.1\nH2WebSockets on" } else { "" }
     );
     let own = known.iter().map(|module| &module.info);
     let named = |info: &&&ModuleInfo| info.log_name() == format!("mpm_{}", variable(MPM));

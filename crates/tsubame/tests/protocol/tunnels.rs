@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use sys::process::Pid;
 use sys::signal::Signal;
 
+use crate::frames::{self, Ended, Frames};
 use crate::{DEADLINE, Site};
 
 /// The same handlers speak over a protocol that is not HTTP/1: the interim response comes first, the tunnel is one exchange of
@@ -116,6 +117,33 @@ pub(crate) fn wants_to_be_asked_for(site: &Site) {
     let (mut stream, hints) = ask(site, "GET /hints HTTP/1.1\r\nHost: test.example\r\n\r\n");
     assert_eq!(hints, "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n");
     assert!(read_head(&mut stream).starts_with("HTTP/1.1 200 "));
+}
+
+/// Over HTTP/2 a tunnel is what an extended CONNECT asks for (RFC 8441), and other streams go on beside it.
+pub(crate) fn is_one_stream_of_several(site: &Site) {
+    let mut client = Frames::connect(site.address.parse().expect("an address"), &[]);
+    let settings = client.frame().expect("settings");
+    let enables = |setting: &[u8]| setting == [0, 8, 0, 0, 0, 1];
+    assert!(settings.kind == frames::SETTINGS && settings.payload.chunks(6).any(enables), "{settings:?}");
+    let connect = |path, protocol| {
+        let [scheme, authority] = [(":scheme", "http"), (":authority", "test.example")];
+        [(":method", "CONNECT"), (":protocol", protocol), scheme, (":path", path), authority]
+    };
+    let tunnel = client.ask(&connect("/tunnel", "shout"), false);
+    client.send(frames::DATA, 0, tunnel, b"early ");
+    let mut heard = Vec::new();
+    while heard.len() < 6 {
+        let frame = client.frame().expect("what it says");
+        if frame.kind == frames::DATA && frame.stream == tunnel {
+            heard.extend(frame.payload);
+        }
+    }
+    assert_eq!(heard, b"EARLY ");
+    let beside = client.ask(&frames::request("GET", "/uninvited"), true);
+    let other = client.ask(&connect("/tunnel", "whisper"), true);
+    assert!(matches!(&client.all(&[beside, other])[..], [Ended::Answered(500, _), Ended::Answered(426, _)]));
+    client.send(frames::DATA, frames::END_STREAM, tunnel, b"end");
+    assert_eq!(client.ended(tunnel), Ended::Answered(0, b"END".to_vec()), "its head has come before");
 }
 
 /// A tunnel that is silent for too long ends, and so does one of a server that is about to end, however busy it is.

@@ -103,7 +103,7 @@ pub(super) fn prepare(
     let mut config = config.with_cert_resolver(choice.clone());
     config.ignore_client_order = server.honor_cipher_order.or(false);
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = host.alpn();
     if server.session_tickets.or(true) {
         let lifetime = server.cache_timeout.or(SESSION_TIMEOUT);
         let secret = match server.ticket_key_file.get() {

@@ -190,6 +190,7 @@ settings! {
         pub strict_host_check: Setting<bool> = defaults::STRICT_HOST_CHECK,
         pub internal_recursion: Setting<(u32, u32)> = (defaults::INTERNAL_RECURSION, defaults::INTERNAL_RECURSION),
         pub protocols: Gathered<Vec<String>>,
+        pub protocols_honor_order: Setting<bool> = true,
         pub server_tokens: Setting<Tokens>,
         pub extended_status: Setting<bool> = true,
         pub see_request_tail: Setting<bool> = defaults::SEE_REQUEST_TAIL,
@@ -240,6 +241,20 @@ settings! {
         pub rlimit_cpu: Setting<Rlimit>,
         pub rlimit_mem: Setting<Rlimit>,
         pub rlimit_nproc: Setting<Rlimit>,
+    }
+}
+
+impl CoreServer {
+    /// The protocols that may be spoken, the preferred ones first (`Protocols`).
+    pub fn protocols(&self) -> impl Iterator<Item = &str> {
+        let named = self.protocols.get().map_or(&[][..], |named| &named[..]);
+        let default = if named.is_empty() { Some("http/1.1") } else { None };
+        named.iter().map(String::as_str).chain(default)
+    }
+
+    /// Whether this one may be.
+    pub fn speaks(&self, protocol: &str) -> bool {
+        self.protocols().any(|one| one == protocol)
     }
 }
 

@@ -49,6 +49,8 @@ const PIPELINED: u32 = 16;
 pub struct HttpService {
     server: Arc<Server>,
     hooks: Hooks,
+    /// Some clients may begin with HTTP/2.
+    h2c: bool,
 }
 
 impl HttpService {
@@ -57,7 +59,8 @@ impl HttpService {
         let mut hooks = request_hooks(&with_infos(&server.infos()));
         hooks.preface = hooks.preface.filter(|preface| (preface.is_used)(&server));
         hooks.encryption = hooks.encryption.filter(|encryption| (encryption.is_used)(&server));
-        HttpService { server, hooks }
+        let h2c = server.hosts.iter().any(|host| host.plan.h2c);
+        HttpService { server, hooks, h2c }
     }
 
     /// What its connections are served with.
@@ -99,12 +102,15 @@ impl HttpService {
 impl Service for HttpService {
     fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
         let socket = Arc::new(Socket::new(accepted.socket));
-        if let Some(encryption) = self.hooks.encryption
+        if (self.hooks.encryption.is_some() || self.h2c)
             && let Ok(local) = socket.local()
-            && (encryption.is_expected)(self.server.host_at(local, None).0)
         {
-            let ends = (local, accepted.peer);
-            return Box::new(Opening::new(self, encryption, socket, ends, accepted.workers));
+            let host = self.server.host_at(local, None).0;
+            let encryption = self.hooks.encryption.filter(|encryption| (encryption.is_expected)(host));
+            if encryption.is_some() || self.h2c && host.plan.h2c {
+                let ends = (local, accepted.peer);
+                return Box::new(Opening::new(self, encryption, socket, ends, accepted.workers));
+            }
         }
         let mut connection = self.over(socket, accepted.peer, accepted.workers);
         connection.expect_preface();
@@ -157,6 +163,11 @@ impl Connection for HttpConnection {
 }
 
 impl HttpConnection {
+    /// The client has sent this already.
+    pub(super) fn begin_with(&mut self, received: Vec<u8>) {
+        self.buffer = received;
+    }
+
     /// The client has begun to speak HTTP where TLS is spoken. What it asks for is not read: the request that is answered
     /// instead is the one that Apache has in its logs.
     pub(super) fn misdirected(&mut self) {

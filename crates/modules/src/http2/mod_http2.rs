@@ -1,0 +1,326 @@
+//! How HTTP/2 is spoken, and what requests know of it. The server's own protocol obeys [`Http2`].
+//!
+//! Apache manual: mod_http2. Messages are those of Apache 2.4.71.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conf::directive::Args::{Take1, Take2, Take23, Take123};
+use conf::values::{atoi, duration, on_off};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Level, Listed, ModuleInfo, Origin, Outcome, Setting, Source, on_or_off,
+    settings, shown,
+};
+use server::PhaseHook::{Later, Now};
+use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Request, Waiting};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "http2_module", source: "mod_http2.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::Check(allow),
+        Hook::Variable(variable),
+        Hook::Fixups(Order::Last, Now(set_variables)),
+        Hook::Fixups(Order::Last, Later { claims: has_hints, run: send_hints }),
+    ],
+};
+
+settings! {
+    /// The module's settings of a section.
+    pub struct Http2Dir {
+        resources: Listed<Hint>,
+        hints: Listed<Hint>,
+    }
+}
+
+impl Http2Dir {
+    /// The fields of early hints, in Apache's order.
+    fn all(&self) -> impl Iterator<Item = &Hint> {
+        self.resources.iter().chain(self.hints.iter())
+    }
+}
+
+/// A field of an early hint.
+#[derive(Clone, Debug)]
+struct Hint {
+    name: String,
+    value: String,
+}
+
+const SERVER: Allowed = Allowed::SERVER;
+const AUTH: Allowed = Allowed::AUTH.or(SERVER);
+const FILEINFO: Allowed = Allowed::FILEINFO;
+
+const WORKERS: &str = "HTTP/2 has no workers of its own: those of the multi-processing module serve its requests.";
+const NO_PUSH: &str = "Nothing is pushed: browsers do not take it any more.";
+const WRITES: &str = "Everything that there is to send goes out in records of full size.";
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("H2MaxSessionStreams", SERVER, Take1(|c, v| positive(c, |s| &mut s.max_session_streams, v)), shown!(Http2::MAX_SESSION_STREAMS), "maximum number of open streams per session"),
+    row("H2WindowSize", SERVER, Take1(window_size), shown!(Http2::WINDOW_SIZE), "window size on client DATA"),
+    row("H2MinWorkers", SERVER, Take1(|_, v| at_least(v, 1, "value must be > 0")), "", "minimum number of worker threads per child").without_effect(WORKERS),
+    row("H2MaxWorkers", SERVER, Take1(|_, v| at_least(v, 1, "value must be > 0")), "", "maximum number of worker threads per child").without_effect(WORKERS),
+    row("H2MaxWorkerIdleSeconds", SERVER, Take1(|_, v| time(v, "Invalid idle limit value").map(drop)), "600", "maximum number of idle seconds before a worker shuts down").without_effect(WORKERS),
+    row("H2StreamMaxMemSize", SERVER, Take1(stream_max_mem_size), shown!(Http2::STREAM_MAX_MEM_SIZE), "maximum number of bytes buffered in memory for a stream"),
+    row("H2SerializeHeaders", SERVER, Take1(serialize_headers), "Off", "disabled, this directive has no longer an effect.").without_effect("As in Apache 2.4, with the same warning."),
+    row("H2ModernTLSOnly", SERVER, Take1(|_, v| switch(v).map(drop)), "On", "off to not impose RFC 7540 restrictions on TLS").without_effect("No version of TLS and no cipher is offered that HTTP/2 does not allow."),
+    row("H2Upgrade", AUTH, Take1(|_, v| switch(v).map(drop)), "", "on to allow HTTP/1 Upgrades to h2/h2c").without_effect("A client that asks for an upgrade to HTTP/2 is served over HTTP/1.1: RFC 9113 has dropped the upgrade."),
+    row("H2Direct", SERVER, Take1(|c, v| flag(c, |s| &mut s.direct, v)), "On", "on to enable direct HTTP/2 mode").differs("It is about clear text: over TLS a client that wants HTTP/2 has to say so in its handshake (ALPN)."),
+    row("H2SessionExtraFiles", SERVER, Take1(session_extra_files), "", "number of extra file a session might keep open (obsolete)").without_effect("As in Apache 2.4, with the same warning."),
+    row("H2TLSWarmUpSize", SERVER, Take1(|_, _| Ok(())), "1048576", "number of bytes on TLS connection before doing max writes").without_effect(WRITES),
+    row("H2TLSCoolDownSecs", SERVER, Take1(|_, _| Ok(())), "1", "seconds of idle time on TLS before shrinking writes").without_effect(WRITES),
+    row("H2Push", AUTH, Take1(|_, v| switch(v).map(drop)), "On", "off to disable HTTP/2 server push").without_effect(NO_PUSH),
+    row("H2PushPriority", SERVER, Take23(push_priority), "* After 16", "define priority of PUSHed resources per content type").without_effect(NO_PUSH),
+    row("H2PushDiarySize", SERVER, Take1(push_diary_size), "256", "size of push diary").without_effect(NO_PUSH),
+    row("H2CopyFiles", FILEINFO, Take1(|_, v| switch(v).map(drop)), "Off", "on to perform copy of file data").without_effect("Files are read when they are sent."),
+    row("H2PushResource", AUTH.or(FILEINFO), Take123(push_resource), "", "add a resource to be pushed in this location/on this server.").differs("The resource is announced in an early hint, with H2EarlyHints, and not pushed."),
+    row("H2EarlyHints", SERVER, Take1(|c, v| flag(c, |s| &mut s.early_hints, v)), on_or_off(Http2::EARLY_HINTS), "on to enable interim status 103 responses").differs("Early hints of scripts are passed on also without it."),
+    row("H2Padding", SERVER, Take1(padding), "0", "set payload padding").without_effect("Frames are not padded."),
+    row("H2OutputBuffering", SERVER, Take1(|_, v| switch(v).map(drop)), "On", "set stream output buffer on/off").without_effect("What a handler gives is sent as soon as the client takes it."),
+    row("H2StreamTimeout", SERVER, Take1(stream_timeout), "", "set stream timeout").differs("Without it, or with 0, Timeout holds."),
+    row("H2MaxDataFrameLen", SERVER, Take1(max_data_frame_len), "0", "maximum number of bytes in a single HTTP/2 DATA frame"),
+    row("H2MaxHeaderBlockLen", SERVER, Take1(|_, v| at_least(v, 0, "value must be 0 or larger")), "0", "maximum number of bytes in a response header block").without_effect("The fields of an answer are sent as they are, as over HTTP/1."),
+    row("H2MaxStreamErrors", SERVER, Take1(max_stream_errors), "8", "maximum number of flow control errors tolerated"),
+    row("H2EarlyHint", AUTH.or(FILEINFO), Take2(early_hint), "", "add a a 'Link:' header for a 103 Early Hints response."),
+    row("H2ProxyRequests", FILEINFO, Take1(|_, v| switch(v).map(drop)), "Off", "Enables forward proxy requests via HTTP/2").without_effect("There is no forward proxy."),
+    row("H2WebSockets", SERVER, Take1(|c, v| flag(c, |s| &mut s.websockets, v)), on_or_off(Http2::WEBSOCKETS), "off to disable WebSockets over HTTP/2"),
+];
+
+/// Without this module HTTP/2 is not spoken, whatever `Protocols` says.
+fn allow(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
+    let origin = Origin { source: Arc::new(Source::new("mod_http2")), line: 0 };
+    let hosts = draft.hosts.iter_mut().map(|host| &mut host.server);
+    [&mut draft.main].into_iter().chain(hosts).for_each(|server| server.edit::<Http2>().is_there.set(true, &origin));
+    Ok(())
+}
+
+fn at_least(value: &str, least: i32, message: &str) -> Outcome {
+    if atoi(value) >= least { Ok(()) } else { Err(message.into()) }
+}
+
+fn switch(value: &str) -> Result<bool, String> {
+    on_off(value).ok_or_else(|| "value must be On or Off".into())
+}
+
+fn time(value: &str, message: &str) -> Result<Duration, String> {
+    duration(value, Duration::from_secs(1)).ok_or_else(|| message.into())
+}
+
+fn flag(cmd: &mut Cmd<'_>, field: fn(&mut Http2) -> &mut Setting<bool>, value: &str) -> Outcome {
+    let value = switch(value)?;
+    cmd.server_set(field, value)
+}
+
+fn positive(cmd: &mut Cmd<'_>, field: fn(&mut Http2) -> &mut Setting<u32>, value: &str) -> Outcome {
+    at_least(value, 1, "value must be > 0")?;
+    cmd.server_set(field, atoi(value).unsigned_abs())
+}
+
+fn window_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    at_least(value, 1024, "value must be >= 1024")?;
+    cmd.server_set(|s: &mut Http2| &mut s.window_size, atoi(value).unsigned_abs())
+}
+
+fn stream_max_mem_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    at_least(value, 1024, "value must be >= 1024")?;
+    cmd.server_set(|s: &mut Http2| &mut s.stream_max_mem_size, atoi(value).unsigned_abs() as usize)
+}
+
+fn max_data_frame_len(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    at_least(value, 0, "value must be 0 or larger")?;
+    let most = atoi(value).unsigned_abs() as usize;
+    cmd.server_set(|s: &mut Http2| &mut s.max_data_frame_len, Some(most).filter(|most| *most > 0))
+}
+
+fn max_stream_errors(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    at_least(value, 0, "value must be 0 or larger")?;
+    let most = atoi(value).unsigned_abs() as usize;
+    cmd.server_set(|s: &mut Http2| &mut s.max_stream_errors, Some(most).filter(|most| *most > 0))
+}
+
+fn stream_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let timeout = time(value, "Invalid timeout value")?;
+    cmd.server_set(|s: &mut Http2| &mut s.stream_timeout, Some(timeout).filter(|timeout| !timeout.is_zero()))
+}
+
+fn serialize_headers(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    if value.eq_ignore_ascii_case("on") {
+        const TEXT: &str =
+            "AH10307: H2SerializeHeaders: this feature has been disabled and the directive to enable it is ignored.";
+        cmd.context.note("http2", Level::Warn, TEXT);
+    }
+    Ok(())
+}
+
+fn session_extra_files(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
+    cmd.context.note("http2", Level::Warn, "H2SessionExtraFiles is obsolete and will be ignored");
+    Ok(())
+}
+
+/// `TYPE [after|before|interleaved] [WEIGHT]`
+fn push_priority(_: &mut Cmd<'_>, media_type: &str, dependency: &str, weight: Option<&str>) -> Outcome {
+    if media_type.is_empty() {
+        return Err("1st argument must be a mime-type, like 'text/css' or '*'".into());
+    }
+    if weight.is_none() && dependency.starts_with(|first: char| first.is_ascii_digit()) {
+        return at_least(dependency, 1, "weight must be a number >= 1");
+    }
+    match dependency.to_ascii_lowercase().as_str() {
+        "before" if weight.is_some() => Err("dependency 'Before' does not allow a weight".into()),
+        "before" => Ok(()),
+        "after" | "interleaved" => match weight {
+            Some(weight) => at_least(weight, 1, "weight must be a number >= 1"),
+            None => Ok(()),
+        },
+        _ => Err("dependency must be one of 'After', 'Before' or 'Interleaved'".into()),
+    }
+}
+
+fn push_diary_size(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    match atoi(value) {
+        ..0 => Err("value must be >= 0".into()),
+        size if size > 0 && !size.unsigned_abs().is_power_of_two() => Err("value must a power of 2".into()),
+        32_769.. => Err("value must <= 65536".into()),
+        _ => Ok(()),
+    }
+}
+
+fn padding(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    match atoi(value) {
+        ..0 => Err("number of bits must be >= 0".into()),
+        9.. => Err("number of bits must be <= 8".into()),
+        _ => Ok(()),
+    }
+}
+
+/// `[add] PATH [critical]`
+fn push_resource(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>, third: Option<&str>) -> Outcome {
+    let (path, last) = if first == "add" { (second.unwrap_or(first), third) } else { (first, second) };
+    if first != "add" && third.is_some() {
+        return Err("too many parameter".into());
+    }
+    let value = match last {
+        None => format!("<{path}>; rel=preload"),
+        Some("critical") => format!("<{path}>; rel=preload; critical"),
+        Some(_) => return Err("unknown last parameter".into()),
+    };
+    cmd.push(|d: &mut Http2Dir| &mut d.resources, Hint { name: "Link".into(), value })
+}
+
+fn early_hint(cmd: &mut Cmd<'_>, name: &str, value: &str) -> Outcome {
+    if name.is_empty() {
+        return Err("Early Hint header name must not be empty".into());
+    }
+    if value.trim().is_empty() {
+        return Err("Early Hint header value must not be empty/only space".into());
+    }
+    cmd.push(|d: &mut Http2Dir| &mut d.hints, Hint { name: name.into(), value: value.trim_start().into() })
+}
+
+/// The names of what a request knows of HTTP/2, in Apache's order.
+const NAMES: [&str; 7] = ["HTTP2", "H2PUSH", "H2_PUSH", "H2_PUSHED", "H2_PUSHED_ON", "H2_STREAM_ID", "H2_STREAM_TAG"];
+
+/// What a variable of that name is; there is none for a request of HTTP/1 but `HTTP2` and `H2PUSH`.
+fn variable(request: &Request, name: &str) -> Option<String> {
+    if !NAMES.contains(&name) {
+        return None;
+    }
+    Some(match (name, request.asked.stream) {
+        ("HTTP2", Some(_)) => "on".into(),
+        ("HTTP2", None) | ("H2PUSH" | "H2_PUSH", _) => "off".into(),
+        ("H2_STREAM_ID", Some((_, stream))) => stream.to_string(),
+        ("H2_STREAM_TAG", Some((connection, stream))) => format!("{}-{connection}-{stream}", std::process::id()),
+        _ => String::new(),
+    })
+}
+
+/// Tells scripts what they may want to know.
+fn set_variables(request: &mut Request) -> Flow {
+    if request.asked.stream.is_some() && !request.is_lookup() {
+        for name in NAMES {
+            let value = variable(request, name).unwrap_or_default();
+            request.env.set(name, value);
+        }
+    }
+    Flow::Declined
+}
+
+/// Whether something is to be told to the client before the answer.
+fn has_hints(request: &Request) -> bool {
+    request.asked.stream.is_some()
+        && !request.is_lookup()
+        && request.previous().is_none()
+        && request.host::<Http2>().early_hints()
+        && request.dir::<Http2Dir>().all().next().is_some()
+}
+
+/// Sends an early hint (RFC 8297): what `Header early` has set so far, and what is configured for it. As in Apache all of that
+/// is in the hint alone.
+fn send_hints(request: &mut Request) -> Waiting<'_, Flow> {
+    Box::pin(async {
+        let mut hints: Fields = std::mem::take(&mut request.answer.headers_out);
+        let dir = request.dir.slots.clone();
+        for Hint { name, value } in dir.get::<Http2Dir>().all() {
+            hints.merge(name.clone(), value);
+        }
+        if let Err(error) = request.send_interim(103, &hints).await {
+            request.log_os("http2", Level::Debug, &error, "early hints are not sent");
+        }
+        Flow::Declined
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{apply, check};
+
+    #[test]
+    fn errors_as_apache_has_them() {
+        check(&[
+            ("H2MaxSessionStreams 0", "value must be > 0"),
+            ("H2MaxSessionStreams x", "value must be > 0"),
+            ("H2MaxSessionStreams 5x", ""),
+            ("H2WindowSize 1023", "value must be >= 1024"),
+            ("H2WindowSize 1024", ""),
+            ("H2MinWorkers -1", "value must be > 0"),
+            ("H2MaxWorkerIdleSeconds x", "Invalid idle limit value"),
+            ("H2MaxWorkerIdleSeconds 10ms", ""),
+            ("H2StreamMaxMemSize on", "value must be >= 1024"),
+            ("H2ModernTLSOnly 1", "value must be On or Off"),
+            ("H2TLSWarmUpSize x", ""),
+            ("H2PushPriority a b", "dependency must be one of 'After', 'Before' or 'Interleaved'"),
+            ("H2PushPriority text/css before 5", "dependency 'Before' does not allow a weight"),
+            ("H2PushPriority text/css after 0", "weight must be a number >= 1"),
+            ("H2PushPriority text/css Interleaved 300", ""),
+            ("H2PushDiarySize -1", "value must be >= 0"),
+            ("H2PushDiarySize 5000", "value must a power of 2"),
+            ("H2PushDiarySize 65536", "value must <= 65536"),
+            ("H2PushDiarySize 32768", ""),
+            ("H2PushResource a", ""),
+            ("H2PushResource add a critical", ""),
+            ("H2PushResource add a foo", "unknown last parameter"),
+            ("H2EarlyHint Link '  '", "Early Hint header value must not be empty/only space"),
+            ("H2Padding 9", "number of bits must be <= 8"),
+            ("H2Padding -1", "number of bits must be >= 0"),
+            ("H2StreamTimeout on", "Invalid timeout value"),
+            ("H2MaxDataFrameLen -1", "value must be 0 or larger"),
+            ("H2WebSockets yes", "value must be On or Off"),
+            ("<Location />\nH2EarlyHints on\n</Location>", "H2EarlyHints not allowed in <Location> context"),
+            ("<Location />\nH2Push off\nH2Upgrade on\nH2EarlyHint Link x\n</Location>", ""),
+        ]);
+    }
+
+    #[test]
+    fn zero_is_without_limit() {
+        let settings = |lines: &str| apply(lines).expect("lines").server.get::<Http2>().clone();
+        assert_eq!(settings("").max_stream_errors(), Some(8));
+        assert_eq!(settings("H2MaxStreamErrors 0").max_stream_errors(), None);
+        assert_eq!(settings("H2MaxDataFrameLen 0").max_data_frame_len(), None);
+        assert_eq!(settings("H2MaxDataFrameLen 1000").max_data_frame_len(), Some(1000));
+        assert_eq!(settings("H2StreamTimeout 5").stream_timeout(), Some(Duration::from_secs(5)));
+    }
+}

@@ -1,0 +1,277 @@
+//! The answer on its stream: head, interim responses, body, and how they wait for the client.
+
+use std::borrow::Cow;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, SendStream};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use http1::response::BadField;
+use seam::executor::Timer;
+
+use crate::protocol::http1::pace::Pace;
+use crate::protocol::linger::{LINGER, SHORT_LINGER};
+use crate::request;
+use crate::request::fields_out::FieldSink;
+use crate::request::interim::{Interim, SendingInterim};
+use crate::request::response::BodyStream;
+use crate::request::{Fields, RequestBody, RequestHead};
+use crate::transport::tick::Slices;
+
+/// The way to the client of one request: interim responses, and the head of its answer.
+pub(super) struct Respond {
+    stream: Mutex<SendResponse<Bytes>>,
+    /// What an extended CONNECT wants to go on with (RFC 8441 section 4).
+    protocol: Option<String>,
+}
+
+impl Respond {
+    pub(super) fn new(stream: SendResponse<Bytes>, protocol: Option<String>) -> Respond {
+        Respond { stream: Mutex::new(stream), protocol }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SendResponse<Bytes>> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `100 Continue`.
+    pub(super) fn go_on(&self) {
+        // Where it cannot be sent, the stream is gone, and whoever reads its body learns that.
+        let _ = self.lock().send_informational(head(100, HeaderMap::new()));
+    }
+
+    /// The result of `task`; `None` once the client has given the request up.
+    pub(super) async fn unless_reset<T>(&self, task: impl Future<Output = T>) -> Option<T> {
+        let mut task = pin!(task);
+        poll_fn(|cx| match task.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending => self.lock().poll_reset(cx).map(|_| None),
+        })
+        .await
+    }
+
+    /// Begins the answer. `ends`: it has no body.
+    pub(super) fn begin(&self, status: u16, fields: HeaderMap, ends: bool) -> Result<SendStream<Bytes>, h2::Error> {
+        self.lock().send_response(head(status, fields), ends)
+    }
+
+    /// Ends the stream without an answer.
+    pub(super) fn reset(&self, reason: Reason) {
+        self.lock().send_reset(reason);
+    }
+}
+
+/// A head without a body. A status that is none is an error of ours.
+fn head(status: u16, fields: HeaderMap) -> Response<()> {
+    let mut head = Response::new(());
+    *head.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *head.headers_mut() = fields;
+    head
+}
+
+impl Interim for Respond {
+    fn send<'a>(&'a self, _: &'a RequestHead, status: u16, fields: &'a Fields, _: Duration) -> SendingInterim<'a> {
+        Box::pin(async move {
+            let mut sink = Sink::new(None);
+            for (name, value) in fields.iter() {
+                let value = http1::text::to_bytes(value);
+                sink.field(name, &value).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+            }
+            let (size, fields) = (sink.size, sink.fields);
+            self.lock().send_informational(head(status, fields)).map_err(io::Error::other)?;
+            Ok(size)
+        })
+    }
+
+    fn tunnel_for<'h>(&self, _: &'h RequestHead) -> Option<Cow<'h, [u8]>> {
+        Some(Cow::Owned(self.protocol.as_ref()?.clone().into_bytes()))
+    }
+}
+
+/// Fields that are about a connection of HTTP/1 (RFC 9113 section 8.2.2).
+const OF_CONNECTIONS: [&str; 6] =
+    ["connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
+
+/// Collects the fields of a head.
+pub(super) struct Sink {
+    pub(super) fields: HeaderMap,
+    /// What they are in bytes, without compression.
+    pub(super) size: u64,
+    /// The length of the body, where the head tells it.
+    length: Option<u64>,
+}
+
+impl Sink {
+    pub(super) fn new(length: Option<u64>) -> Sink {
+        Sink { fields: HeaderMap::with_capacity(12), size: 0, length }
+    }
+
+    fn put(&mut self, name: HeaderName, value: HeaderValue) {
+        self.size += (name.as_str().len() + value.len()) as u64;
+        self.fields.append(name, value);
+    }
+}
+
+impl FieldSink for Sink {
+    fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
+        if OF_CONNECTIONS.iter().any(|one| one.eq_ignore_ascii_case(name)) {
+            return Ok(());
+        }
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| BadField)?;
+        // Blanks around a value are none of it, and not allowed here (RFC 9113 section 8.2.1).
+        let value = HeaderValue::from_bytes(value.trim_ascii()).map_err(|_| BadField)?;
+        self.put(name, value);
+        Ok(())
+    }
+
+    fn own_fields(&mut self) -> Result<(), BadField> {
+        if let Some(length) = self.length {
+            self.put(http::header::CONTENT_LENGTH, length.into());
+        }
+        Ok(())
+    }
+}
+
+/// Why a body did not go out to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// The client has given the request up, or is gone.
+    Reset,
+    /// It takes nothing (`Timeout`).
+    Late,
+    /// What makes the body has failed.
+    Failed,
+}
+
+/// A body on its way.
+pub(super) struct Sending {
+    stream: SendStream<Bytes>,
+    timer: Timer,
+    timeout: Duration,
+    pace: Option<Pace>,
+    /// No frame is larger (`H2MaxDataFrameLen`).
+    largest: usize,
+    /// What the client sends meanwhile.
+    body: RequestBody,
+    /// Bytes sent so far.
+    pub(super) sent: u64,
+}
+
+impl Sending {
+    pub(super) fn new(
+        stream: SendStream<Bytes>,
+        timeout: Duration,
+        pace: Option<request::Pace>,
+        largest: usize,
+        body: RequestBody,
+    ) -> Sending {
+        let pace = pace.map(|pace| Pace::new(pace.bytes_per_second, pace.burst as usize));
+        Sending { stream, timer: Timer::default(), timeout, pace, largest, body, sent: 0 }
+    }
+
+    /// Sends a body that comes in pieces, and its end. `left`: its length. What is made on the way may be waited for without end:
+    /// whoever makes it has its own deadlines.
+    pub(super) async fn pieces(&mut self, source: &mut dyn BodyStream, mut left: Option<u64>) -> Result<(), Broken> {
+        let mut slices = Slices::new();
+        loop {
+            slices.step().await;
+            let piece = {
+                let mut next = source.next();
+                let stream = &mut self.stream;
+                poll_fn(|cx| match next.as_mut().poll(cx) {
+                    Poll::Ready(piece) => Poll::Ready(Ok(piece)),
+                    Poll::Pending => stream.poll_reset(cx).map(|_| Err(Broken::Reset)),
+                })
+                .await?
+            };
+            match piece {
+                None if left == Some(0) && self.sent > 0 => return Ok(()),
+                None => return self.end().await,
+                Some(Err(_)) => return Err(Broken::Failed),
+                Some(Ok(bytes)) if bytes.is_empty() => {}
+                Some(Ok(bytes)) => {
+                    left = left.map(|left| left.saturating_sub(bytes.len() as u64));
+                    self.piece(bytes, left == Some(0)).await?;
+                }
+            }
+        }
+    }
+
+    /// Sends a piece, as fast as the client takes it. `ends`: it is the last one.
+    pub(super) async fn piece(&mut self, mut bytes: Bytes, ends: bool) -> Result<(), Broken> {
+        if ends {
+            self.drain().await;
+        }
+        while !bytes.is_empty() {
+            let wanted = poll_fn(|cx| self.poll_pace(cx)).await?.min(bytes.len());
+            let deadline = Instant::now() + self.timeout;
+            let room = poll_fn(|cx| self.poll_room(cx, wanted, deadline)).await?;
+            let part = bytes.split_to(room.min(wanted));
+            self.sent += part.len() as u64;
+            self.stream.send_data(part, ends && bytes.is_empty()).map_err(|_| Broken::Reset)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the stream behind the answer.
+    pub(super) async fn end(&mut self) -> Result<(), Broken> {
+        self.drain().await;
+        self.stream.send_data(Bytes::new(), true).map_err(|_| Broken::Reset)
+    }
+
+    /// Before an answer ends the client may send its request to the end, if that does not take too long: many take a reset before
+    /// that for an error, and some do not go on once they have their answer. What lingering is for a connection.
+    async fn drain(&mut self) {
+        let deadline = Instant::now() + LINGER;
+        let mut slices = Slices::new();
+        while !self.body.is_done() && Instant::now() < deadline {
+            match self.timer.until(Instant::now() + SHORT_LINGER, self.body.read()).await {
+                Some(Ok(_)) => slices.step().await,
+                Some(Err(_)) | None => return,
+            }
+        }
+    }
+
+    /// How much may go out now in one frame.
+    fn poll_pace(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Broken>> {
+        let Some(pace) = &mut self.pace else { return Poll::Ready(Ok(self.largest)) };
+        match pace.poll(cx, self.sent) {
+            Poll::Ready(most) => Poll::Ready(Ok(most.min(self.largest))),
+            Poll::Pending => self.stream.poll_reset(cx).map(|_| Err(Broken::Reset)),
+        }
+    }
+
+    /// How much the client takes now.
+    fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize, deadline: Instant) -> Poll<Result<usize, Broken>> {
+        match poll_room(&mut self.stream, cx, wanted) {
+            Poll::Ready(room) => Poll::Ready(room.ok_or(Broken::Reset)),
+            Poll::Pending => self.timer.poll_passed(cx, deadline).map(|()| Err(Broken::Late)),
+        }
+    }
+
+    /// Breaks the answer off: the client must not take a part for the whole.
+    pub(super) fn break_off(&mut self, reason: Reason) {
+        self.stream.send_reset(reason);
+    }
+}
+
+/// How much of `wanted` the client takes now on a stream; `None`: nothing any more.
+pub(super) fn poll_room(stream: &mut SendStream<Bytes>, cx: &mut Context<'_>, wanted: usize) -> Poll<Option<usize>> {
+    stream.reserve_capacity(wanted);
+    loop {
+        match stream.capacity() {
+            0 => match ready!(stream.poll_capacity(cx)) {
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Poll::Ready(None),
+            },
+            room => return Poll::Ready(Some(room)),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The head of a request, as HTTP/2 brings it: pseudo-header fields, then fields (RFC 9113 section 8).
+//!
+//! The protocol refuses what is malformed with a reset: pseudo-header fields that are missing, doubled or in the wrong place, names
+//! in capitals, fields about connections. What is left to see to is here: that the target, host and fields are such as HTTP/1
+//! would let in too, because programs get them in the same variables.
+
+use h2::ext::Protocol;
+use http::header::{self, HeaderMap, HeaderName};
+use http::request::Parts;
+use http1::head;
+use http1::{Authority, HeadError, Limits, Version};
+
+use crate::request::RequestHead;
+
+/// What a client asks for, before its body.
+pub(super) struct Asked {
+    pub(super) head: RequestHead,
+    /// What is wrong with it.
+    pub(super) error: Option<HeadError>,
+    /// `Content-Length`.
+    pub(super) length: Option<u64>,
+    /// The client waits for `100 Continue`.
+    pub(super) expects: bool,
+    /// The protocol that it would go on with (RFC 8441).
+    pub(super) protocol: Option<String>,
+}
+
+/// A field breaks the rules so that the request may not be answered at all (RFC 9113 section 8.2.1).
+pub(super) struct Malformed;
+
+/// Reads a head.
+pub(super) fn read(parts: &Parts, limits: &Limits) -> Result<Asked, Malformed> {
+    let fields = &parts.headers;
+    if fields.values().any(|value| value.as_bytes().trim_ascii().len() != value.len()) {
+        return Err(Malformed);
+    }
+    let protocol = parts.extensions.get::<Protocol>().map(|protocol| protocol.as_str().to_string());
+    let host = fields.get(header::HOST).map(|value| value.as_bytes());
+    let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
+    let is_tunnel = protocol.is_some();
+    let target = match parts.uri.path_and_query() {
+        Some(target) => target.as_str().as_bytes(),
+        // CONNECT names nothing else.
+        None => authority.unwrap_or(b"*"),
+    };
+    let error = check(parts, target, authority, limits).err();
+    // What asks for a tunnel in this way is to HTTP/1 a GET (RFC 8441 section 5).
+    let method = if is_tunnel { b"GET" } else { parts.method.as_str().as_bytes() };
+    let name = authority.or(host);
+    let line = head::Parts { method, target, authority: name, version: Version::Http2 };
+    let cookie = cookies(fields);
+    let first = name.map(|name| (&b"Host"[..], name));
+    let rest = fields
+        .iter()
+        .filter(|(name, _)| *name != header::HOST && (cookie.is_none() || *name != header::COOKIE))
+        .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    let last = cookie.as_deref().map(|cookie| (&b"cookie"[..], cookie));
+    let head = RequestHead::assembled(&line, first.into_iter().chain(rest).chain(last));
+    let length = fields.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let expects =
+        fields.get(header::EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    Ok(Asked { head, error, length, expects, protocol })
+}
+
+/// What HTTP/1 would refuse.
+fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits) -> Result<(), HeadError> {
+    let fields = &parts.headers;
+    if parts.method.as_str().len() + target.len() + " HTTP/2.0 ".len() > limits.line + 1 {
+        return Err(HeadError::LineTooLong);
+    }
+    let most = if limits.fields == 0 { Limits::FIELDS_MAX } else { limits.fields };
+    if fields.len() > most {
+        return Err(HeadError::TooManyFields);
+    }
+    let size = |name: &HeaderName, value: &[u8]| name.as_str().len() + value.len() + ": ".len();
+    if fields.iter().any(|(name, value)| size(name, value.as_bytes()) > limits.field_size + 1) {
+        return Err(HeadError::FieldTooLong);
+    }
+    let is_control = |byte: &u8| matches!(byte, 0..=8 | 10..=31 | 127);
+    if fields.values().any(|value| value.as_bytes().iter().any(is_control)) {
+        return Err(HeadError::BadFieldValue);
+    }
+    let is_connect = parts.method == http::Method::CONNECT && parts.extensions.get::<Protocol>().is_none();
+    let is_asterisk = target == b"*" && parts.method == http::Method::OPTIONS;
+    if !is_connect && !is_asterisk && !target.starts_with(b"/") {
+        return Err(HeadError::BadTarget);
+    }
+    let mut hosts = fields.get_all(header::HOST).iter().map(|value| value.as_bytes());
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return Err(HeadError::SeveralHosts);
+    }
+    // RFC 9113 section 8.3.1: a Host field that says something else is not to be believed, nor what it stands beside.
+    if let (Some(host), Some(authority)) = (host, authority)
+        && !host.eq_ignore_ascii_case(authority)
+    {
+        return Err(HeadError::SeveralHosts);
+    }
+    let name = authority.or(host).ok_or(HeadError::NoHost)?;
+    Authority::parse(name, limits.strict).map(drop).ok_or(HeadError::BadHost)
+}
+
+/// The cookies that come in several fields, as one (RFC 9113 section 8.2.3). `None`: there are not several.
+fn cookies(fields: &HeaderMap) -> Option<Vec<u8>> {
+    let mut all = fields.get_all(header::COOKIE).iter().map(|value| value.as_bytes());
+    let (first, second) = (all.next()?, all.next()?);
+    let mut one = [first, second].join(&b"; "[..]);
+    for value in all {
+        one.extend_from_slice(b"; ");
+        one.extend_from_slice(value);
+    }
+    Some(one)
+}

@@ -1,0 +1,364 @@
+//! HTTP/2 (RFC 9113): a connection with many exchanges at once.
+//!
+//! The `h2` crate speaks the protocol: frames, compression of heads, windows. Here its streams become exchanges. One future of a
+//! connection drives the protocol and all of its streams, each of which is polled only when it was woken. As long as there are any the
+//! connection is in the stage `Serve`, and holds a worker only while something runs. Without any it waits as HTTP/1 does.
+
+mod answer;
+mod body;
+mod head;
+mod meter;
+mod stream;
+mod tasks;
+mod tunnel;
+mod window;
+mod wire;
+
+use std::future::{Future, poll_fn};
+use std::num::NonZeroU64;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use conf::Level;
+use h2::Reason;
+use seam::executor::Timer;
+use seam::scoreboard::Workers;
+use seam::{Connection, Stage, Stepping};
+
+use self::stream::{Begun, Common};
+use self::tasks::{Outside, Tasks};
+use self::window::Share;
+use self::wire::{Line, Wire};
+use super::linger::{self, LINGER, SHORT_LINGER};
+use crate::config::http2::Http2;
+use crate::exchange::{self, Running};
+use crate::request::Client;
+use crate::transport::{Transport, tick};
+
+/// What a client says first.
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How often a connection goes on with what has been woken, before others have their turn.
+const ROUNDS: u32 = 8;
+/// No DATA frame of ours is larger, in bytes.
+const LARGEST_FRAME: usize = 16 * 1024;
+
+/// The number of the last connection.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// A connection that speaks HTTP/2.
+pub(super) struct Http2Connection {
+    common: Arc<Common>,
+    transport: Arc<dyn Transport>,
+    engine: Engine,
+    tasks: Tasks,
+    /// Wakes the engine.
+    outside: Outside,
+    /// Requests that were begun, and are not served yet.
+    begun: Vec<Begun>,
+    timer: Timer,
+    /// Until when the client may wait with its next request.
+    idle_until: Instant,
+    /// Something has been served since.
+    was_busy: bool,
+    /// The client has not taken all that there is to send.
+    is_blocked: bool,
+    /// The client was told that this connection takes no more requests.
+    said_goodbye: bool,
+    _share: Share,
+}
+
+/// The protocol.
+enum Engine {
+    Greeting(Box<h2::server::Handshake<Wire, Bytes>>),
+    Open(Box<h2::server::Connection<Wire, Bytes>>),
+    /// It has nothing more to say. `broken`: nobody would hear it.
+    Over {
+        broken: bool,
+    },
+}
+
+impl Http2Connection {
+    /// A connection over `transport`. `early`: what was received already.
+    pub(super) fn new(
+        running: Running,
+        transport: Arc<dyn Transport>,
+        client: Arc<Client>,
+        workers: Arc<Workers>,
+        early: Vec<u8>,
+    ) -> Http2Connection {
+        // The name that a client gives in its handshake has chosen a virtual host already.
+        let host = match client.session() {
+            Some(session) => &running.server.hosts[session.host],
+            None => exchange::virtual_host(running.server, &client, None).0,
+        };
+        let settings = host.settings.get::<Http2>();
+        let line = Line::new(transport.clone());
+        let share = Share::take();
+        let plan = &host.plan;
+        let greeting = builder(settings, &plan.limits, &share).handshake(line.wire(early));
+        let engine = Engine::Greeting(Box::new(greeting));
+        let largest = settings.max_data_frame_len().map_or(LARGEST_FRAME, |most| most.min(LARGEST_FRAME));
+        let first = plan.head_timeout.map_or(plan.timeout, |limit| limit.first.min(plan.timeout));
+        let tasks = Tasks::new();
+        Http2Connection {
+            common: Arc::new(Common {
+                running,
+                client,
+                workers,
+                number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+                line,
+                plan,
+                largest,
+                timeout: settings.stream_timeout(),
+            }),
+            transport,
+            engine,
+            outside: tasks.outside(),
+            tasks,
+            begun: Vec::new(),
+            timer: Timer::default(),
+            idle_until: Instant::now() + first,
+            was_busy: false,
+            is_blocked: false,
+            said_goodbye: false,
+            _share: share,
+        }
+    }
+
+    /// Serves until no stream is left.
+    async fn serve(&mut self) -> Stage {
+        if self.begun.is_empty() && self.tasks.is_empty() {
+            // What has come may be no request.
+            let mut cx = Context::from_waker(Waker::noop());
+            match self.poll(&mut cx, false) {
+                Poll::Ready(Stage::Serve) => {}
+                Poll::Ready(next) => return next,
+                Poll::Pending => return self.rest(),
+            }
+        }
+        seam::needs_worker().await;
+        seam::release_worker(poll_fn(|cx| self.poll(cx, true))).await
+    }
+
+    /// The stage of a connection without streams.
+    fn rest(&self) -> Stage {
+        match self.engine {
+            _ if self.is_blocked => Stage::WriteCompletion,
+            Engine::Greeting(_) => Stage::ReadHead,
+            Engine::Open(_) | Engine::Over { .. } => Stage::KeepAlive,
+        }
+    }
+
+    /// Waits for the client's next request.
+    async fn wait(&mut self) -> Stage {
+        poll_fn(|cx| match self.poll(cx, false) {
+            Poll::Ready(next) => Poll::Ready(next),
+            Poll::Pending if self.timer.poll_passed(cx, self.idle_until).is_pending() => Poll::Pending,
+            // One that has come in time is served, though nobody has announced it yet.
+            Poll::Pending => Poll::Ready(if self.transport.has_input() { Stage::Serve } else { Stage::Linger }),
+        })
+        .await
+    }
+
+    /// Sends what is left to send, as fast as the client takes it.
+    async fn write_completion(&mut self) -> Stage {
+        let timeout = self.common.plan.timeout;
+        let (mut sent, mut deadline) = (self.common.line.sent(), Instant::now() + timeout);
+        poll_fn(|cx| match self.poll(cx, false) {
+            Poll::Ready(next) => Poll::Ready(next),
+            Poll::Pending if !self.is_blocked => Poll::Ready(self.rest()),
+            Poll::Pending => {
+                let now = self.common.line.sent();
+                if std::mem::replace(&mut sent, now) < now {
+                    deadline = Instant::now() + timeout;
+                }
+                self.timer.poll_passed(cx, deadline).map(|()| Stage::Closed)
+            }
+        })
+        .await
+    }
+
+    /// Says goodbye, and waits for the client's end of the connection.
+    async fn linger(&mut self, at_most: Duration) -> Stage {
+        if let Engine::Open(engine) = &mut self.engine {
+            engine.abrupt_shutdown(Reason::NO_ERROR);
+        }
+        // Once: a client that takes nothing any more need not hear it.
+        let _ = self.poll(&mut Context::from_waker(Waker::noop()), false);
+        let is_held = self.common.workers.are_held();
+        linger::linger(&*self.transport, &mut self.timer, is_held, at_most).await
+    }
+
+    /// Goes on with the protocol and its streams, as far as they have something to do. Ready with the next stage; `serves`: requests
+    /// may be served in this one.
+    fn poll(&mut self, cx: &mut Context<'_>, serves: bool) -> Poll<Stage> {
+        let line = self.common.line.clone();
+        line.begin();
+        // Where a thread waits for one connection, what that waits for is asked for anew each time, and does not say whom it wakes.
+        let mut all = !sys::watch::serves_many();
+        let mut engine_is_called = true;
+        let mut rounds = 0;
+        loop {
+            if self.outside.was_called() || std::mem::take(&mut engine_is_called) {
+                self.poll_engine();
+            }
+            if !serves && !self.begun.is_empty() {
+                self.outside.waker().wake_by_ref();
+                return Poll::Ready(Stage::Serve);
+            }
+            for begun in std::mem::take(&mut self.begun) {
+                self.was_busy = true;
+                self.tasks.add(Box::pin(stream::serve(self.common.clone(), begun)));
+            }
+            self.tasks.poll_round(std::mem::take(&mut all));
+            if let Engine::Over { .. } = self.engine {
+                break;
+            }
+            if self.tasks.poll_woken(&self.outside, cx).is_pending() {
+                break;
+            }
+            rounds += 1;
+            if rounds == ROUNDS {
+                // Others have their turn; what wakes this connection then is not kept.
+                let _ = pin!(tick::pass()).poll(cx);
+                break;
+            }
+        }
+        self.is_blocked = match line.poll_flush(cx) {
+            Poll::Ready(Ok(())) => false,
+            Poll::Pending => true,
+            Poll::Ready(Err(_)) => {
+                self.engine = Engine::Over { broken: true };
+                false
+            }
+        };
+        if let Engine::Over { broken } = self.engine {
+            // Its streams have learned it: what each of them was is logged.
+            self.tasks.poll_round(true);
+            return Poll::Ready(if broken { Stage::Closed } else { Stage::Linger });
+        }
+        if !self.tasks.is_empty() {
+            return Poll::Pending;
+        }
+        if std::mem::take(&mut self.was_busy) {
+            self.idle_until = Instant::now() + self.common.plan.keep_alive_timeout;
+        }
+        if serves { Poll::Ready(self.rest()) } else { Poll::Pending }
+    }
+
+    /// Goes on with the protocol, and takes the requests that it has found.
+    fn poll_engine(&mut self) {
+        let Http2Connection { engine, outside, begun, common, said_goodbye, .. } = self;
+        let cx = &mut Context::from_waker(outside.waker());
+        let over = loop {
+            match engine {
+                Engine::Greeting(greeting) => match Pin::new(greeting).poll(cx) {
+                    Poll::Ready(Ok(connection)) => *engine = Engine::Open(Box::new(connection)),
+                    Poll::Ready(Err(error)) => break Some(error),
+                    Poll::Pending => return,
+                },
+                Engine::Open(connection) => {
+                    if seam::draining() && !std::mem::replace(said_goodbye, true) {
+                        connection.graceful_shutdown();
+                    }
+                    match connection.poll_accept(cx) {
+                        Poll::Ready(Some(Ok((request, respond)))) => {
+                            let tick = common.announced();
+                            begun.push(Begun { request, respond, tick });
+                        }
+                        Poll::Ready(Some(Err(error))) => break Some(error),
+                        Poll::Ready(None) => break None,
+                        Poll::Pending => {
+                            let Some(what) = common.line.new_flood() else { return };
+                            common.log(
+                                Level::Warn,
+                                format_args!("the client floods the connection with {what} frames: it ends"),
+                            );
+                            connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                        }
+                    }
+                }
+                Engine::Over { .. } => return,
+            }
+        };
+        if let Some(error) = &over {
+            common.note(error);
+        }
+        *engine = Engine::Over { broken: over.is_some_and(|error| error.is_io()) };
+    }
+}
+
+impl Common {
+    /// The tick that announced what was received, if all of it was.
+    fn announced(&self) -> Option<NonZeroU64> {
+        tick::present().filter(|_| self.line.came_at_once())
+    }
+
+    /// The protocol has ended the connection.
+    fn note(&self, error: &h2::Error) {
+        if error.is_io() || error.is_remote() {
+            return self.log(Level::Debug, format_args!("the connection has ended: {error}"));
+        }
+        match error.reason() {
+            Some(Reason::ENHANCE_YOUR_CALM) => {
+                self.log(Level::Warn, format_args!("the client floods the connection: it ends ({error})"));
+            }
+            _ => self
+                .log(Level::Info, format_args!("the client breaks the rules of HTTP/2: its connection ends ({error})")),
+        }
+    }
+
+    fn log(&self, level: Level, text: std::fmt::Arguments<'_>) {
+        seam::log::log("http2", level, format_args!("[client {}] {text}", self.client.peer));
+    }
+}
+
+/// How the protocol is spoken.
+fn builder(settings: &Http2, limits: &http1::Limits, share: &Share) -> h2::server::Builder {
+    let mut builder = h2::server::Builder::new();
+    builder
+        .max_concurrent_streams(settings.max_session_streams())
+        .initial_window_size(settings.window_size())
+        .initial_connection_window_size(share.window)
+        .max_header_list_size(header_list_size(limits))
+        .max_send_buffer_size(settings.stream_max_mem_size())
+        .max_local_error_reset_streams(settings.max_stream_errors());
+    if settings.websockets() {
+        builder.enable_connect_protocol();
+    }
+    builder
+}
+
+/// The largest list of fields, in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`): at least what nearly all clients send, at most what a child
+/// could hold for many of them. Beyond that the protocol answers 431 itself.
+fn header_list_size(limits: &http1::Limits) -> u32 {
+    /// What the protocol counts for a field besides its name and value (RFC 9113 section 6.5.2).
+    const EACH: usize = 32;
+    const LEAST: usize = 16 * 1024;
+    const MOST: usize = 256 * 1024;
+    let fields = if limits.fields == 0 { http1::Limits::FIELDS_MAX } else { limits.fields };
+    let all = limits.line.saturating_add(fields.saturating_mul(limits.field_size + EACH));
+    all.clamp(LEAST, MOST) as u32
+}
+
+impl Connection for Http2Connection {
+    fn step(&mut self, stage: Stage) -> Stepping<'_> {
+        match stage {
+            Stage::Serve => Stepping::waiting(self.serve()),
+            Stage::ReadHead | Stage::KeepAlive => Stepping::waiting(self.wait()),
+            Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
+            Stage::Linger => Stepping::waiting(self.linger(LINGER)),
+            Stage::ShortLinger => Stepping::waiting(self.linger(SHORT_LINGER)),
+            Stage::Tunnel | Stage::Closed => Stepping::Done(Stage::Closed),
+        }
+    }
+
+    fn has_input(&self) -> bool {
+        self.transport.has_input()
+    }
+}

@@ -1,0 +1,209 @@
+//! The futures of a connection's streams, each of which is polled only when it was woken.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A stream, from its head to its end.
+pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The streams of a connection, and what else wakes it.
+pub(super) struct Tasks {
+    ring: Arc<Ring>,
+    places: Vec<Option<Place>>,
+    free: Vec<usize>,
+    /// Those that are polled in this round.
+    round: Vec<usize>,
+}
+
+struct Place {
+    task: Task,
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+/// Who was woken.
+#[derive(Default)]
+struct Ring {
+    rung: Mutex<Rung>,
+}
+
+#[derive(Default)]
+struct Rung {
+    places: Vec<usize>,
+    /// Of whoever polls the connection, while it waits.
+    sleeper: Option<Waker>,
+}
+
+/// The waker of one of them.
+struct Bell {
+    ring: Arc<Ring>,
+    place: usize,
+    is_rung: AtomicBool,
+}
+
+/// The place of what is not a stream: the protocol itself.
+const OUTSIDE: usize = usize::MAX;
+
+impl Ring {
+    fn lock(&self) -> MutexGuard<'_, Rung> {
+        self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.is_rung.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let sleeper = {
+            let mut rung = self.ring.lock();
+            rung.places.push(self.place);
+            rung.sleeper.take()
+        };
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
+        }
+    }
+}
+
+/// A waker that is no stream's, and whether it was called.
+pub(super) struct Outside {
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+impl Outside {
+    /// Whether it was called since this was asked last.
+    pub(super) fn was_called(&self) -> bool {
+        self.bell.is_rung.swap(false, Ordering::AcqRel)
+    }
+
+    pub(super) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+}
+
+impl Tasks {
+    pub(super) fn new() -> Tasks {
+        Tasks { ring: Arc::default(), places: Vec::new(), free: Vec::new(), round: Vec::new() }
+    }
+
+    /// A waker for what is polled beside the streams.
+    pub(super) fn outside(&self) -> Outside {
+        let bell = self.bell(OUTSIDE);
+        Outside { waker: Waker::from(bell.clone()), bell }
+    }
+
+    fn bell(&self, place: usize) -> Arc<Bell> {
+        Arc::new(Bell { ring: self.ring.clone(), place, is_rung: AtomicBool::new(false) })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.len() == self.places.len()
+    }
+
+    /// Adds one, which is polled in the next round.
+    pub(super) fn add(&mut self, task: Task) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        let bell = self.bell(place);
+        let waker = Waker::from(bell.clone());
+        waker.wake_by_ref();
+        self.places[place] = Some(Place { task, bell, waker });
+    }
+
+    /// Polls those that were woken. `all`: also the others, because what they wait for does not say whom it wakes.
+    pub(super) fn poll_round(&mut self, all: bool) {
+        std::mem::swap(&mut self.round, &mut self.ring.lock().places);
+        if all {
+            self.round.clear();
+            self.round.extend(0..self.places.len());
+        }
+        for at in 0..self.round.len() {
+            self.poll_one(self.round[at]);
+        }
+        self.round.clear();
+    }
+
+    fn poll_one(&mut self, at: usize) {
+        let Some(place @ Some(_)) = self.places.get_mut(at) else { return };
+        let Some(Place { task, bell, waker }) = place else { return };
+        bell.is_rung.store(false, Ordering::Release);
+        if task.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
+            *place = None;
+            self.free.push(at);
+        }
+    }
+
+    /// Waits until any is woken, or what is outside; ready at once where one was.
+    pub(super) fn poll_woken(&self, outside: &Outside, cx: &mut Context<'_>) -> Poll<()> {
+        let mut rung = self.ring.lock();
+        // A call from outside may have come while a round took the list.
+        if !rung.places.is_empty() || outside.bell.is_rung.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        rung.sleeper = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    type Kept = Arc<Mutex<Option<Waker>>>;
+
+    /// Counts its polls, and keeps its waker.
+    fn counting(polls: Arc<AtomicU32>, waker: Kept) -> Task {
+        Box::pin(poll_fn(move |cx| {
+            *waker.lock().expect("waker") = Some(cx.waker().clone());
+            if polls.fetch_add(1, Ordering::Relaxed) == 2 { Poll::Ready(()) } else { Poll::Pending }
+        }))
+    }
+
+    #[test]
+    fn only_those_are_polled_that_were_woken() {
+        let mut tasks = Tasks::new();
+        let all: Vec<(Arc<AtomicU32>, Kept)> = (0..3).map(|_| Default::default()).collect();
+        all.iter().for_each(|(polls, waker)| tasks.add(counting(polls.clone(), waker.clone())));
+        let polls = || all.iter().map(|(polls, _)| polls.load(Ordering::Relaxed)).collect::<Vec<_>>();
+        let wake = |one: usize| all[one].1.lock().expect("waker").as_ref().expect("a waker").wake_by_ref();
+        let mut cx = Context::from_waker(Waker::noop());
+        let outside = tasks.outside();
+        assert!(tasks.poll_woken(&outside, &mut cx).is_ready());
+        tasks.poll_round(false);
+        assert_eq!((polls(), tasks.poll_woken(&outside, &mut cx)), (vec![1, 1, 1], Poll::Pending));
+        wake(1);
+        wake(1);
+        tasks.poll_round(false);
+        assert_eq!(polls(), [1, 2, 1]);
+        tasks.poll_round(true);
+        assert_eq!((polls(), tasks.is_empty()), (vec![2, 3, 2], false), "one has ended");
+        tasks.poll_round(true);
+        assert!(tasks.is_empty());
+    }
+
+    #[test]
+    fn what_is_woken_outside_ends_a_wait() {
+        let mut tasks = Tasks::new();
+        let outside = tasks.outside();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!((tasks.poll_woken(&outside, &mut cx), outside.was_called()), (Poll::Pending, false));
+        outside.waker().wake_by_ref();
+        tasks.poll_round(false);
+        assert!(tasks.poll_woken(&outside, &mut cx).is_ready(), "a round does not hide it");
+        assert_eq!((outside.was_called(), outside.was_called()), (true, false));
+    }
+}

@@ -1,0 +1,132 @@
+//! A stream that has become a tunnel (RFC 8441).
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use h2::{Reason, RecvStream, SendStream};
+use seam::executor::Timer;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::answer::{Respond, poll_room};
+use super::stream::{self, Carried};
+use crate::exchange::Exchange;
+use crate::protocol::tunnel::until_silent;
+use crate::request::response::{Body, BodyStream, Piece};
+use crate::request::tunnel::Tunnel;
+use crate::transport;
+
+/// Answers 200, and leaves the stream to the handler.
+pub(super) async fn speak(
+    exchange: &mut Exchange,
+    respond: &Respond,
+    tunnel: Tunnel,
+    body: RecvStream,
+    received: &Arc<AtomicU64>,
+    largest: usize,
+) -> Carried {
+    let request = &mut exchange.request;
+    request.answer.set_status(200);
+    let failed = Carried { head: 0, body: 0, complete: false };
+    let Ok(sink) = stream::fields(request, &Body::Stream(Box::new(Endless))) else {
+        respond.reset(Reason::INTERNAL_ERROR);
+        return failed;
+    };
+    let Ok(send) = respond.begin(200, sink.fields, false) else { return failed };
+    exchange.row.park();
+    let carried = Arc::new(transport::stream::Carried::default());
+    let stream = Stream { recv: body, send, buffer: Bytes::new(), carried: carried.clone(), largest, is_ended: false };
+    let speaking = (tunnel.speak)(Box::new(stream));
+    let spoken = async {
+        speaking.await;
+        Some(())
+    };
+    let timeout = exchange.request.vhost.plan.timeout;
+    let complete = until_silent(&mut Timer::default(), timeout, &carried, spoken).await;
+    received.store(carried.received(), Ordering::Relaxed);
+    Carried { head: sink.size, body: carried.sent(), complete }
+}
+
+/// A body whose length nobody knows.
+struct Endless;
+
+impl BodyStream for Endless {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async { None })
+    }
+}
+
+/// The client's end, as the handler has it.
+struct Stream {
+    recv: RecvStream,
+    send: SendStream<Bytes>,
+    /// Received and not read yet.
+    buffer: Bytes,
+    carried: Arc<transport::stream::Carried>,
+    largest: usize,
+    is_ended: bool,
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let stream = self.get_mut();
+        while stream.buffer.is_empty() {
+            match ready!(stream.recv.poll_data(cx)) {
+                None => return Poll::Ready(Ok(())),
+                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+                Some(Ok(piece)) => {
+                    stream.carried.received.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                    // The handler has it: the client may send as much again.
+                    let _ = stream.recv.flow_control().release_capacity(piece.len());
+                    stream.buffer = piece;
+                }
+            }
+        }
+        let count = stream.buffer.len().min(into.remaining());
+        into.put_slice(&stream.buffer[..count]);
+        stream.buffer.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        let stream = self.get_mut();
+        if from.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let wanted = from.len().min(stream.largest);
+        let room = match ready!(poll_room(&mut stream.send, cx, wanted)) {
+            Some(room) => room.min(wanted),
+            None => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+        };
+        stream.send.send_data(Bytes::copy_from_slice(&from[..room]), false).map_err(io::Error::other)?;
+        stream.carried.sent.fetch_add(room as u64, Ordering::Relaxed);
+        Poll::Ready(Ok(room))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = self.get_mut();
+        if !std::mem::replace(&mut stream.is_ended, true) {
+            stream.send.send_data(Bytes::new(), true).map_err(io::Error::other)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A handler that has spoken to its end has said all that it wants to say.
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            // Where it cannot be said, nobody is there to hear it.
+            let _ = self.send.send_data(Bytes::new(), true);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A client of HTTP/2 that sends frames as it is told, also those that no other client would send.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Everything that must come does so within this time.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const PING: u8 = 6;
+pub const GOAWAY: u8 = 7;
+pub const WINDOW_UPDATE: u8 = 8;
+pub const CONTINUATION: u8 = 9;
+
+/// Flags: of DATA and HEADERS, of SETTINGS and PING, of HEADERS and CONTINUATION.
+pub const END_STREAM: u8 = 1;
+pub const ACK: u8 = 1;
+pub const END_HEADERS: u8 = 4;
+
+/// A frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
+}
+
+/// What has become of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// An answer with this status and body.
+    Answered(u16, Vec<u8>),
+    /// It was reset, for this reason.
+    Reset(u32),
+    /// The connection has ended, for this reason if one was given.
+    Gone(Option<u32>),
+}
+
+/// A connection.
+pub struct Frames {
+    stream: TcpStream,
+    next: u32,
+}
+
+impl Frames {
+    /// Connects and greets with these settings.
+    pub fn connect(address: SocketAddr, settings: &[(u16, u32)]) -> Frames {
+        let mut frames = Frames::silent(address);
+        frames.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        let each = |(name, value): &(u16, u32)| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat();
+        frames.send(SETTINGS, 0, 0, &settings.iter().flat_map(each).collect::<Vec<u8>>());
+        frames
+    }
+
+    /// Connects and says nothing.
+    pub fn silent(address: SocketAddr) -> Frames {
+        let stream = TcpStream::connect(address).expect("connect");
+        stream.set_read_timeout(Some(DEADLINE)).expect("timeout");
+        stream.set_write_timeout(Some(DEADLINE)).expect("timeout");
+        Frames { stream, next: 1 }
+    }
+
+    /// Sends bytes; `false`: the server is gone.
+    pub fn raw(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// Sends a frame; `false`: the server is gone.
+    pub fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
+        self.raw(&frame(kind, flags, stream, payload))
+    }
+
+    /// Begins a request with these fields, the pseudo-header fields first. Returns its stream.
+    pub fn ask(&mut self, fields: &[(&str, &str)], ends: bool) -> u32 {
+        let stream = self.next;
+        self.next += 2;
+        let flags = END_HEADERS | if ends { END_STREAM } else { 0 };
+        self.send(HEADERS, flags, stream, &block(fields));
+        stream
+    }
+
+    /// Begins a GET. Returns its stream.
+    pub fn get(&mut self, path: &str) -> u32 {
+        self.ask(&request("GET", path), true)
+    }
+
+    /// The next frame; `None`: the connection has ended.
+    pub fn frame(&mut self) -> Option<Frame> {
+        let head = self.bytes(9)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        Some(Frame { kind: head[3], flags: head[4], stream, payload: self.bytes(length)? })
+    }
+
+    fn bytes(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        match self.stream.read_exact(&mut bytes) {
+            Ok(()) => Some(bytes),
+            Err(error) => {
+                assert!(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "nothing comes");
+                None
+            }
+        }
+    }
+
+    /// Reads until a stream has ended, opens its window as it goes, and answers pings and settings.
+    pub fn ended(&mut self, stream: u32) -> Ended {
+        self.all(&[stream]).remove(0)
+    }
+
+    /// The same for several streams at once.
+    pub fn all(&mut self, streams: &[u32]) -> Vec<Ended> {
+        let mut found: Vec<Option<Ended>> = vec![None; streams.len()];
+        let mut statuses = vec![0; streams.len()];
+        let mut bodies = vec![Vec::new(); streams.len()];
+        let mut gone = None;
+        while found.iter().any(Option::is_none) {
+            let Some(frame) = self.frame() else {
+                return found.into_iter().map(|one| one.unwrap_or(Ended::Gone(gone))).collect();
+            };
+            let at = streams.iter().position(|stream| *stream == frame.stream);
+            match (frame.kind, at) {
+                (GOAWAY, _) => gone = Some(number(&frame.payload[4..])),
+                (SETTINGS, _) if frame.flags & ACK == 0 => drop(self.send(SETTINGS, ACK, 0, b"")),
+                (PING, _) if frame.flags & ACK == 0 => drop(self.send(PING, ACK, 0, &frame.payload)),
+                (RST_STREAM, Some(at)) => drop(found[at].get_or_insert(Ended::Reset(number(&frame.payload)))),
+                (HEADERS, Some(at)) if statuses[at] < 200 => statuses[at] = status(&frame.payload),
+                (DATA, Some(at)) => {
+                    if !frame.payload.is_empty() {
+                        let size = (frame.payload.len() as u32).to_be_bytes();
+                        self.send(WINDOW_UPDATE, 0, 0, &size);
+                        self.send(WINDOW_UPDATE, 0, frame.stream, &size);
+                    }
+                    bodies[at].extend(frame.payload);
+                }
+                _ => {}
+            }
+            if let (HEADERS | DATA, Some(at)) = (frame.kind, at)
+                && frame.flags & END_STREAM != 0
+            {
+                found[at] = Some(Ended::Answered(statuses[at], std::mem::take(&mut bodies[at])));
+            }
+        }
+        found.into_iter().flatten().collect()
+    }
+
+    /// Reads to the end of the connection: why the server has ended it, if it has said so.
+    pub fn end(&mut self) -> Option<u32> {
+        let mut why = None;
+        while let Some(frame) = self.frame() {
+            if frame.kind == GOAWAY {
+                why = Some(number(&frame.payload[4..]));
+            }
+        }
+        why
+    }
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// A frame, as bytes.
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// The pseudo-header fields of a request.
+pub fn request<'a>(method: &'a str, path: &'a str) -> [(&'a str, &'a str); 4] {
+    [(":method", method), (":scheme", "http"), (":path", path), (":authority", "localhost")]
+}
+
+/// A head, each field as it is (RFC 7541 section 6.2.2).
+pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (name, value) in fields {
+        bytes.push(0);
+        for text in [name, value] {
+            // A length of up to 7 bits, or 127 and what is above that.
+            match text.len() {
+                short @ ..127 => bytes.push(short as u8),
+                long => {
+                    bytes.push(127);
+                    let mut rest = long - 127;
+                    while rest >= 128 {
+                        bytes.push((rest % 128 + 128) as u8);
+                        rest /= 128;
+                    }
+                    bytes.push(rest as u8);
+                }
+            }
+            bytes.extend(text.as_bytes());
+        }
+    }
+    bytes
+}
+
+/// The status in a head: one of the static table, or a literal with its name (RFC 7541 appendix A).
+fn status(block: &[u8]) -> u16 {
+    const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
+    match block {
+        [byte @ 0x88..=0x8e, ..] => INDEXED[usize::from(byte - 0x88)],
+        // Digits as Huffman has them: 0, 1 and 2 with five bits, the others with six.
+        [0x48 | 0x08, length, rest @ ..] => digits(&rest[..usize::from(length & 0x7f)], length & 0x80 != 0),
+        _ => 1,
+    }
+}
+
+fn digits(bytes: &[u8], is_huffman: bool) -> u16 {
+    if !is_huffman {
+        return bytes.iter().fold(0, |number, byte| number * 10 + u16::from(byte - b'0'));
+    }
+    let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    let take = |at: usize, count: usize| bits[at..at + count].iter().fold(0_u16, |all, bit| all * 2 + u16::from(*bit));
+    let (mut at, mut number) = (0, 0);
+    for _ in 0..3 {
+        let (digit, length) = match take(at, 5) {
+            short @ 0..=2 => (short, 5),
+            _ => (take(at, 6) - 0x19 + 3, 6),
+        };
+        number = number * 10 + digit;
+        at += length;
+    }
+    number
+}
