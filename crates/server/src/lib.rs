@@ -43,6 +43,7 @@ pub use request::unique::{self, Unique};
 pub use request::written::{Writer, written, written_later};
 pub use request::{
     BodyError, BodySource, Client, Interim, KeptBody, Kind, Pace, Previous, Request, RequestBody, RequestHead, Sent,
+    Stream,
 };
 pub use request::{authz, dns};
 pub use transport::tick::{Slices, pass};

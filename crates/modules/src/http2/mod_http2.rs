@@ -12,7 +12,7 @@ use conf::{
     settings, shown,
 };
 use server::PhaseHook::{Later, Now};
-use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Request, Waiting};
+use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Request, Stream, Waiting};
 
 use crate::row;
 
@@ -231,18 +231,18 @@ fn variable(request: &Request, name: &str) -> Option<String> {
     Some(match (name, request.asked.stream) {
         ("HTTP2", Some(_)) => "on".into(),
         ("HTTP2", None) | ("H2PUSH" | "H2_PUSH", _) => "off".into(),
-        ("H2_STREAM_ID", Some((_, stream))) => stream.to_string(),
-        ("H2_STREAM_TAG", Some((connection, stream))) => format!("{}-{connection}-{stream}", std::process::id()),
+        ("H2_STREAM_ID", Some(stream)) => stream.number.to_string(),
+        ("H2_STREAM_TAG", Some(Stream { process, connection, number })) => format!("{process}-{connection}-{number}"),
         _ => String::new(),
     })
 }
 
 /// Tells scripts what they may want to know.
 fn set_variables(request: &mut Request) -> Flow {
-    if request.asked.stream.is_some() && !request.is_lookup() {
+    if request.asked.stream.is_some() && !request.is_lookup() && !request.env.contains(NAMES[0]) {
         for name in NAMES {
             let value = variable(request, name).unwrap_or_default();
-            request.env.set(name, value);
+            request.env.add(name, value);
         }
     }
     Flow::Declined

@@ -16,8 +16,8 @@ pub struct Asked {
     pub header_only: bool,
     /// The protocol version of the request line.
     pub version: Version,
-    /// The numbers of its connection and of its stream, where a connection has several at once.
-    pub stream: Option<(u64, u32)>,
+    /// Which stream it came in, where a connection has several at once.
+    pub stream: Option<Stream>,
     /// The target, where it is not that of the head.
     pub(super) target: Option<String>,
     /// The path, decoded and cleaned.
@@ -28,6 +28,17 @@ pub struct Asked {
     pub hostname: Option<String>,
     /// Fields that replace those of the head, once a module changed any.
     headers_in: Option<Fields>,
+}
+
+/// A stream among all those of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// The number of the process.
+    pub process: u32,
+    /// The number of the connection in it.
+    pub connection: u64,
+    /// The number of the stream in that.
+    pub number: u32,
 }
 
 impl Asked {

@@ -36,7 +36,7 @@ use conf::Settings;
 
 pub use self::account::Account;
 pub use self::answer_head::{AnswerHead, Pace};
-pub use self::asked::Asked;
+pub use self::asked::{Asked, Stream};
 pub use self::body::{BodyError, BodySource, KeptBody, RequestBody};
 pub use self::client::Client;
 pub use self::fields::Fields;

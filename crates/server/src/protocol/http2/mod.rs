@@ -15,7 +15,6 @@ mod window;
 mod wire;
 
 use std::future::{Future, poll_fn};
-use std::num::NonZeroU64;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +35,7 @@ use self::wire::{Line, Wire};
 use super::linger::{self, LINGER, SHORT_LINGER};
 use crate::config::http2::Http2;
 use crate::exchange::{self, Running};
-use crate::request::Client;
+use crate::request::{Client, Stream};
 use crate::transport::{Transport, tick};
 
 /// What a client says first.
@@ -110,7 +109,11 @@ impl Http2Connection {
                 running,
                 client,
                 workers,
-                number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+                first: Stream {
+                    process: std::process::id(),
+                    connection: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+                    number: 0,
+                },
                 line,
                 plan,
                 largest,
@@ -135,14 +138,14 @@ impl Http2Connection {
         if self.begun.is_empty() && self.tasks.is_empty() {
             // What has come may be no request.
             let mut cx = Context::from_waker(Waker::noop());
-            match self.poll(&mut cx, false) {
+            match self.poll(&mut cx, false, false) {
                 Poll::Ready(Stage::Serve) => {}
                 Poll::Ready(next) => return next,
                 Poll::Pending => return self.rest(),
             }
         }
         seam::needs_worker().await;
-        seam::release_worker(poll_fn(|cx| self.poll(cx, true))).await
+        seam::release_worker(poll_fn(|cx| self.poll(cx, true, false))).await
     }
 
     /// The stage of a connection without streams.
@@ -156,7 +159,8 @@ impl Http2Connection {
 
     /// Waits for the client's next request.
     async fn wait(&mut self) -> Stage {
-        poll_fn(|cx| match self.poll(cx, false) {
+        let mut waited = false;
+        poll_fn(|cx| match self.poll(cx, false, std::mem::replace(&mut waited, true)) {
             Poll::Ready(next) => Poll::Ready(next),
             Poll::Pending if self.timer.poll_passed(cx, self.idle_until).is_pending() => Poll::Pending,
             // One that has come in time is served, though nobody has announced it yet.
@@ -169,7 +173,7 @@ impl Http2Connection {
     async fn write_completion(&mut self) -> Stage {
         let timeout = self.common.plan.timeout;
         let (mut sent, mut deadline) = (self.common.line.sent(), Instant::now() + timeout);
-        poll_fn(|cx| match self.poll(cx, false) {
+        poll_fn(|cx| match self.poll(cx, false, false) {
             Poll::Ready(next) => Poll::Ready(next),
             Poll::Pending if !self.is_blocked => Poll::Ready(self.rest()),
             Poll::Pending => {
@@ -189,14 +193,14 @@ impl Http2Connection {
             engine.abrupt_shutdown(Reason::NO_ERROR);
         }
         // Once: a client that takes nothing any more need not hear it.
-        let _ = self.poll(&mut Context::from_waker(Waker::noop()), false);
+        let _ = self.poll(&mut Context::from_waker(Waker::noop()), false, false);
         let is_held = self.common.workers.are_held();
         linger::linger(&*self.transport, &mut self.timer, is_held, at_most).await
     }
 
     /// Goes on with the protocol and its streams, as far as they have something to do. Ready with the next stage; `serves`: requests
-    /// may be served in this one.
-    fn poll(&mut self, cx: &mut Context<'_>, serves: bool) -> Poll<Stage> {
+    /// may be served in this one. `announced`: the present tick has announced what there is.
+    fn poll(&mut self, cx: &mut Context<'_>, serves: bool, announced: bool) -> Poll<Stage> {
         let line = self.common.line.clone();
         line.begin();
         // Where a thread waits for one connection, what that waits for is asked for anew each time, and does not say whom it wakes.
@@ -205,7 +209,7 @@ impl Http2Connection {
         let mut rounds = 0;
         loop {
             if self.outside.was_called() || std::mem::take(&mut engine_is_called) {
-                self.poll_engine();
+                self.poll_engine(announced);
             }
             if !serves && !self.begun.is_empty() {
                 self.outside.waker().wake_by_ref();
@@ -252,7 +256,7 @@ impl Http2Connection {
     }
 
     /// Goes on with the protocol, and takes the requests that it has found.
-    fn poll_engine(&mut self) {
+    fn poll_engine(&mut self, announced: bool) {
         let Http2Connection { engine, outside, begun, common, said_goodbye, .. } = self;
         let cx = &mut Context::from_waker(outside.waker());
         let over = loop {
@@ -268,7 +272,7 @@ impl Http2Connection {
                     }
                     match connection.poll_accept(cx) {
                         Poll::Ready(Some(Ok((request, respond)))) => {
-                            let tick = common.announced();
+                            let tick = tick::present().filter(|_| announced && common.line.came_at_once());
                             begun.push(Begun { request, respond, tick });
                         }
                         Poll::Ready(Some(Err(error))) => break Some(error),
@@ -294,11 +298,6 @@ impl Http2Connection {
 }
 
 impl Common {
-    /// The tick that announced what was received, if all of it was.
-    fn announced(&self) -> Option<NonZeroU64> {
-        tick::present().filter(|_| self.line.came_at_once())
-    }
-
     /// The protocol has ended the connection.
     fn note(&self, error: &h2::Error) {
         if error.is_io() || error.is_remote() {

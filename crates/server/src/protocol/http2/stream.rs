@@ -23,15 +23,16 @@ use crate::exchange::{self, AskedHost, Exchange, Running, Transfer, Unserved};
 use crate::phases::{Response, error_document};
 use crate::protocol::unsent::Unsent;
 use crate::request::response::{Body, BodyStream};
-use crate::request::{Client, Delimiter, Persist, Request, RequestBody, RequestHead};
+use crate::request::{Client, Delimiter, Persist, Request, RequestBody, RequestHead, Stream};
+use crate::transport::tick;
 
 /// What the streams of a connection have in common.
 pub(super) struct Common {
     pub(super) running: Running,
     pub(super) client: Arc<Client>,
     pub(super) workers: Arc<Workers>,
-    /// The number of the connection in this process.
-    pub(super) number: u64,
+    /// The first of its streams, which has the number 0.
+    pub(super) first: Stream,
     pub(super) line: Arc<Line>,
     /// What holds for a head before its virtual host is known.
     pub(super) plan: &'static Plan,
@@ -73,8 +74,8 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
         Ok(request) => request,
         Err(()) => return respond.reset(Reason::INTERNAL_ERROR),
     };
-    request.asked.stream = Some((common.number, number));
-    request.account.tick = tick;
+    request.asked.stream = Some(Stream { number, ..common.first });
+    request.account.tick = tick.inspect(|tick| tick::resume(*tick));
     let received = Arc::new(AtomicU64::new(0));
     let mut body = Some(body);
     if !is_tunnel {
