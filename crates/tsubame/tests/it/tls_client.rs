@@ -66,6 +66,7 @@ openssl ca -batch -config ca.cnf -in expired.csr -out expired.pem -startdate 202
 openssl ca -config ca.cnf -revoke revoked.pem
 openssl ca -config ca.cnf -gencrl -out crl.pem
 cat deep.pem inter.pem > chain.pem && cp deep.key chain.key
+mkdir hashed && cp root.pem crl.pem hashed && openssl rehash hashed
 chmod a+r *.pem *.key
 "#;
 
@@ -230,6 +231,8 @@ fn certificates_are_judged_as_by_apache() {
          SSLCARevocationCheck chain no_crl_for_cert_ok",
         "SSLVerifyClient require\nSSLVerifyDepth 0\nSSLCACertificateFile ${ROOT}/certs/self.pem",
         "SSLVerifyClient require\nSSLCACertificateFile ${ROOT}/certs/inter.pem",
+        "SSLVerifyClient require\nSSLCACertificateFile ${ROOT}/certs/other.pem\nSSLCACertificatePath ${ROOT}/certs/hashed\n\
+         SSLCARevocationPath ${ROOT}/certs/hashed\nSSLCARevocationCheck leaf no_crl_for_cert_ok",
     ];
     let certificates = ["", "good", "plain", "deep", "chain", "inter", "expired", "revoked", "foreign", "self"];
     for mode in modes {
