@@ -44,10 +44,11 @@ impl Terminal {
         let mut modes = before.clone();
         // Whoever interrupts must not find a terminal that shows nothing: keys that would be signals are read as the others are.
         modes.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
-        self.say(prompt)?;
-        let restore = Restore(&self.0, before);
-        tcsetattr(&self.0, OptionalActions::Flush, &modes)?;
-        let line = read_line(&self.0, most, Instant::now() + within);
+        let mut file = &self.0;
+        let restore = Restore(file, before);
+        tcsetattr(file, OptionalActions::Flush, &modes)?;
+        file.write_all(prompt.as_bytes())?;
+        let line = read_line(file, most, Instant::now() + within);
         drop(restore);
         self.say("\n")?;
         line

@@ -1,7 +1,7 @@
 //! Metrics: what the server does, as numbers for Prometheus and its kin (`SetHandler metrics`).
 //!
 //! Not one of Apache's modules: docs/status.md. There are as many lines whatever is asked of the server: labels come from
-//! closed sets, and no script, host or path is one.
+//! closed sets, and no script or path is one; a host is one where it has a certificate.
 
 mod families;
 mod text;
@@ -31,6 +31,7 @@ fn handler(request: &mut Request) -> Answer {
         &scoreboard::snapshot(Described::Nobody),
         gateway::gate::status().as_ref(),
         &gateway::backend::stats::pools(),
+        &crate::ssl::mod_ssl::expiries(request.server),
         mpm,
     );
     Answer::Body(Body::text(text::write(&families, format)))

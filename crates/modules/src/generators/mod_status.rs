@@ -2,6 +2,7 @@
 //!
 //! Apache manual: mod_status. The page is Apache's, line for line, since tools read it; a script makes it live ([`live`]).
 
+mod certificates;
 mod live;
 mod number;
 mod page;
@@ -16,6 +17,8 @@ use gateway::gate::GateStatus;
 use seam::scoreboard::{self, ChildState, Described, Snapshot, State};
 use server::core::CoreServer;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
+
+use crate::ssl::mod_ssl::{self, Expiry};
 
 /// The module. Its directives are the core's, as in Apache.
 pub static MODULE: Module = Module {
@@ -110,6 +113,7 @@ struct Facts {
     totals: Totals,
     gate: GateStatus,
     pools: Vec<PoolStats>,
+    certificates: Vec<Expiry>,
 }
 
 impl Facts {
@@ -133,6 +137,7 @@ impl Facts {
             totals: Totals::of(board),
             gate: gateway::gate::status().unwrap_or_default(),
             pools: gateway::backend::stats::pools(),
+            certificates: mod_ssl::expiries(request.server),
         }
     }
 }

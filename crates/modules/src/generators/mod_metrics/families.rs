@@ -6,15 +6,25 @@ use seam::scoreboard::{BOUNDS, ChildState, Process, Snapshot, State};
 
 use super::text::Kind::{Counter, Gauge, Histogram, Info};
 use super::text::{Family, Kind, Sample};
+use crate::ssl::mod_ssl::Expiry;
 
 /// All of them, in the order of the page.
-pub(super) fn of(board: &Snapshot, gate: Option<&GateStatus>, pools: &[PoolStats], mpm: String) -> Vec<Family> {
+pub(super) fn of(
+    board: &Snapshot,
+    gate: Option<&GateStatus>,
+    pools: &[PoolStats],
+    certificates: &[Expiry],
+    mpm: String,
+) -> Vec<Family> {
     let mut all = server(board, mpm);
     all.extend(requests(board));
     all.extend(processes(board));
     all.extend(gate.into_iter().flat_map(scripts));
     if !pools.is_empty() {
         all.extend(backends(pools));
+    }
+    if !certificates.is_empty() {
+        all.push(expiries(certificates));
     }
     all
 }
@@ -217,6 +227,18 @@ fn backends(pools: &[PoolStats]) -> Vec<Family> {
         each(Counter, "backend_starts", "", "Backends that were started.", |pool| pool.started.to_string()),
         family(Counter, "backend_ends", "", "Backends that have ended, by why.", ended.collect()),
     ]
+}
+
+/// When certificates end: a line for each of them.
+fn expiries(certificates: &[Expiry]) -> Family {
+    let line = |one: &Expiry| Sample {
+        suffix: "",
+        labels: vec![("host", one.host.clone()), ("index", one.index.to_string())],
+        value: one.end.to_string(),
+    };
+    let help = "When a certificate of a virtual host expires, since 1970.";
+    let name = "certificate_expiry_timestamp_seconds";
+    family(Gauge, name, "seconds", help, certificates.iter().map(line).collect())
 }
 
 fn name_of(state: State) -> &'static str {

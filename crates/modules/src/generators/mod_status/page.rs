@@ -5,7 +5,7 @@ use std::fmt::Write;
 use seam::scoreboard::{ChildState, Snapshot, State};
 
 use super::number::{bytes, date, general, kilobytes, seconds, span};
-use super::{Counts, Facts, Wish, escape, live, pools, scripts, workers};
+use super::{Counts, Facts, Wish, certificates, escape, live, pools, scripts, workers};
 
 /// `?auto`: a line for each value.
 pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
@@ -57,6 +57,7 @@ pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
     let _ = writeln!(out, "Scoreboard: {}", letters(board));
     scripts::lines(&mut out, &facts.gate);
     pools::lines(&mut out, &facts.pools);
+    certificates::lines(&mut out, &facts.certificates);
     out
 }
 
@@ -91,6 +92,7 @@ pub(super) fn html(facts: &Facts, board: &Snapshot, wish: &Wish, signature: &str
     }
     scripts::table(&mut out, &facts.gate.scripts);
     pools::table(&mut out, &facts.pools);
+    certificates::table(&mut out, &facts.certificates);
     if !signature.is_empty() {
         let _ = write!(out, "<hr />\n{}", signature.strip_prefix("<hr>\n").unwrap_or(signature));
     }

@@ -46,8 +46,12 @@ pub(super) struct Pair {
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) pairs: Vec<Pair>,
+    /// The files of the certificates.
+    pub(super) files: Vec<String>,
     /// What the log is told.
     pub(super) notes: Vec<(Level, String)>,
+    /// Some were left out.
+    pub(super) is_partial: bool,
 }
 
 /// Why there is nothing.
@@ -70,14 +74,19 @@ pub(super) fn load(host: &VirtualHost, pass_phrases: &mut PassPhrases) -> Result
     let files = server.certificate_files.get().map(Vec::as_slice).unwrap_or_default();
     let keys = server.key_files.get().map(Vec::as_slice).unwrap_or_default();
     if files.is_empty() {
-        return Err(format!("AH02572: Failed to configure at least one certificate and key for {}", host.log_name()));
+        let at = server.engine.origin().map_or_else(String::new, |origin| format!(" (SSLEngine on at {origin})"));
+        let host = host.log_name();
+        return Err(format!("AH02572: Failed to configure at least one certificate and key for {host}{at}"));
     }
     let mut loaded = Loaded::default();
     for (index, file) in files.iter().enumerate() {
         let reading = Reading { host, server, index, file, key_file: keys.get(index).unwrap_or(file) };
         match reading.read(pass_phrases, &mut loaded.notes) {
-            Ok(pair) => loaded.pairs.push(pair),
-            Err(Problem::Hidden(_)) if !pass_phrases::serves() => {}
+            Ok(pair) => {
+                loaded.pairs.push(pair);
+                loaded.files.push(file.path.clone());
+            }
+            Err(Problem::Hidden(_)) if !pass_phrases::serves() => loaded.is_partial = true,
             Err(Problem::Hidden(text) | Problem::Wrong(text)) => return Err(text),
         }
     }

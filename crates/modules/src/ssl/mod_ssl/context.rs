@@ -2,10 +2,14 @@
 //!
 //! It is made when a server starts or reloads, by the parent, which may still read keys that its children must not.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 
-use conf::{Level, Merge, Origin};
+use conf::{Level, Merge, Origin, Setting};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::CertifiedKey;
@@ -34,7 +38,8 @@ pub(super) struct Context {
     pub(super) clients: Option<Arc<Clients>>,
     /// What the log is told of it, once it is open.
     pub(super) notes: Vec<(Level, String)>,
-    /// When the certificates end that it began with, in seconds since 1970.
+    /// The files of the certificates that it began with, and when those end, in seconds since 1970.
+    pub(super) files: Vec<String>,
     pub(super) ends: Vec<i64>,
     /// Those that take their place while the server runs.
     pub(super) published: Arc<Published>,
@@ -87,8 +92,14 @@ pub(super) fn prepare(
     let server = host.settings.get::<SslServer>();
     let asked = server.protocols.or(Protocols::DEFAULT);
     let commands = openssl::read(server, &host.log_name(), asked)?;
-    let versions = versions(commands.versions.unwrap_or(asked), server.protocols.origin(), notes)?;
-    let provider = Arc::new(provider(host, &commands, notes)?);
+    let mut versions = versions(commands.versions.unwrap_or(asked), &server.protocols, notes)?;
+    let provider = Arc::new(provider(host, &commands, notes));
+    versions.retain(|version| provider.cipher_suites.iter().any(|suite| suite.version() == *version));
+    if versions.is_empty() {
+        let origin = host.base_settings::<SslDir>().cipher_suites.origin().or(server.tls13_cipher_suites.origin());
+        let at = at(origin);
+        return Err(format!("AH01898: Unable to configure permitted SSL ciphers{at}: none of them is offered here"));
+    }
     for missing in &commands.missing {
         notes.push((Level::Warn, format!("SSLOpenSSLConfCmd {missing} is not offered")));
     }
@@ -108,7 +119,7 @@ pub(super) fn prepare(
         let lifetime = server.cache_timeout.or(SESSION_TIMEOUT);
         let secret = match server.ticket_key_file.get() {
             None => None,
-            Some(file) => Some(ticket_secret(file)?),
+            Some(file) => Some(ticket_secret(file, server.ticket_key_file.origin())?),
         };
         let mark = clients.map_or("", |clients| clients.mark());
         let tickets = Tickets::new(format!("{} {mark}", host.log_name()), secret, lifetime);
@@ -119,22 +130,26 @@ pub(super) fn prepare(
     Ok((Arc::new(config), choice))
 }
 
-/// The secret of `SSLSessionTicketKeyFile`: 48 bytes.
-fn ticket_secret(file: &str) -> Result<Vec<u8>, String> {
-    let bytes = std::fs::read(file)
-        .map_err(|error| format!("AH02286: Failed to read TLS session ticket key from {file}: (hint: {error})"))?;
-    match bytes.len() {
-        48.. => Ok(bytes[..48].to_vec()),
-        _ => Err(format!("AH02286: Failed to read TLS session ticket key from {file}: it has fewer than 48 bytes")),
-    }
+/// The secret of `SSLSessionTicketKeyFile`: its first 48 bytes.
+fn ticket_secret(file: &str, origin: Option<&Origin>) -> Result<Vec<u8>, String> {
+    let (at, mut secret) = (at(origin), vec![0; 48]);
+    let opened = File::open(OsStr::from_bytes(&http1::text::to_bytes(file)));
+    let mut opened = opened.map_err(|error| {
+        let why = sys::describe(&error);
+        format!("AH02286: Failed to open ticket key file {file}: {why} (SSLSessionTicketKeyFile{at})")
+    })?;
+    opened.read_exact(&mut secret).map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it has fewer".to_string(),
+            _ => sys::describe(&error),
+        };
+        format!("AH02287: Failed to read 48 bytes from {file}: {why} (SSLSessionTicketKeyFile{at})")
+    })?;
+    Ok(secret)
 }
 
 /// The cipher suites and key exchanges of a virtual host.
-fn provider(
-    host: &VirtualHost,
-    commands: &Commands,
-    notes: &mut Vec<(Level, String)>,
-) -> Result<CryptoProvider, String> {
+fn provider(host: &VirtualHost, commands: &Commands, notes: &mut Vec<(Level, String)>) -> CryptoProvider {
     let server = host.settings.get::<SslServer>();
     let dir = host.base_settings::<SslDir>();
     let old = commands.tls12.as_ref().or(dir.cipher_suites.get()).map_or("DEFAULT", String::as_str);
@@ -142,8 +157,7 @@ fn provider(
     let origin = dir.cipher_suites.origin();
     tell_missing("suite", &missing, origin, notes);
     if old.is_empty() {
-        let at = origin.map_or_else(String::new, |origin| format!(" at {origin}"));
-        let text = format!("SSLCipherSuite{at}: no suite of TLS 1.2 is left, so TLS 1.2 is not offered");
+        let text = format!("SSLCipherSuite{}: no suite of TLS 1.2 is left, so TLS 1.2 is not offered", at(origin));
         notes.push((Level::Warn, text));
     }
     let new = match commands.tls13.as_ref().or(server.tls13_cipher_suites.get()) {
@@ -155,45 +169,43 @@ fn provider(
         }
     };
     let cipher_suites: Vec<_> = new.into_iter().chain(old).collect();
-    if cipher_suites.is_empty() {
-        return Err("AH01898: Unable to configure permitted SSL ciphers: none of them is offered here".into());
-    }
     let default = aws_lc_rs::default_provider();
     let kx_groups = commands.groups.clone().unwrap_or_else(|| default.kx_groups.clone());
-    Ok(CryptoProvider { cipher_suites, kx_groups, ..default })
+    CryptoProvider { cipher_suites, kx_groups, ..default }
 }
 
 /// Says what a line asks for and does not get.
 fn tell_missing(what: &str, missing: &[&str], origin: Option<&Origin>, notes: &mut Vec<(Level, String)>) {
-    if let Some(first) = missing.first() {
-        let (more, verb) = match missing.len() {
-            1 => (String::new(), "is"),
-            count => (format!(" and {} more", count - 1), "are"),
-        };
-        let at = origin.map_or_else(String::new, |origin| format!(" at {origin}"));
-        notes.push((Level::Notice, format!("{what} {first}{more}{at} {verb} not offered")));
+    if !missing.is_empty() {
+        let (plural, verb) = if missing.len() == 1 { ("", "is") } else { ("s", "are") };
+        let at = at(origin);
+        notes.push((Level::Notice, format!("{what}{plural} {}{at} {verb} not offered", missing.join(", "))));
     }
 }
 
-/// The versions that are offered of those that are asked for. A list that names old ones is told of them; `all` is not.
+fn at(origin: Option<&Origin>) -> String {
+    origin.map_or_else(String::new, |origin| format!(" at {origin}"))
+}
+
+/// The versions that are offered of those that are asked for. Where `SSLProtocol` names old ones the log is told; `all` does not.
 fn versions(
     asked: Protocols,
-    origin: Option<&Origin>,
+    named: &Setting<Protocols>,
     notes: &mut Vec<(Level, String)>,
 ) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let known: [(Protocols, &'static SupportedProtocolVersion); 2] =
         [(Protocols::TLS12, &version::TLS12), (Protocols::TLS13, &version::TLS13)];
-    let offered: Vec<_> =
-        known.into_iter().filter(|(protocol, _)| asked.0 & protocol.0 != 0).map(|(_, version)| version).collect();
+    let is_asked = |one: Protocols| asked.0 & one.0 != 0;
+    let offered: Vec<_> = known.into_iter().filter(|(one, _)| is_asked(*one)).map(|(_, version)| version).collect();
     let old: Vec<&str> =
-        Protocols::NAMES[1..3].iter().filter(|(_, one)| asked.0 & one.0 != 0).map(|one| one.0).collect();
+        Protocols::NAMES[1..3].iter().filter(|(_, one)| is_asked(*one)).map(|(name, _)| *name).collect();
     if offered.is_empty() {
-        let at = origin.map_or_else(String::new, |origin| format!(" ({origin})"));
+        let at = at(named.origin());
         let why = if old.is_empty() { "" } else { ": TLSv1 and TLSv1.1 are not offered, TLSv1.2 and TLSv1.3 are" };
         return Err(format!("AH02231: No SSL protocols available [hint: SSLProtocol]{at}{why}"));
     }
-    if asked != Protocols::DEFAULT {
-        tell_missing("protocol", &old, origin, notes);
+    if named.get().is_some_and(|named| *named != Protocols::DEFAULT) {
+        tell_missing("protocol", &old, named.origin(), notes);
     }
     Ok(offered)
 }

@@ -1,6 +1,6 @@
 //! Certificates that end soon, for the error log, the status page and metrics.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use conf::Level;
@@ -70,38 +70,43 @@ pub fn all(server: &Server) -> Vec<Expiry> {
 }
 
 fn of(host: &VirtualHost) -> Vec<Expiry> {
-    let server = host.settings.get::<SslServer>();
-    let Some(context) = server.context.get() else { return Vec::new() };
+    let Some(context) = host.settings.get::<SslServer>().context.get() else { return Vec::new() };
     let ends = context.published.ends(host.index).unwrap_or_else(|| context.ends.clone());
-    let files = server.certificate_files.get().into_iter().flatten();
-    let each = files.zip(ends).enumerate();
-    each.map(|(index, (file, end))| Expiry { host: host.log_name(), index, file: file.path.clone(), end }).collect()
+    let each = context.files.iter().zip(ends).enumerate();
+    each.map(|(index, (file, end))| Expiry { host: host.log_name(), index, file: file.clone(), end }).collect()
 }
 
-/// What the log has been told of each certificate, by its file and its end: the step, which for one that has ended is another one
-/// each day.
-static TOLD: Mutex<(i64, Option<HashMap<(String, i64), i64>>)> = Mutex::new((0, None));
+/// What the log has been told.
+#[derive(Default)]
+struct Told {
+    /// When it was looked last.
+    at: i64,
+    /// The step of each certificate, by its file and its end. Of one that has ended it is another one each day.
+    steps: BTreeMap<(String, i64), i64>,
+}
+
+static TOLD: Mutex<Told> = Mutex::new(Told { at: 0, steps: BTreeMap::new() });
 
 /// Tells the log of certificates that end soon: when the server starts, and when one reaches the next step. The parent calls it each
 /// second; it reads no file, and looks once a minute.
 pub fn tell(server: &Server) {
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     let now = now();
-    if (told.0..told.0 + LOOK).contains(&now) {
+    if (told.at..told.at + LOOK).contains(&now) {
         return;
     }
-    told.0 = now;
-    let known = told.1.get_or_insert_default();
-    for expiry in all(server) {
-        let Some((step, _)) = step(expiry.end, now) else { continue };
-        let key = (expiry.file.clone(), expiry.end);
-        if known.insert(key, step) != Some(step)
-            && let Some((level, text)) = warning(expiry.end, now)
-        {
-            let Expiry { host, index, file, .. } = expiry;
+    told.at = now;
+    let mut steps = BTreeMap::new();
+    for Expiry { host, index, file, end } in all(server) {
+        let (Some((step, _)), Some((level, text))) = (step(end, now), warning(end, now)) else { continue };
+        let key = (file.clone(), end);
+        // Several virtual hosts may have it.
+        if told.steps.get(&key) != Some(&step) && !steps.contains_key(&key) {
             seam::log::log("ssl", level, format_args!("certificate {host}:{index} from {file} {text}"));
         }
+        steps.insert(key, step);
     }
+    told.steps = steps;
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// The algorithm of an EncryptedPrivateKeyInfo (RFC 5958, section 3) with its parameters, and what is encrypted.
-fn pkcs8_parts(der: &[u8]) -> Option<([&[u8]; 2], &[u8])> {
+fn pkcs8_parts(der: &[u8]) -> Option<(Identifier<'_>, &[u8])> {
     let (0x30, info, _) = element(der)? else { return None };
     let (0x30, algorithm, rest) = element(info)? else { return None };
     let (0x04, data, _) = element(rest)? else { return None };
@@ -138,7 +138,7 @@ const CIPHERS: &[(&[u8], Cipher)] = &[
     (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 3, 7], Cipher::DesEde3),
 ];
 
-fn pkcs8_encrypted(([name, parameters], data): ([&[u8]; 2], &[u8])) -> Result<Encrypted, String> {
+fn pkcs8_encrypted(([name, parameters], data): (Identifier<'_>, &[u8])) -> Result<Encrypted, String> {
     if name != PBES2 {
         return Err(too_old("a scheme older than PBES2"));
     }
@@ -161,8 +161,11 @@ fn pkcs8_encrypted(([name, parameters], data): ([&[u8]; 2], &[u8])) -> Result<En
     Ok(Encrypted { derivation, cipher, iv: iv.to_vec(), data: data.to_vec(), label: "PRIVATE KEY" })
 }
 
-/// Name and parameters of the key derivation, and of the cipher.
-fn pbes2(parameters: &[u8]) -> Option<([&[u8]; 2], [&[u8]; 2])> {
+/// The name of an algorithm, and its parameters.
+type Identifier<'a> = [&'a [u8]; 2];
+
+/// The key derivation, and the cipher.
+fn pbes2(parameters: &[u8]) -> Option<(Identifier<'_>, Identifier<'_>)> {
     let (0x30, inside, _) = element(parameters)? else { return None };
     let (0x30, derivation, rest) = element(inside)? else { return None };
     let (0x30, scheme, _) = element(rest)? else { return None };

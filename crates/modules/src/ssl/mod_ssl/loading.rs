@@ -9,7 +9,7 @@ use super::certificates::{self, Loaded};
 use super::clients;
 use super::context::{self, Context};
 use super::expiry;
-use super::pass_phrases::PassPhrases;
+use super::pass_phrases::{self, PassPhrases};
 use super::published::{Part, Published};
 use super::{SslServer, is_expected, stapling};
 
@@ -36,9 +36,12 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
         let clients = clients::prepare(host, &mut notes)?;
         let pairs = (certified, published.clone());
         let (config, choice) = context::prepare(host, pairs, staples.clone(), clients.as_ref(), &mut notes)?;
-        let (ends, published) = (part.ends.clone(), published.clone());
-        let context = Context { config, clients, notes, ends, published, choice, staples };
-        host.settings.get::<SslServer>().context.fill(context);
+        let (files, ends, published) = (std::mem::take(&mut loaded.files), part.ends.clone(), published.clone());
+        let context = Context { config, clients, notes, files, ends, published, choice, staples };
+        // What was only looked at may be loaded once more, as a whole, for a server that starts with it.
+        if !loaded.is_partial {
+            host.settings.get::<SslServer>().context.fill(context);
+        }
     }
     Ok(())
 }
@@ -71,13 +74,29 @@ pub fn reload(server: &Server) -> Result<String, String> {
 
 /// Tells the logs of the virtual hosts what was noticed while their certificates were read.
 pub(super) fn tell(server: &Server) -> Result<(), String> {
+    pass_phrases::has_started();
     for host in &server.hosts {
+        if let Some(text) = strange_port(host) {
+            server.main().log("ssl", Level::Warn, &text);
+        }
         let context = host.settings.get::<SslServer>().context.get();
         for (level, note) in context.into_iter().flat_map(|context| &context.notes) {
             host.log("ssl", *level, note);
         }
     }
     Ok(())
+}
+
+/// A port that stands for the other scheme.
+fn strange_port(host: &VirtualHost) -> Option<String> {
+    let name = host.log_name();
+    match (is_expected(host), host.port?) {
+        (true, 80) => Some(format!("AH01915: Init: ({name}) You configured HTTPS(443) on the standard HTTP(80) port!")),
+        (false, 443) => {
+            Some(format!("AH01916: Init: ({name}) You configured HTTP(80) on the standard HTTPS(443) port!"))
+        }
+        _ => None,
+    }
 }
 
 fn load(server: &Server) -> Result<Vec<(&VirtualHost, Loaded)>, String> {

@@ -35,6 +35,8 @@ const END_MAX: Duration = Duration::from_secs(1);
 
 /// Whether this process is a server, or will be one.
 static SERVES: AtomicBool = AtomicBool::new(false);
+/// Whether it has left the moment behind in which somebody may be asked.
+static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 
 /// Keys that were decrypted, with the files that they were in.
 static DECRYPTED: Mutex<Vec<(Identity, PrivateKeyDer<'static>)>> = Mutex::new(Vec::new());
@@ -43,6 +45,12 @@ static DECRYPTED: Mutex<Vec<(Identity, PrivateKeyDer<'static>)>> = Mutex::new(Ve
 /// Who only checks a configuration is asked nothing.
 pub fn starts_a_server() {
     SERVES.store(true, Relaxed);
+}
+
+/// Says that the configuration was read with which the server starts: nobody is asked at the terminal any more, where the answer
+/// would keep the parent waiting.
+pub(super) fn has_started() {
+    HAS_STARTED.store(true, Relaxed);
 }
 
 /// See [`starts_a_server`].
@@ -122,7 +130,11 @@ impl PassPhrases {
     /// From whoever sits at the terminal.
     fn typed(&mut self, name: &str, file: &str) -> Result<Vec<u8>, String> {
         let text = self.introduction(name, file);
-        let asked = Terminal::open().and_then(|mut terminal| {
+        let terminal = match HAS_STARTED.load(Relaxed) {
+            true => Err(io::Error::other("nobody is asked once the server runs")),
+            false => Terminal::open(),
+        };
+        let asked = terminal.and_then(|mut terminal| {
             terminal.say(&text)?;
             terminal.ask("Enter pass phrase:", LENGTH_MAX, TYPING_MAX)
         });
@@ -131,7 +143,10 @@ impl PassPhrases {
                 io::ErrorKind::Interrupted => "nobody entered one".to_string(),
                 io::ErrorKind::TimedOut => format!("nobody entered one within {} s", TYPING_MAX.as_secs()),
                 _ => {
-                    format!("there is no terminal to ask at ({}); see SSLPassPhraseDialog exec:", sys::describe(&error))
+                    format!(
+                        "there is no terminal to ask at ({}); see `SSLPassPhraseDialog exec:`",
+                        sys::describe(&error)
+                    )
                 }
             };
             format!(

@@ -178,7 +178,7 @@ mod tests {
         let set = |byte: u8| part(&[i64::from(byte)], &[byte; 4000]);
         published.publish(&[set(1)]).expect("room");
         std::thread::scope(|scope| {
-            scope.spawn(|| (2..=200).for_each(|byte| drop(published.publish(&[set(byte)]).expect("room"))));
+            scope.spawn(|| (2..=200).for_each(|byte| _ = published.publish(&[set(byte)]).expect("room")));
             loop {
                 let (_, read) = published.part(0).expect("a set");
                 let byte = read.bytes[0];
