@@ -56,6 +56,15 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> Result<String> {
     std::fs::read_to_string(path).context(|| format!("read {}", path.display()))
 }
 
+/// Writes a whole file anew: what was there of its name goes first, and where that was a link, what it led to stays as it is.
+pub(crate) fn write_anew(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<()> {
+    use std::io::Write as _;
+    let path = path.as_ref();
+    let _ = std::fs::remove_file(path);
+    let file = std::fs::File::create_new(path);
+    file.and_then(|mut file| file.write_all(content.as_ref())).context(|| format!("write {}", path.display()))
+}
+
 /// Writes a whole file; the error names the file.
 pub(crate) fn write_file(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<()> {
     let path = path.as_ref();

@@ -9,7 +9,7 @@ use super::space::{Candidate, Extent, Mpm};
 use crate::advise::decision::fragment;
 use crate::compare::{Language, Starter};
 use crate::config::apache::{Installation, root_of};
-use crate::error::{Context as _, Error, Result, read_text, write_file};
+use crate::error::{Context as _, Error, Result, read_text, write_anew, write_file};
 use crate::programs;
 use crate::scratch::Scratch;
 use crate::subject::{self, Account, Site};
@@ -27,11 +27,13 @@ pub(super) struct Base {
     modules: Option<PathBuf>,
     /// The directory of the copies.
     directory: PathBuf,
+    /// The file for the server's number, where nothing else is.
+    pid: PathBuf,
 }
 
-/// The names of copies.
-const PRESENT: &str = "present.conf";
-const CANDIDATE: &str = "candidate.conf";
+/// The names of copies. No wild card includes a hidden file, and nobody else's is called like this.
+const PRESENT: &str = ".tsubame-lab-tune-present.conf";
+const CANDIDATE: &str = ".tsubame-lab-tune-candidate.conf";
 
 impl Base {
     /// Reads a configuration.
@@ -43,6 +45,7 @@ impl Base {
         starter.check(&file)?;
         let text = read_text(&file)?;
         let directory = starter.scratch().create("configuration")?;
+        let pid = starter.scratch().create("running")?.join("pid");
         let language = starter.language();
         match language {
             Language::Nginx => {
@@ -54,7 +57,7 @@ impl Base {
                 ];
                 let settings = settings.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
                 let extent = Extent::of(Mpm::Nginx, &settings.collect());
-                Ok(Self { language, text, mpm: Mpm::Nginx, extent, modules: None, directory })
+                Ok(Self { language, text, mpm: Mpm::Nginx, extent, modules: None, directory, pid })
             }
             Language::Httpd => {
                 let told = programs::output_of(starter.program(), &["-V", "-f", &file.display().to_string()]);
@@ -69,7 +72,7 @@ impl Base {
                     .advise("a LoadModule line for one")
                 })?;
                 let extent = Extent::of(mpm, &httpd::settings(&text, mpm));
-                Ok(Self { language, text, mpm, extent, modules: found.modules, directory })
+                Ok(Self { language, text, mpm, extent, modules: found.modules, directory, pid })
             }
         }
     }
@@ -77,7 +80,7 @@ impl Base {
     /// A copy with the present settings, or with others. It differs from the original in what would touch a server that runs, too.
     pub(super) fn write(&self, candidate: Option<Candidate>) -> Result<PathBuf> {
         let path = self.directory.join(if candidate.is_some() { CANDIDATE } else { PRESENT });
-        let pid = self.directory.join("pid").display().to_string();
+        let pid = self.pid.display().to_string();
         let text = match (self.language, candidate) {
             (Language::Nginx, _) => nginx::replaced(&self.text, &pid, candidate.map(|one| [one.children, one.threads])),
             (Language::Httpd, None) => format!("{}PidFile {pid}\n", self.text),
@@ -87,7 +90,7 @@ impl Base {
                 format!("{}PidFile {pid}\n", httpd::replaced(&self.text, load.as_deref(), &lines))
             }
         };
-        write_file(&path, text)?;
+        write_anew(&path, text)?;
         Ok(path)
     }
 
@@ -102,6 +105,9 @@ impl Base {
 /// nginx resolves what it includes from the directory of its main file: everything there is beside the copies, too.
 fn link(from: &Path, to: &Path) -> Result<()> {
     for entry in std::fs::read_dir(from).context(|| format!("read {}", from.display()))?.flatten() {
+        if [PRESENT, CANDIDATE].iter().any(|own| entry.file_name() == *own) {
+            continue;
+        }
         let name = to.join(entry.file_name());
         std::os::unix::fs::symlink(entry.path(), &name).context(|| format!("link {}", name.display()))?;
     }
