@@ -1,13 +1,14 @@
-//! SIGINT and SIGTERM while something is measured: the measurement ends with an error, and whatever it made is removed on the
+//! SIGINT, SIGTERM and SIGHUP while something is measured: the measurement ends with an error, and whatever it made is removed on the
 //! way out. Further ones change nothing: `timeout` and terminals send them twice.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::error::{Context as _, Error, Result};
+use crate::procfs;
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
@@ -17,8 +18,10 @@ pub(crate) fn catch() -> Result<()> {
         return Ok(());
     }
     let asked = ASKED.get_or_init(Arc::default);
-    for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(asked)).context(|| "catch SIGINT and SIGTERM".to_owned())?;
+    // `nohup` lets a program go on without its terminal.
+    let hang_up = (!procfs::ignores(SIGHUP)).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
+        flag::register(signal, Arc::clone(asked)).context(|| "catch SIGINT, SIGTERM and SIGHUP".to_owned())?;
     }
     Ok(())
 }

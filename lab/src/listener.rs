@@ -18,14 +18,12 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// The server at an address. `None` where it is not on this machine, or its processes may not be looked at.
+    /// The server at an address: who listens at this very one, or else at all of them. `None` where it is not on this machine, or its processes may not be looked at.
     pub(crate) fn at(address: SocketAddr) -> Option<Self> {
-        let sockets: HashSet<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
-            .iter()
-            .filter_map(|path| std::fs::read_to_string(path).ok())
-            .flat_map(|text| listening(&text, address.port()))
-            .map(|inode| format!("socket:[{inode}]"))
-            .collect();
+        let texts = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+        let all: Vec<(u64, SocketAddr)> = texts.iter().flat_map(|text| addresses(text)).collect();
+        let sockets: HashSet<String> =
+            listening(&all, address).into_iter().map(|inode| format!("socket:[{inode}]")).collect();
         let holders: Vec<u32> = processes().filter(|pid| holds(*pid, &sockets)).collect();
         let is_root = |pid: &u32| procfs::stat(*pid).is_some_and(|stat| !holders.contains(&stat.parent));
         let roots: Vec<u32> = holders.iter().copied().filter(is_root).collect();
@@ -63,7 +61,9 @@ pub(crate) fn address_of(pids: &[u32]) -> Option<SocketAddr> {
         let sockets = HashSet::from([format!("socket:[{inode}]")]);
         pids.iter().any(|pid| holds(*pid, &sockets))
     };
-    found.into_iter().find(|(inode, _)| is_theirs(*inode)).map(|(_, address)| address)
+    let (_, address) = found.into_iter().find(|(inode, _)| is_theirs(*inode))?;
+    // A wildcard of version 6 accepts version 4, too.
+    Some(if address.ip().is_unspecified() { (Ipv4Addr::LOCALHOST, address.port()).into() } else { address })
 }
 
 /// The sockets that listen, in the text of /proc/net/tcp: inode and address.
@@ -85,8 +85,6 @@ fn address(text: &str) -> Option<SocketAddr> {
         Ok(four) => IpAddr::from(four),
         Err(_) => IpAddr::from(<[u8; 16]>::try_from(&bytes[..]).ok()?),
     };
-    // A wildcard of version 6 accepts version 4, too.
-    let ip = if ip.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { ip };
     Some(SocketAddr::new(ip, port))
 }
 
@@ -102,13 +100,20 @@ fn holds(pid: u32, sockets: &HashSet<String>) -> bool {
         .any(|target| std::str::from_utf8(target.as_os_str().as_bytes()).is_ok_and(|target| sockets.contains(target)))
 }
 
-/// The inodes of sockets that listen at a port, in the text of /proc/net/tcp.
-fn listening(text: &str, port: u16) -> Vec<String> {
-    let end = format!(":{port:04X}");
-    let lines = text.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    let found =
-        lines.filter(|words| words.get(1).is_some_and(|local| local.ends_with(&end)) && words.get(3) == Some(&LISTENS));
-    found.filter_map(|words| words.get(9).map(|inode| (*inode).to_owned())).collect()
+/// The inodes of those sockets among `all` that get what is sent to an address: its own, or the wildcards where there are none.
+fn listening(all: &[(u64, SocketAddr)], address: SocketAddr) -> Vec<u64> {
+    let ip = address.ip().to_canonical();
+    let of = |is_it: &dyn Fn(IpAddr) -> bool| -> Vec<u64> {
+        let found = all.iter().filter(|(_, own)| own.port() == address.port() && is_it(own.ip()));
+        found.map(|(inode, _)| *inode).collect()
+    };
+    let own = of(&|own| own.to_canonical() == ip);
+    // A wildcard of version 6 accepts version 4, too; a connection to a wildcard ends up at this machine's own address.
+    let is_open = |own: IpAddr| own.is_unspecified() && (own.is_ipv6() || ip.is_ipv4());
+    match own.is_empty() {
+        true => of(&|own| is_open(own) || (ip.is_unspecified() && own.is_loopback())),
+        false => own,
+    }
 }
 
 #[cfg(test)]
@@ -116,17 +121,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listeners_are_found_by_their_port() {
+    fn listeners_are_found() {
         let text = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
                     0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1\n   \
                     1: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 4712 1\n";
-        assert_eq!(listening(text, 8080), ["4711"]);
-        assert_eq!(listening(text, 80), [""; 0]);
         assert_eq!(addresses(text), [(4711, SocketAddr::from(([127, 0, 0, 1], 8080)))]);
-        let any = Some(SocketAddr::from(([127, 0, 0, 1], 80)));
-        assert_eq!(["00000000:0050", "00000000000000000000000000000000:0050"].map(address), [any; 2]);
+        assert_eq!(address("00000000:0050"), Some(SocketAddr::from(([0; 4], 80))));
         let six = address("00000000000000000000000001000000:0050");
         assert_eq!(six, Some(SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 80))));
+    }
+
+    #[test]
+    fn two_servers_at_one_port_are_told_from_each_other() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let all = [(1, at("127.0.0.1:80")), (2, at("127.0.0.2:80")), (3, at("0.0.0.0:81")), (4, at("[::]:82"))];
+        let found = |text: &str| listening(&all, at(text));
+        assert_eq!((found("127.0.0.1:80"), found("127.0.0.2:80"), found("127.0.0.3:80")), (vec![1], vec![2], vec![]));
+        assert_eq!((found("127.0.0.3:81"), found("[::1]:81")), (vec![3], vec![]));
+        assert_eq!((found("127.0.0.3:82"), found("[::1]:82")), (vec![4], vec![4]));
+        assert_eq!(found("0.0.0.0:80"), [1, 2]);
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub(crate) fn find(names: &[&str]) -> Option<PathBuf> {
         .find(|candidate| is_executable(candidate))
 }
 
-/// The tsubame to measure: the one asked for, or the release build of the workspace we stand in.
+/// The tsubame to measure: the one asked for, or the release build of the workspace we stand in, or the one beside the laboratory's own
+/// program.
 pub(crate) fn find_tsubame(asked: Option<&Path>) -> Result<Option<PathBuf>> {
     if let Some(asked) = asked {
         let found = is_executable(asked).then(|| std::path::absolute(asked).ok()).flatten();
@@ -34,7 +35,14 @@ pub(crate) fn find_tsubame(asked: Option<&Path>) -> Result<Option<PathBuf>> {
         .ancestors()
         .filter(|directory| directory.join("Cargo.lock").is_file())
         .map(|directory| directory.join("target/release/tsubame"))
+        .chain(beside_own())
         .find(|candidate| is_executable(candidate)))
+}
+
+/// Beside the laboratory's own program. A debug build there is not worth measuring.
+fn beside_own() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok().filter(|_| !cfg!(debug_assertions));
+    own.map(|own| own.with_file_name("tsubame"))
 }
 
 /// Everything a program prints, whichever stream it chose; version messages are found on both.

@@ -60,8 +60,8 @@ impl Starter {
     pub(crate) fn new(program: Option<&str>, cores: &[usize], descriptors: u64) -> Result<Self> {
         let found = match program {
             Some(path) if path.contains('/') => Some(PathBuf::from(path)).filter(|path| path.is_file()),
-            Some(name) => programs::find(&[name]),
-            None => programs::find_tsubame(None)?.or_else(|| programs::find(&["tsubame"])),
+            Some(name) if name != "tsubame" => programs::find(&[name]),
+            _ => programs::find_tsubame(None)?.or_else(|| programs::find(&["tsubame"])),
         };
         let absent = || {
             let name = program.unwrap_or("tsubame");
