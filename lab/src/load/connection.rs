@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay};
@@ -130,8 +131,10 @@ impl Connection {
             let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let socket = socket_with(family, SocketType::STREAM, flags, None)?;
             if let Some(source) = source {
-                // A port may be used again whose last connection has ended.
+                // A port may be used again whose last connection has ended. It is chosen when the server's address is known, too:
+                // one that is free for all servers takes long to be found among thousands.
                 set_socket_reuseaddr(&socket, true)?;
+                let _ = setsockopt(&socket, IpBindAddressNoPort, &true);
                 bind(&socket, &SocketAddr::from((source, 0)))?;
             }
             match connect(&socket, &server) {
@@ -352,7 +355,7 @@ impl Connection {
             Ok(()) if !came.is_over && self.has_to_say() => self.pass_on().and_then(|()| self.flush(epoll)),
             read => read,
         };
-        if read.is_err() && !came.answers.is_empty() {
+        if read.is_err() && !came.answers.is_empty() && self.malformed.is_none() {
             came.is_over = true;
             return Ok(());
         }

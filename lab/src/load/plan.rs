@@ -85,6 +85,14 @@ impl Pace {
         Pace::Constant(Duration::from_secs_f64(1.0 / rate))
     }
 
+    /// The mean of the distances.
+    pub(crate) fn mean(self) -> Duration {
+        match self {
+            Pace::Constant(time) | Pace::Exponential(time) => time,
+            Pace::Uniform(least, most) => least.saturating_add(most) / 2,
+        }
+    }
+
     /// That of one of so many threads.
     fn of_one_in(self, threads: usize) -> Pace {
         let times = |time: Duration| time.saturating_mul(u32::try_from(threads).unwrap_or(u32::MAX));
@@ -105,6 +113,8 @@ pub(crate) struct Share<'p> {
     pub(crate) clients: usize,
     pub(crate) count: Option<u64>,
     pub(crate) arrival: Arrival,
+    /// How long after the start something becomes due for the first time: threads take turns.
+    pub(crate) delay: Duration,
 }
 
 impl Plan {
@@ -143,12 +153,22 @@ impl Plan {
             Arrival::Requests(pace) => Arrival::Requests(pace.of_one_in(threads)),
             Arrival::Connections(pace) => Arrival::Connections(pace.of_one_in(threads)),
         };
-        let share = |thread| Share {
+        // Nobody begins who finds nothing to ask for.
+        let most = |thread| match (self.arrival, self.count) {
+            (Arrival::Closed, Some(count)) => usize::try_from(part(count, thread)).unwrap_or(usize::MAX),
+            _ => usize::MAX,
+        };
+        let turn = match self.arrival {
+            Arrival::Closed => Duration::ZERO,
+            Arrival::Requests(pace) | Arrival::Connections(pace) => pace.mean(),
+        };
+        let share = |thread: usize| Share {
             plan: self,
             thread,
-            clients: part(self.clients as u64, thread) as usize,
+            clients: (part(self.clients as u64, thread) as usize).min(most(thread)),
             count: self.count.map(|count| part(count, thread)),
             arrival,
+            delay: turn.saturating_mul(u32::try_from(thread).unwrap_or(u32::MAX)),
         };
         (0..threads).map(share).collect()
     }
@@ -173,6 +193,8 @@ pub(super) mod tests {
         let parts: Vec<_> = shares.iter().map(|share| (share.clients, share.count)).collect();
         assert_eq!(parts, [(2, Some(4)), (2, Some(3)), (1, Some(3))]);
         assert_eq!(shares[0].arrival, Arrival::Requests(Pace::Constant(Duration::from_millis(30))));
+        let delays: Vec<_> = shares.iter().map(|share| share.delay.as_millis()).collect();
+        assert_eq!(delays, [0, 10, 20], "threads take turns, and never send at the same moment");
         assert_eq!(Plan { clients: 2, ..plan.clone() }.shares().len(), 2, "a thread without clients has nothing to do");
     }
 }

@@ -1,6 +1,9 @@
 //! Whom a load may hit: this machine, or who somebody has said is theirs.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
+
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::SockaddrStorage;
 
 use super::url::Url;
 use crate::error::{Error, Result};
@@ -31,9 +34,28 @@ pub(super) fn check(host: &str, servers: &[SocketAddr], owned: Option<&str>) -> 
     }
 }
 
-/// The kernel binds a socket only to an address of its own.
+/// Whether this machine has the address: an interface of it, or its loopback, which is a network. Binding a socket proves nothing, since
+/// a kernel may be told to let everybody have every address (`net.ipv4.ip_nonlocal_bind`).
 pub(crate) fn is_here(server: SocketAddr) -> bool {
-    UdpSocket::bind((server.ip(), 0)).is_ok()
+    let ip = server.ip().to_canonical();
+    let ip_of = |address: &SockaddrStorage| match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+        (Some(four), _) => Some(IpAddr::V4(four.ip())),
+        (_, Some(six)) => Some(IpAddr::V6(six.ip())),
+        _ => None,
+    };
+    let is_own = || getifaddrs().is_ok_and(|mut all| all.any(|one| one.address.as_ref().and_then(ip_of) == Some(ip)));
+    ip.is_loopback() || ip.is_unspecified() || is_own()
+}
+
+/// Checks a host that somebody else is to ask; see [`check`].
+///
+/// # Errors
+/// As there. A host that is `owned` need not be known here.
+pub(super) fn check_beyond(url: &Url, only_six: bool, owned: Option<&str>) -> Result<()> {
+    match owned.is_some_and(|owned| owned.eq_ignore_ascii_case(&url.host)) {
+        true => Ok(()),
+        false => server(url, only_six, owned).map(|_| ()),
+    }
 }
 
 #[cfg(test)]
@@ -44,6 +66,10 @@ mod tests {
     fn strangers_are_left_alone() {
         let at = |ip: [u8; 4]| SocketAddr::from((ip, 80));
         assert!(check("localhost", &[at([127, 0, 0, 1]), at([127, 88, 1, 1])], None).is_ok());
+        assert!(check("any", &[SocketAddr::from(([0; 4], 80)), SocketAddr::from(([0_u16; 8], 80))], None).is_ok());
+        let own =
+            getifaddrs().unwrap().filter_map(|one| Some(SocketAddr::V4((*one.address?.as_sockaddr_in()?).into())));
+        assert!(own.into_iter().all(is_here), "addresses of interfaces");
         // An address that is reserved for documentation (RFC 5737).
         let strangers = [at([127, 0, 0, 1]), at([192, 0, 2, 1])];
         let error = check("www.example.org", &strangers, None).unwrap_err().to_string();

@@ -27,6 +27,9 @@ const INSPECTION: Duration = Duration::from_millis(100);
 /// million times a second.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// So many connections are opened between two looks at what happens to the others.
+const PORTION: usize = 64;
+
 /// A client that waits for less than this has not been forgotten, however short a load is.
 const STARVED: Duration = Duration::from_millis(250);
 
@@ -41,6 +44,8 @@ struct Slot {
     left: Option<u64>,
     /// It is among those that have nothing to do.
     is_free: bool,
+    /// Requests of a closed loop that have to be made again, and since when they are under way.
+    owed: VecDeque<Instant>,
 }
 
 struct Worker<'s> {
@@ -86,7 +91,8 @@ pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> error::Resu
     let (schedule, left) = match share.arrival {
         Arrival::Closed => (None, share.count),
         Arrival::Requests(pace) | Arrival::Connections(pace) => {
-            (Some(Schedule::new(pace, start, share.count, seed)), None)
+            let first = start.checked_add(share.delay).unwrap_or(start);
+            (Some(Schedule::new(pace, first, share.count, seed)), None)
         }
     };
     let worker = Worker {
@@ -117,18 +123,13 @@ impl Worker<'_> {
     fn work(mut self, start: Instant) -> rustix::io::Result<Record> {
         let mut events: Vec<Event> = Vec::with_capacity(1024);
         let mut inspection = start + INSPECTION;
-        if self.schedule.is_none() {
-            while self.slots.len() < self.share.clients && self.left != Some(0) {
-                let slot = self.another();
-                self.go_on(slot, Instant::now());
-            }
-        }
         loop {
             let now = Instant::now();
             if self.ends.is_some_and(|ends| now >= ends) || self.live.is_enough() {
                 self.is_over = true;
             }
             self.distribute(now);
+            self.open_more();
             if self.is_done() {
                 break;
             }
@@ -178,8 +179,36 @@ impl Worker<'_> {
         let due = self.schedule.as_ref().and_then(Schedule::next).filter(|_| !self.is_over);
         let next = [due, self.paused.front().map(|(at, _)| *at), self.ends.filter(|_| !self.is_over)];
         let until = next.into_iter().flatten().fold(inspection, Instant::min);
-        let wait = if self.share.plan.spin { Duration::ZERO } else { until.saturating_duration_since(now) };
+        let is_urgent = self.share.plan.spin || self.has_more_to_open();
+        let wait = if is_urgent { Duration::ZERO } else { until.saturating_duration_since(now) };
         Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() }
+    }
+
+    /// Whether there is something to do at once that was put off in favour of what happens meanwhile.
+    fn has_more_to_open(&self) -> bool {
+        let has_room = self.slots.len() < self.share.clients;
+        match self.schedule {
+            _ if self.is_over => false,
+            None => has_room && self.left != Some(0),
+            Some(_) => !self.waiting.is_empty() && (has_room || !self.free.is_empty()),
+        }
+    }
+
+    /// Lets further clients of a closed loop begin, some at a time: events, the end and interrupts are not to wait for 10 000
+    /// connections.
+    fn open_more(&mut self) {
+        for _ in 0..PORTION {
+            if self.schedule.is_some() || !self.has_more_to_open() {
+                break;
+            }
+            let slot = self.another();
+            self.go_on(slot, Instant::now());
+        }
+    }
+
+    /// What a client of a closed loop may begin: of what is left, one request for each that has yet to begin is not for the others.
+    fn to_begin(&self) -> Option<u64> {
+        self.left.map(|left| left.saturating_sub((self.share.clients - self.slots.len()) as u64))
     }
 
     /// A slot that was not there before.
@@ -215,7 +244,7 @@ impl Worker<'_> {
             }
         }
         let opened = self.dialled;
-        while !self.waiting.is_empty() {
+        while !self.waiting.is_empty() && self.dialled - opened < PORTION {
             let slot = match self.free.pop_front() {
                 Some(slot) => {
                     self.slots[slot].is_free = false;
@@ -264,8 +293,17 @@ impl Worker<'_> {
         if self.is_over || !is_due || matches!(self.share.arrival, Arrival::Requests(_)) {
             return;
         }
-        let room = self.room(slot, free);
-        let count = self.left.map_or(room, |left| left.min(room));
+        let mut room = self.room(slot, free);
+        while room > 0
+            && let Some(began) = self.slots[slot].owed.pop_front()
+        {
+            self.ask(slot, began, 1);
+            room -= 1;
+            if self.slots[slot].connection.is_none() {
+                return;
+            }
+        }
+        let count = self.to_begin().map_or(room, |left| left.min(room));
         if count > 0 {
             self.left = self.left.map(|left| left - count);
             self.ask(slot, now, count);
@@ -392,9 +430,10 @@ impl Worker<'_> {
             }
             None if under_way > 0 => {
                 self.record.reopened += 1;
-                self.left = self.left.map(|left| left + under_way);
-                if self.schedule.is_some() {
-                    asked.iter().rev().for_each(|asked| self.waiting.push_front(asked.began));
+                let again = asked.iter().rev().map(|asked| asked.began);
+                match self.schedule {
+                    Some(_) => again.for_each(|began| self.waiting.push_front(began)),
+                    None => again.for_each(|began| self.slots[slot].owed.push_front(began)),
                 }
             }
             None => {}

@@ -129,15 +129,25 @@ impl Connection {
         came: &mut Came,
         now: Instant,
     ) -> Result<(), Malformed> {
-        while !bytes.is_empty() && !came.is_over {
+        while !bytes.is_empty() {
             let Protocol::Http1(reader) = &mut self.protocol else { break };
-            let asked = self.asked.front_mut().ok_or(Malformed("nobody has asked for it"))?;
+            let Some(asked) = self.asked.front_mut().filter(|_| !came.is_over) else {
+                return Err(self.too_long(came));
+            };
             asked.first.get_or_insert(now);
             let (taken, answer) = reader.read(bytes, requests[asked.number].bodiless)?;
             bytes = &bytes[taken..];
             answer.into_iter().for_each(|answer| self.answered(came, 0, answer, now));
         }
         Ok(())
+    }
+
+    /// More has come than was asked for: the answer before it is longer than it says, and so it is none.
+    fn too_long(&mut self, came: &mut Came) -> Malformed {
+        if let Some((_, Times { began, sent, first, .. })) = came.answers.pop() {
+            self.asked.push_front(Asked { began, sent, first: Some(first), number: 0 });
+        }
+        Malformed("it is longer than it says")
     }
 
     fn parse_frames(&mut self, bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Malformed> {

@@ -249,8 +249,7 @@ impl LoadOptions {
         };
         let streams = self.secure.streams(&self.method).filter(|streams| *streams > 1);
         let streams = streams.map(|streams| format!(" of {streams} streams")).unwrap_or_default();
-        let number = self.connections;
-        format!("{number} connection{}{streams}{reuse}{pace}{rest}", if number == 1 { "" } else { "s" })
+        format!("{}{streams}{reuse}{pace}{rest}", counted(self.clients(), "connection"))
     }
 
     /// Asks as long as is wanted before anything counts.
@@ -345,6 +344,12 @@ pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
     if let Some(complaint) = &record.complaint {
         doubts.push(format!("the first failure: {complaint}"));
     }
+    if record.reopened * REOPENED_SHARE > record.answers {
+        doubts.push(format!(
+            "{} closed before the server had answered everything, and asked again over another one: the time that this took counts",
+            counted(record.reopened, "connection")
+        ));
+    }
     if record.starved > 0 {
         doubts.push(format!(
             "{} of {} clients waited for their answers for more than half of the time: the others were served in their stead",
@@ -352,7 +357,7 @@ pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
         ));
     }
     if record.failures.total() > 0 {
-        doubts.push(format!("{} requests failed", record.failures.total()));
+        doubts.push(format!("{} failed", counted(record.failures.total(), "request")));
     }
     if record.good < record.answers {
         doubts.push(format!(
@@ -363,6 +368,13 @@ pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
     doubts
 }
 
+/// So many of one thing: `1 request`, `2 requests`.
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// One connection that closes too early in so many answers is usual: it was idle, and nobody has done anything wrong.
+const REOPENED_SHARE: u64 = 1000;
 /// Above this share of its time a thread has nothing in reserve.
 const BUSY_MAX: f64 = 0.95;
 /// A generator that is late by more than this was kept from working.

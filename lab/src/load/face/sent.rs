@@ -84,7 +84,12 @@ impl Sent {
             None => url.clone(),
         };
         let next = proxy.as_ref().unwrap_or(url);
-        let server = target::server(next, only_six, self.i_own_this_target.as_deref())?;
+        let owned = self.i_own_this_target.as_deref();
+        if proxy.is_some() {
+            // A proxy passes the load on.
+            target::check_beyond(url, only_six, owned)?;
+        }
+        let server = target::server(next, only_six, owned)?;
         Ok((build.of(&asked), server))
     }
 

@@ -176,7 +176,14 @@ fn what_is_wrong_is_counted_as_what_it_is() {
 
     let unasked = once(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nand more");
     let record = load(&Plan { count: Some(1), ..plan(serve(unasked)) });
-    assert_eq!(record.answers, 1, "what comes after the answer is not part of it");
+    assert_eq!(
+        (record.answers, record.failures),
+        (0, failed(|all| &mut all.malformed, 1)),
+        "it is longer than it says"
+    );
+    let unasked = once(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nokok");
+    let record = load(&Plan { count: Some(20), ..plan(serve(unasked)) });
+    assert_eq!((record.answers, record.failures), (0, failed(|all| &mut all.malformed, 20)));
 
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
     let record = load(&Plan { count: Some(20), clients: 4, ..plan(nobody) });

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::json::SHARES;
-use super::{doubts, picture};
+use super::{counted, doubts, picture};
 use crate::load::record::Handshakes;
-use crate::load::{Arrival, Plan, Record};
+use crate::load::{Arrival, Pace, Plan, Record};
 use crate::style;
 use crate::table::Table;
 use crate::tls::Trust;
@@ -39,8 +39,14 @@ fn whole(urls: &[String], plan: &Plan, record: &Record, parts: [Part; 2]) -> Str
 
 fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts: [Part; 2]) -> std::fmt::Result {
     let manner = match plan.arrival {
-        Arrival::Closed => format!("{} connections", plan.clients),
-        _ => format!("at a fixed rate, over {} connections at most", plan.clients),
+        Arrival::Closed => {
+            counted((plan.clients as u64).min(plan.count.unwrap_or(u64::MAX).max(record.connections)), "connection")
+        }
+        Arrival::Requests(pace) | Arrival::Connections(pace) => format!(
+            "{} requests per second, over {} at most",
+            per_second(pace),
+            counted(plan.clients as u64, "connection")
+        ),
     };
     writeln!(out, "{}  {manner}, {:.1} s", style::heading(&urls.join(" ")), record.elapsed.as_secs_f64())?;
     if let Some(agreed) = agreed(plan, record) {
@@ -54,7 +60,11 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
     writeln!(out, "  {:>12.1}  answers per second", record.rate())?;
     writeln!(out, "  {:>12.2}  MB received per second", record.received() as f64 / seconds / 1e6)?;
     writeln!(out, "  {:>12}  requests, {} answered, {} good", record.asked(), record.answers, record.good)?;
-    writeln!(out, "  {:>12}  connections", record.connections)?;
+    let again = match record.reopened {
+        0 => String::new(),
+        reopened => format!(", {reopened} of them closed by the server before it had answered everything"),
+    };
+    writeln!(out, "  {:>12}  connections{again}", record.connections)?;
     if plan.tls.is_some() {
         let Handshakes { full, resumed } = record.handshakes;
         writeln!(out, "  {:>12}  handshakes, {full} full, {resumed} resumed", full + resumed)?;
@@ -84,6 +94,13 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
     table.to_text().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
     writeln!(out)?;
     parts.into_iter().try_for_each(|part| part(out, record))
+}
+
+/// A pace as people ask for it: so many a second, on an average.
+fn per_second(pace: Pace) -> String {
+    let rate = 1.0 / pace.mean().as_secs_f64();
+    // A distance is a whole number of nanoseconds.
+    format!("{}", (rate * 1000.0).round() / 1000.0)
 }
 
 /// What was agreed on, and whether anybody has looked at the certificate.
