@@ -2,10 +2,12 @@
 //!
 //! Every round measures A and B, the next one B and A. Ratios are those within rounds; their bounds say whether the difference is one.
 
+pub(crate) mod calm;
 mod configured;
 mod side;
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -17,6 +19,7 @@ use crate::launch;
 use crate::load::face::load::LoadOptions;
 use crate::stats::{Ratio, ratio};
 use crate::style;
+pub(crate) use calm::{Calm, Cores};
 pub(crate) use configured::{Language, Starter};
 pub(crate) use side::{FIGURES, Side, in_turn, measure, table};
 
@@ -66,13 +69,19 @@ struct Figure<'r> {
 pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     let descriptors = launch::raise_descriptor_limit()?;
     let [a, b] = &options.load.urls[..] else { return Err(Error::new("two are needed to compare")) };
+    let all = allowed_cores()?;
     let starter = match configured::are_files([a, b])? {
         true => {
             interrupt::catch()?;
-            Some(Starter::new(options.server.as_deref(), &allowed_cores()?, descriptors)?)
+            let cores = Cores::divide(&all, options.load.threads());
+            let starter = Starter::new(options.server.as_deref(), &cores.server, descriptors)?;
+            launch::pin(&cores.generator)?;
+            Some(starter)
         }
         false => None,
     };
+    let calm = Calm::default();
+    calm.grant(PATIENCE);
     let mut sides = [a, b].map(|name| Side::new(name));
     if starter.is_none() {
         for side in &mut sides {
@@ -85,9 +94,13 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
         if let Some((_, address)) = &running {
             side.prepare(&options.load, &format!("http://{address}{}", options.path))?;
         }
+        calm.wait(&all)?;
         side.measure()
     })?;
-    let doubts = doubts_of(&sides, options.rounds);
+    let mut doubts = doubts_of(&sides, options.rounds);
+    if let (disturbed @ 1.., all) = calm.disturbed() {
+        doubts.push(format!("other programs used the cores when {disturbed} of {all} measurements began"));
+    }
     match options.load.json {
         true => say_line!("{}", json(&sides, options.rounds, &doubts)?),
         false => say!("{}", text(&sides, &doubts)),
@@ -97,6 +110,9 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
         None => Ok(()),
     }
 }
+
+/// How long all measurements together may wait until other programs leave the cores alone.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn doubts_of(sides: &[Side<'_>; 2], rounds: u32) -> Vec<String> {
     let mut all = Vec::new();

@@ -17,9 +17,9 @@ const GENERATOR_BUSY_MAX: f64 = 0.95;
 /// Below this share of its core the server has something in reserve.
 const SERVER_BUSY_MIN: f64 = 0.90;
 /// More work of others than this on the two cores disturbs both sides.
-const OTHERS_MAX: f64 = 0.05;
+pub(crate) const OTHERS_MAX: f64 = 0.05;
 /// More stolen time than this means that the machine is not ours.
-const STOLEN_MAX: f64 = 0.02;
+pub(crate) const STOLEN_MAX: f64 = 0.02;
 /// A generator that is late by more than this, in microseconds, was kept from working.
 const LATE_MAX_US: f64 = 500.0;
 /// Swap space in KiB that anybody may have in use: more was left by what ran before, and has to be read again.
@@ -268,6 +268,11 @@ fn counted(times: u64) -> Option<String> {
 
 fn shared(share: Option<f64>, limit: f64) -> Option<String> {
     share.filter(|share| *share > limit).map(|share| format!("{:.0} %", share * 100.0))
+}
+
+/// Whether the load generator was the limit of a cell, so that its server could have answered more.
+pub(crate) fn is_saturated(workload: &Workload, cell: &Cell<'_>) -> bool {
+    saturation(workload, cell, 0).is_some()
 }
 
 fn saturation(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {

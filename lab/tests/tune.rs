@@ -43,7 +43,9 @@ impl Place {
     }
 
     fn tune(&self, more: &[&str]) -> Child {
-        Command::new(LAB)
+        // Whoever runs the tests may ignore SIGHUP.
+        Command::new("env")
+            .args(["--default-signal=HUP", LAB])
             .args(["tune", "httpd.conf", "--server", "apache2", "--path", "/index.html", "-c", "8", "-d", "100ms"])
             .args(["--warm-up", "20ms", "--out", "out"])
             .args(more)
@@ -122,6 +124,35 @@ fn a_search_ends_with_a_verdict_and_with_settings_that_apache_accepts() {
     }
 }
 
+/// nginx finds what a copy includes beside it, so links to the user's files are there. Nothing is written through them.
+#[test]
+fn files_beside_a_configuration_of_nginx_stay_as_they_are() {
+    let place = Place::new("tune-nginx");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+    let here = place.0.display();
+    place.write("pages.inc", &format!("listen 127.0.0.1:{port};\nroot {here}/www;\n"));
+    place.write(
+        "nginx.conf",
+        &format!(
+            "error_log {here}/error.log;\npid {here}/own.pid;\nevents {{}}\nhttp {{ access_log off; server {{ include pages.inc; }} }}\n"
+        ),
+    );
+    let names = ["present.conf", "candidate.conf", "pid", "pages.inc", "nginx.conf"];
+    names[..3].iter().for_each(|name| place.write(name, "mine\n"));
+    let before = names.map(|name| std::fs::read_to_string(place.0.join(name)).expect("a file"));
+    let output = Command::new(LAB)
+        .args(["tune", "nginx.conf", "--server", "nginx", "--path", "/index.html", "-c", "8", "-d", "100ms"])
+        .args(["--budget", "6s", "--rounds", "2"])
+        .current_dir(&place.0)
+        .env("TMPDIR", place.0.join("scratch"))
+        .output()
+        .expect("the laboratory");
+    let text = said(&output);
+    assert!(output.status.success() && text.contains("Measured in turn"), "{text}");
+    assert_eq!(names.map(|name| std::fs::read_to_string(place.0.join(name)).expect("a file")), before, "{text}");
+    assert_eq!(std::fs::read_dir(place.0.join("scratch")).expect("a directory").count(), 0, "files are left");
+}
+
 #[test]
 fn an_interrupted_search_says_what_it_knows_and_leaves_nothing() {
     let place = Place::new("tune-interrupted");
@@ -132,7 +163,7 @@ fn an_interrupted_search_says_what_it_knows_and_leaves_nothing() {
         assert_ne!(lines.read_line(&mut all).expect("text"), 0, "it ended too early: {all}");
     }
     let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &id, &id]).status().expect("kill").success());
+    assert!(Command::new("kill").args(["-HUP", &id, &id]).status().expect("kill").success());
     lines.read_to_string(&mut all).expect("text");
     let output = child.wait_with_output().expect("its end");
     let text = said(&output) + &all;

@@ -43,15 +43,23 @@ impl Language {
         let arguments: &[&str] = match self {
             Self::Httpd => &["-f", file, "-DFOREGROUND"],
             // It may be said once only.
-            Self::Nginx if says_daemon(&read_text(file)?) => &["-c", file],
-            Self::Nginx => &["-c", file, "-g", "daemon off;"],
+            Self::Nginx => match says_daemon(&read_text(file)?) {
+                Some(true) => {
+                    let text = format!("{file} says `daemon on;`: a server in the background cannot be measured");
+                    return Err(Error::new(text).advise("without that line, in a copy"));
+                }
+                Some(false) => &["-c", file],
+                None => &["-c", file, "-g", "daemon off;"],
+            },
         };
         Ok(arguments.iter().map(|argument| (*argument).to_owned()).collect())
     }
 }
 
-fn says_daemon(text: &str) -> bool {
-    text.lines().any(|line| line.split_whitespace().next() == Some("daemon"))
+/// Whether the text wants nginx in the background, where it says so.
+fn says_daemon(text: &str) -> Option<bool> {
+    let value = |line: &str| Some(line.trim_start().strip_prefix("daemon")?.trim().strip_suffix(';')?.trim() != "off");
+    text.lines().map(|line| line.split('#').next().unwrap_or_default()).find_map(value)
 }
 
 impl Starter {
@@ -152,10 +160,33 @@ impl Starter {
 /// Whether both are configurations. One of each kind cannot be compared.
 pub(super) fn are_files(given: [&str; 2]) -> Result<bool> {
     match given.map(|name| Path::new(name).is_file()) {
+        [false, false] if given.iter().any(|name| name.ends_with(".conf")) => {
+            let missing = given.iter().find(|name| name.ends_with(".conf")).unwrap_or(&given[0]);
+            Err(Error::new(format!("there is no file {missing}")).advise("two URLs, or two configurations"))
+        }
         [one, other] if one == other => Ok(one),
         [is_file, _] => {
             let (file, other) = if is_file { (given[0], given[1]) } else { (given[1], given[0]) };
             Err(Error::new(format!("{file} is a file and {other} is none")).advise("two URLs, or two configurations"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_says_whether_it_stays_in_the_foreground() {
+        assert_eq!(says_daemon("user x;\n  daemon on; # as ever\n"), Some(true));
+        assert_eq!(says_daemon("daemon off;\n"), Some(false));
+        assert_eq!(says_daemon("# daemon on;\nhttp {}\n"), None);
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_not_taken_for_hosts() {
+        let error = are_files(["/nowhere/now.conf", "/nowhere/next.conf"]).unwrap_err().to_string();
+        assert!(error.starts_with("there is no file /nowhere/now.conf"), "{error}");
+        assert!(are_files(["localhost:80", "localhost:81"]).is_ok_and(|are_files| !are_files));
     }
 }

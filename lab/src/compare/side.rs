@@ -1,5 +1,6 @@
 //! One of two that are compared: how it is measured, and what came of its rounds.
 
+use super::calm::Clocks;
 use crate::error::Result;
 use crate::interrupt;
 use crate::listener::Listener;
@@ -33,9 +34,11 @@ pub(crate) struct Measured {
 /// Carries out a plan, and calls `watch` all the while.
 pub(crate) fn measure(plan: &Plan, server: Option<&Listener>, watch: impl FnMut(&Live)) -> Result<Measured> {
     let spent = || server.map(Listener::cpu_time);
-    let before = spent();
+    let (before, clocks) = (spent(), Clocks::read()?);
     let record = load::run(plan, &Live::default(), watch)?;
-    let used = spent().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs_f64());
+    let used = spent().zip(before).map(|(after, before)| after.saturating_sub(before));
+    let disturbed = Clocks::read()?.doubts_since(&clocks, used);
+    let used = used.map(|used| used.as_secs_f64());
     let memory = server.and_then(Listener::pss_kib).map(|kib| kib as f64 / 1024.0);
     Ok(Measured {
         figures: [
@@ -48,7 +51,7 @@ pub(crate) fn measure(plan: &Plan, server: Option<&Listener>, watch: impl FnMut(
         answers: record.answers,
         failures: record.failures.total() + (record.answers - record.good),
         starved: record.starved,
-        doubts: doubts(plan, &record),
+        doubts: [doubts(plan, &record), disturbed].concat(),
     })
 }
 

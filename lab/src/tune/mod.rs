@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::advise::memory::{Room, Used};
-use crate::compare::{self, Side, Starter, in_turn};
+use crate::compare::{self, Calm, Cores, Side, Starter, in_turn};
 use crate::error::{Error, Result};
 use crate::host::{Host, allowed_cores};
 use crate::interrupt;
@@ -36,7 +36,7 @@ use findings::Findings;
 use memory::Memory;
 use search::{Search, Tried};
 use space::{Candidate, Extent, Frame, Mpm, mix, space};
-use trial::{Bench, Calm, Goal, Target};
+use trial::{Bench, Goal, Target};
 use verdict::{Case, Outcome, Proof};
 
 /// Choices for `tune`.
@@ -79,6 +79,10 @@ pub(crate) struct TuneOptions {
     /// How often the best and the present settings are measured in turn at the end
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+
+    /// Recommend no fewer workers than this, all children together: so many slow requests at once stop a site [default: twice the cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    least_workers: Option<u64>,
 
     /// Write tune.html, tune.json and fragment.conf here
     #[arg(long, value_name = "DIR")]
@@ -136,26 +140,6 @@ pub(crate) fn run(options: &TuneOptions) -> Result<()> {
     interrupt::check()
 }
 
-/// Who runs where.
-struct Cores {
-    generator: Vec<usize>,
-    server: Vec<usize>,
-    /// Whether nobody shares a core.
-    is_apart: bool,
-}
-
-impl Cores {
-    /// The first ones for the generator, a core for each thread, and the others for the server; all for both where that leaves none.
-    fn divide(all: &[usize], threads: usize) -> Self {
-        match all.split_at_checked(threads) {
-            Some((generator, server)) if !server.is_empty() => {
-                Self { generator: generator.to_vec(), server: server.to_vec(), is_apart: true }
-            }
-            _ => Self { generator: all.to_vec(), server: all.to_vec(), is_apart: false },
-        }
-    }
-}
-
 /// Tuning one configuration.
 struct Tuning<'t> {
     options: &'t TuneOptions,
@@ -165,6 +149,11 @@ struct Tuning<'t> {
 }
 
 impl Tuning<'_> {
+    /// The fewest workers to recommend.
+    fn least(&self) -> u64 {
+        self.options.least_workers.unwrap_or(2 * self.bench.cores.len() as u64)
+    }
+
     fn goal(&self) -> Goal {
         self.options.goal.unwrap_or(if self.options.load.is_paced() { Goal::Cpu } else { Goal::Rate })
     }
@@ -182,7 +171,8 @@ impl Tuning<'_> {
         let bar = progress::bar(search::steps(tried.len()) + 2 * options.rounds as usize);
         let deadline = Instant::now() + options.budget;
         self.bench.calm.grant(patience);
-        let mut search = Search { bench: self.bench, base: self.base, goal, bar: bar.clone(), deadline, tried };
+        let mut search =
+            Search { bench: self.bench, base: self.base, goal, least: self.least(), bar: bar.clone(), deadline, tried };
         let ranking = search.run(shortest, memory, self.cores.server.len() as u64);
         let tried: Vec<Tried> =
             ranking.into_iter().map(|at| search.tried[at].clone()).filter(Tried::is_known).collect();
@@ -225,17 +215,33 @@ impl Tuning<'_> {
         };
         findings.reasons = case.reasons();
         if left_over > 0 && !interrupt::is_asked() {
-            findings
-                .doubts
-                .push(format!("the time was over before {left_over} settings had their turn: use a longer --budget"));
+            let settings = if left_over == 1 { "one setting".to_owned() } else { format!("{left_over} settings") };
+            findings.doubts.push(format!("the time was over before {settings} had a turn: use a longer --budget"));
         }
-        match self.proof(&best, &bar, &mut findings.doubts) {
+        let proof = self.proof(&best, &bar, &mut findings.doubts);
+        findings.doubts.extend(case.stops());
+        let (disturbed, all) = self.bench.calm.disturbed();
+        if disturbed > 0 {
+            findings.doubts.push(format!(
+                "other programs used the processors when {disturbed} of {all} measurements began: figures vary more, and many threads \
+                 look better than they are, since together they get more of the time that is left"
+            ));
+        }
+        match proof {
             Ok((proof, table)) => {
                 let case = Case { load: &findings.load, ..case };
                 findings.verdict = proof.told(best.comes_to, goal);
                 findings.outcome = proof.outcome();
-                findings.fragment =
-                    if findings.outcome == Outcome::Change { case.fragment(&proof, goal) } else { None };
+                if findings.outcome == Outcome::Change && disturbed * 2 > all {
+                    findings.outcome = Outcome::Open;
+                    findings.verdict = format!(
+                        "Nothing is proved: other programs used the processors when most measurements began. For what it is worth: {}",
+                        findings.verdict
+                    );
+                }
+                if findings.outcome == Outcome::Change {
+                    findings.fragment = case.fragment(&proof, goal, &findings.doubts);
+                }
                 (findings.proof, findings.compared) = (Some(proof), Some(table));
             }
             Err(error) => {
@@ -250,12 +256,6 @@ impl Tuning<'_> {
         if findings.outcome != Outcome::Change {
             // What the settings come to is worth knowing; why they would be better is not.
             findings.reasons.truncate(1);
-        }
-        if let (disturbed @ 1.., all) = self.bench.calm.disturbed() {
-            findings.doubts.push(format!(
-                "other programs used the processors when {disturbed} of {all} measurements began: figures vary more, and many threads \
-                 look better than they are, since together they get more of the time that is left"
-            ));
         }
         Ok(findings)
     }
@@ -290,7 +290,8 @@ impl Tuning<'_> {
 
     /// What is tried, and what could make the machine swap.
     fn divided(&self, memory: Option<Memory>) -> Result<(Vec<Candidate>, Vec<Candidate>)> {
-        let frame = Frame { cores: self.cores.server.len() as u64, clients: self.options.load.clients() };
+        let clients = self.options.load.clients();
+        let frame = Frame { cores: self.cores.server.len() as u64, clients, least: self.least() };
         let mpms = match &self.options.mpm[..] {
             [] => vec![self.base.mpm],
             _ if self.base.mpm == Mpm::Nginx => {
@@ -375,20 +376,5 @@ impl Tuning<'_> {
             doubts.push(format!("{} settings were left out: they could have made the machine swap", too_large.len()));
         }
         doubts
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_generator_has_cores_of_its_own_where_there_are_enough() {
-        let told = |all: &[usize], threads| {
-            let Cores { generator, server, is_apart } = Cores::divide(all, threads);
-            (generator, server, is_apart)
-        };
-        assert_eq!(told(&[0, 1, 2, 3], 1), (vec![0], vec![1, 2, 3], true));
-        assert_eq!(told(&[4, 6], 2), (vec![4, 6], vec![4, 6], false));
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Search<'b> {
     pub(super) bench: &'b Bench<'b>,
     pub(super) base: &'b Base,
     pub(super) goal: Goal,
+    /// The fewest workers to try.
+    pub(super) least: u64,
     pub(super) bar: ProgressBar,
     /// When it is over, whatever is left.
     pub(super) deadline: Instant,
@@ -73,6 +75,7 @@ impl Search<'_> {
         let known: Vec<Candidate> = self.tried.iter().filter_map(|tried| tried.setting).collect();
         let mut around = self.tried[best].setting.map_or(Vec::new(), |best| neighbours(best, &known, cores));
         around.retain(|candidate| memory.is_none_or(|memory| memory.need(*candidate, clients) <= memory.usable_kib));
+        around.retain(|candidate| candidate.has_workers(self.least));
         around.truncate(NEIGHBOURS);
         let first = self.tried.len();
         self.tried.extend(around.into_iter().map(Tried::new));

@@ -56,6 +56,8 @@ pub(super) struct Frame {
     pub(super) cores: u64,
     /// Connections at a time.
     pub(super) clients: u64,
+    /// The fewest workers to try: as many slow requests stop a site.
+    pub(super) least: u64,
 }
 
 /// More workers than this times the clients have nothing to do.
@@ -72,10 +74,10 @@ const CLIENTS_MIN: u64 = 64;
 
 /// Everything worth trying under a module.
 pub(super) fn space(mpm: Mpm, frame: Frame) -> Vec<Candidate> {
-    let clients = frame.clients.max(CLIENTS_MIN);
+    let clients = frame.clients.max(CLIENTS_MIN).max(frame.least);
     let powers = |most: u64| (0..64).map(|power| 1 << power).take_while(move |number| *number <= most);
     let candidate = |children, threads, factor| Candidate { mpm, children, threads, factor };
-    match mpm {
+    let mut all: Vec<Candidate> = match mpm {
         Mpm::Percore => vec![candidate(0, 0, None)],
         Mpm::Prefork => powers(clients.next_power_of_two()).map(|children| candidate(children, 1, None)).collect(),
         Mpm::Nginx => {
@@ -95,7 +97,9 @@ pub(super) fn space(mpm: Mpm, frame: Frame) -> Vec<Candidate> {
             .flatten()
             .collect()
         }
-    }
+    };
+    all.retain(|candidate| candidate.has_workers(frame.least));
+    all
 }
 
 /// Brings candidates into an order that has nothing to do with their numbers, and is the same every time: what is tried one after the
@@ -144,6 +148,11 @@ pub(super) fn neighbours(of: Candidate, tried: &[Candidate], cores: u64) -> Vec<
 }
 
 impl Candidate {
+    /// Whether it has so many workers; who has no number of them has enough.
+    pub(super) fn has_workers(self, least: u64) -> bool {
+        matches!(self.mpm, Mpm::Percore | Mpm::Nginx) || self.children * self.threads >= least
+    }
+
     /// Its lines, each with its reason; `why` is that of the number of workers.
     pub(super) fn settings(self, why: &str) -> Vec<Setting> {
         let Self { mpm, children, threads, factor } = self;
@@ -269,7 +278,7 @@ mod tests {
     #[test]
     fn a_space_follows_from_cores_and_clients() {
         let told = |mpm, cores, clients| {
-            let all = space(mpm, Frame { cores, clients });
+            let all = space(mpm, Frame { cores, clients, least: 1 });
             all.iter().map(|one| format!("{}x{}", one.children, one.threads)).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(told(Mpm::Prefork, 2, 3), "1x1 2x1 4x1 8x1 16x1 32x1 64x1");
@@ -283,8 +292,24 @@ mod tests {
     }
 
     #[test]
+    fn a_site_has_a_least_number_of_workers() {
+        for mpm in [Mpm::Event, Mpm::Worker, Mpm::Prefork] {
+            for least in [4, 100, 1000] {
+                let all = space(mpm, Frame { cores: 2, clients: 100, least });
+                let fewest = all.iter().map(|one| one.extent().workers()).min();
+                assert!(
+                    fewest.is_some_and(|fewest| (least..2 * least).contains(&fewest)),
+                    "{mpm:?} {least}: {fewest:?}"
+                );
+            }
+        }
+        assert_eq!(space(Mpm::Percore, Frame { cores: 2, clients: 100, least: 9 }).len(), 1);
+        assert_eq!(space(Mpm::Nginx, Frame { cores: 1, clients: 100, least: 9 }).len(), 3);
+    }
+
+    #[test]
     fn event_is_tried_with_doors_wide_open_too() {
-        let all = space(Mpm::Event, Frame { cores: 1, clients: 100 });
+        let all = space(Mpm::Event, Frame { cores: 1, clients: 100, least: 1 });
         assert!(all.contains(&event(1, 2, None)) && all.contains(&event(1, 2, Some(49))), "{all:?}");
         assert!(all.contains(&event(1, 64, None)) && !all.iter().any(|one| one.threads == 64 && one.factor.is_some()));
         let lets_in = |candidate: &Candidate| candidate.extent().connections >= Some(100);
@@ -294,7 +319,7 @@ mod tests {
     #[test]
     fn what_is_tried_comes_to_what_it_says() {
         for mpm in [Mpm::Event, Mpm::Worker, Mpm::Prefork] {
-            for candidate in space(mpm, Frame { cores: 4, clients: 1000 }) {
+            for candidate in space(mpm, Frame { cores: 4, clients: 1000, least: 1 }) {
                 let extent = candidate.extent();
                 let expected = (candidate.children, candidate.children, candidate.threads);
                 assert_eq!((extent.first, extent.children, extent.threads), expected, "{candidate}");
@@ -341,7 +366,7 @@ mod tests {
 
     #[test]
     fn an_order_is_mixed_and_complete() {
-        let all = space(Mpm::Event, Frame { cores: 2, clients: 100 });
+        let all = space(Mpm::Event, Frame { cores: 2, clients: 100, least: 1 });
         let mut mixed = all.clone();
         mix(&mut mixed);
         let steps = mixed.windows(2).filter(|pair| pair[0] < pair[1] && pair[0].children == pair[1].children);

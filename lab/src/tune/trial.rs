@@ -1,13 +1,12 @@
 //! One trial: a server of a configuration is started, loaded for a while, and ended.
 
-use std::cell::Cell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use super::halving::Worth;
-use crate::compare::{self, FIGURES, Starter};
+use crate::compare::{self, Calm, FIGURES, Starter};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::listener::Listener;
@@ -26,58 +25,6 @@ pub(super) struct Bench<'o> {
     /// All cores, the load generator's and the servers'.
     pub(super) cores: Vec<usize>,
     pub(super) calm: Calm,
-}
-
-/// How quiet the machine was, and for how long trials may still wait for that.
-#[derive(Debug, Default)]
-pub(super) struct Calm {
-    patience: Cell<Duration>,
-    measurements: Cell<u32>,
-    disturbed: Cell<u32>,
-}
-
-impl Calm {
-    /// From now on trials may wait for so long, all together.
-    pub(super) fn grant(&self, patience: Duration) {
-        self.patience.set(patience);
-    }
-
-    /// How many measurements began while other programs used the cores, of how many.
-    pub(super) fn disturbed(&self) -> (u32, u32) {
-        (self.disturbed.get(), self.measurements.get())
-    }
-
-    /// Waits until nobody uses these cores, as long as there is patience: others take time from the server and from the generator, and
-    /// more of it from a server with few threads.
-    pub(super) fn wait(&self, cores: &[usize]) -> Result<()> {
-        self.measurements.set(self.measurements.get() + 1);
-        let began = Instant::now();
-        while busy_share(cores)? > CALM_MAX {
-            interrupt::check()?;
-            let left = self.patience.get();
-            if left.is_zero() || began.elapsed() > CALM_WAIT {
-                self.disturbed.set(self.disturbed.get() + 1);
-                break;
-            }
-            self.patience.set(left.saturating_sub(CALM_WINDOW));
-        }
-        Ok(())
-    }
-}
-
-/// How long to look whether cores are used, and up to which share of their time they are not.
-const CALM_WINDOW: Duration = Duration::from_millis(150);
-const CALM_MAX: f64 = 0.15;
-
-/// How long one measurement waits for that; the others want their share of the patience.
-const CALM_WAIT: Duration = Duration::from_secs(3);
-
-/// The share of their time for which cores work at this moment.
-fn busy_share(cores: &[usize]) -> Result<f64> {
-    let (before, began) = (procfs::core_time(cores)?, Instant::now());
-    std::thread::sleep(CALM_WINDOW);
-    let busy = procfs::core_time(cores)?.busy().saturating_sub(before.busy());
-    Ok(busy.as_secs_f64() / began.elapsed().as_secs_f64() / cores.len().max(1) as f64)
 }
 
 /// What is asked.

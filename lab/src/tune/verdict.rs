@@ -148,8 +148,22 @@ impl Case<'_> {
         reasons
     }
 
-    /// The lines to write, below their reasons.
-    pub(super) fn fragment(&self, proof: &Proof, goal: Goal) -> Option<String> {
+    /// What becomes of few workers when answers are slow, though those of this load were fast.
+    pub(super) fn stops(&self) -> Option<String> {
+        let best = self.best.comes_to;
+        let has_number = !matches!(best.mpm, Mpm::Nginx | Mpm::Percore);
+        let workers = best.workers();
+        (has_number && workers < FEW_WORKERS).then(|| {
+            format!(
+                "{} at once stop a site with these settings: with scripts, backends or a slow disk, load a page that needs \
+                 them, or ask for more workers (--least-workers)",
+                counted(workers, "slow request", "slow requests")
+            )
+        })
+    }
+
+    /// The lines to write, below their reasons and what speaks against them.
+    pub(super) fn fragment(&self, proof: &Proof, goal: Goal, doubts: &[String]) -> Option<String> {
         let setting = self.best.setting?;
         let bound = self.memory.map(|memory| memory.bound(setting.threads));
         let why = match bound.filter(|_| setting.mpm != Mpm::Nginx) {
@@ -165,7 +179,8 @@ impl Case<'_> {
             .chain(&self.reasons())
             .map(|text| text.replace("present settings", "settings before"))
             .collect::<Vec<_>>();
-        for line in told.iter().flat_map(|text| wrapped(text)) {
+        let doubts = doubts.iter().map(|doubt| format!("! {}", capital(doubt)));
+        for line in told.into_iter().chain(doubts).flat_map(|text| wrapped(&text)) {
             out += &format!("# {line}\n");
         }
         out.push('\n');
@@ -181,6 +196,9 @@ fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
+
+/// Fewer workers than this are few for a site that has more than files.
+const FEW_WORKERS: u64 = 64;
 
 /// How wide comments are, in characters.
 const WIDTH: usize = 98;
@@ -248,7 +266,10 @@ mod tests {
             "{reasons}"
         );
         assert!(reasons.contains("at most 6 connections at a time. The other 94"), "{reasons}");
-        let text = case.fragment(&proof(Some([1.2, 1.8]), [0, 0]), Goal::Rate).unwrap();
+        let text = case.stops().unwrap();
+        assert!(text.starts_with("2 slow requests at once stop"), "{text}");
+        let text = case.fragment(&proof(Some([1.2, 1.8]), [0, 0]), Goal::Rate, &[text]).unwrap();
+        assert!(text.contains("\n# ! 2 slow requests at once stop a site"), "{text}");
         assert!(text.contains("\nThreadsPerChild 2\n") && text.contains("\nMaxRequestWorkers 2\n"), "{text}");
         let (head, _) = text.split_once("\n\n").unwrap();
         assert!(head.lines().all(|line| line.starts_with("# ") && line.chars().count() <= 100), "{text}");
