@@ -80,6 +80,7 @@ fn print_targets(experiment: &Experiment, summary: &Summary<'_>) {
         let word = match verdict.met {
             Some(true) => style::good("met   "),
             Some(false) => style::bad("missed"),
+            None if verdict.is_withheld() => style::doubtful("open  "),
             None => {
                 open += 1;
                 continue;
@@ -146,6 +147,7 @@ fn markdown(results: &Results) -> String {
         host.system,
         host.kernel
     );
+    let all = trust::doubts(results, &summary);
     text += &markdown_list("Reasons to doubt these figures", &doubts(results, &summary));
     text += &markdown_articles(results, &summary);
     if let Some(table) = target_table(experiment, &summary) {
@@ -153,7 +155,14 @@ fn markdown(results: &Results) -> String {
     }
     for workload in experiment.workloads {
         if let Some(table) = workload_table(&summary, workload) {
-            text += &format!("\n## `{}`: {}\n\n{}", workload.id, workload.title, table.to_markdown());
+            text += &format!("\n## `{}`: {}\n\n", workload.id, workload.title);
+            let here: Vec<String> = all
+                .iter()
+                .filter_map(|doubt| doubt.concerning(Some(workload)))
+                .map(|doubt| doubt.to_string())
+                .collect();
+            here.iter().for_each(|doubt| text += &format!("> To doubt: {doubt}\n>\n"));
+            text += &format!("{}{}", if here.is_empty() { "" } else { "\n" }, table.to_markdown());
         }
     }
     text += &format!("\n## Method\n\n{}\n\nCPU time was read from: {}.\n\n", experiment.method, results.accounting);
@@ -203,6 +212,7 @@ fn target_table(experiment: &Experiment, summary: &Summary<'_>) -> Option<Table>
         let word = match verdict.met {
             Some(true) => "met",
             Some(false) => "**missed**",
+            None if verdict.is_withheld() => "not judged",
             None => continue,
         };
         table.push(vec![target.text.to_owned(), word.to_owned(), verdict.measured]);

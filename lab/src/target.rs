@@ -73,7 +73,52 @@ const fn speed(
     Target { text, rule: Rule::Speed { workload, subject, peers, factor } }
 }
 
+impl Rule {
+    /// The measurements that it speaks of: a workload, and who.
+    fn concerns(&self) -> (&'static str, Vec<Entry>) {
+        match self {
+            Rule::Speed { workload, subject, peers, .. } => (*workload, [&[*subject], *peers].concat()),
+            Rule::ChildrenMemory { workload, subject, peer, .. } => (*workload, vec![*subject, *peer]),
+            Rule::Prompt { workload, subject, .. } => (*workload, vec![*subject]),
+            Rule::Unnoticed { subject, .. } => {
+                ("recycle", [Profile::Steady, Profile::Recycling].map(|profile| under(profile, subject)).to_vec())
+            }
+            Rule::Alive { workload, subject } => (*workload, vec![under(Profile::EventSmall, subject)]),
+            Rule::Each { workload, pairs, .. } => {
+                (*workload, pairs.iter().flat_map(|(subject, peer)| [*subject, *peer]).collect())
+            }
+            Rule::Faultless { workload, subjects, .. }
+            | Rule::Spread { workload, subjects, .. }
+            | Rule::Queued { workload, subjects, .. } => (*workload, subjects.to_vec()),
+            Rule::Squeezed { subjects, .. } => ("memory-10", subjects.to_vec()),
+            Rule::ConnectionMemory { workload, subject, .. } => (*workload, vec![*subject]),
+            Rule::Steadiness { .. } => ("sweep", vec![PERCORE, FLOOR]),
+        }
+    }
+}
+
+/// What stands in place of a figure where there is one that nobody should believe.
+const NOT_JUDGED: &str = "not judged";
+/// Above this share of the cores, other programs decide what is measured.
+const OTHERS_MAX: f64 = 0.2;
+
+impl Verdict {
+    /// Whether there are figures, but none to judge by.
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.met.is_none() && self.measured.starts_with(NOT_JUDGED)
+    }
+}
+
 impl Target {
+    /// The share of the cores that others used while this was measured, where that is too much.
+    fn disturbed(&self, summary: &Summary<'_>) -> Option<f64> {
+        let (workload, entries) = self.rule.concerns();
+        let rows = summary.rows(workload::find(workload)?);
+        let own = rows.iter().filter(|(entry, ..)| entries.contains(entry));
+        let shares = own.filter_map(|(.., cell)| cell.median(|load| load.busy.others));
+        shares.max_by(f64::total_cmp).filter(|share| *share > OTHERS_MAX)
+    }
+
     /// Judges by a run.
     pub(crate) fn judge(&self, summary: &Summary<'_>) -> Verdict {
         let verdict = match &self.rule {
@@ -102,7 +147,16 @@ impl Target {
                 scripts::judge_spread(summary, workload, subjects, *busiest, *idle)
             }
         };
-        verdict.unwrap_or(Verdict { met: None, measured: "not measured".to_owned() })
+        let verdict = verdict.unwrap_or(Verdict { met: None, measured: "not measured".to_owned() });
+        match self.disturbed(summary).filter(|_| verdict.met.is_some()) {
+            None => verdict,
+            Some(share) => {
+                let share = share * 100.0;
+                let measured =
+                    format!("{NOT_JUDGED}: other programs used {share:.0} % of the cores ({})", verdict.measured);
+                Verdict { met: None, measured }
+            }
+        }
     }
 }
 
@@ -265,24 +319,7 @@ mod tests {
     #[test]
     fn every_rule_speaks_of_measured_entries() {
         for target in EXPERIMENTS.into_iter().flat_map(|experiment| experiment.targets) {
-            let (workload, entries) = match &target.rule {
-                Rule::Speed { workload, subject, peers, .. } => (*workload, [&[*subject], *peers].concat()),
-                Rule::ChildrenMemory { workload, subject, peer, .. } => (*workload, vec![*subject, *peer]),
-                Rule::Prompt { workload, subject, .. } => (*workload, vec![*subject]),
-                Rule::Unnoticed { subject, .. } => {
-                    ("recycle", [Profile::Steady, Profile::Recycling].map(|profile| under(profile, subject)).to_vec())
-                }
-                Rule::Alive { workload, subject } => (*workload, vec![under(Profile::EventSmall, subject)]),
-                Rule::Each { workload, pairs, .. } => {
-                    (*workload, pairs.iter().flat_map(|(subject, peer)| [*subject, *peer]).collect())
-                }
-                Rule::Faultless { workload, subjects, .. }
-                | Rule::Spread { workload, subjects, .. }
-                | Rule::Queued { workload, subjects, .. } => (*workload, subjects.to_vec()),
-                Rule::Squeezed { subjects, .. } => ("memory-10", subjects.to_vec()),
-                Rule::ConnectionMemory { workload, subject, .. } => (*workload, vec![*subject]),
-                Rule::Steadiness { .. } => ("sweep", vec![PERCORE, FLOOR]),
-            };
+            let (workload, entries) = target.rule.concerns();
             let workload = workload::find(workload).unwrap();
             assert!(entries.iter().all(|entry| workload.entries.contains(entry)), "{}", target.text);
         }
@@ -304,6 +341,22 @@ mod tests {
         }
         let expected = Verdict { met: Some(false), measured: "0.90 × lighttpd (without h2o)".to_owned() };
         assert_eq!(verdict("keep-alive: percore ≥ 1.0", &results), expected);
+    }
+
+    #[test]
+    fn nobody_is_judged_by_what_others_did() {
+        let mut results = example::empty();
+        for (subject, requests) in [("tsubame-percore", 900), ("lighttpd", 1000)] {
+            let mut sample = example::load("keepalive", subject, 100, 1, requests);
+            if let Measure::Load(load) = &mut sample.measure {
+                load.busy.others = 0.85;
+            }
+            results.samples.push(sample);
+        }
+        let found = verdict("keep-alive: percore ≥ 1.0", &results);
+        let measured = "not judged: other programs used 85 % of the cores (0.90 × lighttpd (without h2o))".to_owned();
+        assert!(found.is_withheld());
+        assert_eq!(found, Verdict { met: None, measured });
     }
 
     #[test]

@@ -5,13 +5,16 @@ use crate::article::{Counterpart, Metric, Published, Row};
 use crate::results::Results;
 use crate::summary::{Cell, Summary, title};
 use crate::table::Table;
+use crate::trust::is_saturated;
+use crate::workload;
 
 /// The heading above them.
 pub(super) const HEADING: &str = "The article's figures beside yours";
 
 /// What has to be known about them.
 pub(super) const EXPLANATION: &str = "Compare the ratios: your machine is another one. Each is to the row that has 1.00, in the same column, with its 95 % interval in \
-     parentheses. Where Tsubame has no such row, its ratios are to that row in the column before.";
+     parentheses. Where Tsubame has no such row, its ratios are to that row in the column before. \
+     ≥ stands where the load generator was the limit: the server could have answered more, and the ratio says nothing.";
 
 /// A table of an article beside the same here.
 pub(super) struct Beside {
@@ -43,8 +46,14 @@ fn table(published: &Published, at: usize, summary: &Summary<'_>) -> (String, Ta
     for row in published.rows {
         let mut cells = vec![row.name.to_owned(), number(row.figures[at])];
         cells.push(decimals(Some(row.figures[at] / base.figures[at]), 2));
-        cells.extend(measured(row.cell(summary, row.same), base_of_same, metric));
-        cells.extend(measured(row.cell(summary, row.tsubame), base_of_own, metric));
+        for (cell, base) in [(row.cell(summary, row.same), base_of_same), (row.cell(summary, row.tsubame), base_of_own)]
+        {
+            let [value, ratio] = measured(cell, base, metric);
+            // What the generator did not ask for is not what the server can do.
+            let is_bound = |cell| workload::find(row.workload).is_some_and(|workload| is_saturated(workload, cell));
+            let is_least = metric.lower_is_better == Some(false) && cell.is_some_and(is_bound);
+            cells.extend([if is_least { format!("≥ {value}") } else { value }, ratio]);
+        }
         table.push(cells);
     }
     let better = match metric.lower_is_better {

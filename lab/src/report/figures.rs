@@ -1,21 +1,21 @@
 //! The plots of a workload, as elements of the page.
 
-use super::plot::{self, Axis, Bar, Line};
+use super::plot::{self, Axis, Bar, Line, Scale};
 use crate::results::{Interval, Load, Moment};
 use crate::stats;
 use crate::summary::{Cell, Summary, title};
 use crate::table::escape;
 use crate::workload::{Entry, Kind, Workload};
 
-const CONNECTIONS: Axis = Axis { name: "connections", is_logarithmic: true, end: 0.0 };
-const RATE: Axis = Axis { name: "requests/s", is_logarithmic: false, end: 0.0 };
-const LATENCY: Axis = Axis { name: "ms", is_logarithmic: true, end: 0.0 };
-const SHARE: Axis = Axis { name: "% of requests", is_logarithmic: false, end: 0.0 };
-const TIME: Axis = Axis { name: "s", is_logarithmic: false, end: 0.0 };
-const ANSWERS: Axis = Axis { name: "answers/s", is_logarithmic: false, end: 0.0 };
-const MILLISECONDS: Axis = Axis { name: "ms", is_logarithmic: false, end: 0.0 };
-const SWAPPED: Axis = Axis { name: "pages", is_logarithmic: false, end: 0.0 };
-const USE: Axis = Axis { name: "% in use", is_logarithmic: false, end: 0.0 };
+const CONNECTIONS: Axis = Axis { name: "connections", scale: Scale::Logarithmic, end: 0.0 };
+const RATE: Axis = Axis { name: "requests/s", scale: Scale::Linear, end: 0.0 };
+const LATENCY: Axis = Axis { name: "ms", scale: Scale::Logarithmic, end: 0.0 };
+const SHARE: Axis = Axis { name: "% of requests", scale: Scale::Nines, end: 0.0 };
+const TIME: Axis = Axis { name: "s", scale: Scale::Linear, end: 0.0 };
+const ANSWERS: Axis = Axis { name: "answers/s", scale: Scale::Linear, end: 0.0 };
+const MILLISECONDS: Axis = Axis { name: "ms", scale: Scale::Linear, end: 0.0 };
+const SWAPPED: Axis = Axis { name: "pages", scale: Scale::Linear, end: 0.0 };
+const USE: Axis = Axis { name: "% in use", scale: Scale::Linear, end: 0.0 };
 
 /// The figure to compare, with its interval; what is said `below` is an element.
 pub(super) fn picture(summary: &Summary<'_>, workload: &'static Workload, below: &str) -> String {

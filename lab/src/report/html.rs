@@ -111,7 +111,11 @@ fn limits(summary: &Summary<'_>, workload: &'static Workload) -> String {
             table.push(vec![title(entry), connections.to_string(), limit]);
         }
     }
-    if table.is_empty() { String::new() } else { format!("<h3>What limited it</h3>\n{}", table.to_html()) }
+    if table.is_empty() {
+        String::new()
+    } else {
+        format!("<h3>What limited it</h3>\n<div class=\"narrow\">{}</div>\n", table.to_html())
+    }
 }
 
 /// The reasons to doubt a workload's figures, or all figures: folded where they are many.

@@ -77,9 +77,26 @@ pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
 pub(super) struct Axis {
     /// With its unit.
     pub(super) name: &'static str,
-    pub(super) is_logarithmic: bool,
+    pub(super) scale: Scale,
     /// Where it ends; 0 where the figures do.
     pub(super) end: f64,
+}
+
+/// How an axis is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scale {
+    Linear,
+    Logarithmic,
+    /// Of shares in percent: from 90 to 99 it is as far as from 99 to 99.9.
+    Nines,
+}
+
+/// The shares that a scale of nines names.
+const NINES: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
+
+/// Where a share is on a scale of nines; what is beyond its end is at its end.
+fn nines(share: f64) -> f64 {
+    -(1.0 - share.clamp(0.0, NINES[NINES.len() - 1]) / 100.0).log10()
 }
 
 /// A line through points.
@@ -92,24 +109,33 @@ pub(super) struct Line {
 pub(super) fn lines(title: &str, height: f64, [across, up]: [&Axis; 2], lines: &[Line]) -> String {
     let bottom = height - BELOW;
     let all = || lines.iter().flat_map(|line| &line.points);
-    let least = all().map(|[x, _]| *x).filter(|x| !across.is_logarithmic || *x > 0.0).fold(f64::MAX, f64::min);
+    let is_logarithmic = across.scale == Scale::Logarithmic;
+    let least = all().map(|[x, _]| *x).filter(|x| !is_logarithmic || *x > 0.0).fold(f64::MAX, f64::min);
     let most = all().map(|[x, _]| *x).fold(across.end, f64::max).max(least * 1.01).max(1e-9);
-    let least = if across.is_logarithmic { least } else { 0.0 };
-    let rows = nice(all().map(|[_, y]| *y).fold(up.end.max(f64::MIN_POSITIVE), f64::max));
+    let least = if is_logarithmic { least } else { 0.0 };
+    let rows = match up.scale {
+        Scale::Nines => NINES.to_vec(),
+        _ => nice(all().map(|[_, y]| *y).fold(up.end.max(f64::MIN_POSITIVE), f64::max)),
+    };
     let highest = rows.last().copied().unwrap_or(1.0);
-    let place = |x: f64| match across.is_logarithmic {
+    let place = |x: f64| match is_logarithmic {
         true => LEFT + (x.max(least) / least).ln() / (most / least).ln() * (RIGHT - LEFT),
         false => LEFT + (x - least) / (most - least) * (RIGHT - LEFT),
     };
-    let level = |y: f64| bottom - y / highest * (bottom - TOP);
+    let share = |y: f64| match up.scale {
+        Scale::Nines => nines(y) / nines(highest),
+        _ => y / highest,
+    };
+    let named = |y: f64| if up.scale == Scale::Nines { format!("{y}") } else { figure(y) };
+    let level = |y: f64| bottom - share(y) * (bottom - TOP);
 
     let mut text = begin(title, height);
     for row in &rows {
         let y = level(*row);
         text += &format!("<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
-        text += &format!("<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", LEFT - 5.0, y + 4.0, figure(*row));
+        text += &format!("<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", LEFT - 5.0, y + 4.0, named(*row));
     }
-    let columns = if across.is_logarithmic { powers(least, most) } else { nice(most) };
+    let columns = if is_logarithmic { powers(least, most) } else { nice(most) };
     for column in columns.into_iter().filter(|column| *column <= most) {
         let x = place(column);
         text += &format!("<path class=\"grid\" d=\"M{x:.1} {TOP}V{bottom}\"/>");
@@ -136,7 +162,7 @@ pub(super) fn lines(title: &str, height: f64, [across, up]: [&Axis; 2], lines: &
                 level(*y),
                 figure(*x),
                 escape(across.name),
-                figure(*y),
+                named(*y),
                 escape(up.name)
             );
         }
@@ -300,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_line_alone_has_no_legend_and_the_ninth_looks_like_no_other() {
-        let axis = Axis { name: "x", is_logarithmic: false, end: 0.0 };
+        let axis = Axis { name: "x", scale: Scale::Linear, end: 0.0 };
         let drawn = |count: usize| {
             let line = |index: usize| Line { name: format!("n{index}"), points: vec![[0.0, 1.0], [1.0, 2.0]] };
             lines("t", LOW, [&axis, &axis], &(0..count).map(line).collect::<Vec<_>>())
@@ -321,5 +347,17 @@ mod tests {
     fn figures_have_the_digits_that_mean_something() {
         let written = [0.0, 0.0123, 0.5, 12.34, 123.4, 54_321.0].map(figure);
         assert_eq!(written, ["0", "0.012", "0.5", "12.3", "123", "54 321"]);
+    }
+
+    #[test]
+    fn a_scale_of_nines_shows_the_slowest() {
+        let distances: Vec<f64> = NINES[2..].windows(2).map(|pair| nines(pair[1]) - nines(pair[0])).collect();
+        assert!(distances.iter().all(|distance| (distance - 1.0).abs() < 1e-9), "{distances:?}");
+        assert_eq!((nines(0.0), nines(100.0)), (0.0, nines(99.99)));
+        let up = Axis { name: "%", scale: Scale::Nines, end: 0.0 };
+        let across = Axis { name: "ms", scale: Scale::Linear, end: 0.0 };
+        let line = Line { name: "x".to_owned(), points: vec![[1.0, 50.0], [2.0, 99.9], [9.0, 100.0]] };
+        let text = lines("t", TALL, [&across, &up], &[line]);
+        assert!([">90<", ">99.9<", ">99.99<"].iter().all(|label| text.contains(label)), "{text}");
     }
 }
