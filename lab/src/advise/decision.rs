@@ -63,7 +63,8 @@ const AT_START: &str = "counts after a stop and a start, not after a graceful re
 
 /// Decides.
 pub(super) fn decide(facts: &Facts) -> Advice {
-    let memory_bound = facts.memory_bound();
+    // What idle workers take says nothing of those that serve.
+    let memory_bound = facts.memory_bound().filter(|_| !facts.is_quiet());
     if !MODULES.contains(&facts.mpm.as_str()) {
         let doubt = format!("{} has no number of workers to set: it starts what the processors bear", facts.mpm);
         return Advice { memory_bound, doubts: vec![doubt], ..Advice::default() };

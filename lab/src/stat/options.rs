@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 
 /// Choices for `stat`.
 #[derive(Args, Clone, Debug)]
+#[command(version, display_name = "tsubame-lab stat")]
 pub(crate) struct StatOptions {
     #[command(flatten)]
     chosen: Chosen,
@@ -102,7 +103,7 @@ const CHOICES: [(Id, Option<char>, &str, &str); 13] = [
 ];
 
 /// What dstat has and this has not.
-const ABSENT: [&str; 15] = [
+const ABSENT: [&str; 35] = [
     "aio",
     "bits",
     "fs",
@@ -118,6 +119,27 @@ const ABSENT: [&str; 15] = [
     "vm",
     "zones",
     "list",
+    // Plugins.
+    "battery",
+    "cpufreq",
+    "cpu-use",
+    "disk-tps",
+    "disk-util",
+    "dstat",
+    "freespace",
+    "mysql5-cmds",
+    "net-packets",
+    "nfs3",
+    "proc-count",
+    "thermal",
+    "top-bio",
+    "top-cpu",
+    "top-cputime",
+    "top-io",
+    "top-latency",
+    "top-mem",
+    "top-oom",
+    "wifi",
 ];
 
 const DEFAULT: [Id; 5] = [Id::Cpu, Id::Disk, Id::Network, Id::Page, Id::System];
@@ -130,13 +152,17 @@ struct Chosen(Vec<Id>);
 impl Args for Chosen {
     fn augment_args(command: Command) -> Command {
         let known = CHOICES.iter().map(|(_, letter, word, help)| {
-            let arg = Arg::new(*word).long(*word).help(*help).action(ArgAction::SetTrue);
+            // Said twice it is shown once.
+            let arg = Arg::new(*word).long(*word).help(*help).action(ArgAction::SetTrue).overrides_with(*word);
             match letter {
                 Some(letter) => arg.short(*letter),
                 None => arg,
             }
         });
-        let absent = ABSENT.iter().map(|word| Arg::new(*word).long(*word).hide(true).action(ArgAction::SetTrue));
+        let absent = ABSENT.iter().map(|word| {
+            let arg = Arg::new(*word).long(*word).hide(true).action(ArgAction::SetTrue).overrides_with(*word);
+            if *word == "int" { arg.short('i') } else { arg }
+        });
         command.args(known).args(absent)
     }
 
