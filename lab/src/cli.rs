@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::advise::AdviseOptions;
 use crate::compare::CompareOptions;
 use crate::experiment::{self, Experiment};
-use crate::load::face::ab::AbOptions;
+use crate::load::face::ab::{self, AbOptions};
 use crate::load::face::httperf::HttperfOptions;
 use crate::load::face::load::LoadCommand;
 use crate::load::face::weighttp::WeighttpOptions;
@@ -32,14 +32,29 @@ pub(crate) struct Cli {
 /// The tools whose command line is spoken here, also under their own names.
 const FACES: [&str; 4] = ["ab", "weighttp", "httperf", "dstat"];
 
-/// The arguments of a program that may have been called by the name of such a tool: `ab -n 10 URL` is `tsubame-lab ab -n 10 URL`.
-pub(crate) fn called_as(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut all: Vec<OsString> = arguments.collect();
+/// Reads the command line of a program that may have been called by the name of such a tool: `ab -n 10 URL` is
+/// `tsubame-lab ab -n 10 URL`.
+///
+/// # Errors
+/// It is wrong, or only help was asked for; and the status with which to end.
+pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Cli, (clap::Error, u8)> {
+    let all: Vec<OsString> = arguments.collect();
     let name = all.first().and_then(|program| Path::new(program).file_name()).and_then(OsStr::to_str);
-    if let Some(face) = FACES.into_iter().find(|face| Some(*face) == name) {
-        all.insert(1, face.into());
-    }
-    all
+    let is_face = FACES.into_iter().any(|face| Some(face) == name);
+    let is_ab = if is_face { name == Some("ab") } else { all.get(1).is_some_and(|first| first == "ab") };
+    let read = || {
+        let matches = Cli::command().multicall(is_face).try_get_matches_from(&all)?;
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        if let (Command::Ab(options), Some((_, given))) = (&mut cli.command, matches.subcommand()) {
+            options.note_order(given);
+        }
+        Ok(cli)
+    };
+    read().map_err(|error: clap::Error| {
+        let status =
+            if is_ab && error.use_stderr() { ab::MISUSED } else { u8::try_from(error.exit_code()).unwrap_or(2) };
+        (error, status)
+    })
 }
 
 const FIRST_STEPS: &str = "\
@@ -80,7 +95,7 @@ pub(crate) enum Command {
     Stat(Box<StatOptions>),
     /// Watch a server and its machine: cores, memory, pressure, workers, processes, and the latency of a running load
     Top(Box<TopOptions>),
-    /// Write report.md again from the results.json of an earlier run
+    /// Write report.html, report.md and setup.txt again from the results.json of an earlier run
     Report(ReportOptions),
     /// Say which servers, tools and kernel controllers are here, and how to get those that are missing
     Doctor(DoctorOptions),
@@ -332,7 +347,6 @@ pub(crate) struct LaunchOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -351,12 +365,24 @@ mod tests {
 
     #[test]
     fn tools_are_known_by_their_names() {
-        let said = |line: &str| called_as(line.split(' ').map(OsString::from)).join(OsStr::new(" "));
-        assert_eq!(said("/usr/local/bin/ab -n1 x"), "/usr/local/bin/ab ab -n1 x");
-        assert_eq!(said("tsubame-lab ab -n1 x"), "tsubame-lab ab -n1 x");
-        let cli =
-            Cli::try_parse_from(called_as("ab -kn100 -c4 -H a:b -H c:d x".split(' ').map(OsString::from))).unwrap();
-        assert!(matches!(cli.command, Command::Ab(_)));
+        let read = |line: &str| read(line.split(' ').map(OsString::from));
+        for line in ["/usr/local/bin/ab -n1 x", "tsubame-lab ab -n1 x", "ab -kn100 -c4 -H a:b -H c:d x"] {
+            assert!(read(line).is_ok_and(|cli| matches!(cli.command, Command::Ab(_))), "{line}");
+        }
+        assert!(read("/x/dstat -c").is_ok_and(|cli| matches!(cli.command, Command::Stat(_))));
+        let help = |line: &str| read(line).err().map(|(error, status)| (error.to_string(), status)).unwrap();
+        for (line, usage, status) in [
+            ("ab --help", "Usage: ab [OPTIONS] [URL]", 0),
+            ("tsubame-lab ab --help", "Usage: tsubame-lab ab [OPTIONS] [URL]", 0),
+            ("/usr/bin/httperf --help", "Usage: httperf [OPTIONS]", 0),
+            ("httperf -V", "httperf 0.9.0", 0),
+            ("tsubame-lab weighttp -v", "weighttp ", 0),
+            ("ab -n", "a value is required", 22),
+            ("httperf --nonsense", "unexpected argument", 2),
+        ] {
+            let (text, found) = help(line);
+            assert!(text.contains(usage) && found == status, "{line}: {found} {text}");
+        }
     }
 
     #[test]

@@ -11,12 +11,24 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 pub(crate) struct Error {
     what: String,
     remedy: Option<String>,
+    status: u8,
 }
 
 impl Error {
     /// A failure with nothing to advise.
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), remedy: None }
+        Self { what: what.into(), remedy: None, status: 1 }
+    }
+
+    /// The status with which the laboratory ends, where others than 1 are usual.
+    pub(crate) fn ending_with(mut self, status: u8) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// The status with which the laboratory ends.
+    pub(crate) fn status(&self) -> u8 {
+        self.status
     }
 
     /// Adds what the reader can do.

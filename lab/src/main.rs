@@ -63,12 +63,18 @@ mod workload;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use cli::{Cli, Command};
+use cli::Command;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse_from(cli::called_as(std::env::args_os())).command {
+    let command = match cli::read(std::env::args_os()) {
+        Ok(cli) => cli.command,
+        Err((error, status)) => {
+            // Where nobody listens there is nobody to be told.
+            let _ = error.print();
+            return ExitCode::from(status);
+        }
+    };
+    let outcome = match command {
         Command::Run(choice) => {
             let (experiments, options) = choice.parts();
             run::run(&experiments, options)
@@ -94,7 +100,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}: {error}", style::bad_stderr("tsubame-lab"));
-            ExitCode::FAILURE
+            ExitCode::from(error.status())
         }
     }
 }

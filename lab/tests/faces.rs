@@ -106,12 +106,37 @@ fn ab() {
     };
     assert_eq!(written(lab().arg("ab")), written(&mut Command::new("ab")));
 
-    // What fails.
+    // Answers that break off, or are none: ab takes what has come.
+    for path in ["/short", "/gone"] {
+        compare("ab", &["-n", "20", &format!("{server}{path}")], 3);
+    }
+    // Of -n and -t the last one says how many.
+    let timed = said(lab().args(["ab", "-q", "-n", "2", "-t", "1", &good]));
+    let text = String::from_utf8_lossy(&timed.stdout);
+    assert!(!text.contains("Complete requests:      2\n"), "{text}");
+    let counted = said(lab().args(["ab", "-q", "-t", "1", "-n", "2", &good]));
+    let text = String::from_utf8_lossy(&counted.stdout);
+    assert!(text.contains("Complete requests:      2\n"), "{text}");
+    // A proxy of ours takes no load to others (an address that is reserved for documentation, RFC 5737).
+    let proxy = server.trim_start_matches("http://");
+    let beyond = said(lab().args(["ab", "-X", proxy, "http://192.0.2.1/"]));
+    let text = String::from_utf8_lossy(&beyond.stderr);
+    assert!(!beyond.status.success() && text.contains("192.0.2.1 is not on this machine"), "{text}");
+    let owned = said(lab().args(["ab", "-q", "-X", proxy, "--i-own-this-target", "192.0.2.1", "http://192.0.2.1/"]));
+    assert!(owned.status.success(), "{owned:?}");
+
+    // What fails, and how it ends.
+    let statuses = |arguments: &[&str]| {
+        [&mut Command::new("ab"), lab().arg("ab")].map(|command| said(command.args(arguments)).status.code())
+    };
+    for arguments in [&["-n"][..], &["-n1", "-c2", &good]] {
+        assert_eq!(statuses(arguments), [Some(22); 2], "{arguments:?}");
+    }
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("an address");
     let refused = said(lab().args(["ab", &format!("http://{nobody}/")]));
     let text = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        !refused.status.success() && text.contains("Connection refused (111)\nTotal of 0 requests completed"),
+        refused.status.code() == Some(111) && text.contains("Connection refused (111)\nTotal of 0 requests completed"),
         "{text}"
     );
     let crowded = said(lab().args(["ab", "-n1", "-c2", &good]));
@@ -138,6 +163,22 @@ fn httperf() {
     ];
     for arguments in cases {
         compare("httperf", arguments, 0);
+    }
+    // Connections that end before their last answer, or in the middle of it.
+    let [brief, silent, broken] = ["/five", "/gone", "/short"].map(|uri| format!("--uri={uri}"));
+    for (uri, more) in [(&brief, "--num-calls=10"), (&silent, "--num-calls=1"), (&broken, "--num-calls=1")] {
+        let arguments = ["--server=127.0.0.1", &port, uri, "--num-conns=20", more];
+        let figures = |command: &mut Command| {
+            let text = String::from_utf8_lossy(&said(command.args(arguments)).stdout).into_owned();
+            let of = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
+            let total = of("Total: ");
+            (total.split(" test-duration").next().map(str::to_owned), of("Errors: total"), of("Errors: fd"))
+        };
+        assert_eq!(figures(lab().arg("httperf")), figures(&mut Command::new("httperf")), "{uri}");
+    }
+    for arguments in [["--method=POST", "--http-version=1.1"], ["--no-host-hdr", "--max-piped-calls=2"]] {
+        let arguments = [&["--server=127.0.0.1", &port][..], &arguments].concat();
+        compare("httperf", &arguments, 0);
     }
     let absent = said(lab().args(["httperf", "--wset=1,1"]));
     assert!(!absent.status.success() && String::from_utf8_lossy(&absent.stderr).contains("--wset is not there"));

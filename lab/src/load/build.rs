@@ -20,7 +20,10 @@ pub(crate) struct Build<'a> {
     /// Fields as `Name: value`; one of a name that would be here by itself replaces that.
     pub(crate) fields: &'a [String],
     pub(crate) body: &'a [u8],
+    /// Without one, an empty body is not told of.
     pub(crate) content_type: &'a str,
+    /// `Host` is told, unless a field does.
+    pub(crate) tells_host: bool,
     /// `User-Agent`, if it says so.
     pub(crate) agent: Option<&'a str>,
     /// Say that any media type will do.
@@ -45,7 +48,9 @@ impl Build<'_> {
         if let Some(connection) = self.connection {
             add("Connection", connection);
         }
-        add("Host", &url.authority());
+        if self.tells_host {
+            add("Host", &url.authority());
+        }
         if let Some(agent) = self.agent {
             add("User-Agent", agent);
         }
@@ -55,7 +60,8 @@ impl Build<'_> {
         if let Some(user) = &url.user {
             add("Authorization", &format!("Basic {}", base64(user)));
         }
-        if !self.body.is_empty() || matches!(self.method, "POST" | "PUT" | "PATCH") {
+        let has_type = !self.content_type.is_empty();
+        if !self.body.is_empty() || (has_type && matches!(self.method, "POST" | "PUT" | "PATCH")) {
             add("Content-Type", self.content_type);
             add("Content-Length", &self.body.len().to_string());
         }
@@ -85,6 +91,7 @@ mod tests {
             fields: &fields,
             body: b"abc",
             content_type: "text/plain",
+            tells_host: true,
             agent: Some("x"),
             accepts_all: true,
             connection: None,
@@ -100,5 +107,8 @@ mod tests {
             "HEAD / HTTP/1.0\r\nConnection: close\r\nHost: localhost:81\r\nUser-Agent: x\r\nAccept: */*\r\n\r\n"
         );
         assert!(build.of(&Url::parse("x").unwrap()).bodiless);
+        let build =
+            Build { method: "POST", content_type: "", tells_host: false, agent: None, accepts_all: false, ..build };
+        assert_eq!(text(&Build { connection: None, ..build }, "x"), "POST / HTTP/1.0\r\n\r\n");
     }
 }

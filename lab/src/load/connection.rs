@@ -82,6 +82,8 @@ pub(super) struct Dial<'p> {
     pub(super) messages: Option<Arc<[Message]>>,
     /// The body of a good answer, where it matters.
     pub(super) body: Option<&'p Arc<[u8]>>,
+    /// An answer that breaks off is one.
+    pub(super) takes_broken: bool,
 }
 
 /// What is spoken.
@@ -110,6 +112,7 @@ pub(super) struct Connection {
     is_watched: bool,
     tls: Option<Box<Session>>,
     protocol: Protocol,
+    takes_broken: bool,
     /// What is wrong with what came.
     malformed: Option<Malformed>,
     /// Requests that were sent over it, and those that were answered.
@@ -164,6 +167,7 @@ impl Connection {
             is_watched: false,
             tls: how.tls.as_ref().map(|client| Session::open(client).map(Box::new)).transpose()?,
             protocol,
+            takes_broken: how.takes_broken,
             malformed: None,
             carried: 0,
             answered: 0,

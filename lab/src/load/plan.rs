@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) timeout: Duration,
     /// The body of a good answer, where it matters.
     pub(crate) body: Option<Arc<[u8]>>,
+    /// An answer that breaks off is one, as far as it has come: ab and httperf have it so.
+    pub(crate) takes_broken: bool,
     /// Keep the times of each request, not only how they are distributed.
     pub(crate) samples: bool,
     /// Look for events without sleeping: for a thread that has a core to itself, since being woken costs as much as the answers
@@ -136,6 +138,7 @@ impl Plan {
             time: None,
             timeout: Duration::from_secs(10),
             body: None,
+            takes_broken: false,
             samples: false,
             spin: false,
         }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 /// More head than any server sends, in bytes.
 const HEAD_MAX: usize = 64 * 1024;
-/// More fields than any server sends.
-const FIELDS_MAX: usize = 128;
+/// More fields than servers send, and more than any does: a head with more than those is read twice.
+const FIELDS: usize = 64;
+const FIELDS_MAX: usize = 4096;
 /// A line of chunked framing, in bytes: a size and its extensions.
 const CHUNK_LINE_MAX: usize = 4 * 1024;
 
@@ -179,6 +180,11 @@ impl Reader {
         }
     }
 
+    /// The same, where an answer that breaks off is taken as far as it has come; nothing where not even its head has.
+    pub(super) fn break_off(&mut self) -> Option<Answer> {
+        if self.answer.is_some() { self.finish() } else { None }
+    }
+
     fn finish(&mut self) -> Option<Answer> {
         self.state = State::Head;
         let mut answer = self.answer.take()?;
@@ -272,12 +278,20 @@ fn chunk_size(line: &[u8]) -> Result<u64, Malformed> {
 
 /// `None`: it is not whole yet.
 fn parse(bytes: &[u8]) -> Result<Option<Head<'_>>, Malformed> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-    let mut parsed = httparse::Response::new(&mut fields);
+    match parse_into(&mut [httparse::EMPTY_HEADER; FIELDS], bytes) {
+        Err(TOO_MANY_FIELDS) => parse_into(&mut vec![httparse::EMPTY_HEADER; FIELDS_MAX], bytes),
+        parsed => parsed,
+    }
+}
+
+const TOO_MANY_FIELDS: Malformed = Malformed("it has too many fields");
+
+fn parse_into<'b>(fields: &mut [httparse::Header<'b>], bytes: &'b [u8]) -> Result<Option<Head<'b>>, Malformed> {
+    let mut parsed = httparse::Response::new(fields);
     let length = match parsed.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(Malformed("it has too many fields")),
+        Err(httparse::Error::TooManyHeaders) => return Err(TOO_MANY_FIELDS),
         Err(_) => return Err(Malformed("it is no answer of HTTP/1.1")),
     };
     let status = parsed.code.ok_or(Malformed("it has no status"))?;
@@ -314,6 +328,14 @@ fn has(list: &[u8], member: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_may_have_many_fields() {
+        let head = |count| format!("HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n", "X: y\r\n".repeat(count));
+        assert_eq!(answers(head(500).as_bytes(), false).len(), 1);
+        let error = Reader::default().read(head(FIELDS_MAX).as_bytes(), false).unwrap_err();
+        assert_eq!(error, TOO_MANY_FIELDS);
+    }
 
     /// The answers in the bytes, given whole and byte by byte, which comes to the same.
     fn answers(bytes: &[u8], bodiless: bool) -> Vec<Answer> {

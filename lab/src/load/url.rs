@@ -41,7 +41,7 @@ impl Url {
         let path = path.split('#').next().unwrap_or_default();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let (user, authority) = match authority.rsplit_once('@') {
-            Some((user, authority)) => (Some(user.to_owned()), authority),
+            Some((user, authority)) => (Some(decoded(user)), authority),
             None => (None, authority),
         };
         let (host, port) = match authority.strip_prefix('[') {
@@ -92,6 +92,19 @@ impl Url {
     }
 }
 
+/// A name or a password as it was before it was written into a URL: `%40` is `@`. What is no such text stays as it is.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let pair = behind.get(..2).filter(|pair| *first == b'%' && pair.iter().all(u8::is_ascii_hexdigit));
+        let byte = pair.and_then(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &behind[2..] } else { behind };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
 /// The port that nobody has to name.
 fn usual_port(is_secure: bool) -> u16 {
     if is_secure { 443 } else { 80 }
@@ -112,6 +125,7 @@ mod tests {
         assert_eq!(read("host/hello.cgi?a=b#c"), "host 80 /hello.cgi?a=b ");
         assert_eq!(read("host?a=b"), "host 80 /?a=b ");
         assert_eq!(read("http://me:secret@[::1]:81/x@y"), "[::1]:81 81 /x@y me:secret");
+        assert_eq!(read("http://u:p%40x%zz%4@h/%40"), "h 80 /%40 u:p@x%zz%4");
         assert_eq!(read("[::1]"), "[::1] 80 / ");
         assert_eq!(read("https://localhost"), "localhost 443 / ");
         assert_eq!(read("HTTPS://localhost:80/x"), "localhost:80 80 /x ");

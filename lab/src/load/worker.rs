@@ -36,6 +36,9 @@ const STARVED: Duration = Duration::from_millis(250);
 /// A request that the server does not answer, though it answers others on its connection.
 const REFUSED: Broken = Broken { count: |failures| &mut failures.stream, was_idle: false };
 
+/// A connection that ends before its last request.
+const CUT_SHORT: Broken = Broken { count: |failures| &mut failures.read, was_idle: true };
+
 /// A connection, or the room for one.
 #[derive(Debug, Default)]
 struct Slot {
@@ -86,6 +89,7 @@ pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> error::Resu
         tls: plan.tls.as_ref().map(Tls::client).transpose()?,
         messages: plan.http2.then(|| http2::messages(&plan.requests, plan.tls.is_some())),
         body: plan.body.as_ref(),
+        takes_broken: plan.takes_broken,
     };
     let seed = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(share.thread as u64 + 1);
     let (schedule, left) = match share.arrival {
@@ -385,6 +389,9 @@ impl Worker<'_> {
         if self.came.is_over || is_complete {
             if is_complete {
                 self.record.lives.record(now - connection.began);
+            } else if is_idle && matches!(self.share.arrival, Arrival::Connections(_)) {
+                // It was to carry more.
+                self.count_failures(now, CUT_SHORT, 1);
             }
             self.give_up(slot, None, now);
         }
@@ -394,11 +401,17 @@ impl Worker<'_> {
             Arrival::Connections(_) if !is_open => self.release(slot),
             _ if is_open && !think.is_zero() => {
                 if is_idle {
-                    self.paused.push_back((now + think, slot));
+                    self.pause(slot, now + think);
                 }
             }
             _ => self.go_on(slot, now),
         }
+    }
+
+    /// Lets a slot go on at that moment; those that pause are in the order of their moments.
+    fn pause(&mut self, slot: usize, until: Instant) {
+        let place = self.paused.partition_point(|(other, _)| *other <= until);
+        self.paused.insert(place, (until, slot));
     }
 
     /// A connection is broken, or could not be made for `count` requests.
@@ -410,7 +423,10 @@ impl Worker<'_> {
         self.give_up(slot, Some(broken).filter(|broken| !broken.was_idle), now);
         match self.schedule {
             Some(_) => self.release(slot),
-            None => self.paused.push_back((if was_there { now } else { now + PAUSE }, slot)),
+            None => {
+                let pause = if was_there { Duration::ZERO } else { PAUSE };
+                self.pause(slot, now + self.share.plan.think.max(pause));
+            }
         }
     }
 
@@ -425,8 +441,7 @@ impl Worker<'_> {
         match broken {
             Some(broken) => self.count_failures(now, broken, under_way),
             None if under_way > 0 && matches!(self.share.arrival, Arrival::Connections(_)) => {
-                let broken = Broken { count: |failures| &mut failures.read, was_idle: true };
-                self.count_failures(now, broken, under_way);
+                self.count_failures(now, CUT_SHORT, under_way);
             }
             None if under_way > 0 => {
                 self.record.reopened += 1;

@@ -103,10 +103,13 @@ impl Drop for Identity {
     }
 }
 
-/// Answers every request, as the path wants it: `/none` is not found, `/gone` is answered with nothing.
+/// Answers every request, as the path wants it: `/none` is not found, `/gone` is answered with nothing, `/short` with less than the
+/// answer says, and `/five` ends its connection after five of them.
 pub fn attend(stream: &mut (impl Read + Write)) {
     let mut stream = BufReader::new(stream);
+    let mut answers = 0;
     loop {
+        answers += 1;
         let mut lines: Vec<String> = Vec::new();
         while lines.last().is_none_or(|line| !line.is_empty()) {
             let mut line = String::new();
@@ -123,13 +126,16 @@ pub fn attend(stream: &mut (impl Read + Write)) {
             Some("/gone") => return,
             _ => "200 OK",
         };
+        let (is_short, is_last) = (request.contains("/short"), request.contains("/five") && answers == 5);
+        let keeps = keeps && !is_last;
         let body = if request.starts_with("HEAD ") { "" } else { "hello" };
+        let length = if is_short { 50 } else { 5 };
         let connection = if keeps { "Keep-Alive" } else { "close" };
         let answer = format!(
-            "HTTP/1.1 {status}\r\nServer: Scripted/1.0 (of a test)\r\nConnection: {connection}\r\nContent-Length: 5\r\n\r\n{body}"
+            "HTTP/1.1 {status}\r\nServer: Scripted/1.0 (of a test)\r\nConnection: {connection}\r\nContent-Length: {length}\r\n\r\n{body}"
         );
         let stream = stream.get_mut();
-        if stream.write_all(answer.as_bytes()).and_then(|()| stream.flush()).is_err() || !keeps {
+        if stream.write_all(answer.as_bytes()).and_then(|()| stream.flush()).is_err() || !keeps || is_short {
             return;
         }
     }

@@ -176,6 +176,10 @@ impl Connection {
     fn ended(&mut self, came: &mut Came, now: Instant) -> Result<(), Broken> {
         came.is_over = true;
         let last = match &mut self.protocol {
+            Protocol::Http1(reader) if self.takes_broken => match reader.break_off() {
+                Some(answer) => Ok(Some(Answer { keeps: false, ..answer })),
+                None => reader.close(),
+            },
             Protocol::Http1(reader) => reader.close(),
             Protocol::Http2(_) => Ok(None),
         };

@@ -20,10 +20,11 @@ mod text;
 
 /// ab's options.
 #[derive(Args, Clone, Debug)]
-#[command(version, disable_version_flag = true)]
+#[command(disable_version_flag = true)]
 pub(crate) struct AbOptions {
     /// What to ask for
-    url: String,
+    #[arg(required_unless_present = "version")]
+    url: Option<String>,
 
     /// Number of requests [default: 1, or 50000 with -t]
     #[arg(short = 'n', value_name = "REQUESTS", value_parser = clap::value_parser!(u64).range(1..))]
@@ -49,7 +50,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 'B', value_name = "ADDRESS")]
     source: Option<IpAddr>,
 
-    /// How much to tell: accepted, and ignored
+    /// How much to tell: from 2 on the request is shown; answers are not
     #[arg(short = 'v', value_name = "LEVEL")]
     verbosity: Option<u32>,
 
@@ -70,8 +71,12 @@ pub(crate) struct AbOptions {
     cell_attributes: String,
 
     /// Print the version
-    #[arg(short = 'V', action = clap::ArgAction::Version)]
-    version: Option<bool>,
+    #[arg(short = 'V')]
+    version: bool,
+
+    /// Whether -t stands behind -n.
+    #[arg(skip)]
+    time_is_last: bool,
 
     /// Keep connections (KeepAlive)
     #[arg(short = 'k')]
@@ -136,10 +141,19 @@ fn versions(text: &str) -> std::result::Result<Versions, String> {
 
 /// Runs `tsubame-lab ab`.
 pub(crate) fn run(options: &AbOptions) -> Result<()> {
-    let url = Url::parse(&options.url)?;
+    if options.version {
+        say_line!("{}\n", WHO.join("\n"));
+        return Ok(());
+    }
+    let url = Url::parse(options.url.as_deref().unwrap_or_default())?;
     let plan = options.plan(&url)?;
     let shows = !options.quiet && plan.count.is_some_and(|count| count > QUIET);
     say!("{}", options.banner(&url, shows));
+    if options.verbosity.is_some_and(|level| level >= 2) {
+        let request = plan.requests.first().map(|request| String::from_utf8_lossy(&request.bytes)).unwrap_or_default();
+        let method = request.split(' ').next().unwrap_or_default();
+        say_line!("INFO: {method} header == \n---\n{}\n---", request.replace("\r\n", "\n"));
+    }
     let step = plan.count.map_or(1, |count| (count / 10).max(100));
     let mut shown = 0;
     let live = Live::default();
@@ -156,8 +170,9 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
     if let (false, Some(why)) = (options.go_on, broken(&record.failures)) {
         say_line!("");
         let complaint = record.complaint.as_ref().map(|complaint| format!("\n{complaint}")).unwrap_or_default();
+        let (why, status) = why;
         let text = format!("{why}{complaint}\nTotal of {} requests completed", record.answers);
-        return Err(Error::new(text).advise("-r to go on all the same"));
+        return Err(Error::new(text).advise("-r to go on all the same").ending_with(status));
     }
     match shows {
         true => {
@@ -186,28 +201,39 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
 /// Up to so many requests nobody has to be told how far they are.
 const QUIET: u64 = 150;
 
-/// What ab says of the failure that ends it; a connection that ends too early is one of its answers.
-fn broken(failures: &Failures) -> Option<&'static str> {
+/// How ab ends where its command line makes no sense.
+pub(crate) const MISUSED: u8 = 22;
+
+/// What ab says of the failure that ends it, and its status; a connection that ends too early is one of its answers.
+fn broken(failures: &Failures) -> Option<(&'static str, u8)> {
     let kinds = [
-        (failures.refused, "apr_socket_recv: Connection refused (111)"),
-        (failures.reset, "apr_socket_recv: Connection reset by peer (104)"),
-        (failures.tls, "SSL handshake failed (1)."),
-        (failures.timeout, "apr_pollset_poll: The timeout specified has expired (70007)"),
-        (failures.no_descriptor, "socket: Too many open files (24)"),
-        (failures.no_port, "apr_socket_connect(): Cannot assign requested address (99)"),
-        (failures.connect, "apr_socket_connect(): No route to host (113)"),
-        (failures.write, "apr_socket_send: Broken pipe (32)"),
-        (failures.malformed, "apr_socket_recv: what came is no answer of HTTP"),
+        (failures.refused, "apr_socket_recv: Connection refused (111)", 111),
+        (failures.reset, "apr_socket_recv: Connection reset by peer (104)", 104),
+        (failures.tls, "SSL handshake failed (1).", 1),
+        (failures.timeout, "apr_pollset_poll: The timeout specified has expired (70007)", 119),
+        (failures.no_descriptor, "socket: Too many open files (24)", 24),
+        (failures.no_port, "apr_socket_connect(): Cannot assign requested address (99)", 99),
+        (failures.connect, "apr_socket_connect(): No route to host (113)", 113),
+        (failures.write, "apr_socket_send: Broken pipe (32)", 32),
+        (failures.malformed, "apr_socket_recv: what came is no answer of HTTP", 1),
     ];
-    kinds.into_iter().find(|(count, _)| *count > 0).map(|(_, text)| text)
+    kinds.into_iter().find(|(count, ..)| *count > 0).map(|(_, text, status)| (text, status))
 }
 
 impl AbOptions {
+    /// Notes which of -n and -t came last: ab takes -t as -n 50000, which counts unless -n follows.
+    pub(crate) fn note_order(&mut self, given: &clap::ArgMatches) {
+        let last = |id: &str| given.indices_of(id).and_then(Iterator::last);
+        self.time_is_last = last("time") > last("requests");
+    }
+
     fn plan(&self, url: &Url) -> Result<Plan> {
-        let count = self.requests.unwrap_or(if self.time.is_some() { 50_000 } else { 1 });
+        let usual = if self.time.is_some() { 50_000 } else { 1 };
+        let count = self.requests.filter(|_| !self.time_is_last).unwrap_or(usual);
         if u64::from(self.concurrency) > count {
             return Err(Error::new("Cannot use concurrency level greater than total number of requests")
-                .advise("a larger -n or a smaller -c"));
+                .advise("a larger -n or a smaller -c")
+                .ending_with(MISUSED));
         }
         let manner = Build {
             method: "GET",
@@ -215,6 +241,7 @@ impl AbOptions {
             fields: &[],
             body: &[],
             content_type: "",
+            tells_host: true,
             agent: Some("ApacheBench/2.3"),
             accepts_all: true,
             connection: self.keep.then_some("Keep-Alive"),
@@ -227,6 +254,7 @@ impl AbOptions {
             count: Some(count),
             time: self.time.map(Duration::from_secs),
             timeout: Duration::from_secs(self.timeout),
+            takes_broken: true,
             samples: self.gnuplot.is_some(),
             tls: self.tls(url),
             ..Plan::of(server, vec![request])
@@ -247,19 +275,26 @@ impl AbOptions {
 
     /// What stands above everything else.
     fn banner(&self, url: &Url, tells: bool) -> String {
-        let lines = [
-            concat!("This is ApacheBench, Version 2.3 <tsubame-lab ", env!("CARGO_PKG_VERSION"), ">"),
-            "The load generator of Tsubame, with the options and the text of ab",
-            "https://httpd.apache.org/docs/2.4/programs/ab.html",
-        ];
         if self.html {
-            let lines = lines.map(|line| format!(" {}<br>\n", text::escaped(line))).concat();
+            let lines = WHO.map(|line| format!(" {}<br>\n", text::escaped(line))).concat();
             return format!("<p>\n{lines}</p>\n<p>\n");
         }
         let proxy = self.sent.proxy.as_ref().map(|proxy| format!("[through {proxy}] ")).unwrap_or_default();
         let end = if tells { "" } else { "..." };
-        format!("{}\n\nBenchmarking {} {proxy}(be patient){end}", lines.join("\n"), url.host)
+        format!("{}\n\nBenchmarking {} {proxy}(be patient){end}", WHO.join("\n"), url.host)
     }
+}
+
+/// Who it is.
+const WHO: [&str; 3] = [
+    concat!("This is ApacheBench, Version 2.3 <tsubame-lab ", env!("CARGO_PKG_VERSION"), ">"),
+    "The load generator of Tsubame, with the options and the text of ab",
+    "https://httpd.apache.org/docs/2.4/programs/ab.html",
+];
+
+/// Requests that are done with: where the server only closes the connection, ab takes that for an answer.
+fn completed(record: &Record) -> u64 {
+    record.answers + record.failures.read
 }
 
 /// What of an answer is not as it should be: connections that failed, answers that broke off, other lengths, the rest.
@@ -267,5 +302,5 @@ fn failures(options: &AbOptions, record: &Record) -> [u64; 4] {
     let failures = &record.failures;
     let connect = failures.refused + failures.connect + failures.no_descriptor + failures.no_port + failures.tls;
     let length = if options.any_length { 0 } else { record.other_length };
-    [connect, failures.read + failures.reset + failures.malformed, length, failures.write + failures.timeout]
+    [connect, failures.reset + failures.malformed, length, failures.write + failures.timeout]
 }

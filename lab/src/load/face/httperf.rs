@@ -18,7 +18,7 @@ mod text;
 
 /// httperf's options.
 #[derive(Args, Clone, Debug)]
-#[command(version = "0.9.0", disable_version_flag = true, infer_long_args = true)]
+#[command(version = "0.9.0", display_name = "httperf", disable_version_flag = true, infer_long_args = true)]
 pub(crate) struct HttperfOptions {
     /// The server
     #[arg(long, value_name = "HOST", default_value = "localhost")]
@@ -55,6 +55,10 @@ pub(crate) struct HttperfOptions {
     /// Requests that a connection sends at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     burst_length: u32,
+
+    /// The most requests of a connection that wait for their answers at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_piped_calls: Option<u32>,
 
     /// Sessions instead of connections: how many, of how many requests, and seconds between bursts
     #[arg(long, value_name = "N,N,X", value_parser = sessions)]
@@ -303,6 +307,7 @@ impl HttperfOptions {
             fields: &fields,
             body: &[],
             content_type: "",
+            tells_host: !self.no_host_hdr,
             agent: Some("httperf/0.9.0"),
             accepts_all: false,
             connection: is_old.then_some("keep-alive"),
@@ -317,7 +322,8 @@ impl HttperfOptions {
             arrival: Arrival::Connections(pace),
             clients: most as usize,
             calls: Some(calls),
-            pipeline: self.burst_length as usize,
+            pipeline: self.burst_length.min(self.max_piped_calls.unwrap_or(u32::MAX)) as usize,
+            takes_broken: true,
             think: self.wsess.map_or(Duration::ZERO, |sessions| sessions.think),
             count: Some(count),
             timeout,

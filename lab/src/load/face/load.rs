@@ -46,7 +46,9 @@ Examples:
   tsubame-lab load https://localhost:8443/ --close --no-resume   full handshakes of TLS
   tsubame-lab load https://localhost:8443/ -c 10 --http2 -m 100  HTTP/2, 100 streams over each connection
 
-Letters that hey, oha, wrk, wrk2 and h2load agree on mean the same here.";
+Letters of other generators: -c and -H are those of hey, oha, wrk and h2load; -n is that of hey, oha and h2load; -t and -d those of wrk,
+-R that of wrk2; -z, -m and -T those of hey and oha; -q is that of oha (hey's is for each connection, here it is for all); -m with a
+number is that of h2load. To hey and oha -d is a body and -t a time limit: here these are --body and --timeout.";
 
 /// What is asked for, and how; `compare` has these, too.
 #[derive(Args, Clone, Debug)]
@@ -56,7 +58,7 @@ pub(crate) struct LoadOptions {
     pub(crate) urls: Vec<String>,
 
     /// Connections at a time
-    #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = positive())]
+    #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = positive)]
     connections: usize,
 
     /// For how long [default: 10s, unless -n says how often]
@@ -64,7 +66,7 @@ pub(crate) struct LoadOptions {
     duration: Option<Duration>,
 
     /// How many requests
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = number)]
     requests: Option<u64>,
 
     /// So many requests a second, whatever becomes of those before (an open loop); latencies count from when a request was due
@@ -80,7 +82,7 @@ pub(crate) struct LoadOptions {
     think: Option<Duration>,
 
     /// Threads that share the work
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = positive())]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = positive)]
     threads: usize,
 
     /// A connection for each request
@@ -92,7 +94,7 @@ pub(crate) struct LoadOptions {
     per_connection: Option<u64>,
 
     /// Requests of a connection that are under way at a time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive(), conflicts_with_all = ["close", "rate"])]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive, conflicts_with_all = ["close", "rate"])]
     pipeline: usize,
 
     /// The method
@@ -163,9 +165,22 @@ pub(crate) struct LoadOptions {
     csv: Option<PathBuf>,
 }
 
-fn positive() -> impl clap::builder::TypedValueParser<Value = usize> {
-    use clap::builder::TypedValueParser as _;
-    clap::value_parser!(u32).range(1..).map(|number| number as usize)
+/// `1000`, or `1k` as wrk has it; at least 1.
+fn number(text: &str) -> std::result::Result<u64, String> {
+    let (digits, times) = match text.strip_suffix(['k', 'K', 'M', 'm']) {
+        Some(digits) if text.ends_with(['k', 'K']) => (digits, 1000),
+        Some(digits) => (digits, 1_000_000),
+        None => (text, 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(times)).filter(|number| *number > 0);
+    number.ok_or_else(|| "a number from 1 on, as 1000 or 1k".into())
+}
+
+/// The same, of things that are there at a time.
+fn positive(text: &str) -> std::result::Result<usize, String> {
+    let few =
+        |number: u64| u32::try_from(number).map(|number| number as usize).map_err(|_| "that is too many".to_owned());
+    number(text).and_then(few)
 }
 
 /// `10s`, `500ms`, `2m`, `1h`; seconds without a unit.
@@ -291,6 +306,7 @@ impl LoadOptions {
             fields: &self.headers,
             body: &body,
             content_type: &self.content_type,
+            tells_host: true,
             agent: (!self.bare).then_some(concat!("tsubame-lab/", env!("CARGO_PKG_VERSION"))),
             accepts_all: !self.bare,
             connection: self.close.then_some("close"),
@@ -316,6 +332,7 @@ impl LoadOptions {
             time: self.duration.or(self.requests.is_none().then_some(LENGTH)),
             timeout: self.timeout,
             body: expected.transpose()?.map(Into::into),
+            takes_broken: false,
             samples: self.csv.is_some(),
             spin: self.spin,
         })
@@ -411,6 +428,7 @@ mod tests {
             ),
             ("-z 30s -c 100 --disable-keepalive x", "-d 30s -c 100 --close x"),
             ("-t2 -c100 -d30s -R2000 x", "-t 2 -c 100 -d 30 --rate 2000 x"),
+            ("-n2M -c1k x", "-n 2000000 -c 1000 x"),
             ("-n1 -c1 --warm-up-time=3 x", "-n 1 -c 1 --warm-up 3s x"),
         ] {
             assert_eq!(options(theirs), options(ours));

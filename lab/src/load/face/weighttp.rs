@@ -18,7 +18,7 @@ mod json;
 
 /// weighttp's options.
 #[derive(Args, Clone, Debug)]
-#[command(version, disable_version_flag = true, disable_help_flag = true, after_help = VERSIONS)]
+#[command(version, display_name = "weighttp", disable_version_flag = true, disable_help_flag = true, after_help = VERSIONS)]
 pub(crate) struct WeighttpOptions {
     /// What to ask for
     url: String,
@@ -221,6 +221,7 @@ impl WeighttpOptions {
             fields: &[],
             body: &[],
             content_type: "",
+            tells_host: true,
             agent: Some(if self.is_new() { "weighttp/0.5" } else { "weighttp/0.4" }),
             accepts_all: false,
             connection: Some(if keeps { "keep-alive" } else { "close" }),

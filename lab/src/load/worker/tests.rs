@@ -159,6 +159,37 @@ fn connections_end_after_their_requests_and_where_a_server_ends_them() {
     );
 }
 
+/// A server that drops every second request without an answer, after it has let it wait.
+#[test]
+fn a_request_that_is_dropped_counts_with_the_time_that_it_took() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let wait = Duration::from_millis(40);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut request) = (stream.unwrap(), [0; 1024]);
+            let _ = stream.read(&mut request).and_then(|_| stream.write_all(ANSWER));
+            let _ = stream.read(&mut request);
+            // Nothing more comes: this is how long the client has to wait.
+            stream.set_read_timeout(Some(wait)).unwrap();
+            let _ = stream.read(&mut request);
+        }
+    });
+    let record = load(&Plan { count: Some(6), ..plan(address) });
+    assert_eq!((record.answers, record.failures, record.reopened), (6, Failures::default(), 5));
+    let slow = record.total.0.count_between(wait.as_micros() as u64, u64::MAX);
+    assert_eq!(slow, 5, "all but the first were asked twice");
+}
+
+/// However many clients there are to begin, the time is up when it is.
+#[test]
+fn the_end_comes_before_everybody_has_begun() {
+    let time = Some(Duration::from_millis(1));
+    let clients = 1_000_000;
+    let record = load(&Plan { count: None, time, clients, timeout: Duration::from_secs(1), ..plan(serve(SERVED)) });
+    assert!(record.elapsed < Duration::from_secs(2) && record.connections < 10_000, "{record:?}");
+}
+
 #[test]
 fn what_is_wrong_is_counted_as_what_it_is() {
     let unavailable = Script { answer: b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", ..SERVED };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use super::{AbOptions, failures};
+use super::{AbOptions, completed, failures};
 use crate::load::record::Spread;
 use crate::load::url::Url;
 use crate::load::{Plan, Record};
@@ -32,7 +32,7 @@ fn lines(options: &AbOptions, url: &Url, plan: &Plan, record: &Record) -> Vec<Li
         },
         Line("Concurrency Level", plan.clients.to_string(), "", ""),
         Line("Time taken for tests", format!("{seconds:.3}"), " seconds", " seconds"),
-        Line("Complete requests", record.answers.to_string(), "", ""),
+        Line("Complete requests", completed(record).to_string(), "", ""),
         Line("Failed requests", failures(options, record).iter().sum::<u64>().to_string(), "", ""),
     ];
     if record.failures.write > 0 {
@@ -50,10 +50,10 @@ fn lines(options: &AbOptions, url: &Url, plan: &Plan, record: &Record) -> Vec<Li
         lines.push(Line("Total body sent", record.sent_bytes.to_string(), "", ""));
     }
     lines.push(Line("HTML transferred", record.body.to_string(), " bytes", " bytes"));
-    if record.answers > 0 {
+    if completed(record) > 0 {
         lines.push(Line(
             "Requests per second",
-            format!("{:.2}", record.answers as f64 / seconds),
+            format!("{:.2}", completed(record) as f64 / seconds),
             " [#/sec] (mean)",
             "",
         ));
@@ -112,10 +112,10 @@ fn write(out: &mut String, options: &AbOptions, url: &Url, plan: &Plan, record: 
             _ => {}
         }
     }
-    if record.answers == 0 {
+    if completed(record) == 0 {
         return Ok(());
     }
-    let each = record.elapsed.as_secs_f64() * 1000.0 / record.answers as f64;
+    let each = record.elapsed.as_secs_f64() * 1000.0 / completed(record) as f64;
     writeln!(out, "Time per request:       {:.3} [ms] (mean)", each * plan.clients as f64)?;
     writeln!(out, "Time per request:       {each:.3} [ms] (mean, across all concurrent requests)")?;
     let [received, sent, both] = rates(record);
@@ -124,7 +124,7 @@ fn write(out: &mut String, options: &AbOptions, url: &Url, plan: &Plan, record: 
         writeln!(out, "                        {sent:.2} kb/s sent\n                        {both:.2} kb/s total")?;
     }
     times(out, options, record)?;
-    if !options.no_percentiles && record.answers > 1 {
+    if !options.no_percentiles && completed(record) > 1 {
         percentiles(out, record)?;
     }
     Ok(())
@@ -197,7 +197,7 @@ pub(super) fn html(options: &AbOptions, url: &Url, plan: &Plan, record: &Record)
             line(&format!("<td colspan=4 {cell}>{text}</td>"), "");
         }
     }
-    if record.answers > 0 {
+    if completed(record) > 0 {
         let [received, sent, both] = rates(record);
         line(&head("Transfer rate"), &format!("{received:.2} kb/s received"));
         if sends(options) {

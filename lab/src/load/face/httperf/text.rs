@@ -19,7 +19,6 @@ pub(super) fn command_line(options: &HttperfOptions) -> String {
         }
     };
     add(options.verbose, "--verbose".into());
-    add(options.no_host_hdr, "--no-host-hdr".into());
     add(options.hog, "--hog".into());
     add(options.think_timeout > 0.0, format!("--think-timeout={}", options.think_timeout));
     add(options.timeout > 0.0, format!("--timeout={}", options.timeout));
@@ -33,6 +32,9 @@ pub(super) fn command_line(options: &HttperfOptions) -> String {
     add(options.http_version == "1.0", "--http-version=1.0".into());
     if let Some(most) = options.max_connections {
         add(true, format!("--max-connections={most}"));
+    }
+    if let Some(most) = options.max_piped_calls {
+        add(true, format!("--max-piped-calls={most}"));
     }
     match options.period {
         None => add(options.rate > 0.0, format!("--rate={}", options.rate)),
@@ -147,14 +149,14 @@ fn write(
     let bytes = (record.received() + record.sent_bytes) as f64 / seconds;
     writeln!(out, "Net I/O: {:.1} KB/s ({:.1}*10^6 bps)", bytes / 1024.0, bytes * 8.0 / 1e6)?;
 
-    let other = failures.read + failures.malformed + failures.write + failures.connect + failures.tls;
+    let other = failures.malformed + failures.write + failures.connect + failures.tls;
     writeln!(
         out,
         "\nErrors: total {} client-timo {} socket-timo 0 connrefused {} connreset {}",
         failures.total(),
         failures.timeout,
         failures.refused,
-        failures.reset
+        failures.reset + failures.read
     )?;
     writeln!(
         out,

@@ -21,7 +21,7 @@ pub(super) struct Secure {
     h2c: bool,
 
     /// Streams of a connection that are under way at a time, as far as the server allows; with HTTP/2, `-m 100` is the same
-    #[arg(long, visible_alias = "max-concurrent-streams", value_name = "N", conflicts_with = "rate", value_parser = positive())]
+    #[arg(long, visible_alias = "max-concurrent-streams", value_name = "N", conflicts_with = "rate", value_parser = positive)]
     streams: Option<usize>,
 
     /// Make a full handshake for each connection, instead of going on with an earlier session
