@@ -134,6 +134,15 @@ impl Workers {
         slot
     }
 
+    /// The same for a request beside another one of its connection. Both have one worker: where rows are those of workers, the
+    /// second gets none, and takes none away.
+    pub fn acquire_beside(self: &Arc<Self>) -> Row {
+        match self.rows {
+            Rows::OfRequests => self.acquire(),
+            Rows::OfThreads | Rows::OfOne => Row { workers: self.clone(), index: None, unlisted: false },
+        }
+    }
+
     fn take(&self) -> Option<usize> {
         for (word, bits) in self.free.iter().enumerate() {
             let mut seen = bits.load(Relaxed);

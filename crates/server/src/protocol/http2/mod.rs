@@ -17,7 +17,7 @@ mod wire;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -117,6 +117,7 @@ impl Http2Connection {
                 line,
                 plan,
                 largest,
+                is_listed: AtomicBool::new(false),
                 timeout: settings.stream_timeout(),
             }),
             transport,

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -38,8 +38,26 @@ pub(super) struct Common {
     pub(super) plan: &'static Plan,
     /// No frame of ours has more bytes.
     pub(super) largest: usize,
+    /// A stream stands for the connection among those that workers serve.
+    pub(super) is_listed: AtomicBool,
     /// `H2StreamTimeout`
     pub(super) timeout: Option<Duration>,
+}
+
+/// The one stream of a connection that stands for it.
+struct Listed<'a>(&'a AtomicBool);
+
+impl<'a> Listed<'a> {
+    /// `None`: another one does.
+    fn of(is_listed: &'a AtomicBool) -> Option<Listed<'a>> {
+        (!is_listed.swap(true, Ordering::Relaxed)).then_some(Listed(is_listed))
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 /// A request that a client has begun.
@@ -65,7 +83,11 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
         Err(Malformed) => return respond.send_reset(Reason::PROTOCOL_ERROR),
     };
     drop(parts);
-    let row = common.workers.acquire();
+    let listed = Listed::of(&common.is_listed);
+    let row = match listed {
+        Some(_) => common.workers.acquire(),
+        None => common.workers.acquire_beside(),
+    };
     let number = respond.stream_id().as_u32();
     let is_tunnel = asked.protocol.is_some();
     let respond = Arc::new(Respond::new(respond, asked.protocol));
