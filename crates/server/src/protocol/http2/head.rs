@@ -62,6 +62,17 @@ pub(super) fn read(parts: &Parts, limits: &Limits) -> Result<Asked, Malformed> {
     Ok(Asked { head, error, length, expects, protocol })
 }
 
+/// How urgent a request is: from 0, the most, to 7 (RFC 9218 section 4.1).
+pub(super) fn urgency(fields: &HeaderMap) -> u8 {
+    const DEFAULT: u8 = b'3';
+    let of = |value: &[u8]| {
+        let members = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        members.filter_map(|member| member.strip_prefix(b"u=")?.first().copied()).last()
+    };
+    let said = fields.get_all("priority").iter().filter_map(|value| of(value.as_bytes())).last();
+    said.filter(|digit| (b'0'..=b'7').contains(digit)).unwrap_or(DEFAULT) - b'0'
+}
+
 /// What HTTP/1 would refuse.
 fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits) -> Result<(), HeadError> {
     let fields = &parts.headers;
@@ -110,4 +121,21 @@ fn cookies(fields: &HeaderMap) -> Option<Vec<u8>> {
         one.extend_from_slice(value);
     }
     Some(one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urgency_is_a_digit_of_a_list() {
+        for (value, urgency) in
+            [("u=0", 0), ("i, u=7", 7), ("u=1;x=2, i", 1), ("u=8", 3), ("i", 3), ("", 3), ("u=5, u=2", 2)]
+        {
+            let mut fields = HeaderMap::new();
+            fields.insert("priority", value.parse().expect("a value"));
+            assert_eq!(self::urgency(&fields), urgency, "{value}");
+        }
+        assert_eq!(self::urgency(&HeaderMap::new()), 3);
+    }
 }

@@ -218,7 +218,8 @@ impl Http2Connection {
             }
             for begun in std::mem::take(&mut self.begun) {
                 self.was_busy = true;
-                self.tasks.add(Box::pin(stream::serve(self.common.clone(), begun)));
+                let urgency = head::urgency(begun.request.headers());
+                self.tasks.add(Box::pin(stream::serve(self.common.clone(), begun)), urgency);
             }
             self.tasks.poll_round(std::mem::take(&mut all));
             if let Engine::Over { .. } = self.engine {

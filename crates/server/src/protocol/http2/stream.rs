@@ -50,7 +50,8 @@ struct Listed<'a>(&'a AtomicBool);
 impl<'a> Listed<'a> {
     /// `None`: another one does.
     fn of(is_listed: &'a AtomicBool) -> Option<Listed<'a>> {
-        (!is_listed.swap(true, Ordering::Relaxed)).then_some(Listed(is_listed))
+        let is_first = !is_listed.swap(true, Ordering::Relaxed);
+        is_first.then(|| Listed(is_listed))
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Tasks {
 
 struct Place {
     task: Task,
+    /// The smaller ones go first.
+    urgency: u8,
     bell: Arc<Bell>,
     waker: Waker,
 }
@@ -109,8 +111,8 @@ impl Tasks {
         self.free.len() == self.places.len()
     }
 
-    /// Adds one, which is polled in the next round.
-    pub(super) fn add(&mut self, task: Task) {
+    /// Adds one, which is polled in the next round, before those that are less urgent: theirs are the greater numbers.
+    pub(super) fn add(&mut self, task: Task, urgency: u8) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() - 1
@@ -118,7 +120,7 @@ impl Tasks {
         let bell = self.bell(place);
         let waker = Waker::from(bell.clone());
         waker.wake_by_ref();
-        self.places[place] = Some(Place { task, bell, waker });
+        self.places[place] = Some(Place { task, urgency, bell, waker });
     }
 
     /// Polls those that were woken. `all`: also the others, because what they wait for does not say whom it wakes.
@@ -128,6 +130,9 @@ impl Tasks {
             self.round.clear();
             self.round.extend(0..self.places.len());
         }
+        let places = &self.places;
+        let urgency = |at: &usize| places.get(*at).and_then(Option::as_ref).map(|place| place.urgency);
+        self.round.sort_by_key(urgency);
         for at in 0..self.round.len() {
             self.poll_one(self.round[at]);
         }
@@ -136,7 +141,7 @@ impl Tasks {
 
     fn poll_one(&mut self, at: usize) {
         let Some(place @ Some(_)) = self.places.get_mut(at) else { return };
-        let Some(Place { task, bell, waker }) = place else { return };
+        let Some(Place { task, bell, waker, .. }) = place else { return };
         bell.is_rung.store(false, Ordering::Release);
         if task.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
             *place = None;
@@ -177,7 +182,7 @@ mod tests {
     fn only_those_are_polled_that_were_woken() {
         let mut tasks = Tasks::new();
         let all: Vec<(Arc<AtomicU32>, Kept)> = (0..3).map(|_| Default::default()).collect();
-        all.iter().for_each(|(polls, waker)| tasks.add(counting(polls.clone(), waker.clone())));
+        all.iter().for_each(|(polls, waker)| tasks.add(counting(polls.clone(), waker.clone()), 3));
         let polls = || all.iter().map(|(polls, _)| polls.load(Ordering::Relaxed)).collect::<Vec<_>>();
         let wake = |one: usize| all[one].1.lock().expect("waker").as_ref().expect("a waker").wake_by_ref();
         let mut cx = Context::from_waker(Waker::noop());
@@ -193,6 +198,18 @@ mod tests {
         assert_eq!((polls(), tasks.is_empty()), (vec![2, 3, 2], false), "one has ended");
         tasks.poll_round(true);
         assert!(tasks.is_empty());
+    }
+
+    #[test]
+    fn the_urgent_go_first() {
+        let mut tasks = Tasks::new();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        for (number, urgency) in [3, 7, 0, 3].into_iter().enumerate() {
+            let order = order.clone();
+            tasks.add(Box::pin(async move { order.lock().expect("order").push(number) }), urgency);
+        }
+        tasks.poll_round(false);
+        assert_eq!(*order.lock().expect("order"), [2, 0, 3, 1]);
     }
 
     #[test]
