@@ -67,9 +67,9 @@ pub(super) fn urgency(fields: &HeaderMap) -> u8 {
     const DEFAULT: u8 = b'3';
     let of = |value: &[u8]| {
         let members = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        members.filter_map(|member| member.strip_prefix(b"u=")?.first().copied()).last()
+        members.filter_map(|member| member.strip_prefix(b"u=")?.first().copied()).next_back()
     };
-    let said = fields.get_all("priority").iter().filter_map(|value| of(value.as_bytes())).last();
+    let said = fields.get_all("priority").iter().filter_map(|value| of(value.as_bytes())).next_back();
     said.filter(|digit| (b'0'..=b'7').contains(digit)).unwrap_or(DEFAULT) - b'0'
 }
 

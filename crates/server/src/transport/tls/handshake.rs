@@ -29,7 +29,7 @@ pub(crate) struct Handshake {
 
 enum State {
     /// The client's first message is awaited.
-    Hello(Acceptor),
+    Hello(Box<Acceptor>),
     /// It has come.
     Greeted(Box<Accepted>),
     /// The messages go to and fro.
@@ -69,7 +69,7 @@ impl fmt::Display for Broken {
 
 impl Handshake {
     pub(crate) fn new() -> Handshake {
-        Handshake { state: State::Hello(Acceptor::default()) }
+        Handshake { state: State::Hello(Box::default()) }
     }
 
     /// Whether to go on means to compute keys or signatures.
