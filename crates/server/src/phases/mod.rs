@@ -152,6 +152,10 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
         request.asked.uri = path_as_sent(request);
     }
     all(request, &phase::POST_READ).await?;
+    if request.mapped.handler.is_some() {
+        // A module has named who answers: nothing that the configuration says of requests comes before that.
+        return Ok(());
+    }
     if request.env.contains("downgrade-1.0") {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
         request.asked.version = http1::Version::Http10;
