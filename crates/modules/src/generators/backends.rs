@@ -49,7 +49,7 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
 
 /// Opens it: a directory of its own, which nobody but its user can look into, with the parent's number behind its name, and a
 /// further one after each restart. Where there are owners, as whom backends run, the manager is root.
-fn manager(server: &Server, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     static OPENED: AtomicUsize = AtomicUsize::new(0);
     let directory = &server.main().settings.get::<BackendServer>().directory.0;
     let restarts = OPENED.fetch_add(1, Ordering::Relaxed);

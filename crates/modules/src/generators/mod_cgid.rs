@@ -2,6 +2,7 @@
 //!
 //! Apache manual: mod_cgid. Apache has one daemon, which a busy machine waits for; here there are several.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use conf::directive::Args::Take1;
@@ -76,6 +77,6 @@ fn set_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 /// The daemons, where they are who starts scripts.
-fn helper(server: &Server, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     daemons::start_all_scripts(server).then(|| daemons::open(server, children)).transpose()
 }

@@ -99,7 +99,7 @@ pub(super) fn check(server: &Server) -> Result<(), String> {
 }
 
 /// Daemons for scripts with owners, unless there are some for all scripts.
-fn helper(server: &Server, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     if owners::all(server).is_none() {
         return Ok(None);
     }

@@ -19,7 +19,7 @@ use crate::log;
 /// Opens what a module logs to.
 pub type LogHook = fn(&Server) -> Result<(), String>;
 /// Opens what a module has beside the children, for which the identity is who they become.
-pub type HelperHook = fn(&Server, Option<&Identity>) -> Result<Option<HelperProcess>, String>;
+pub type HelperHook = fn(&Arc<Server>, Option<&Identity>) -> Result<Option<HelperProcess>, String>;
 /// Whether a configuration can be served.
 pub type StartHook = fn(&Server) -> Result<(), String>;
 /// What a module adds to what `-t` shows.
@@ -117,7 +117,7 @@ impl Server {
     }
 
     /// Opens what the modules have beside the children, for which `children` is who they become.
-    pub fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
+    pub fn helpers(self: &Arc<Server>, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
         let all: Result<Vec<_>, _> = self.life.helper.iter().map(|helper| helper(self, children)).collect();
         Ok(all?.into_iter().flatten().collect())
     }

@@ -136,7 +136,7 @@ fn owned_by(owner: &str) -> Result<Identity, String> {
 }
 
 /// Opens the way to each program, if there are any.
-fn helper(server: &Server, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     let mut programs: Vec<(Arc<Map>, Origin, Duration)> = Vec::new();
     for host in &server.hosts {
         for (map, origin) in host.settings.get::<RewriteServer>().rules.maps.values() {
