@@ -188,6 +188,14 @@ pub fn lock(file: impl AsFd, exclusive: bool) -> io::Result<()> {
     }
 }
 
+/// Locks a file as [`lock`] does for one alone, unless that means to wait; whether it did.
+pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
+    match fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        result => Ok(result.map(|()| true)?),
+    }
+}
+
 /// A directory that was opened to look into it, whatever its name is by now.
 #[derive(Debug)]
 pub struct OpenDirectory(OwnedFd);
