@@ -17,6 +17,7 @@ pub mod ldap;
 pub mod loggers;
 pub mod manual;
 pub mod mappers;
+pub mod md;
 pub mod metadata;
 pub mod proxy;
 pub mod session;
@@ -95,6 +96,8 @@ pub static MODULES: &[&Module] = &[
     &loggers::mod_log_forensic::MODULE,
     &mappers::mod_actions::MODULE,
     &mappers::mod_alias::MODULE,
+    // Before mod_ssl, which is given its certificates.
+    &md::mod_md::MODULE,
     &generators::mod_cgi::MODULE,
     &generators::mod_cgid::MODULE,
     &generators::mod_fcgid::MODULE,

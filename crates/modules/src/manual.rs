@@ -236,6 +236,7 @@ const ELSEWHERE: &str = "for another operating system";
 /// Directives of modules that are there.
 const REFUSED: &[(&[&str], &str)] = &[
     (&["CGIMapExtension", "ScriptInterpreterSource", "StartThreads", "UNCList"], ELSEWHERE),
+    (&["MDCertificateMonitor"], "Apache 2.4.71 has it under the name of MDCertificateCheck alone"),
     (&["GprofDir"], "Apache has it only where it was built for profiling"),
     (&["EnableExceptionHook"], "Apache has it only where it was built for debugging"),
 ];
@@ -244,7 +245,7 @@ const REFUSED: &[(&[&str], &str)] = &[
 const MISSING: &[(&[&str], &str)] = &[
     (&["mod_isapi", "mod_nw_ssl", "mod_privileges", "mpm_netware", "mpm_winnt", "mpmt_os2"], ELSEWHERE),
     (&["mod_proxy_http2"], "only FastCGI, SCGI and uwsgi are proxied"),
-    (&["mod_md", "mod_ssl"], "TLS is not served yet"),
+    (&["mod_ssl"], "TLS is not served yet"),
     (&["mod_heart", "mod_lbmethod", "mod_proxy"], "only FastCGI, SCGI and uwsgi are proxied"),
     (&["mod_cache"], "answers are not cached yet"),
     (&["mod_lua"], "there is no Lua"),

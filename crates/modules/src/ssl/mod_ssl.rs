@@ -183,6 +183,9 @@ fn configure(server: &Server, local: SocketAddr, hello: &ClientHello<'_>) -> Res
     let name = hello.server_name().map(str::to_ascii_lowercase);
     let (asked, _) = server.host_at(local, name.as_deref());
     let host = if is_expected(asked) { asked } else { server.host_at(local, None).0 };
+    if let Some(config) = crate::md::mod_md::answer_challenge(server, hello) {
+        return Ok(Configured { host: host.index, config });
+    }
     match host.settings.get::<SslServer>().context.get() {
         Some(context) => Ok(Configured { host: host.index, config: context.config.clone() }),
         None => Err("its certificates were not read".into()),

@@ -54,7 +54,7 @@ const BROKEN: [(&str, &str, &str, &str); 40] = [
     ("<Directry /x>\n</Directry>", "directive", "<Directry>", "Did you mean <Directory>?"),
     ("VirtualHost *:80", "directive", "VirtualHost", "Did you mean <VirtualHost>?"),
     ("NoSuchThing 1", "directive", "NoSuchThing", "No module has a directive of this name."),
-    ("MDomain example.org", "directive", "MDomain", "mod_md"),
+    ("CacheEnable disk /", "directive", "CacheEnable", "mod_cache"),
     ("WSGIScriptAlias / /x", "directive", "WSGIScriptAlias", "uwsgi://"),
     ("SecRuleEngine On", "directive", "SecRuleEngine", "mod_security"),
     ("<LuaHookFixups x y>\n</LuaHookFixups>", "directive", "<LuaHookFixups>", "mod_lua"),
@@ -310,7 +310,7 @@ fn aliased_directories_are_looked_at_too() {
 #[test]
 fn the_report_for_programs_has_the_keys_of_its_description() {
     let keys = |value: &Value| -> Vec<String> { value.as_object().expect("an object").keys().cloned().collect() };
-    let (_site, report) = check("Include conf/more.conf\nMDomain x");
+    let (_site, report) = check("Include conf/more.conf\nCacheEnable disk /");
     assert_eq!(keys(&report), ["counts", "file", "findings", "limits", "read", "verdict"]);
     assert_eq!(keys(&report["counts"]), ["harmless", "loses", "stops"]);
     assert_eq!(keys(&report["read"]), ["access_files", "directories", "files", "virtual_hosts"]);
@@ -322,8 +322,8 @@ fn the_report_for_programs_has_the_keys_of_its_description() {
             assert_eq!(keys(place), ["file", "included_from", "line"]);
         }
     }
-    let found = find(&report, "directive", "MDomain");
-    assert_eq!(found["loss"], "feature");
+    let found = find(&report, "directive", "CacheEnable");
+    assert_eq!(found["loss"], "speed");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! requests, [`mpm`] repeats each test under every multi-processing module, [`needs`] says what the machine has to have. Everything
 //! else is tests, by subject.
 
+mod acme;
 mod beside;
 mod browser;
 mod chance;
@@ -103,6 +104,7 @@ mod metrics;
 mod modules_same_as_apache;
 mod options;
 mod passwords;
+mod pebble;
 mod perl;
 mod php;
 mod piped_logs;

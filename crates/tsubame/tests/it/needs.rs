@@ -181,6 +181,14 @@ pub const SQLITE: Need = Need {
     is_fate: false,
 };
 
+/// A certificate authority, which tests install themselves.
+pub const PEBBLE: Need = Need {
+    what: "pebble, a Go program",
+    remedy: "install Go, and let it fetch modules",
+    is_there: || crate::pebble::programs().is_some(),
+    is_fate: false,
+};
+
 /// Debian's programs of PostgreSQL.
 pub const POSTGRES_PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 

@@ -35,24 +35,34 @@ pub fn trusting(roots: RootCertStore) -> Arc<ClientConfig> {
     Arc::new(config.expect("versions").with_root_certificates(roots).with_no_client_auth())
 }
 
-/// A connection of a client.
-pub struct Secure(StreamOwned<ClientConnection, TcpStream>);
+/// A connection of a client, and the host that it asks for.
+pub struct Secure(StreamOwned<ClientConnection, TcpStream>, String);
 
 impl Secure {
     /// Connects; the handshake is made when something is said.
     pub fn to(address: SocketAddr, config: &Arc<ClientConfig>) -> Secure {
+        Secure::named(address, config, NAME)
+    }
+
+    /// The same for a host with another name.
+    pub fn named(address: SocketAddr, config: &Arc<ClientConfig>, host: &str) -> Secure {
         let socket = TcpStream::connect(address).expect("connect");
         socket.set_read_timeout(Some(DEADLINE)).expect("a deadline");
-        let name = ServerName::try_from(NAME).expect("a name");
-        Secure(StreamOwned::new(ClientConnection::new(config.clone(), name).expect("client"), socket))
+        let name = ServerName::try_from(host.to_string()).expect("a name");
+        Secure(StreamOwned::new(ClientConnection::new(config.clone(), name).expect("client"), socket), host.into())
     }
 
     /// What is answered to a request, to the end of the connection.
-    pub fn get(mut self, path: &str) -> String {
-        self.0.write_all(format!("GET {path} HTTP/1.0\r\nHost: {NAME}\r\n\r\n").as_bytes()).expect("a handshake");
+    pub fn get(self, path: &str) -> String {
+        self.try_get(path).expect("a handshake, an answer, and an end in good order")
+    }
+
+    /// The same where there may be none.
+    pub fn try_get(mut self, path: &str) -> std::io::Result<String> {
+        self.0.write_all(format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.1).as_bytes())?;
         let mut answer = String::new();
-        self.0.read_to_string(&mut answer).expect("an answer, and an end in good order");
-        answer
+        self.0.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 
     /// The first bytes of a handshake.

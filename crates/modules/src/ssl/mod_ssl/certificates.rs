@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use conf::Level;
+use conf::{Level, Setting};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -25,6 +25,7 @@ use super::pass_phrases::{self, PassPhrases, Wanted};
 use super::pem::{self, sections};
 use super::published::Part;
 use super::values::{NamedFile, PassPhrase};
+use crate::md::mod_md;
 
 /// RSA keys have at least so many bits, and the curves of others (SSL_CTX_set_security_level(3), level 2).
 const RSA_BITS_MIN: usize = 2048;
@@ -71,16 +72,26 @@ impl From<String> for Problem {
 /// out that this process may not read.
 pub(super) fn load(host: &VirtualHost, pass_phrases: &mut PassPhrases) -> Result<Loaded, String> {
     let server = host.settings.get::<SslServer>();
-    let files = server.certificate_files.get().map(Vec::as_slice).unwrap_or_default();
-    let keys = server.key_files.get().map(Vec::as_slice).unwrap_or_default();
-    if files.is_empty() {
+    let managed = mod_md::served(host, pass_phrases::serves()).transpose()?;
+    let (files, keys) = match &managed {
+        Some(managed) => (&managed.files[..], &managed.keys[..]),
+        None => (
+            server.certificate_files.get().map(Vec::as_slice).unwrap_or_default(),
+            server.key_files.get().map(Vec::as_slice).unwrap_or_default(),
+        ),
+    };
+    if files.is_empty() && managed.is_none() {
         let at = server.engine.origin().map_or_else(String::new, |origin| format!(" (SSLEngine on at {origin})"));
         let host = host.log_name();
         return Err(format!("AH02572: Failed to configure at least one certificate and key for {host}{at}"));
     }
     let mut loaded = Loaded::default();
+    loaded.notes.extend(managed.iter().flat_map(|managed| managed.note(host)));
+    // What an authority signs comes with its chain.
+    let none = Setting::default();
+    let chain_file = if managed.is_some() { &none } else { &server.chain_file };
     for (index, file) in files.iter().enumerate() {
-        let reading = Reading { host, server, index, file, key_file: keys.get(index).unwrap_or(file) };
+        let reading = Reading { host, server, chain_file, index, file, key_file: keys.get(index).unwrap_or(file) };
         match reading.read(pass_phrases, &mut loaded.notes) {
             Ok(pair) => {
                 loaded.pairs.push(pair);
@@ -97,6 +108,7 @@ pub(super) fn load(host: &VirtualHost, pass_phrases: &mut PassPhrases) -> Result
 struct Reading<'a> {
     host: &'a VirtualHost,
     server: &'a SslServer,
+    chain_file: &'a Setting<String>,
     /// Its number in the virtual host.
     index: usize,
     file: &'a NamedFile,
@@ -147,9 +159,9 @@ impl Reading<'_> {
         if chain.is_empty() {
             return Err(self.refused("there is no certificate in it").into());
         }
-        let Some(path) = self.server.chain_file.get() else { return Ok(chain) };
+        let Some(path) = self.chain_file.get() else { return Ok(chain) };
         chain.truncate(1);
-        let origin = self.server.chain_file.origin().unwrap_or(&self.file.origin);
+        let origin = self.chain_file.origin().unwrap_or(&self.file.origin);
         let failed = |why: &str| format!("AH01903: Failed to configure CA certificate chain! {path} ({origin}): {why}");
         let (text, _) = read_file(&NamedFile { path: path.clone(), origin: origin.clone() }, failed)?;
         let more = certificates(&text).map_err(|why| failed(&why))?;
@@ -211,7 +223,7 @@ impl Reading<'_> {
 
     fn refused(&self, why: &str) -> String {
         let (id, NamedFile { path, origin }) = (self.id(), self.file);
-        match self.server.chain_file.get() {
+        match self.chain_file.get() {
             Some(_) => format!("AH02561: Failed to configure certificate {id}, check {path} ({origin}): {why}"),
             None => {
                 format!("AH02562: Failed to configure certificate {id} (with chain), check {path} ({origin}): {why}")

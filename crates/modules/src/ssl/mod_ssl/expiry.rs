@@ -7,6 +7,7 @@ use conf::Level;
 use server::{Server, VirtualHost};
 
 use super::SslServer;
+use crate::md::mod_md;
 
 const DAY: i64 = 24 * 60 * 60;
 /// How often the parent looks, in seconds.
@@ -25,6 +26,8 @@ pub struct Expiry {
     pub file: String,
     /// In seconds since 1970.
     pub end: i64,
+    /// Another one is fetched in time, without anybody's help.
+    pub is_renewed: bool,
 }
 
 impl Expiry {
@@ -35,7 +38,8 @@ impl Expiry {
 
     /// What there is to say of it, if it ends soon or has ended.
     pub fn warning(&self) -> Option<(Level, String)> {
-        warning(self.end, now())
+        let now = now();
+        warning(self.end, now).filter(|_| !self.is_renewed || self.end < now)
     }
 }
 
@@ -72,8 +76,10 @@ pub fn all(server: &Server) -> Vec<Expiry> {
 fn of(host: &VirtualHost) -> Vec<Expiry> {
     let Some(context) = host.settings.get::<SslServer>().context.get() else { return Vec::new() };
     let ends = context.published.ends(host.index).unwrap_or_else(|| context.ends.clone());
-    let each = context.files.iter().zip(ends).enumerate();
-    each.map(|(index, (file, end))| Expiry { host: host.log_name(), index, file: file.clone(), end }).collect()
+    let fetched = mod_md::certificate_names(host);
+    let is_renewed = fetched.is_some();
+    let each = fetched.unwrap_or_else(|| context.files.clone()).into_iter().zip(ends).enumerate();
+    each.map(|(index, (file, end))| Expiry { host: host.log_name(), index, file, end, is_renewed }).collect()
 }
 
 /// What the log has been told.
@@ -97,8 +103,9 @@ pub fn tell(server: &Server) {
     }
     told.at = now;
     let mut steps = BTreeMap::new();
-    for Expiry { host, index, file, end } in all(server) {
-        let (Some((step, _)), Some((level, text))) = (step(end, now), warning(end, now)) else { continue };
+    for expiry in all(server) {
+        let (Some((step, _)), Some((level, text))) = (step(expiry.end, now), expiry.warning()) else { continue };
+        let Expiry { host, index, file, end, .. } = expiry;
         let key = (file.clone(), end);
         // Several virtual hosts may have it.
         if told.steps.get(&key) != Some(&step) && !steps.contains_key(&key) {

@@ -46,7 +46,7 @@ pub(super) fn memory(server: &Server) -> io::Result<Option<Arc<Published>>> {
 }
 
 /// The process that fetches, where a virtual host staples.
-pub(super) fn helper(server: &Server, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+pub(super) fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     let hosts: Vec<Host> = server.hosts.iter().filter(|host| is_used(host)).filter_map(Host::new).collect();
     let count = server.hosts.len();
     Ok((!hosts.is_empty()).then(|| HelperProcess {

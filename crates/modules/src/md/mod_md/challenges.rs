@@ -1,0 +1,144 @@
+//! What the children do for managed domains: they prove to certificate authorities that names are ours, and serve nothing by a
+//! certificate that nobody has signed.
+
+use std::sync::Arc;
+
+use conf::Level;
+use http1::text::from_bytes;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, NoServerSessionStorage};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use server::{Answer, Body, Flow, Request, Server};
+
+use super::MdServer;
+use super::domains::{self, Domain};
+use super::values::RequireHttps;
+
+/// The protocol that asks for a certificate of `tls-alpn-01` (RFC 8737 section 6.2).
+pub(super) const ALPN: &str = "acme-tls/1";
+/// The files of challenges in the store, with mod_md's names.
+pub(super) const HTTP01: &str = "acme-http-01.txt";
+pub(super) const TLS_ALPN01_CERTIFICATE: &str = "acme-tls-alpn-01.cert.pem";
+pub(super) const TLS_ALPN01_KEY: &str = "acme-tls-alpn-01.key.pem";
+/// Where `http-01` is asked for (RFC 8555 section 8.3).
+const PREFIX: &str = "/.well-known/acme-challenge/";
+const WELL_KNOWN: &str = "/.well-known/";
+/// The handler that answers there.
+const HANDLER: &str = "acme-http-01";
+/// What `MDRequireHttps permanent` tells browsers: half a year, as mod_md does.
+const TRANSPORT_SECURITY: &str = "max-age=15768000";
+
+/// What a client gets that asks for the proof of a name and nothing else. `None`: it does not, or there is none.
+pub(crate) fn answer(server: &Server, hello: &ClientHello<'_>) -> Option<Arc<ServerConfig>> {
+    let mut protocols = hello.alpn()?;
+    if protocols.next() != Some(ALPN.as_bytes()) || protocols.next().is_some() {
+        return None;
+    }
+    let name = hello.server_name()?.to_ascii_lowercase();
+    let config = find(domains::all(server), &name).and_then(|domain| challenge_config(domain, &name));
+    if config.is_none() {
+        seam::log!("md", Info, "AH10080: {name}: unknown tls-alpn-01 challenge host");
+    }
+    config
+}
+
+fn challenge_config(domain: &Domain, name: &str) -> Option<Arc<ServerConfig>> {
+    let read = |file| domain.store.read(&["challenges", name, file]).ok().flatten();
+    let certificate = CertificateDer::from_pem_slice(&read(TLS_ALPN01_CERTIFICATE)?).ok()?;
+    let key = PrivateKeyDer::from_pem_slice(&read(TLS_ALPN01_KEY)?).ok()?;
+    let provider = aws_lc_rs::default_provider();
+    // Without rustls's look at the certificate, which has a critical extension that nobody but the authority knows.
+    let certified = CertifiedKey::new(vec![certificate], provider.key_provider.load_private_key(key).ok()?);
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider));
+    let builder = builder.with_safe_default_protocol_versions().ok()?.with_no_client_auth();
+    let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+    config.alpn_protocols = vec![ALPN.into()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Some(config.into())
+}
+
+/// The domain that a name belongs to.
+fn find<'d>(all: &'d [Arc<Domain>], name: &str) -> Option<&'d Arc<Domain>> {
+    // It becomes a part of a path.
+    all.iter().find(|domain| domain.is_named(name)).filter(|_| domains::is_name(name))
+}
+
+/// Answers to challenges go out before anything that the configuration says of requests.
+pub(super) fn is_challenge(request: &mut Request) -> Flow {
+    if request.asked.method != "GET" || request.previous().is_some() {
+        return Flow::Declined;
+    }
+    let Some(token) = request.asked.uri.strip_prefix(PREFIX) else { return Flow::Declined };
+    let Some(name) = &request.asked.hostname else { return Flow::Declined };
+    let Some(domain) = find(domains::all(request.server), name) else { return Flow::Declined };
+    match domain.store.read(&["challenges", name, HTTP01]) {
+        Ok(Some(text)) if text.strip_prefix(token.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'.')) => {
+            request.mapped.handler = Some(HANDLER.into());
+            request.notes.set(HANDLER, from_bytes(text.trim_ascii()));
+            Flow::Ok
+        }
+        // Somebody else's program may prove names of a domain that we do not order certificates for.
+        Ok(_) if !domain.is_driven() => Flow::Declined,
+        Ok(_) => Flow::Status(404),
+        Err(error) => {
+            request.log("md", Level::Error, format!("AH10081: loading challenge {token} from store: {error}"));
+            Flow::Status(500)
+        }
+    }
+}
+
+/// Sends the proof that was found.
+pub(super) fn handle(request: &mut Request) -> Answer {
+    if request.handler_name() != Some(HANDLER) {
+        return Answer::Declined;
+    }
+    match request.notes.get(HANDLER).map(str::to_string) {
+        Some(text) => {
+            request.answer.set_content_type("application/octet-stream");
+            Answer::Body(Body::text(text))
+        }
+        None => Answer::Status(404),
+    }
+}
+
+/// As long as a host has no certificate but ours, it serves nothing by TLS; nor does the proof of a name.
+pub(super) fn is_unready(request: &mut Request) -> Flow {
+    let Some(session) = request.client.session() else { return Flow::Declined };
+    if session.protocol.as_deref() == Some(ALPN.as_bytes()) {
+        return Flow::Status(503);
+    }
+    let host = request.server.hosts.get(session.host).unwrap_or(request.vhost);
+    match &host.settings.get::<MdServer>().found.own {
+        Some(domain) if !domain.is_ready() => Flow::Status(503),
+        _ => Flow::Declined,
+    }
+}
+
+/// `MDRequireHttps`
+pub(super) fn require_https(request: &mut Request) -> Flow {
+    let Some(domain) = &request.host::<MdServer>().found.own else { return Flow::Declined };
+    let mode = domain.conf().require_https.or(RequireHttps::Off);
+    if mode == RequireHttps::Off || request.asked.uri.starts_with(WELL_KNOWN) {
+        return Flow::Declined;
+    }
+    if request.client.is_secure() {
+        if mode == RequireHttps::Permanent && request.answer.headers_out.get("Strict-Transport-Security").is_none() {
+            request.answer.headers_out.set("Strict-Transport-Security", TRANSPORT_SECURITY);
+        }
+        return Flow::Declined;
+    }
+    let query = request.asked.args.iter().map(|query| format!("?{query}")).collect::<String>();
+    let location = format!("https://{}{}{query}", request.server_name(), request.asked.uri);
+    request.answer.headers_out.set("Location", location);
+    // A client that sends something does so again with the same method.
+    Flow::Status(match (mode, request.asked.method == "GET") {
+        (RequireHttps::Permanent, true) => 301,
+        (RequireHttps::Permanent, false) => 308,
+        (_, true) => 302,
+        (_, false) => 307,
+    })
+}

@@ -1,0 +1,240 @@
+//! The way to a certificate authority: HTTP/1.1 over TLS, one connection for each request, every step with a deadline.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http1::chunked::Step;
+use http1::{Chunked, Limits};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use seam::executor::{Descriptor, timeout_at};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::TlsConnector;
+
+/// How long a request may take, from the name to the last byte of the answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The most that is read of an answer, in bytes: a chain of certificates has a few thousand.
+const ANSWER_MAX: usize = 1 << 20;
+/// How much is read at once.
+const STEP: usize = 8 << 10;
+/// The most fields that an answer may have.
+const FIELDS_MAX: usize = 64;
+/// What chunks may say beside their data.
+const LIMITS: Limits = Limits { line: 1024, fields: 16, field_size: 1024, strict: true };
+
+/// Speaks with certificate authorities.
+#[derive(Clone)]
+pub(super) struct Client {
+    tls: Arc<ClientConfig>,
+    /// `MDHttpProxy`: host and port.
+    proxy: Option<(String, u16)>,
+    /// When the last answer said that we should come again (`Retry-After`), which the library keeps to itself.
+    retry_after: Arc<Mutex<Option<Duration>>>,
+}
+
+impl Client {
+    /// One that trusts the certificates in this file, or those that the system trusts.
+    pub(super) fn new(ca_file: Option<&str>, proxy: Option<&str>) -> io::Result<Client> {
+        let mut roots = RootCertStore::empty();
+        match ca_file {
+            Some(file) => {
+                let invalid =
+                    |error: &dyn std::fmt::Display| io::Error::other(format!("MDCACertificateFile {file}: {error}"));
+                for certificate in CertificateDer::pem_file_iter(file).map_err(|error| invalid(&error))? {
+                    let certificate = certificate.map_err(|error| invalid(&error))?;
+                    roots.add(certificate).map_err(|error| invalid(&error))?;
+                }
+            }
+            // What cannot be read of them is missing; if it is missed the authority is not trusted, and the log says so.
+            None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.map_err(io::Error::other)?.with_root_certificates(roots).with_no_client_auth();
+        let proxy = proxy.map(|url| endpoint(&url.parse().map_err(io::Error::other)?)).transpose()?;
+        Ok(Client { tls: Arc::new(config), proxy, retry_after: Arc::default() })
+    }
+
+    /// How long the last answer asks us to wait.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        *self.retry_after.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn exchange(&self, request: Request<BodyWrapper<Bytes>>) -> io::Result<BytesResponse> {
+        let deadline = Instant::now() + PATIENCE;
+        let (parts, body) = request.into_parts();
+        // A response gives its body as a whole, a request does not.
+        let body = BytesResponse::from(Response::new(body)).body.into_bytes().await.map_err(io::Error::other)?;
+        let (host, port) = endpoint(&parts.uri)?;
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut head = format!("{} {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n", parts.method);
+        head.push_str(concat!("User-Agent: Tsubame/", env!("CARGO_PKG_VERSION"), " mod_md\r\n"));
+        for (name, value) in parts.headers.iter().filter(|(name, _)| *name != http::header::USER_AGENT) {
+            head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
+        }
+        head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
+        let message = [head.as_bytes(), &body].concat();
+        let answer = timeout_at(deadline, async {
+            let stream = self.connect(&host, port, deadline).await?;
+            if parts.uri.scheme_str() == Some("http") {
+                return converse(stream, &message).await;
+            }
+            let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+            let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await?;
+            converse(stream, &message).await
+        });
+        let response = parse(&answer.await??, parts.method == "HEAD")?;
+        let after = response.headers().get("retry-after").and_then(|value| seconds(value.to_str().ok()?.trim()));
+        *self.retry_after.lock().unwrap_or_else(PoisonError::into_inner) = after;
+        let (parts, body) = response.into_parts();
+        Ok(BytesResponse { parts, body: Box::new(body) })
+    }
+
+    /// A connection to this host, through the proxy if there is one.
+    async fn connect(&self, host: &str, port: u16, deadline: Instant) -> io::Result<Descriptor> {
+        let Some((proxy, proxy_port)) = &self.proxy else { return connect(host, port, deadline).await };
+        let mut stream = connect(proxy, *proxy_port, deadline).await?;
+        write(&mut stream, format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n").as_bytes()).await?;
+        let mut answer = Vec::new();
+        while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+            if answer.len() > STEP || read(&mut stream, &mut answer).await? == 0 {
+                return Err(io::Error::other("the proxy (MDHttpProxy) does not answer as a proxy does"));
+            }
+        }
+        match parse(&answer, true)?.status().as_u16() {
+            200..300 => Ok(stream),
+            status => Err(io::Error::other(format!("the proxy (MDHttpProxy) answers {status}"))),
+        }
+    }
+}
+
+impl HttpClient for Client {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        let client = self.clone();
+        Box::pin(async move {
+            let url = request.uri().to_string();
+            client.exchange(request).await.map_err(|error| Error::Other(format!("{url}: {error}").into()))
+        })
+    }
+}
+
+/// Host and port of a URL.
+fn endpoint(url: &Uri) -> io::Result<(String, u16)> {
+    let host = url.host().ok_or_else(|| io::Error::other(format!("there is no host in {url}")))?;
+    let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
+    Ok((host.trim_matches(['[', ']']).to_string(), port))
+}
+
+/// Connects to the first address that accepts.
+async fn connect(host: &str, port: u16, deadline: Instant) -> io::Result<Descriptor> {
+    let addresses = match host.parse() {
+        Ok(ip) => vec![ip],
+        Err(_) => server::dns::all_addresses_of(host).await.map_err(io::Error::other)?,
+    };
+    let mut result = Err(io::Error::other("the host has no address"));
+    for (tried, ip) in addresses.iter().enumerate() {
+        // Each has its share of the time: one that does not answer leaves some to the others.
+        let now = Instant::now();
+        let share = deadline.saturating_duration_since(now) / u32::try_from(addresses.len() - tried).unwrap_or(1);
+        result = Descriptor::connect(SocketAddr::new(*ip, port), now + share).await;
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+/// Sends a request and reads to the end of the connection.
+async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, message: &[u8]) -> io::Result<Vec<u8>> {
+    write(&mut stream, message).await?;
+    let mut answer = Vec::new();
+    loop {
+        match read(&mut stream, &mut answer).await {
+            Ok(0) => return Ok(answer),
+            Ok(_) if answer.len() > ANSWER_MAX => return Err(io::Error::other("the answer is too large")),
+            Ok(_) => {}
+            // Without TLS's own last word. What is missing, HTTP's framing tells.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(answer),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn write(stream: &mut (impl AsyncWrite + Unpin), mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = poll_fn(|cx| Pin::new(&mut *stream).poll_write(cx, bytes)).await?;
+        bytes = &bytes[count..];
+    }
+    poll_fn(|cx| Pin::new(&mut *stream).poll_flush(cx)).await
+}
+
+async fn read(stream: &mut (impl AsyncRead + Unpin), into: &mut Vec<u8>) -> io::Result<usize> {
+    let mut piece = [0; STEP];
+    let mut buffer = ReadBuf::new(&mut piece);
+    poll_fn(|cx| Pin::new(&mut *stream).poll_read(cx, &mut buffer)).await?;
+    into.extend_from_slice(buffer.filled());
+    Ok(buffer.filled().len())
+}
+
+/// Makes a response of the bytes of an answer. `headless`: whatever its fields say, nothing follows them.
+fn parse(bytes: &[u8], headless: bool) -> io::Result<Response<Bytes>> {
+    let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is no HTTP");
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut head = httparse::Response::new(&mut fields);
+    let httparse::Status::Complete(length) = head.parse(bytes).map_err(|_| broken())? else { return Err(broken()) };
+    let mut response = Response::builder().status(head.code.ok_or_else(broken)?);
+    for field in head.headers.iter() {
+        response = response.header(field.name, field.value);
+    }
+    let field =
+        |name: &str| head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value);
+    let rest = &bytes[length..];
+    let body = if headless {
+        Vec::new()
+    } else if field("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case(b"chunked")) {
+        unchunk(rest)?
+    } else {
+        match field("content-length").map(|value| std::str::from_utf8(value).ok()?.trim().parse::<usize>().ok()) {
+            None => rest.to_vec(),
+            Some(length) => rest.get(..length.ok_or_else(broken)?).ok_or_else(broken)?.to_vec(),
+        }
+    };
+    response.body(body.into()).map_err(io::Error::other)
+}
+
+fn unchunk(mut bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is no HTTP");
+    let mut chunked = Chunked::new(&LIMITS);
+    let mut body = Vec::new();
+    loop {
+        match chunked.decode(bytes).map_err(|_| broken())? {
+            Step::More => return Err(broken()),
+            Step::Data(range) => {
+                let end = range.end;
+                body.extend_from_slice(&bytes[range]);
+                bytes = &bytes[end..];
+            }
+            Step::End(_) => return Ok(body),
+        }
+    }
+}
+
+/// `Retry-After`: seconds, or a date (RFC 9110 section 10.2.3).
+fn seconds(value: &str) -> Option<Duration> {
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = http1::date::parse_http_date(value.as_bytes())?;
+    Some(Duration::from_secs(u64::try_from(date).ok()?).saturating_sub(sys::time::realtime()))
+}

@@ -1,0 +1,326 @@
+//! The managed domains, once the whole configuration is known: their names, settings, and virtual hosts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use conf::error::Phase;
+use conf::{Context, Error, Level, Listed, Merge, Notice, Origin, SettingsMap, settings};
+use server::core::CoreServer;
+use server::{Draft, Server};
+use sys::shm::Shared;
+
+use super::MdServer;
+use super::keys::KeyKind;
+use super::store::{NAME_MAX, Store};
+use super::values::{Names, RenewMode, RequireHttps};
+use crate::ssl::mod_ssl::SslServer;
+
+settings! {
+    /// The domains that lines define, wherever they stand.
+    pub struct Defined {
+        pub(super) all: Listed<Arc<Definition>>,
+    }
+}
+
+/// `MDomain` or `<MDomainSet>`.
+#[derive(Clone, Debug)]
+pub(super) struct Definition {
+    pub(super) names: Vec<String>,
+    /// What stands inside it.
+    pub(super) own: SettingsMap,
+}
+
+/// Words in memory of all processes, and which of them is meant.
+type Ready = (Arc<Shared<AtomicU64>>, usize);
+
+/// A managed domain.
+#[derive(Debug)]
+pub(super) struct Domain {
+    /// Its first name, which is its name in the store.
+    pub(super) name: String,
+    /// The names of its certificate.
+    pub(super) names: Vec<String>,
+    /// What holds for it.
+    pub(super) settings: SettingsMap,
+    /// How many virtual hosts with `SSLEngine on` have it.
+    pub(super) encrypted_hosts: usize,
+    /// One of them takes `acme-tls/1` (`Protocols`).
+    pub(super) takes_tls_alpn: bool,
+    /// The line that defines it.
+    pub(super) origin: Origin,
+    /// Where its certificates are.
+    pub(super) store: Store,
+    /// Whether it is ready.
+    ready: Ready,
+    /// `ServerAdmin`, for where there is no `MDContactEmail`.
+    admin: Option<String>,
+}
+
+/// What was found out, in the settings of a server: all domains in those of the main server, its own in those of each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub(super) all: Arc<[Arc<Domain>]>,
+    pub(super) own: Option<Arc<Domain>>,
+}
+
+impl Merge for Found {
+    fn merge(_: &Self, add: &Self) -> Self {
+        add.clone()
+    }
+
+    /// It is worked out, and no line says it.
+    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
+}
+
+impl Domain {
+    /// Its settings.
+    pub(super) fn conf(&self) -> &MdServer {
+        self.settings.get()
+    }
+
+    /// The kinds of its keys, each of which has a certificate.
+    pub(super) fn key_kinds(&self) -> &[KeyKind] {
+        self.conf().private_keys.get().map_or(&[KeyKind::DEFAULT], Vec::as_slice)
+    }
+
+    /// Whether its certificates are fetched without being asked for.
+    pub(super) fn is_driven(&self) -> bool {
+        match self.conf().renew_mode.or(RenewMode::Auto) {
+            RenewMode::Auto => self.encrypted_hosts > 0 && !self.is_static(),
+            RenewMode::Always => !self.is_static(),
+            RenewMode::Manual => false,
+        }
+    }
+
+    /// Whether it has files of the administrator's (`MDCertificateFile`).
+    pub(super) fn is_static(&self) -> bool {
+        !self.conf().certificate_files.is_empty()
+    }
+
+    /// Whom the authority may write to.
+    pub(super) fn contact(&self) -> Option<String> {
+        let address = self.conf().contact.get().cloned().or_else(|| self.admin.clone())?;
+        Some(if address.starts_with("mailto:") { address } else { format!("mailto:{address}") })
+    }
+
+    /// Whether a name is one of its.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.names.iter().any(|known| covers(known, name))
+    }
+
+    /// Whether it has a certificate that an authority has signed.
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.0[self.ready.1].load(Ordering::Relaxed) != 0
+    }
+
+    /// Tells all processes whether it has.
+    pub(super) fn set_ready(&self, is_ready: bool) {
+        self.ready.0[self.ready.1].store(is_ready.into(), Ordering::Relaxed);
+    }
+
+    /// Whether a certificate for these names is one for all of its.
+    pub(super) fn is_covered_by(&self, names: &[String]) -> bool {
+        self.names.iter().all(|name| names.iter().any(|known| covers(known, name)))
+    }
+}
+
+/// Whether a name in a certificate is good for a host: `*` stands for one label.
+fn covers(known: &str, host: &str) -> bool {
+    known == host
+        || known.strip_prefix("*.").is_some_and(|domain| host.split_once('.').is_some_and(|(_, rest)| rest == domain))
+}
+
+/// The domains of a server.
+pub(super) fn all(server: &Server) -> &Arc<[Arc<Domain>]> {
+    &server.main().settings.get::<MdServer>().found.all
+}
+
+/// Finds out which virtual hosts belong to which domain, and gives them its certificate.
+pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
+    let defined = context.language.kept.get::<Defined>().all.entries().to_vec();
+    if defined.is_empty() {
+        staple(&mut draft.main, None);
+        draft.hosts.iter_mut().for_each(|host| staple(&mut host.server, None));
+        return Ok(());
+    }
+    let root = draft.main.get::<MdServer>().store_dir.get().map_or("md", String::as_str);
+    let root = context.server_relative(root);
+    let store = Store::new(&root);
+    let ready = Shared::new(defined.len())
+        .map_err(|error| Error::check(format!("{}: no memory to share for managed domains", sys::describe(&error))))?;
+    let ready = Arc::new(ready);
+    no_overlap(&defined)?;
+    let matches = |definition: &Definition, settings: &SettingsMap| is_for(definition, settings, &draft.main);
+    let with_main = draft.main.get::<MdServer>().base_server.or(false);
+    // The main server first, then the virtual hosts.
+    let mut belongs: Vec<Option<usize>> = Vec::new();
+    for (index, settings) in draft.servers().enumerate() {
+        let mut own = (0..defined.len()).filter(|at| (index > 0 || with_main) && matches(&defined[*at].0, settings));
+        let first = own.next();
+        if is_encrypted(settings) && own.next().is_some() {
+            let count = 2 + own.count();
+            let name = name_of(settings);
+            let text = format!(
+                "AH10238: conflict: {count} MDs match Virtualhost {name} which uses SSL, however there can be at most 1."
+            );
+            return Err(Error::check(text));
+        }
+        belongs.push(first);
+    }
+    let mut all = Vec::new();
+    for (at, (definition, origin)) in defined.iter().enumerate() {
+        let hosts: Vec<&SettingsMap> =
+            draft.servers().zip(&belongs).filter(|(_, own)| **own == Some(at)).map(|(settings, _)| settings).collect();
+        let place = (store.clone(), (ready.clone(), at));
+        all.push(Arc::new(domain(definition, origin, &hosts, &draft.main, place, context)?));
+    }
+    let all: Arc<[Arc<Domain>]> = all.into();
+    let own = |at: Option<usize>| at.map(|at| all[at].clone());
+    draft.main.edit::<MdServer>().found = Found { all: all.clone(), own: own(belongs[0]) };
+    for (host, at) in draft.hosts.iter_mut().zip(&belongs[1..]) {
+        host.server.edit::<MdServer>().found = Found { all: Arc::default(), own: own(*at) };
+    }
+    let settings = std::iter::once(&mut draft.main).chain(draft.hosts.iter_mut().map(|host| &mut host.server));
+    for (settings, at) in settings.zip(&belongs) {
+        staple(settings, at.map(|at| &*all[at]));
+    }
+    Ok(())
+}
+
+/// `MDStapling` and `MDStapleOthers`: mod_ssl staples, for a host that has a domain or for one that has none.
+fn staple(settings: &mut SettingsMap, domain: Option<&Domain>) {
+    let conf = domain.map_or(settings.get::<MdServer>(), Domain::conf);
+    if conf.stapling.or(false)
+        && (domain.is_some() || conf.staple_others.or(true))
+        && let Some(origin) = conf.stapling.origin().cloned()
+    {
+        settings.edit::<SslServer>().use_stapling.set(true, &origin);
+    }
+}
+
+/// Makes a domain of what defines it and of the hosts that belong to it.
+fn domain(
+    definition: &Definition,
+    origin: &Origin,
+    hosts: &[&SettingsMap],
+    main: &SettingsMap,
+    (store, ready): (Store, Ready),
+    context: &mut Context,
+) -> Result<Domain, Error> {
+    let name = definition.names[0].clone();
+    let around = hosts.first().copied().unwrap_or(main);
+    let settings = SettingsMap::merge(around, &definition.own);
+    let conf = settings.get::<MdServer>();
+    if let Some(wrong) = definition.names.iter().find(|name| !is_name(name)) {
+        let text = format!("md {name} with invalid domain name: {wrong}");
+        return Err(Error::at(Phase::Apply, origin, text));
+    }
+    let (files, keys) = (conf.certificate_files.len(), conf.key_files.len());
+    match (files, keys) {
+        (0, 1..) => {
+            let text =
+                format!("AH10171: The Managed Domain '{name}' has MDCertificateKeyFile(s) but no MDCertificateFile.");
+            return Err(Error::check(text));
+        }
+        (files, keys) if files != keys => {
+            let text = format!(
+                "AH10170: The Managed Domain '{name}' needs one MDCertificateKeyFile for each MDCertificateFile."
+            );
+            return Err(Error::check(text));
+        }
+        _ => {}
+    }
+    let mut warn = |text| {
+        let (module, level, origin) = ("md", Level::Warn, Some(origin.clone()));
+        context.notices.push(Notice { module, level, text, bare: false, origin });
+    };
+    if hosts.is_empty() && conf.renew_mode.or(RenewMode::Auto) != RenewMode::Always {
+        warn(format!("AH10045: No VirtualHost matches Managed Domain {name}"));
+    }
+    let mut names = definition.names.clone();
+    for host in hosts {
+        for host_name in names_of(host).into_iter().filter(|host_name| is_name(host_name)) {
+            if names.iter().any(|known| covers(known, &host_name)) {
+                continue;
+            }
+            if conf.members_auto.or(true) {
+                names.push(host_name);
+            } else {
+                warn(format!(
+                    "AH10040: Virtual Host {}:{} matches Managed Domain '{name}', but the name/alias {host_name} itself is not \
+                     managed. A requested MD certificate will not match ServerName.",
+                    name_of(host),
+                    host.get::<CoreServer>().server_name.get().and_then(|name| name.port).unwrap_or_default()
+                ));
+            }
+        }
+    }
+    let encrypted_hosts = hosts.iter().filter(|host| is_encrypted(host)).count();
+    if encrypted_hosts == 0 && !hosts.is_empty() && conf.require_https.or(RequireHttps::Off) != RequireHttps::Off {
+        warn(format!(
+            "AH10105: MD {name} does not match any VirtualHost with 'SSLEngine on', but is configured to require https. This \
+             cannot work."
+        ));
+    }
+    let protocols = |host: &&&SettingsMap| {
+        let protocols = host.get::<CoreServer>().protocols.get();
+        is_encrypted(host) && protocols.into_iter().flatten().any(|protocol| protocol == super::challenges::ALPN)
+    };
+    let takes_tls_alpn = hosts.iter().find(protocols).is_some();
+    let admin = around.get::<CoreServer>().server_admin.get().filter(|admin| admin.contains('@')).cloned();
+    Ok(Domain { name, names, settings, encrypted_hosts, takes_tls_alpn, origin: origin.clone(), store, ready, admin })
+}
+
+/// Whether a server is one of a domain's.
+fn is_for(definition: &Definition, settings: &SettingsMap, main: &SettingsMap) -> bool {
+    let names = names_of(settings);
+    let names = match main.get::<MdServer>().match_names.or(Names::All) {
+        Names::All => &names[..],
+        Names::ServerNames => &names[..names.len().min(1)],
+    };
+    names.iter().any(|name| definition.names.iter().any(|known| covers(known, name)))
+}
+
+/// `ServerName` and `ServerAlias`, in lower case.
+fn names_of(settings: &SettingsMap) -> Vec<String> {
+    let core = settings.get::<CoreServer>();
+    let name = core.server_name.get().map(|name| &name.name);
+    name.into_iter().chain(core.server_aliases.iter()).map(|name| name.to_ascii_lowercase()).collect()
+}
+
+/// A server's name for messages.
+fn name_of(settings: &SettingsMap) -> String {
+    settings.get::<CoreServer>().server_name.get().map_or_else(String::new, |name| name.name.clone())
+}
+
+fn is_encrypted(settings: &SettingsMap) -> bool {
+    settings.get::<SslServer>().engine.or(false)
+}
+
+/// Whether it can be the name of a host, with a `*` in front perhaps. It becomes a file name, too.
+pub(super) fn is_name(name: &str) -> bool {
+    let labels = name.strip_prefix("*.").unwrap_or(name).split('.');
+    let is_label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    name.len() <= NAME_MAX && labels.into_iter().all(is_label)
+}
+
+fn no_overlap(defined: &[(Arc<Definition>, Origin)]) -> Result<(), Error> {
+    for (at, (definition, origin)) in defined.iter().enumerate() {
+        for (other, before) in &defined[..at] {
+            if let Some(name) = definition.names.iter().find(|name| other.names.contains(name)) {
+                let text = format!(
+                    "AH10038: two Managed Domains have an overlap in domain '{name}', first definition in {}(line {}), second \
+                     in {}(line {})",
+                    before.file(),
+                    before.line,
+                    origin.file(),
+                    origin.line
+                );
+                return Err(Error::check(text));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Private keys (`MDPrivateKeys`), and what is signed with them: requests for certificates, and certificates of our own for
+//! the time until there is a real one and for the challenge `tls-alpn-01`.
+
+use std::time::Duration;
+
+use rcgen::{
+    CertificateParams, CustomExtension, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256,
+    PKCS_ECDSA_P384_SHA384, PKCS_ECDSA_P521_SHA512, PKCS_RSA_SHA256, RsaKeySize, SignatureAlgorithm,
+};
+
+/// The kind of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyKind {
+    /// RSA with so many bits.
+    Rsa(u32),
+    /// An elliptic curve.
+    Curve(&'static Curve),
+}
+
+/// A curve for ECDSA.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Curve {
+    /// The name in file names.
+    name: &'static str,
+    /// Further names, without difference of case.
+    others: &'static [&'static str],
+    algorithm: &'static SignatureAlgorithm,
+}
+
+static CURVES: [Curve; 3] = [
+    Curve { name: "secp256r1", others: &["P-256", "prime256v1"], algorithm: &PKCS_ECDSA_P256_SHA256 },
+    Curve { name: "secp384r1", others: &["P-384"], algorithm: &PKCS_ECDSA_P384_SHA384 },
+    Curve { name: "secp521r1", others: &["P-521"], algorithm: &PKCS_ECDSA_P521_SHA512 },
+];
+
+/// The most bits that an RSA key may have.
+pub(super) const RSA_MAX: u32 = 4096;
+/// The sizes in which RSA keys are made.
+const RSA_SIZES: [(u32, RsaKeySize); 3] =
+    [(2048, RsaKeySize::_2048), (3072, RsaKeySize::_3072), (RSA_MAX, RsaKeySize::_4096)];
+/// How long a certificate of our own is good.
+const FALLBACK_LIFE: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+/// What a certificate must be stapled for (RFC 7633): `status_request`.
+const MUST_STAPLE: &[u8] = &[0x30, 0x03, 0x02, 0x01, 0x05];
+const TLS_FEATURE: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 1, 24];
+
+impl KeyKind {
+    /// Where nothing is said.
+    pub(super) const DEFAULT: KeyKind = KeyKind::Rsa(2048);
+
+    /// The curve of that name.
+    pub(super) fn curve(name: &str) -> Option<KeyKind> {
+        let is_named = |curve: &&Curve| {
+            std::iter::once(&curve.name).chain(curve.others).any(|known| known.eq_ignore_ascii_case(name))
+        };
+        CURVES.iter().find(is_named).map(KeyKind::Curve)
+    }
+
+    /// The name of a file about a key of this kind: `privkey.pem` for RSA, `privkey.secp384r1.pem` for a curve, as mod_md has it.
+    pub(super) fn file(self, stem: &str) -> String {
+        match self {
+            KeyKind::Rsa(_) => format!("{stem}.pem"),
+            KeyKind::Curve(curve) => format!("{stem}.{}.pem", curve.name),
+        }
+    }
+
+    /// A new key.
+    pub(super) fn generate(self) -> Result<KeyPair, rcgen::Error> {
+        match self {
+            KeyKind::Curve(curve) => KeyPair::generate_for(curve.algorithm),
+            KeyKind::Rsa(bits) => {
+                let (_, size) = RSA_SIZES.iter().find(|(size, _)| *size >= bits).unwrap_or(&RSA_SIZES[2]);
+                KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, *size)
+            }
+        }
+    }
+}
+
+/// A request for a certificate for these names, in DER.
+pub(super) fn request(key: &KeyPair, names: &[String], must_staple: bool) -> Result<Vec<u8>, rcgen::Error> {
+    let mut params = CertificateParams::new(names.to_vec())?;
+    params.distinguished_name = DistinguishedName::new();
+    if must_staple {
+        params.custom_extensions.push(CustomExtension::from_oid_content(TLS_FEATURE, MUST_STAPLE.to_vec()));
+    }
+    Ok(params.serialize_request(key)?.der().to_vec())
+}
+
+/// A certificate for these names that nobody but ourselves has signed, in PEM. It says so in its subject, as mod_md's does.
+pub(super) fn fallback(key: &KeyPair, names: &[String]) -> Result<String, rcgen::Error> {
+    let mut params = CertificateParams::new(names.to_vec())?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "Apache Managed Domain Fallback");
+    let now = rcgen::date_time_ymd(1970, 1, 1) + sys::time::realtime();
+    (params.not_before, params.not_after) = (now, now + FALLBACK_LIFE);
+    Ok(params.self_signed(key)?.pem())
+}
+
+/// The certificate that answers `tls-alpn-01` for a name (RFC 8737 section 3), in PEM.
+pub(super) fn challenge(key: &KeyPair, name: &str, digest: &[u8]) -> Result<String, rcgen::Error> {
+    let mut params = CertificateParams::new(vec![name.to_string()])?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "tls-alpn-01-challenge");
+    params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+    Ok(params.self_signed(key)?.pem())
+}

@@ -1,0 +1,276 @@
+//! The way of a certificate from an order to files in the store, by ACME (RFC 8555).
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use instant_acme::{
+    Account, AuthorizationStatus, Error, ExternalAccountKey, HttpClient, Identifier, NewAccount, NewOrder, Order,
+    OrderStatus, Problem,
+};
+use rcgen::KeyPair;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject;
+use seam::executor::sleep;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::domains::Domain;
+use super::keys::{self, KeyKind};
+use super::{certificates, notify, proofs};
+
+/// The authority that is asked where nothing is said.
+pub(super) const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
+/// How long an authority may take to check a name, and to sign.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// How soon it is asked again first, and how long it takes at most until it is asked once more.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+/// The problem of an account that the authority does not know (any more).
+const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
+
+/// Why there is no certificate.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// The kind of problem, a URN where the authority has named one.
+    pub(super) problem: String,
+    /// For the log.
+    pub(super) detail: String,
+    /// How long the authority wants us to wait.
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl Failed {
+    pub(super) fn new(detail: impl Into<String>) -> Failed {
+        Failed { problem: String::new(), detail: detail.into(), retry_after: None }
+    }
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed::new(error.to_string())
+    }
+}
+
+impl From<rcgen::Error> for Failed {
+    fn from(error: rcgen::Error) -> Failed {
+        Failed::new(error.to_string())
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        match error {
+            Error::Api(problem) => problem.into(),
+            error => Failed::new(error.to_string()),
+        }
+    }
+}
+
+impl From<Problem> for Failed {
+    fn from(problem: Problem) -> Failed {
+        let detail = problem.to_string();
+        Failed { problem: problem.r#type.unwrap_or_default(), detail, retry_after: None }
+    }
+}
+
+/// What has to be known beside the domain to order its certificates.
+#[derive(Debug)]
+pub(super) struct Means {
+    /// The server can be reached at port 80, at port 443.
+    pub(super) reachable: (bool, bool),
+    /// User and group of the children.
+    pub(super) children: notify::User,
+    pub(super) proxy: Option<String>,
+    pub(super) dns01_version: u32,
+}
+
+/// Fetches new certificates for a domain from the authority with this URL, and puts them in the place of those that it has.
+pub(super) async fn renew(domain: &Domain, authority: &str, means: &Means) -> Result<(), Failed> {
+    let client = Client::new(domain.conf().ca_file.get().and_then(Option::as_deref), means.proxy.as_deref())?;
+    let fetched = fetch(domain, authority, means, &client).await;
+    fetched.map_err(|failed| Failed { retry_after: client.retry_after(), ..failed })
+}
+
+async fn fetch(domain: &Domain, authority: &str, means: &Means, client: &Client) -> Result<(), Failed> {
+    let (id, account) = account(domain, authority, client).await?;
+    domain.store.begin(&domain.name)?;
+    let tmp = |file: &str| ["tmp".to_string(), domain.name.clone(), file.to_string()];
+    for kind in domain.key_kinds() {
+        let ordered = order(domain, &account, *kind, means, client).await;
+        if let Err(Failed { problem, .. }) = &ordered
+            && problem == NO_ACCOUNT
+        {
+            // The next try makes a new one.
+            let mut known = domain.store.read_json(&["accounts", &id, "account.json"]);
+            known["status"] = "deactivated".into();
+            domain.store.write_json(&["accounts", &id, "account.json"], &known)?;
+        }
+        let (key, chain) = ordered?;
+        for (stem, contents) in [("privkey", &key), ("pubcert", &chain)] {
+            let parts = tmp(&kind.file(stem));
+            domain.store.write(&parts.each_ref().map(String::as_str), contents.as_bytes())?;
+        }
+    }
+    let about = json!({
+        "name": domain.name,
+        "domains": domain.names,
+        "contacts": domain.contact().into_iter().collect::<Vec<_>>(),
+        "ca": { "proto": "ACME", "urls": [authority], "account": id },
+        "must-staple": domain.conf().must_staple.or(false),
+        "state": 2,
+    });
+    let parts = tmp("md.json");
+    domain.store.write_json(&parts.each_ref().map(String::as_str), &about)?;
+    Ok(domain.store.activate(&domain.name)?)
+}
+
+/// The account at an authority, with its name in the store: the one that there is, or a new one.
+async fn account(domain: &Domain, authority: &str, client: &Client) -> Result<(String, Account), Failed> {
+    let contact = domain.contact();
+    let ids = domain.store.names("accounts");
+    for id in &ids {
+        let known = domain.store.read_json(&["accounts", id, "account.json"]);
+        let fits = known["ca-url"] == authority && known["status"] == "valid";
+        let same = known["contact"].as_array().is_none_or(|known| known.iter().eq(contact.iter()));
+        let key = domain.store.read(&["accounts", id, "account.pem"])?;
+        let key = key.and_then(|pem| PrivatePkcs8KeyDer::from_pem_slice(&pem).ok());
+        if let (true, true, Some(url), Some(key)) = (fits, same, known["url"].as_str(), key) {
+            let builder = Account::builder_with_http(Box::new(client.clone()));
+            match builder.from_parts(url.into(), key, authority.into()).await {
+                // A key of another kind, as Apache makes them.
+                Err(Error::KeyRejected) => {}
+                account => return Ok((id.clone(), account?)),
+            }
+        }
+    }
+    accept_terms(domain, authority, client).await?;
+    let binding = external_account(domain)?;
+    let contacts: Vec<&str> = contact.as_deref().into_iter().collect();
+    let wanted = NewAccount { contact: &contacts, terms_of_service_agreed: true, only_return_existing: false };
+    let builder = Account::builder_with_http(Box::new(client.clone()));
+    let (account, credentials) = builder.create(&wanted, authority.into(), binding.as_ref()).await?;
+    let host = authority.parse::<http::Uri>().ok().and_then(|url| url.host().map(str::to_string)).unwrap_or_default();
+    let free = (0..).map(|number| format!("ACME-{host}-{number:04}")).find(|id| !ids.contains(id));
+    let id = free.unwrap_or_default();
+    let key = KeyPair::try_from(credentials.private_key())?;
+    domain.store.write(&["accounts", &id, "account.pem"], key.serialize_pem().as_bytes())?;
+    let about = json!({ "status": "valid", "ca-url": authority, "url": account.id(), "contact": contacts });
+    domain.store.write_json(&["accounts", &id, "account.json"], &about)?;
+    seam::log!("md", Notice, "registered new account {} at {authority}", account.id());
+    Ok((id, account))
+}
+
+/// An account is made only where the terms of its authority are accepted, if it has any (RFC 8555 section 7.1.1).
+async fn accept_terms(domain: &Domain, authority: &str, client: &Client) -> Result<(), Failed> {
+    let request = http::Request::get(authority).body(instant_acme::BodyWrapper::default());
+    let mut answer = client.request(request.map_err(io::Error::other)?).await?;
+    let text = answer.body.into_bytes().await.map_err(io::Error::other)?;
+    let directory: Value = serde_json::from_slice(&text).unwrap_or_default();
+    if directory["newOrder"].is_null() {
+        return Err(Failed::new(format!(
+            "Unable to understand ACME server response from <{authority}>. Wrong ACME protocol version or link?"
+        )));
+    }
+    let terms = directory["meta"]["termsOfService"].as_str();
+    match (terms, domain.conf().agreement.get()) {
+        (Some(terms), agreement) if agreement.is_none_or(|said| said != "accepted" && said != terms) => {
+            Err(Failed::new(format!(
+                "the CA requires you to accept the terms-of-service as specified in <{terms}>. Please read the document that you \
+                 find at that URL and, if you agree to the conditions, configure \"MDCertificateAgreement accepted\" in your \
+                 Apache. Then (graceful) restart the server to activate."
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn external_account(domain: &Domain) -> Result<Option<ExternalAccountKey>, Failed> {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+    let Some(Some((id, key))) = domain.conf().account_binding.get() else { return Ok(None) };
+    let key = URL_SAFE_NO_PAD.decode(key.trim_end_matches('='));
+    let key = key.map_err(|_| Failed::new("external account binding HMAC value is not valid base64"))?;
+    Ok(Some(ExternalAccountKey::new(id.clone(), &key)))
+}
+
+/// Orders a certificate. Returns its key and it with its chain, both in PEM.
+async fn order(
+    domain: &Domain,
+    account: &Account,
+    kind: KeyKind,
+    means: &Means,
+    client: &Client,
+) -> Result<(String, String), Failed> {
+    let identifiers: Vec<Identifier> = domain.names.iter().cloned().map(Identifier::Dns).collect();
+    let mut wanted = NewOrder::new(&identifiers);
+    if let Some(profile) = domain.conf().profile.get() {
+        match account.profiles().any(|known| known.name == profile) {
+            true => wanted = wanted.profile(profile),
+            false if domain.conf().profile_is_mandatory.or(false) => {
+                return Err(Failed::new(format!("mandatory ACME profile '{profile}' is not offered by CA")));
+            }
+            false => {}
+        }
+    }
+    let mut order = account.new_order(&wanted).await?;
+    let mut proofs = Vec::new();
+    let proven = proofs::prove(domain, &mut order, means, client, &mut proofs).await;
+    for proof in &proofs {
+        proofs::withdraw(domain, proof, means).await;
+    }
+    proven?;
+    let key = kind.generate()?;
+    let request = keys::request(&key, &domain.names, domain.conf().must_staple.or(false))?;
+    order.finalize_csr(&request).await?;
+    wait_for(&mut order, client, |status| status == OrderStatus::Valid).await?;
+    let chain =
+        order.certificate().await?.ok_or_else(|| Failed::new("Order valid, but certificate url is missing."))?;
+    certificates::check(domain, &key, &chain)
+        .map_err(|wrong| Failed::new(format!("the authority has sent {wrong}")))?;
+    Ok((key.serialize_pem(), chain))
+}
+
+/// Asks how an order goes until it is as wanted, with pauses that grow, or that the authority asks for.
+pub(super) async fn wait_for(
+    order: &mut Order,
+    client: &Client,
+    wanted: impl Fn(OrderStatus) -> bool,
+) -> Result<(), Failed> {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut pause, longest) = PAUSES;
+    loop {
+        let state = order.refresh().await?;
+        if let Some(problem) = &state.error {
+            return Err(problem.clone().into());
+        }
+        match state.status {
+            status if wanted(status) => return Ok(()),
+            OrderStatus::Invalid => return Err(Failed::new("ACME server order status is 'invalid'.")),
+            _ => {}
+        }
+        let next = pause.max(client.retry_after().unwrap_or_default());
+        if Instant::now() + next > deadline {
+            return Err(Failed::new("the authority takes too long"));
+        }
+        sleep(next).await;
+        pause = (pause * 3 / 2).min(longest);
+    }
+}
+
+/// Why the authority does not believe that a name is ours.
+pub(super) async fn refused(order: &mut Order) -> Option<Failed> {
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let name = authorization.identifier().to_string();
+        let state = authorization.refresh().await.ok()?;
+        if state.status == AuthorizationStatus::Valid || state.status == AuthorizationStatus::Pending {
+            continue;
+        }
+        let problem = state.challenges.iter().find_map(|challenge| challenge.error.clone());
+        let detail = problem.as_ref().map_or(String::new(), |problem| format!(", {problem}"));
+        let text = format!("domain authorization for {name} failed, CA considers answer to challenge invalid{detail}");
+        let problem = problem.and_then(|problem| problem.r#type).unwrap_or_default();
+        return Some(Failed { problem, detail: text, retry_after: None });
+    }
+    None
+}

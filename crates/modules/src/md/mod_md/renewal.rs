@@ -1,0 +1,320 @@
+//! The process that keeps the certificates of managed domains fresh. It stays who the parent is, so that keys are nobody else's.
+//!
+//! What was tried stands in the store (`staging/NAME/job.json`): neither a restart nor another process in the place of this one
+//! asks an authority sooner than it wants to be asked.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use conf::Node;
+use seam::HelperProcess;
+use seam::executor::sleep;
+use serde_json::{Value, json};
+use server::{HelperHook, Server};
+use sys::cred::Identity;
+use sys::event_loop::EventLoop;
+use sys::process::Pid;
+use sys::signal::{Signal, SignalFd};
+use sys::watch::{Interest, watch};
+
+use super::certificates::{self, Due};
+use super::domains::{self, Domain};
+use super::order::{self, Failed, LETS_ENCRYPT, Means};
+use super::store::Store;
+use super::{MdServer, notify};
+use crate::ssl::mod_ssl::reload_certificates;
+
+/// `MDCheckInterval`, `MDRetryDelay` and `MDRetryFailover` where nothing is said.
+const CHECK_INTERVAL: Duration = Duration::from_secs(12 * 60 * 60);
+const RETRY_DELAY: Duration = Duration::from_secs(30);
+const RETRY_FAILOVER: u32 = 13;
+/// The longest pause after a failure.
+const RETRY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How soon the store is looked at again that another process works on.
+const LOCKED: Duration = Duration::from_secs(1);
+/// How long the process of the next generation has to take over, after which this one goes on: the restart has failed.
+const SUCCESSION: Duration = Duration::from_secs(600);
+/// How often somebody is told that the end of a certificate is near.
+const WARN_EVERY: i64 = 24 * 60 * 60;
+
+/// Starts it where there is anything to do.
+pub(super) static HELPER: HelperHook = helper;
+
+/// What it does, for one configuration.
+struct Steward {
+    server: Arc<Server>,
+    domains: Vec<Arc<Domain>>,
+    store: Store,
+    means: Means,
+    conf: MdServer,
+    parent: Pid,
+}
+
+fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+    let all = domains::all(server);
+    let Some(first) = all.first() else { return Ok(None) };
+    let domains: Vec<_> = all.iter().filter(|domain| domain.is_driven()).cloned().collect();
+    let (store, children) = (first.store.clone(), children.map(|identity| (identity.uid, identity.gid)));
+    store
+        .open(children.map(|(_, group)| group))
+        .map_err(|error| format!("{}: AH10046: setup store for md", sys::describe(&error)))?;
+    if domains.is_empty() {
+        seam::log!("md", Debug, "AH10065: no managed domain to drive, no watchdog needed.");
+        return Ok(None);
+    }
+    for domain in &domains {
+        forget_failures(domain);
+    }
+    let conf = server.main().settings.get::<MdServer>().clone();
+    let reachable =
+        (listens(&server.tree, conf.http_port.or(Some(80))), listens(&server.tree, conf.https_port.or(Some(443))));
+    let not = |is: bool| if is { "" } else { " not" };
+    let (http, https) = (not(reachable.0), not(reachable.1));
+    seam::log!("md", Debug, "AH10037: server seems{http} reachable via http: and{https} reachable via https:");
+    let means =
+        Means { reachable, children, proxy: conf.http_proxy.get().cloned(), dns01_version: conf.dns01_version.or(1) };
+    let steward = Steward { server: server.clone(), domains, store, means, conf, parent: Pid::own() };
+    Ok(Some(HelperProcess {
+        name: "md",
+        count: 1,
+        privileged: true,
+        life: Box::new(move |orders| {
+            let work = steward.live(orders);
+            EventLoop::new(|| ())?.run(work)?
+        }),
+    }))
+}
+
+/// Whether the server listens to a port, by its `Listen` lines.
+fn listens(tree: &[Node], port: Option<u16>) -> bool {
+    let Some(port) = port else { return false };
+    tree.iter().filter(|node| node.name.eq_ignore_ascii_case("Listen")).any(|node| {
+        let address = node.args.split_whitespace().next().unwrap_or_default();
+        address.rsplit(':').next().and_then(|text| text.parse().ok()) == Some(port)
+    })
+}
+
+impl Steward {
+    /// Works until an order comes, whichever it is: what it was about to do its successor finds in the store.
+    async fn live(&self, orders: &SignalFd) -> io::Result<()> {
+        let order = watch(orders.descriptor(), Interest::READABLE)?;
+        let mut work = pin!(self.work());
+        poll_fn(|cx| {
+            if order.poll_read_ready(cx).is_ready() && matches!(orders.read(), Ok(Some(_))) {
+                return Poll::Ready(Ok(()));
+            }
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    async fn work(&self) -> io::Result<()> {
+        seam::log!("md", Debug, "AH10054: md watchdog start, auto drive {} mds", self.domains.len());
+        if self.domains.iter().any(|domain| certificates::is_newer(domain, self.server.configured)) {
+            // A process that died has fetched it, and nobody uses it yet.
+            self.take_in().await;
+        }
+        sleep(self.conf.initial_delay.or(Duration::ZERO)).await;
+        loop {
+            let Some(lock) = self.store.lock()? else {
+                sleep(LOCKED).await;
+                continue;
+            };
+            let mut next = now() + seconds(self.conf.check_interval.or(CHECK_INTERVAL));
+            for domain in &self.domains {
+                next = next.min(self.look_at(domain).await?);
+            }
+            drop(lock);
+            let pause = u64::try_from(next - now()).unwrap_or_default().max(1);
+            sleep(Duration::from_secs(pause)).await;
+        }
+    }
+
+    /// Renews the certificates of a domain if it is time. Returns when it is to be looked at again, in seconds since 1970.
+    async fn look_at(&self, domain: &Domain) -> io::Result<i64> {
+        let (name, due) = (&domain.name, certificates::due(domain));
+        let mut job = Job::read(domain);
+        if due.warn <= now() && due.renew > 0 {
+            self.warn(domain, &mut job).await?;
+        }
+        if due.renew > now() {
+            return Ok(due.renew);
+        }
+        if job.next_run > now() {
+            return Ok(job.next_run);
+        }
+        let Due { why, .. } = due;
+        seam::log!("md", Info, "md({name}): certificates are ordered: {why}");
+        if !self.tell("renewing", domain).await {
+            seam::log!("md", Info, "AH10060: {name}: event-handler for 'renewing' prevents renewal to proceed.");
+            return self.put_off(domain, job, Failed::prevented()).await;
+        }
+        let authorities = domain.conf().authorities.get().filter(|urls| !urls.is_empty());
+        let authority = match authorities {
+            None => LETS_ENCRYPT,
+            Some(urls) => {
+                let failover = job.errors / self.conf.retry_failover.or(RETRY_FAILOVER);
+                &urls[failover as usize % urls.len()]
+            }
+        };
+        match order::renew(domain, authority, &self.means).await {
+            Ok(()) => {
+                seam::log!("md", Notice, "The Managed Domain {name} has new certificates, which are used from now on.");
+                let mut next = certificates::due(domain).renew;
+                let mut job = Job::default();
+                if next <= now() {
+                    // The window is longer than the life of what the authority gives: it is not asked all the time.
+                    next = now() + seconds(self.conf.check_interval.or(CHECK_INTERVAL));
+                    (job.next_run, job.is_ordered_to_wait) = (next, true);
+                }
+                job.write(domain)?;
+                if domain.encrypted_hosts > 0 {
+                    self.take_in().await;
+                }
+                self.tell("renewed", domain).await;
+                if let Some(line) = self.conf.notify.get().filter(|line| !line.is_empty())
+                    && let Err(error) = notify::run(line, &[name], self.means.children).await
+                {
+                    seam::log!("md", Error, "MDNotifyCmd {line} failed: {error}");
+                }
+                Ok(next)
+            }
+            Err(failed) => self.put_off(domain, job, failed).await,
+        }
+    }
+
+    /// Remembers a failure, and when the next try is due: that is returned.
+    async fn put_off(&self, domain: &Domain, mut job: Job, failed: Failed) -> io::Result<i64> {
+        let name = &domain.name;
+        job.errors += 1;
+        let pause = pause_after(self.conf.retry_delay.or(RETRY_DELAY), job.errors);
+        job.next_run = now() + seconds(pause.max(failed.retry_after.unwrap_or_default())).max(1);
+        job.is_ordered_to_wait = failed.retry_after.is_some();
+        (job.problem, job.detail) = (failed.problem, failed.detail);
+        job.write(domain)?;
+        seam::log!("md", Error, "AH10056: processing {name}: {}", job.detail);
+        let (errors, pause) = (job.errors, job.next_run - now());
+        seam::log!(
+            "md",
+            Info,
+            "AH10057: {name}: encountered error for the {errors}. time, next run in {pause} seconds"
+        );
+        self.tell("errored", domain).await;
+        Ok(job.next_run)
+    }
+
+    async fn warn(&self, domain: &Domain, job: &mut Job) -> io::Result<()> {
+        if now() - job.warned < WARN_EVERY {
+            return Ok(());
+        }
+        job.warned = now();
+        job.write(domain)?;
+        seam::log!("md", Warn, "md({}): warn about expiration: the end of its certificate is near", domain.name);
+        self.tell("expiring", domain).await;
+        Ok(())
+    }
+
+    /// Tells the program of `MDMessageCmd` what has happened. `false`: it does not agree.
+    async fn tell(&self, event: &str, domain: &Domain) -> bool {
+        let Some(line) = self.conf.message.get().filter(|line| !line.is_empty()) else { return true };
+        let result = notify::run(line, &[event, &domain.name], self.means.children).await;
+        if let Err(error) = &result {
+            seam::log!("md", Error, "MDMessageCmd {line} failed: {error}");
+        }
+        result.is_ok()
+    }
+
+    /// Has the children take in what is new. Where that cannot be, the parent restarts gracefully, and this process has a successor.
+    async fn take_in(&self) {
+        let Err(why) = reload_certificates(&self.server) else { return };
+        seam::log!("md", Error, "new certificates cannot be taken in ({why}): the server restarts gracefully");
+        match self.parent.kill(Signal::USR1) {
+            Ok(()) => sleep(SUCCESSION).await,
+            Err(error) => seam::log!("md", Error, "{}: the parent cannot be told to restart", sys::describe(&error)),
+        }
+    }
+}
+
+impl Failed {
+    fn prevented() -> Failed {
+        Failed { problem: String::new(), detail: "MDMessageCmd has prevented it".into(), retry_after: None }
+    }
+}
+
+/// What was tried for a domain.
+#[derive(Debug, Default)]
+struct Job {
+    errors: u32,
+    next_run: i64,
+    /// The authority has said when it wants to be asked again.
+    is_ordered_to_wait: bool,
+    problem: String,
+    detail: String,
+    /// When somebody was told last that the end of the certificate is near.
+    warned: i64,
+}
+
+impl Job {
+    fn read(domain: &Domain) -> Job {
+        let json = domain.store.read_json(&["staging", &domain.name, "job.json"]);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+        let number = |value: &Value| value.as_i64().unwrap_or_default();
+        Job {
+            errors: number(&json["errors"]).try_into().unwrap_or_default(),
+            next_run: number(&json["next-run"]),
+            is_ordered_to_wait: json["retry-after"].as_bool().unwrap_or_default(),
+            problem: text(&json["last"]["problem"]),
+            detail: text(&json["last"]["detail"]),
+            warned: number(&json["warned"]),
+        }
+    }
+
+    fn write(&self, domain: &Domain) -> io::Result<()> {
+        let json = json!({
+            "name": domain.name,
+            "errors": self.errors,
+            "next-run": self.next_run,
+            "retry-after": self.is_ordered_to_wait,
+            "last": { "problem": self.problem, "detail": self.detail },
+            "warned": self.warned,
+        });
+        domain.store.write_json(&["staging", &domain.name, "job.json"], &json)
+    }
+}
+
+/// At a start the administrator may have mended what was wrong, so a failure does not count any more; what an authority has
+/// said does.
+fn forget_failures(domain: &Domain) {
+    let job = Job::read(domain);
+    if job.errors > 0 && !job.is_ordered_to_wait {
+        let (name, errors) = (&domain.name, job.errors);
+        seam::log!(
+            "md",
+            Debug,
+            "AH10064: md({name}): previous drive job showed {errors} errors, purging STAGING area to reset."
+        );
+        if let Err(error) = (Job { warned: job.warned, ..Job::default() }).write(domain) {
+            seam::log!("md", Error, "{name}: {error}");
+        }
+    }
+}
+
+/// How long to wait after so many failures: twice as long each time, and a little more or less, so that many servers do not all
+/// come at once.
+fn pause_after(first: Duration, errors: u32) -> Duration {
+    let pause = first.saturating_mul(1 << errors.saturating_sub(1).min(20)).min(RETRY_MAX);
+    let share = u32::try_from(sys::random::number() % 256).unwrap_or_default();
+    pause + pause / 1024 * share
+}
+
+fn now() -> i64 {
+    sys::time::realtime().as_secs().cast_signed()
+}
+
+fn seconds(time: Duration) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX / 4)
+}

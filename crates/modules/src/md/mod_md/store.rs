@@ -1,0 +1,181 @@
+//! The directory in which everything is kept that has to outlive the server (`MDStoreDir`), in mod_md's layout:
+//!
+//! | | |
+//! |---|---|
+//! | `accounts/ID/account.json`, `account.pem` | accounts at certificate authorities, and their keys |
+//! | `domains/NAME/md.json`, `pubcert.pem`, `privkey.pem` | what is served; `fallback-*` until there is something |
+//! | `challenges/NAME/` | what proves that a name is ours; the children read it |
+//! | `staging/NAME/job.json` | how far the work on a certificate has come |
+//! | `tmp/NAME/` | certificates on their way to `domains` |
+//! | `archive/NAME.N/` | certificates that were replaced |
+//!
+//! All belongs to root alone, but for the challenges, which the group of the children may read. A file is replaced as a whole, so nobody ever reads half of one.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, fchown, lchown};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// How many older certificates of a domain are kept.
+const ARCHIVED_MAX: u32 = 1000;
+
+/// The longest name that a file may have on the systems that there are, less what is put behind it in the archive.
+pub(super) const NAME_MAX: usize = 240;
+
+/// A store.
+#[derive(Clone, Debug)]
+pub(super) struct Store {
+    root: PathBuf,
+}
+
+impl Store {
+    /// The store in this directory.
+    pub(super) fn new(root: &str) -> Store {
+        Store { root: server::paths::os_path(root) }
+    }
+
+    /// The path of something in it.
+    pub(super) fn path(&self, parts: &[&str]) -> PathBuf {
+        parts.iter().fold(self.root.clone(), |path, part| path.join(part))
+    }
+
+    /// Makes its directories where they are missing. Anybody may go through it, to the challenges.
+    /// The group `readers` is that of the children, where they are somebody else.
+    pub(super) fn open(&self, readers: Option<u32>) -> io::Result<()> {
+        make_directory(&self.root, 0o755)?;
+        for group in ["accounts", "domains", "staging", "tmp", "archive"] {
+            make_directory(&self.path(&[group]), 0o700)?;
+        }
+        make_readable(&self.path(&["challenges"]), readers)
+    }
+
+    /// Locks it against other processes that work on it, as long as the result is kept. `None`: another one has it.
+    pub(super) fn lock(&self) -> io::Result<Option<fs::File>> {
+        let file = fs::OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(self.path(&["store.lock"]))?;
+        Ok(sys::file::try_lock(&file)?.then_some(file))
+    }
+
+    /// Writes a file that is root's.
+    pub(super) fn write(&self, parts: &[&str], contents: &[u8]) -> io::Result<()> {
+        let path = self.path(parts);
+        if let Some(directory) = path.parent() {
+            make_directory(directory, 0o700)?;
+        }
+        replace(&path, contents, 0o600, None)
+    }
+
+    /// Writes a file of a challenge, which the children may read, and nobody else.
+    pub(super) fn write_challenge(
+        &self,
+        name: &str,
+        file: &str,
+        contents: &[u8],
+        readers: Option<u32>,
+    ) -> io::Result<()> {
+        make_readable(&self.path(&["challenges", name]), readers)?;
+        replace(&self.path(&["challenges", name, file]), contents, 0o640, readers)
+    }
+
+    /// Removes what was written for the challenges of a name.
+    pub(super) fn remove_challenges(&self, name: &str) {
+        // What is left of them proves nothing any more.
+        let _ = fs::remove_dir_all(self.path(&["challenges", name]));
+    }
+
+    /// Reads a file; `None`: it is not there.
+    pub(super) fn read(&self, parts: &[&str]) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.path(parts)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads what was written as JSON; nothing where it is not there or is none.
+    pub(super) fn read_json(&self, parts: &[&str]) -> Value {
+        self.read(parts).ok().flatten().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    /// Writes JSON.
+    pub(super) fn write_json(&self, parts: &[&str], value: &Value) -> io::Result<()> {
+        self.write(parts, format!("{value:#}").as_bytes())
+    }
+
+    /// The names in a directory, in their order.
+    pub(super) fn names(&self, group: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(&[group])).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    /// Makes room for new files of a domain in `tmp/NAME`.
+    pub(super) fn begin(&self, name: &str) -> io::Result<()> {
+        match fs::remove_dir_all(self.path(&["tmp", name])) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts the files of `tmp/NAME` in the place of those in `domains/NAME`, which go to the archive.
+    pub(super) fn activate(&self, name: &str) -> io::Result<()> {
+        let (new, current) = (self.path(&["tmp", name]), self.path(&["domains", name]));
+        if current.exists() {
+            let old = self.place_in_archive(name)?;
+            fs::rename(&current, old)?;
+        }
+        fs::rename(new, current)
+    }
+
+    /// A free place in the archive; where there is none, that of the oldest, which goes.
+    fn place_in_archive(&self, name: &str) -> io::Result<PathBuf> {
+        let all = || (1..ARCHIVED_MAX).map(|number| self.path(&["archive", &format!("{name}.{number}")]));
+        if let Some(free) = all().find(|path| !path.exists()) {
+            return Ok(free);
+        }
+        let oldest = all().min_by_key(|path| fs::metadata(path).and_then(|meta| meta.modified()).ok());
+        let oldest = oldest.ok_or(ErrorKind::NotFound)?;
+        fs::remove_dir_all(&oldest)?;
+        Ok(oldest)
+    }
+}
+
+/// Makes a directory for a group to look into. Nobody but root may write there: root could be led elsewhere by it.
+fn make_readable(path: &Path, readers: Option<u32>) -> io::Result<()> {
+    make_directory(path, 0o750)?;
+    readers.map_or(Ok(()), |group| lchown(path, None, Some(group)))
+}
+
+fn make_directory(path: &Path, mode: u32) -> io::Result<()> {
+    match fs::DirBuilder::new().recursive(true).mode(mode).create(path) {
+        Err(error) => {
+            Err(io::Error::new(error.kind(), format!("the directory {} cannot be made: {error}", path.display())))
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Puts a file with this in the place of what is there.
+fn replace(path: &Path, contents: &[u8], mode: u32, group: Option<u32>) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let written = write_new(&new, contents, mode, group).and_then(|()| fs::rename(&new, path));
+    written.map_err(|error| io::Error::new(error.kind(), format!("{} cannot be written: {error}", path.display())))
+}
+
+fn write_new(path: &Path, contents: &[u8], mode: u32, group: Option<u32>) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(mode).open(path)?;
+    file.write_all(contents)?;
+    group.map_or(Ok(()), |group| fchown(&file, None, Some(group)))?;
+    file.sync_all()
+}

@@ -1,0 +1,272 @@
+//! Certificates that the server fetches from an authority (mod_md).
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use sys::signal::Signal;
+
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::needs::{CURL, PEBBLE};
+use crate::pebble::{NAMES_MANAGEMENT, Pebble, Wanted};
+use crate::server::Server;
+use crate::site::{PORT, Site};
+use crate::tls::{Secure, trusting};
+use crate::wait::until;
+
+const HELLO: [(&str, &str); 1] = [("index.html", "hello\n")];
+const NAME: &str = "one.example.org";
+const HTTPS: u16 = 8443;
+const TIDY: Wanted = Wanted { http_port: PORT, tls_port: HTTPS, life: 7_776_000 };
+
+/// A site whose host for TLS is a managed domain, with these lines besides.
+fn lines(site: &Site, more: &str) -> String {
+    format!(
+        "{}MDPortMap http:{PORT} https:{HTTPS}\nMDomain {NAME}\nListen ${{ADDR}}:{HTTPS}\n{more}\n\
+         <VirtualHost *:{PORT}>\nServerName {NAME}\nServerAlias www.example.org\nRewriteEngine on\nRewriteRule ^ - [F]\n\
+         <Location />\nRequire all denied\n</Location>\n</VirtualHost>\n\
+         <VirtualHost *:{HTTPS}>\nServerName {NAME}\nSSLEngine on\n</VirtualHost>\n",
+        Pebble::lines(site)
+    )
+}
+
+fn start<'a>(mpm: Mpm, site: &'a Site, lines: &str) -> Server<'a> {
+    let server = Server::start(mpm, site, lines);
+    let usual = [
+        "AH10085",
+        "registered new account",
+        "has new certificates, which are used from now on",
+        "certificates were read again",
+    ];
+    usual.iter().for_each(|text| server.allow(*text));
+    server
+}
+
+fn https(site: &Site) -> SocketAddr {
+    (site.ip, HTTPS).into()
+}
+
+/// What a client gets that believes the authority, once it gets anything.
+fn served(site: &Site, client: &Arc<ClientConfig>) -> String {
+    until("a certificate of the authority", || Secure::named(https(site), client, NAME).try_get("/").ok())
+}
+
+/// A client that believes the certificate that nobody else has signed.
+fn believing_the_fallback(site: &Site) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let file = site.root.join("md/domains").join(NAME).join("fallback-pubcert.pem");
+    roots.add(CertificateDer::from_pem_file(file).expect("a certificate")).expect("root");
+    trusting(roots)
+}
+
+/// The certificate that the server has.
+fn certificate(site: &Site) -> String {
+    site.read("md/domains/one.example.org/pubcert.pem")
+}
+
+under_every_mpm! {
+    /// Rules and access do not come between the authority and the proof, nobody restarts, and a second start orders nothing.
+    fn the_first_certificate_comes_by_http(mpm: Mpm) {
+        if !PEBBLE.is_there("the_first_certificate_comes_by_http") {
+            return;
+        }
+        let site = Site::with(HELLO);
+        let lines = lines(&site, "");
+        let pebble = Pebble::start(&site, &TIDY);
+        let server = start(mpm, &site, &lines);
+        let before = server.children();
+        let answer = served(&site, &pebble.client());
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello\n"), "{answer}");
+        let restarted = "Graceful restart";
+        assert!(!server.log().contains(restarted), "{}", server.log());
+        if mpm == Mpm::Percore {
+            assert_eq!(server.children(), before);
+        }
+        let proof = server.client().request(format!("GET /x HTTP/1.1\r\nHost: {NAME}\r\n\r\n"));
+        assert_eq!(proof.status, 403, "what is no proof is refused as before");
+        drop(server);
+        let names: BTreeSet<&str> = [NAME, "www.example.org"].into();
+        let about: serde_json::Value = serde_json::from_str(&site.read("md/domains/one.example.org/md.json")).expect("JSON");
+        assert_eq!(about["domains"].as_array().expect("names").iter().filter_map(|name| name.as_str()).collect::<BTreeSet<_>>(), names);
+        let orders = Pebble::orders(&site);
+        let server = start(mpm, &site, &lines);
+        assert!(served(&site, &pebble.client()).ends_with("hello\n"));
+        drop(server);
+        assert_eq!(Pebble::orders(&site), orders, "the certificate is kept");
+    }
+}
+
+#[test]
+fn the_first_certificate_comes_by_tls() {
+    if !PEBBLE.is_there("the_first_certificate_comes_by_tls") {
+        return;
+    }
+    let site = Site::with(HELLO);
+    let lines = lines(&site, "Protocols http/1.1 acme-tls/1\nMDPrivateKeys secp256r1 RSA");
+    let lines = lines.replace("MDPortMap http:8080", "MDPortMap http:-");
+    let pebble = Pebble::start(&site, &TIDY);
+    let server = start(Mpm::Event, &site, &lines);
+    assert!(served(&site, &pebble.client()).ends_with("hello\n"));
+    assert!(!server.log().contains("Graceful restart"), "{}", server.log());
+    for name in ["pubcert.pem", "privkey.pem", "pubcert.secp256r1.pem", "privkey.secp256r1.pem"] {
+        let meta = std::fs::metadata(site.root.join("md/domains").join(NAME).join(name)).expect(name);
+        assert_eq!(meta.mode() & 0o777, 0o600, "{name}");
+    }
+    for name in ["accounts", "domains", "staging"] {
+        let meta = std::fs::metadata(site.root.join("md").join(name)).expect(name);
+        assert_eq!(meta.mode() & 0o777, 0o700, "{name}");
+    }
+    assert!(!site.root.join("md/challenges").join(NAME).exists(), "the proof is taken away");
+}
+
+/// Certificates of twenty seconds, renewed after three: all handshakes succeed, and all requests.
+fn renewed_under_load(mpm: Mpm) {
+    let site = Site::with(HELLO);
+    let lines = lines(&site, "MDRenewWindow 17s\nMDWarnWindow 1s");
+    let pebble = Pebble::start(&site, &Wanted { life: 20, ..TIDY });
+    let server = start(mpm, &site, &lines);
+    let client = pebble.client();
+    assert!(served(&site, &client).ends_with("hello\n"));
+    let first = certificate(&site);
+    let (end, count) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                // A handshake with a session that goes on shows no certificate.
+                let mut client = (*client).clone();
+                client.resumption = rustls::client::Resumption::disabled();
+                let client = Arc::new(client);
+                while !end.load(Ordering::Relaxed) {
+                    let answer = Secure::named(https(&site), &client, NAME).get("/");
+                    assert!(answer.ends_with("hello\n"), "{answer}");
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let second =
+            until("a second certificate", || Some(certificate(&site)).filter(|now| *now != first && !now.is_empty()));
+        until("a third", || Some(certificate(&site)).filter(|now| *now != second && !now.is_empty()));
+        end.store(true, Ordering::Relaxed);
+    });
+    assert!(count.load(Ordering::Relaxed) > 10);
+    assert!(!server.log().contains("Graceful restart"), "{}", server.log());
+}
+
+#[test]
+fn renewal_fails_no_request_under_percore() {
+    if PEBBLE.is_there("renewal_fails_no_request_under_percore") {
+        renewed_under_load(Mpm::Percore);
+    }
+}
+
+#[test]
+fn renewal_fails_no_request_under_worker() {
+    if PEBBLE.is_there("renewal_fails_no_request_under_worker") {
+        renewed_under_load(Mpm::Worker);
+    }
+}
+
+/// Nobody waits for an authority but the process that asks it: the host answers 503 behind a certificate of its own, other hosts
+/// serve, and when the authority is back there is a certificate.
+#[test]
+fn an_authority_that_is_down_holds_up_nobody() {
+    if !PEBBLE.is_there("an_authority_that_is_down_holds_up_nobody") {
+        return;
+    }
+    let site = Site::with(HELLO);
+    let server = start(Mpm::Event, &site, &lines(&site, "MDRetryDelay 1s"));
+    let failure = server.logged("AH10056: processing one.example.org");
+    assert!(failure.contains("Connection refused"), "{failure}");
+    let answer = Secure::named(https(&site), &believing_the_fallback(&site), NAME).get("/");
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert_eq!(server.get("/").status, 403, "the other host answers as it is told to");
+    let pebble = Pebble::start(&site, &TIDY);
+    assert!(served(&site, &pebble.client()).ends_with("hello\n"));
+}
+
+/// The authority looks for the proof where there is nothing. It is not asked again before its time, whoever restarts.
+#[test]
+fn a_refused_proof_is_told_and_not_tried_at_once() {
+    if !PEBBLE.is_there("a_refused_proof_is_told_and_not_tried_at_once") {
+        return;
+    }
+    let site = Site::with(HELLO);
+    let lines = lines(&site, "MDRetryDelay 3600s");
+    let _pebble = Pebble::start(&site, &Wanted { http_port: 1, ..TIDY });
+    let mut server = start(Mpm::Event, &site, &lines);
+    let failure = server.logged("AH10056: processing one.example.org");
+    assert!(failure.contains("CA considers answer to challenge invalid"), "{failure}");
+    let job: serde_json::Value = serde_json::from_str(&site.read("md/staging/one.example.org/job.json")).expect("JSON");
+    let now = sys::time::realtime().as_secs().cast_signed();
+    assert!(job["next-run"].as_i64().expect("a time") > now + 3000 && job["errors"] == 1, "{job}");
+    let orders = Pebble::orders(&site);
+    assert_eq!(orders, 1);
+    let answer = Secure::named(https(&site), &believing_the_fallback(&site), NAME).get("/");
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    // A restart is somebody's who may have mended it: there is one more try.
+    server.restart(Signal::USR1);
+    until("a second order", || (Pebble::orders(&site) == 2).then_some(()));
+}
+
+/// A program of the administrator's changes the DNS, and others hear what happens; none of them is root.
+#[test]
+fn names_with_an_asterisk_come_by_dns() {
+    if !PEBBLE.is_there("names_with_an_asterisk_come_by_dns") || !CURL.is_there("names_with_an_asterisk_come_by_dns") {
+        return;
+    }
+    let site = Site::with(HELLO);
+    let url = format!("http://{}:{NAMES_MANAGEMENT}", site.ip);
+    let change = format!(
+        "#!/bin/sh\ncase $1 in\nsetup) what=set-txt data=\"{{\\\"host\\\": \\\"_acme-challenge.$2.\\\", \\\"value\\\": \\\"$3\\\"}}\" ;;\n\
+         *) what=clear-txt data=\"{{\\\"host\\\": \\\"_acme-challenge.$2.\\\"}}\" ;;\nesac\n\
+         exec curl -sf -d \"$data\" {url}/$what\n"
+    );
+    let tell = format!("#!/bin/sh\necho \"$(id -un) $*\" >> {}/logs/events\n", site.path());
+    let (change, tell) = (site.script("change", &change), site.script("tell", &tell));
+    let events = site.file("logs/events", "");
+    std::fs::set_permissions(events, std::fs::Permissions::from_mode(0o666)).expect("mode");
+    let (change, tell) = (change.display(), tell.display());
+    let more =
+        format!("MDChallengeDns01 {change}\nMDMessageCmd {tell} event\nMDNotifyCmd {tell} notify\nMDMembers manual");
+    let lines = lines(&site, &more).replace(&format!("MDomain {NAME}"), "MDomain example.org *.example.org");
+    let pebble = Pebble::start(&site, &TIDY);
+    let server = start(Mpm::Percore, &site, &lines);
+    assert!(served(&site, &pebble.client()).ends_with("hello\n"));
+    let told = until("the last event", || Some(site.read("logs/events")).filter(|told| told.contains(" notify ")));
+    assert!(!sys::cred::is_root() || told.lines().all(|line| line.starts_with("www-data ")), "{told}");
+    let told: Vec<&str> = told.lines().filter_map(|line| Some(line.split_once(' ')?.1)).collect();
+    assert_eq!(told, ["event renewing example.org", "event renewed example.org", "notify example.org"]);
+    drop(server);
+}
+
+/// `MDRequireHttps`, with what Apache 2.4.71 answers.
+#[test]
+fn plain_requests_are_sent_to_https() {
+    if !PEBBLE.is_there("plain_requests_are_sent_to_https") {
+        return;
+    }
+    let site = Site::with(HELLO);
+    let lines = lines(&site, "MDRequireHttps permanent");
+    let pebble = Pebble::start(&site, &TIDY);
+    let server = start(Mpm::Event, &site, &lines);
+    let answer = served(&site, &pebble.client());
+    assert!(answer.contains("\r\nStrict-Transport-Security: max-age=15768000\r\n"), "{answer}");
+    let mut client = server.client();
+    for (method, target, status, path) in [
+        ("GET", "/x%20y?z=1", 301, "/x%20y?z=1"),
+        ("POST", "/x", 308, "/x"),
+        ("GET", "http://one.example.org/y", 301, "/y"),
+        ("GET", "/.well-known/other", 403, ""),
+    ] {
+        let request = format!("{method} {target} HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 0\r\n\r\n");
+        let response = client.request(request);
+        let location = response.field("Location").unwrap_or_default();
+        let want = if status == 403 { String::new() } else { format!("https://{NAME}{path}") };
+        assert_eq!((response.status, location), (status, want.as_str()), "{method} {target}");
+    }
+}
