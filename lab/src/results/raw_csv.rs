@@ -172,7 +172,7 @@ mod tests {
             table.records().collect::<Result<_, _>>().expect("as many columns in each line");
         let value =
             |line: usize, name: &str| &lines[line][names.iter().position(|known| known == name).expect("a column")];
-        assert_eq!((names.len(), lines.len()), (49, 2));
+        assert_eq!((names.len(), lines.len()), (51, 2));
         assert_eq!((value(0, "subject"), value(1, "subject")), ("nginx", "nginx, newest"));
         assert_eq!((value(0, "pss_before_kib"), value(1, "pss_before_kib"), value(1, "pss_kib")), ("", "100", "200"));
     }

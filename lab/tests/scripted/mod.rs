@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -44,7 +44,11 @@ impl Identity {
     /// One whose files are named after a test; with `asks`, clients have to show it, too.
     pub fn new(test: &str, asks: bool) -> Self {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
-        let parameters = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        if !asks {
+            // An authority, as `openssl req -x509` makes them.
+            parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        }
         let certificate = parameters.self_signed(&key).expect("a certificate");
         let pem = |what: &str, der: &[u8]| {
             use base64::Engine as _;
