@@ -2,6 +2,12 @@
 
 use rustix::termios::tcgetwinsize;
 
+/// How many columns the terminal has that standard output is, if it is one.
+pub(crate) fn screen_width() -> Option<usize> {
+    let window = tcgetwinsize(std::io::stdout()).ok().filter(|window| window.ws_col > 0);
+    window.map(|window| window.ws_col.into())
+}
+
 /// Headers and rows of equal length; the first columns are text, the others figures.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -50,8 +56,7 @@ impl Table {
 
     /// For standard output: columns that are too many for the width of a terminal stand below, beside the first ones again.
     pub(crate) fn to_screen(&self) -> String {
-        let window = tcgetwinsize(std::io::stdout()).ok().filter(|window| window.ws_col > 0);
-        self.to_text_within(window.map_or(usize::MAX, |window| window.ws_col.into()))
+        self.to_text_within(screen_width().unwrap_or(usize::MAX))
     }
 
     fn to_text_within(&self, most: usize) -> String {

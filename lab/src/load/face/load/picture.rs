@@ -1,4 +1,4 @@
-//! What came of a load, drawn for a terminal of 80 columns: how often each latency occurred, and latencies over time.
+//! What came of a load, drawn for a terminal of 80 columns or fewer: how often each latency occurred, and latencies over time.
 
 use std::fmt::{Result, Write as _};
 
@@ -6,6 +6,7 @@ use crate::blocks;
 use crate::load::Record;
 use crate::load::timeline::Interval;
 use crate::style;
+use crate::table::screen_width;
 
 /// Where rows begin, by how many of them a decade has: the steps of the series of Renard, as far as they can be said shortly.
 const SERIES: [&[f64]; 3] =
@@ -15,6 +16,12 @@ const ROWS: usize = 16;
 /// How wide a bar may be, and a plot, in characters.
 const BAR: usize = 30;
 const PLOT: usize = 64;
+/// What stands beside them, and how narrow they may be where there is little room.
+const BESIDE_BAR: usize = 50;
+const BESIDE_PLOT: usize = 16;
+const NARROWEST: usize = 4;
+/// How wide a terminal is that does not say so.
+const SCREEN: usize = 80;
 /// How high a plot is, in lines.
 const HEIGHT: usize = 4;
 /// The percentiles that are pointed out beside the bars.
@@ -23,6 +30,11 @@ const MARKS: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p9
 /// How often each latency occurred: a row for each step of a logarithmic scale, so that the fastest answers and the slowest can both
 /// be seen.
 pub(super) fn distribution(out: &mut String, record: &Record) -> Result {
+    distribution_within(screen_width().unwrap_or(SCREEN), out, record)
+}
+
+fn distribution_within(screen: usize, out: &mut String, record: &Record) -> Result {
+    let wide = screen.saturating_sub(BESIDE_BAR).clamp(NARROWEST, BAR);
     let all = &record.total.0;
     let bounds = bounds(all.min(), all.max());
     let mut counts = vec![0; bounds.len()];
@@ -33,7 +45,7 @@ pub(super) fn distribution(out: &mut String, record: &Record) -> Result {
     let highest = counts.iter().copied().max().unwrap_or(1).max(1) as f64;
     let milliseconds = |micros: u64| micros as f64 / 1000.0;
     writeln!(out, "{}", style::heading("Distribution"))?;
-    writeln!(out, "  {:>9}  {:BAR$}  {:>10}  {:>9}", "from ms", "", "answers", "in all")?;
+    writeln!(out, "  {:>9}  {:wide$}  {:>10}  {:>9}", "from ms", "", "answers", "in all")?;
     let mut sum = 0;
     for (index, count) in counts.iter().enumerate() {
         sum += count;
@@ -42,7 +54,7 @@ pub(super) fn distribution(out: &mut String, record: &Record) -> Result {
         let text = format!(
             "  {:>9.3}  {}  {count:>10}  {:>7.3} %  {}",
             milliseconds(bounds[index]),
-            blocks::bar(*count as f64 / highest, BAR),
+            blocks::bar(*count as f64 / highest, wide),
             sum as f64 / all.len() as f64 * 100.0,
             marks.join(" "),
         );
@@ -68,6 +80,11 @@ fn bounds(least: u64, most: u64) -> Vec<u64> {
 
 /// Answers, median and 99th percentile in each interval, where there are enough of them.
 pub(super) fn over_time(out: &mut String, record: &Record) -> Result {
+    over_time_within(screen_width().unwrap_or(SCREEN), out, record)
+}
+
+fn over_time_within(screen: usize, out: &mut String, record: &Record) -> Result {
+    let wide = screen.saturating_sub(BESIDE_PLOT).clamp(NARROWEST, PLOT);
     let length = record.timeline.length;
     // The last interval is hardly ever whole.
     let whole = (record.elapsed.as_nanos() / length.as_nanos()) as usize;
@@ -78,18 +95,20 @@ pub(super) fn over_time(out: &mut String, record: &Record) -> Result {
     let per_second = |one: &Interval| (one.answers as f64 / length.as_secs_f64()) as u64;
     let quantile = |share: f64| move |one: &Interval| one.total.value_at_quantile(share);
     let time = |micros: u64| format!("{:.3}", micros as f64 / 1000.0);
-    plot(out, "Answers per second", &intervals.iter().map(per_second).collect::<Vec<_>>(), |count| count.to_string())?;
-    plot(out, "p50, ms", &intervals.iter().map(quantile(0.5)).collect::<Vec<_>>(), time)?;
-    plot(out, "p99, ms", &intervals.iter().map(quantile(0.99)).collect::<Vec<_>>(), time)?;
+    plot(out, wide, "Answers per second", &intervals.iter().map(per_second).collect::<Vec<_>>(), |count| {
+        count.to_string()
+    })?;
+    plot(out, wide, "p50, ms", &intervals.iter().map(quantile(0.5)).collect::<Vec<_>>(), time)?;
+    plot(out, wide, "p99, ms", &intervals.iter().map(quantile(0.99)).collect::<Vec<_>>(), time)?;
     let seconds = (length * intervals.len() as u32).as_secs_f64();
-    let width = blocks::fit(&vec![0; intervals.len()], PLOT).len();
+    let width = blocks::fit(&vec![0; intervals.len()], wide).len();
     writeln!(out, "{:>12} 0{:>width$} s", "", seconds, width = width.saturating_sub(2).max(1))
 }
 
 /// A plot over an axis that begins at 0, with the highest value at its top.
-fn plot(out: &mut String, name: &str, values: &[u64], written: impl Fn(u64) -> String) -> Result {
+fn plot(out: &mut String, wide: usize, name: &str, values: &[u64], written: impl Fn(u64) -> String) -> Result {
     let highest = values.iter().copied().max().unwrap_or(0);
-    let rows = blocks::plot(&blocks::fit(values, PLOT), HEIGHT);
+    let rows = blocks::plot(&blocks::fit(values, wide), HEIGHT);
     writeln!(out, "\n{}", style::heading(name))?;
     for (index, row) in rows.iter().enumerate() {
         let label = match index {
@@ -130,8 +149,14 @@ mod tests {
             interval.total.record(second * 1000).unwrap();
         }
         let mut out = String::new();
-        distribution(&mut out, &record).unwrap();
-        over_time(&mut out, &record).unwrap();
+        let drawn = |screen: usize, out: &mut String| {
+            distribution_within(screen, out, &record).unwrap();
+            over_time_within(screen, out, &record).unwrap();
+        };
+        let mut narrow = String::new();
+        drawn(60, &mut narrow);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+        drawn(80, &mut out);
         assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
         let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
         let full = "█".repeat(BAR);
