@@ -189,7 +189,7 @@ fn an_authority_that_is_down_holds_up_nobody() {
     assert!(served(&site, &pebble.client()).ends_with("hello\n"));
 }
 
-/// The authority looks for the proof where there is nothing. It is not asked again before its time, whoever restarts.
+/// The authority looks for the proof where there is nothing: that is told, and it is not asked again before its time.
 #[test]
 fn a_refused_proof_is_told_and_not_tried_at_once() {
     if !PEBBLE.is_there("a_refused_proof_is_told_and_not_tried_at_once") {

@@ -99,22 +99,25 @@ impl Pebble {
             .stderr(log("names.err"))
             .spawn()
             .expect("name server");
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(site.root.join("ca/root.pem")).expect("root")).expect("root");
+        // Whatever fails from here on, they end.
+        let mut pebble = Pebble { ip, config: trusting(roots), processes: vec![names] };
         until("the name server", || TcpStream::connect((ip, NAMES_MANAGEMENT)).ok());
-        let mut authority = Command::new(programs.join("pebble"))
+        let authority = Command::new(programs.join("pebble"))
             .args(["-config", file.to_str().expect("path"), "-dnsserver", &format!("{ip}:{DNS}")])
             .env("PEBBLE_VA_NOSLEEP", "1")
             .stdout(log("pebble"))
             .stderr(log("pebble.err"))
             .spawn()
             .expect("authority");
+        pebble.processes.push(authority);
         until("the authority", || {
-            let ended = authority.try_wait().expect("wait");
+            let ended = pebble.processes[1].try_wait().expect("wait");
             assert!(ended.is_none(), "it does not start: {}", site.read("logs/pebble.err"));
             TcpStream::connect((ip, ACME)).ok()
         });
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(site.root.join("ca/root.pem")).expect("root")).expect("root");
-        Pebble { ip, config: trusting(roots), processes: vec![names, authority] }
+        pebble
     }
 
     /// A client that believes what the authority signs.
