@@ -21,6 +21,8 @@ impl Allowed {
     pub const ANY: Allowed = Allowed(31);
     /// As [`Allowed::ANY`], of a module that keeps nothing for sections: the line counts wherever it stands.
     pub const NOTHING_KEPT: Allowed = Allowed(31 | 256);
+    /// With others: the same of such a module.
+    pub const KEPT_NOWHERE: Allowed = Allowed(256);
     /// Outside `<Directory>`, `<Files>`, `<Location>`, `<If>`.
     pub const SERVER: Allowed = Allowed(32);
     /// Inside `<Directory>`, `<Files>`, `<Location>`, `<If>`.
@@ -69,7 +71,7 @@ impl Allowed {
         ];
         let overrides = self.0 & Allowed::ANY.0;
         let place = if self.0 & Allowed::SERVER.0 != 0 && self.meets(Allowed::IN_SECTION) {
-            "anywhere"
+            if self.0 & Allowed::KEPT_NOWHERE.0 == 0 { "anywhere" } else { "anywhere [no per-dir config]" }
         } else if self.0 & Allowed::SERVER.0 != 0 {
             "only outside <Directory>, <Files>, <Location>, or <If>"
         } else if self.0 & Allowed::NOTHING_KEPT.0 == Allowed::NOTHING_KEPT.0 {

@@ -88,7 +88,7 @@ settings! {
 }
 
 const SERVER: Allowed = Allowed::SERVER;
-const STAPLED: &str = "mod_ssl does it; see SSLUseStapling and SSLStaplingStandardCacheTimeout.";
+const STAPLED: &str = "Stapling is done by mod_ssl: see SSLUseStapling and SSLStaplingStandardCacheTimeout.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -110,14 +110,14 @@ const DIRECTIVES: &[Directive] = &[
     row("MDHttpProxy", SERVER, Take1(set::http_proxy), "", "URL of a HTTP(S) proxy to use for outgoing connections").differs("The proxy is spoken to without TLS. What goes through it is encrypted, since the certificate authority is spoken to by https."),
     row("MDStoreDir", SERVER, Take1(|c, v| set::global_text(c, |s| &mut s.store_dir, v)), "md", "the directory for file system storage of managed domain data.").differs("Keys in it can be read by root alone. Accounts are not shared with Apache, whose account keys are encrypted; certificates are."),
     row("MDRenewWindow", SERVER, Take1(|c, v| set::span(c, |s| &mut s.renew_window, v)), "33%", "Time length for renewal before certificate expires (defaults to days)."),
-    row("MDRequireHttps", SERVER.or(Allowed::AUTH), Take1(set::require_https), "off", "Redirect non-secure requests to the https: equivalent."),
+    row("MDRequireHttps", SERVER.or(Allowed::AUTH).or(Allowed::KEPT_NOWHERE), Take1(set::require_https), "off", "Redirect non-secure requests to the https: equivalent."),
     row("MDNotifyCmd", SERVER, Raw(|c, v| set::global_text(c, |s| &mut s.notify, v)), "", "Set the command to run when signup/renew of domain is complete."),
     row("MDBaseServer", SERVER, Take1(|c, v| set::global_on_off(c, |s| &mut s.base_server, v)), "off", "Allow managing of base server outside virtual hosts."),
     row("MDChallengeDns01", SERVER, Raw(|c, v| set::text(c, |s| &mut s.dns01, v)), "", "Set the command for setup/teardown of dns-01 challenges"),
     row("MDChallengeDns01Version", SERVER, Take1(set::dns01_version), "1", "Set the type of arguments to call `MDChallengeDns01` with"),
     row("MDCertificateFile", SERVER, Take1(|c, v| set::own_file(c, |s| &mut s.certificate_files, v)), "", "set the static certificate (chain) file to use for this domain."),
     row("MDCertificateKeyFile", SERVER, Take1(|c, v| set::own_file(c, |s| &mut s.key_files, v)), "", "set the static private key file to use for this domain."),
-    row("MDServerStatus", SERVER, Take1(set::any_on_off), "on", "On to see Managed Domains in server-status.").without_effect("server-status does not show managed domains; the error log and md.json in the store do."),
+    row("MDServerStatus", SERVER, Take1(set::any_on_off), "on", "On to see Managed Domains in server-status.").without_effect("The status page does not show managed domains; the error log and md.json in the store do."),
     row("MDCertificateStatus", SERVER, Take1(set::any_on_off), "on", "On to see Managed Domain expose /.httpd/certificate-status.").without_effect("Nothing is shown to the outside at /.httpd/certificate-status."),
     row("MDWarnWindow", SERVER, Take1(|c, v| set::span(c, |s| &mut s.warn_window, v)), "10%", "When less time remains for a certificate, send our/log a warning (defaults to days)"),
     row("MDMessageCmd", SERVER, Raw(|c, v| set::global_text(c, |s| &mut s.message, v)), "", "Set the command run when a message about a domain is issued."),
@@ -125,7 +125,7 @@ const DIRECTIVES: &[Directive] = &[
     row("MDStapleOthers", SERVER, Take1(|c, v| set::global_on_off(c, |s| &mut s.staple_others, v)), "on", "Enable/Disable OCSP Stapling for certificates not in Managed Domains.").differs("With MDStapling on, it is SSLUseStapling on for the other virtual hosts."),
     row("MDStaplingKeepResponse", SERVER, Take1(set::any_span), "7d", "The amount of time to keep an OCSP response in the store.").without_effect(STAPLED),
     row("MDStaplingRenewWindow", SERVER, Take1(set::any_span), "33%", "Time length for renewal before OCSP responses expire (defaults to days).").without_effect(STAPLED),
-    row("MDCertificateCheck", SERVER, Take2(|_, _, _| Ok(())), "", "Set name and URL pattern for a certificate monitoring site.").without_effect("server-status does not show managed domains."),
+    row("MDCertificateCheck", SERVER, Take2(|_, _, _| Ok(())), "", "Set name and URL pattern for a certificate monitoring site.").without_effect("The status page does not show managed domains."),
     row("MDActivationDelay", SERVER, Take1(set::activation_delay), "", "How long to delay activation of new certificates").without_effect("A new certificate is used at once."),
     row("MDCACertificateFile", SERVER, Take1(set::ca_file), "none", "Set the CA file to use for connections"),
     row("MDHttpProxyCACertificateFile", SERVER, Take1(|_, _| Ok(())), "none", "Set the CA file to use for connections to the HTTP(S) proxy").without_effect("The proxy is spoken to without TLS."),

@@ -186,7 +186,8 @@ pub const PEBBLE: Need = Need {
     what: "pebble, a Go program",
     remedy: "install Go, and let it fetch modules",
     is_there: || crate::pebble::programs().is_some(),
-    is_fate: false,
+    // Not every machine may fetch modules.
+    is_fate: true,
 };
 
 /// Debian's programs of PostgreSQL.

@@ -50,6 +50,12 @@ pub fn load_lines() -> String {
     paths.filter(|(_, path)| Path::new(path).exists()).map(|(id, path)| format!("LoadModule {id} {path}\n")).collect()
 }
 
+/// The same without one of them.
+pub fn without(id: &str) -> String {
+    let lines = load_lines();
+    lines.lines().filter(|line| !line.contains(&format!(" {id} "))).fold(String::new(), |all, line| all + line + "\n")
+}
+
 /// The name of the file that a module is in: that of its source, but for one.
 fn object(source: &str) -> &str {
     if source == "util_ldap.c" { "mod_ldap" } else { source.trim_end_matches(".c") }

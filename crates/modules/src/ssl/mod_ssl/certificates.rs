@@ -307,8 +307,14 @@ fn is_for(name: &str, server: &str) -> bool {
 impl Pair {
     /// As rustls wants it. `Err`: the key is not the certificate's, or of no known kind.
     fn certified(&self) -> Result<Arc<CertifiedKey>, rustls::Error> {
-        let provider = aws_lc_rs::default_provider();
-        CertifiedKey::from_der(self.chain.clone(), self.key.clone_key(), &provider).map(Arc::new)
+        let key = aws_lc_rs::default_provider().key_provider.load_private_key(self.key.clone_key())?;
+        // rustls compares them too, but refuses certificates of X.509 version 1, which `openssl x509 -req` makes.
+        let first = self.chain.first().and_then(|first| X509Certificate::from_der(first).ok());
+        let (_, first) = first.ok_or(rustls::Error::NoCertificatesPresented)?;
+        if key.public_key().is_some_and(|own| own.as_ref() != first.public_key().raw) {
+            return Err(rustls::InconsistentKeys::KeyMismatch.into());
+        }
+        Ok(Arc::new(CertifiedKey::new(self.chain.clone(), key)))
     }
 }
 
