@@ -269,8 +269,10 @@ fn clients_that_have_gone_are_not_served() {
     let fifo = site.root.join("go");
     let made = std::process::Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status().expect("mkfifo");
     assert!(made.success());
+    // A script that opens the pipe before the one who wrote for another has closed it finds its end, and looks again.
     let text = format!(
-        "open my $f, '>>', '{}' or die; print $f 'x'; close $f;\nopen my $go, '<', '{}' or die; my $x = <$go>; close $go;\n\
+        "open my $f, '>>', '{}' or die; print $f 'x'; close $f;\nmy $x;\n\
+         do {{ open my $go, '<', '{}' or die; $x = <$go>; close $go }} until defined $x;\n\
          print \"Content-Type: text/plain\\n\\nserved\\n\";\n",
         mark.display(),
         fifo.display()
