@@ -92,9 +92,11 @@ impl Entry {
         }
     }
 
-    /// The anchor of its heading.
+    /// The anchor of its heading. A second heading with the same words has a number behind them: `<MDomain>` is the one section with the
+    /// name of a directive.
     pub(super) fn anchor(&self) -> String {
-        self.name.trim_matches(['<', '>']).to_ascii_lowercase()
+        let words = self.name.trim_matches(['<', '>']).to_ascii_lowercase();
+        if self.name == "<MDomain>" { format!("{words}-1") } else { words }
     }
 }
 

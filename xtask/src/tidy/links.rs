@@ -90,7 +90,13 @@ fn links(text: &str) -> Vec<(usize, String)> {
 
 /// The anchors of a page's headings.
 fn headings(text: &str) -> impl Iterator<Item = String> {
-    prose(text).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| slug(line.trim_start_matches('#').trim()))
+    // A heading whose words are there already gets a number behind them.
+    let mut times = std::collections::HashMap::new();
+    prose(text).filter(|(_, line)| line.starts_with('#')).map(move |(_, line)| {
+        let words = slug(line.trim_start_matches('#').trim());
+        let before = times.entry(words.clone()).and_modify(|count| *count += 1).or_insert(0);
+        if *before == 0 { words } else { format!("{words}-{before}") }
+    })
 }
 
 fn slug(heading: &str) -> String {
