@@ -13,6 +13,7 @@ pub mod dav;
 pub mod filters;
 pub mod generators;
 pub mod http2;
+mod http_client;
 pub mod ldap;
 pub mod loggers;
 pub mod manual;

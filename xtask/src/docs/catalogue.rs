@@ -1,6 +1,6 @@
 //! Apache's directives and ours, joined by their names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use conf::{Allowed, Directive, ModuleInfo, Remark};
 
@@ -11,6 +11,8 @@ use modules::manual::{DIRECTIVES, Fact};
 pub(super) struct Entry {
     /// As the manual writes it, or else our table; of a section with its brackets.
     pub(super) name: String,
+    /// The anchor of its heading: a second heading with the same words has a number behind them (`MDomain`, `<MDomain>`).
+    pub(super) anchor: String,
     /// Our rows, with the names of their modules; none if it is refused.
     pub(super) rows: Vec<(String, &'static Directive)>,
     /// Apache's descriptions; none if it is ours alone.
@@ -36,7 +38,7 @@ pub(super) fn entries(infos: &[&'static ModuleInfo]) -> Vec<Entry> {
         let section = bare.len() < name.len();
         let name = if section { format!("<{bare}>") } else { bare.to_string() };
         let key = (bare.to_ascii_lowercase(), section);
-        add(entries.entry(key).or_insert(Entry { name, rows: Vec::new(), facts: Vec::new() }));
+        add(entries.entry(key).or_insert(Entry { name, anchor: String::new(), rows: Vec::new(), facts: Vec::new() }));
     };
     for fact in DIRECTIVES.iter() {
         named(fact.name, &|entry| entry.facts.push(fact));
@@ -46,7 +48,14 @@ pub(super) fn entries(infos: &[&'static ModuleInfo]) -> Vec<Entry> {
             named(row.name, &|entry| entry.rows.push((title(info), row)));
         }
     }
-    entries.into_values().collect()
+    let mut headings: HashMap<String, usize> = HashMap::new();
+    let mut entries: Vec<Entry> = entries.into_values().collect();
+    for entry in entries.iter_mut().filter(|entry| !entry.rows.is_empty()) {
+        let words = entry.name.trim_matches(['<', '>']).to_ascii_lowercase();
+        let before = headings.entry(words.clone()).and_modify(|count| *count += 1).or_insert(0);
+        entry.anchor = if *before == 0 { words } else { format!("{words}-{before}") };
+    }
+    entries
 }
 
 /// Rows that may stand elsewhere than Apache's directive of that name.
@@ -88,15 +97,8 @@ impl Entry {
     pub(super) fn link(&self, page: &str) -> String {
         match self.state() {
             State::Refused => prose(&self.name),
-            _ => format!("[{}]({page}#{})", prose(&self.name), self.anchor()),
+            _ => format!("[{}]({page}#{})", prose(&self.name), self.anchor),
         }
-    }
-
-    /// The anchor of its heading. A second heading with the same words has a number behind them: `<MDomain>` is the one section with the
-    /// name of a directive.
-    pub(super) fn anchor(&self) -> String {
-        let words = self.name.trim_matches(['<', '>']).to_ascii_lowercase();
-        if self.name == "<MDomain>" { format!("{words}-1") } else { words }
     }
 }
 
@@ -187,8 +189,9 @@ mod tests {
     #[test]
     fn every_name_has_an_anchor_of_its_own() {
         let mut seen = BTreeSet::new();
-        for entry in entries(&infos()).iter().filter(|entry| !entry.rows.is_empty()) {
-            assert!(seen.insert(entry.anchor()), "two directives have the anchor {}", entry.anchor());
+        let entries = entries(&infos());
+        for entry in entries.iter().filter(|entry| !entry.rows.is_empty()) {
+            assert!(seen.insert(&entry.anchor), "two directives have the anchor {}", entry.anchor);
         }
     }
 }

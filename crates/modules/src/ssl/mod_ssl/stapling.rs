@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::sign::CertifiedKey;
 use seam::HelperProcess;
-use seam::executor::{Descriptor, sleep, timeout, timeout_at};
+use seam::executor::{sleep, timeout_at};
 use server::{Server, VirtualHost};
 use sys::cred::Identity;
 use sys::event_loop::EventLoop;
 use sys::signal::SignalFd;
 use sys::watch::{Interest, watch};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::SslServer;
 use super::ocsp::Question;
 use super::published::{Part, Published};
+use crate::http_client;
 
 /// How often it is looked whether something is due, or whether there are other certificates.
 const LOOK: Duration = Duration::from_secs(1);
@@ -135,7 +135,9 @@ impl Host {
     async fn ask(&self, staple: &mut Staple) {
         let url = self.force_url.as_ref().or(staple.question.url.as_ref());
         let Some(url) = url.cloned() else { return };
-        let fetched = timeout(self.timeout, fetch(&url, &staple.question.request())).await;
+        let deadline = Instant::now() + self.timeout;
+        let request = staple.question.request();
+        let fetched = timeout_at(deadline, fetch(&url, &request, deadline)).await;
         let fetched = fetched.map_err(|_| format!("no answer within {} s", self.timeout.as_secs()));
         let now = now();
         match fetched.and_then(|response| self.judge(staple, response?, now)) {
@@ -255,39 +257,26 @@ pub(super) fn response_for(certificate: &[u8], part: &Part) -> Option<Vec<u8>> {
 }
 
 /// Asks a responder (RFC 6960 appendix A): `http://host[:port]/path`.
-async fn fetch(url: &str, request: &[u8]) -> Result<Vec<u8>, String> {
-    let failed = |error: io::Error| sys::describe(&error);
-    let rest = url.strip_prefix("http://").ok_or("only http:// is asked")?;
-    let (authority, path) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
-    let parsed = http1::Authority::parse(authority.as_bytes(), false).ok_or("a URL without a host")?;
-    let host = String::from_utf8_lossy(parsed.host).into_owned();
-    let port = parsed.port.unwrap_or(80);
-    let addresses = server::dns::all_addresses_of(host.trim_matches(['[', ']'])).await?;
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let mut stream = Err(io::ErrorKind::NotFound.into());
-    for address in addresses {
-        stream = Descriptor::connect((address, port).into(), deadline).await;
-        if stream.is_ok() {
-            break;
-        }
+async fn fetch(url: &str, request: &[u8], deadline: Instant) -> Result<Vec<u8>, String> {
+    let uri: http::Uri = url.parse().map_err(|error| format!("no URL: {error}"))?;
+    if uri.scheme_str() != Some("http") {
+        return Err("only http:// is asked".into());
     }
-    let mut stream = stream.map_err(failed)?;
+    let failed = |error: io::Error| sys::describe(&error);
+    let (host, port) = http_client::endpoint(&uri).map_err(failed)?;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let head = format!(
-        "POST {path} HTTP/1.0\r\nHost: {authority}\r\nContent-Type: application/ocsp-request\r\nContent-Length: {}\r\n\r\n",
+        "POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\nContent-Type: application/ocsp-request\r\n\
+         Content-Length: {}\r\n\r\n",
         request.len()
     );
-    let mut answer = Vec::new();
-    let exchange = async {
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(request).await?;
-        (&mut stream).take(RESPONSE_MAX as u64).read_to_end(&mut answer).await
-    };
-    timeout_at(deadline, exchange).await.map_err(|elapsed| elapsed.to_string())?.map_err(failed)?;
-    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or("an answer that is not HTTP's")?;
-    let status = String::from_utf8_lossy(&answer[..end]).split(' ').nth(1).unwrap_or_default().to_string();
-    match status.as_str() {
-        "200" => Ok(answer.split_off(end + 4)),
-        other => Err(format!("the responder answers with status {other}")),
+    let stream = http_client::connect(&host, port, deadline).await.map_err(failed)?;
+    let answer = http_client::converse(stream, &[head.as_bytes(), request].concat()).await.map_err(failed)?;
+    let response = http_client::parse(&answer, false).map_err(failed)?;
+    match response.status().as_u16() {
+        200 if response.body().len() <= RESPONSE_MAX => Ok(response.into_body().to_vec()),
+        200 => Err("its response is too large".into()),
+        status => Err(format!("the responder answers with status {status}")),
     }
 }
 
