@@ -7,7 +7,7 @@ use std::io::{self, BufRead as _, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use rustix::net::sockopt::{Timeout, set_socket_recv_buffer_size, set_socket_timeout};
+use rustix::net::sockopt::{Timeout, set_socket_recv_buffer_size, set_socket_timeout, set_tcp_nodelay};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use rustls::{ClientConnection, StreamOwned};
 
@@ -68,6 +68,8 @@ impl Dial {
         if let Some(bytes) = self.receive_buffer {
             set_socket_recv_buffer_size(&socket, bytes)?;
         }
+        // The end of a handshake and the first request are two small writes, and some servers say nothing between them.
+        set_tcp_nodelay(&socket, true)?;
         connect(&socket, &address)?;
         Ok(socket.into())
     }
