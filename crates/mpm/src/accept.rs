@@ -11,7 +11,7 @@ use sys::time::monotonic;
 
 use crate::listen::Listener;
 
-/// What a try to accept gave.
+/// The result of an attempt to accept.
 #[derive(Debug)]
 pub(crate) enum Accept {
     /// A connection.
@@ -20,7 +20,7 @@ pub(crate) enum Accept {
     Nothing,
     /// This one was gone before we took it; there may be others.
     Gone,
-    /// The system cannot give us one: too many descriptors, no memory. Trying again at once would spin.
+    /// The system cannot give us one: too many descriptors, no memory. An immediate retry would spin.
     Shortage(io::Error),
 }
 
@@ -42,17 +42,17 @@ pub(crate) fn accept(listener: &Listener) -> Accept {
     }
 }
 
-/// Which descriptors connections may have: those below this number. The system gives the lowest that is free; the rest is for
-/// files, scripts and logs, without which a connection is of no use.
+/// Limits connections to the descriptors below this number. The system always gives the lowest free one; the rest are
+/// for files, scripts and logs, without which a connection is useless.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ceiling(i32);
 
-/// Of the descriptors a process may have, one in so many is left to files and scripts, but not more than this many, nor more
-/// than half of those that are free when it begins.
+/// The share of a process's descriptors that is left to files and scripts: one in so many, but at most this many, and
+/// at most half of those that are free at the start.
 const LEFT: (i32, i32) = (8, 64);
 
 impl Ceiling {
-    /// By the limit of this process, which has no connection yet.
+    /// From the limit of this process, which has no connection yet.
     pub(crate) fn here() -> io::Result<Ceiling> {
         let limit = rlimit::get(Limit::Descriptors).soft.and_then(|limit| i32::try_from(limit).ok());
         let limit = limit.unwrap_or(i32::MAX);
@@ -60,19 +60,20 @@ impl Ceiling {
         Ok(Ceiling(limit - (limit / LEFT.0).min(LEFT.1).min(free / 2)))
     }
 
-    /// An error where this connection has reached it: no further one is to be accepted until [`has_room`](Ceiling::has_room).
+    /// Returns an error if this connection has reached the ceiling: accept no further one until
+    /// [`has_room`](Ceiling::has_room).
     pub(crate) fn check(self, socket: &OwnedFd) -> io::Result<()> {
         if socket.as_raw_fd() < self.0 { Ok(()) } else { Err(io::Error::from_raw_os_error(TOO_MANY_FILES)) }
     }
 
-    /// Whether the next connection would get a descriptor below it.
+    /// Whether the next connection would get a descriptor below the ceiling.
     pub(crate) fn has_room(self) -> bool {
         sys::file::next_number().is_ok_and(|number| number < self.0)
     }
 }
 
-/// How long to let go of a listener that gives only errors: 10 ms at first, doubling up to a second. Said in the log at
-/// once, then every ten seconds.
+/// How long to leave a listener alone that gives only errors: 10 ms at first, doubling up to a second. Logged at once,
+/// then every ten seconds.
 #[derive(Debug)]
 pub(crate) struct Shortage {
     module: &'static str,

@@ -1,4 +1,4 @@
-//! What a child is, and what it does before it serves.
+//! A child process, and what it does before it serves.
 
 use std::fmt;
 use std::io;
@@ -16,34 +16,36 @@ use crate::Mpm;
 use crate::limits::Plan;
 use crate::listen::Listeners;
 
-/// The exit status of a child that could not become one: starting another would not help (Apache's `APEXIT_CHILDFATAL`).
+/// The exit status of a child that could not start, where starting another would not help (Apache's
+/// `APEXIT_CHILDFATAL`).
 pub(crate) const FATAL: i32 = 15;
-/// The exit status of a child for which the system has no room now: another one may have (Apache's `APEXIT_CHILDSICK`).
+/// The exit status of a child for which the system has no room now; another one may have more luck (Apache's
+/// `APEXIT_CHILDSICK`).
 pub(crate) const SICK: i32 = 7;
 
 /// The exit status after a panic (that of a Rust program).
 const PANICKED: i32 = 101;
-/// How long a child that leaves last goes on accepting what waits already.
+/// How long the last child to leave goes on accepting connections that are already waiting.
 pub(crate) const LAST_ROUND: Duration = Duration::from_secs(1);
 
-/// How long a child that has accepted its last connection leaves those that come to its successor, before it goes on
-/// accepting: others may be replaced before it.
+/// How long a child that has accepted its last connection leaves new ones to its successor, before it accepts again:
+/// other children may be replaced before it.
 pub(crate) const SUCCESSION: Duration = Duration::from_millis(100);
 
-/// What the parent tells a child by a signal.
+/// A parent's order to a child, sent as a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Accept no more, and end with the last connection (`SIGUSR1`).
+    /// Stop accepting, and end with the last connection (`SIGUSR1`).
     Leave,
-    /// The same, after accepting what waits already: nobody comes after us (`SIGWINCH`).
+    /// The same, but first accept what is already waiting: no child comes after us (`SIGWINCH`).
     LeaveLast,
     /// End now (`SIGTERM`).
     End,
 }
 
 impl Order {
-    /// The signals that are orders; those that only a terminal or a careless administrator sends mean the end too.
-    /// `SIGURG` is no order but a question: whether we are there.
+    /// The signals that are orders. Those that only a terminal or a careless administrator sends also mean the end.
+    /// `SIGURG` is not an order but a question: are you there?
     pub(crate) const SIGNALS: [Signal; 7] =
         [Signal::USR1, Signal::WINCH, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::URG];
 
@@ -55,7 +57,7 @@ impl Order {
         }
     }
 
-    /// The next order that is waiting.
+    /// The next pending order.
     pub(crate) fn next(signals: &SignalFd) -> Option<Order> {
         loop {
             match signals.read().ok().flatten()? {
@@ -66,13 +68,13 @@ impl Order {
     }
 }
 
-/// What a child serves with.
+/// Everything a child needs to serve.
 pub(crate) struct Child {
     pub(crate) service: &'static dyn Service,
     pub(crate) plan: Plan,
     pub(crate) listeners: Listeners,
     pub(crate) workers: Arc<Workers>,
-    /// Where its orders come from.
+    /// The signals that carry its orders.
     pub(crate) signals: SignalFd,
     /// The module's name in log lines.
     pub(crate) log_name: &'static str,
@@ -100,7 +102,7 @@ fn exit_status(module: &'static str, ended: io::Result<()>) -> i32 {
     }
 }
 
-/// What the parent prepared for a child.
+/// Everything the parent prepared for a child.
 pub(crate) struct Birth {
     pub(crate) mpm: &'static Mpm,
     pub(crate) service: Arc<dyn Service>,
@@ -108,26 +110,27 @@ pub(crate) struct Birth {
     pub(crate) listeners: Listeners,
     pub(crate) board: &'static Board,
     pub(crate) slot: usize,
-    /// Where its orders come from.
+    /// The signals that carry its orders.
     pub(crate) orders: SignalFd,
-    /// Who to become; stays who it is without.
+    /// The user to become; without it the child keeps its identity.
     pub(crate) identity: Option<Identity>,
     /// `CoreDumpDirectory`.
     pub(crate) core_dump_directory: Option<String>,
     /// `MaxMemFree`, KiB.
     pub(crate) max_mem_free: Option<i64>,
-    /// The parent, and the name of the program; not in one-process mode, where nobody forked.
+    /// The parent, and the name of the program; `None` in one-process mode, which forks nothing.
     pub(crate) parent: Option<(Pid, String)>,
 }
 
 impl Birth {
-    /// Lives. Returns the exit status.
+    /// Runs the child to its end. Returns the exit status.
     pub(crate) fn live(self) -> i32 {
         let module = self.mpm.info.log_name();
         match self.prepare() {
             Ok((mpm, child)) => {
                 let service = child.service;
-                // A panic is on standard error already; what the service kept back is not lost with the child.
+                // The panic is already on standard error; the service's buffered log lines must not be lost with the
+                // child.
                 let status =
                     catch_unwind(AssertUnwindSafe(|| exit_status(module, (mpm.serve)(child)))).unwrap_or(PANICKED);
                 service.before_end();
@@ -140,8 +143,8 @@ impl Birth {
         }
     }
 
-    /// The order matters: the title needs `/proc/self`, which a changed user may not read; the death signal is forgotten
-    /// when the user changes; the service starts as the user it serves as.
+    /// The order matters: the title needs `/proc/self`, which a changed user may not read; the kernel forgets the death
+    /// signal when the user changes; the service starts as the user it serves as.
     fn prepare(self) -> Result<(&'static Mpm, Child), String> {
         let explain = |what: &str| {
             let what = what.to_string();
@@ -171,8 +174,8 @@ impl Birth {
         }
         self.service.child_started(self.plan.children);
         seam::log::begun();
-        // A child ends with what it serves, so it never gives this back. Counting who uses it would write to memory that is
-        // otherwise shared with all other children.
+        // The service lives as long as the child, so it is never freed. Counting references would write to memory that
+        // is otherwise shared with all other children.
         let service: &'static Arc<dyn Service> = Box::leak(Box::new(self.service));
         let child = Child {
             service: &**service,

@@ -1,4 +1,4 @@
-//! Which multi-processing module runs.
+//! Chooses the multi-processing module that runs.
 
 use std::fmt;
 
@@ -25,8 +25,8 @@ impl fmt::Debug for Chosen {
     }
 }
 
-/// The module of those that are loaded: percore where none is, an error where there are several. `program` is the name the
-/// server was called by.
+/// Chooses among the loaded modules: percore if there are none, an error if there are several. `program` is the name
+/// the server was called by.
 pub fn choose(loaded: &[&'static ModuleInfo], program: &str) -> Result<Chosen, Error> {
     let mpms: [&'static Mpm; 4] = [&PREFORK, &WORKER, &EVENT, &PERCORE];
     let mut found = mpms.into_iter().filter(|mpm| loaded.iter().any(|info| info.id == mpm.info.id));
@@ -39,7 +39,7 @@ pub fn choose(loaded: &[&'static ModuleInfo], program: &str) -> Result<Chosen, E
 }
 
 impl Chosen {
-    /// The name in `-V` and on the status page (`prefork`): of the module that runs.
+    /// The name of the module that runs, as in `-V` and on the status page (`prefork`).
     pub fn name(&self) -> &'static str {
         let name = self.0.info.log_name();
         name.strip_prefix("mpm_").unwrap_or(name)
@@ -50,12 +50,12 @@ impl Chosen {
         matches!(self.0.rows, Rows::OfThreads)
     }
 
-    /// What to say about the settings, at the start and for `-t`.
+    /// Notices about the settings, for the start and for `-t`.
     pub fn check(&self, settings: &SettingsMap, when: When) -> Vec<Notice> {
         (self.0.plan)(settings, when).1
     }
 
-    /// Whether a server that runs with this module can be restarted with that one. `Err`: no, as a text for people.
+    /// Whether a server that runs this module can be restarted with `next`. `Err` says why not, as a text for people.
     pub fn can_become(&self, next: &Chosen) -> Result<(), String> {
         if std::ptr::addr_eq(self.0.info, next.0.info) {
             return Ok(());
@@ -63,8 +63,8 @@ impl Chosen {
         Err(format!("changing {} to {} needs a stop and a start", self.0.info.log_name(), next.0.info.log_name()))
     }
 
-    /// How the numbers of processes, threads and connections come about: at a first start, or in a running server, for which
-    /// some were `fixed` by then.
+    /// Explains the numbers of processes, threads and connections: for a first start, or for a running server, in which
+    /// some are `fixed`.
     pub fn explain(&self, settings: &SettingsMap, fixed: Option<Fixed>) -> Explained {
         let (when, buckets) = match fixed {
             None => (When::Start, listen::buckets(settings.get::<MpmSettings>())),

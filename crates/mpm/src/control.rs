@@ -1,8 +1,8 @@
-//! The control socket: where the running server is asked and told, by its own user and by root only.
+//! The control socket: its own user and root, and nobody else, ask and command the running server here.
 //!
-//! The parent accepts and reads nothing: each conversation is a process of its own, which the binary leads
-//! ([`ParentCallbacks::converse`](crate::ParentCallbacks)). What the parent is to do it learns by the same signals as from everybody else, so
-//! that the kernel sees to it that no conversation orders anything after it gave up its rights.
+//! The parent accepts connections and reads nothing: each conversation is a process of its own, run by the binary
+//! ([`ParentCallbacks::converse`](crate::ParentCallbacks)). It tells the parent what to do with the same signals as
+//! everybody else, so the kernel makes sure that a conversation that has given up its rights can order nothing.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -15,21 +15,21 @@ use sys::process::Pid;
 use crate::limits::Fixed;
 use crate::settings::MpmSettings;
 
-/// What a conversation has to work with, in a process of its own that is a copy of the parent with all its rights.
+/// The context of a conversation, which runs in a process of its own: a copy of the parent with all its rights.
 #[derive(Debug)]
 pub struct Conversation<'a> {
-    /// To the client; does not block.
+    /// The connection to the client; non-blocking.
     pub connection: OwnedFd,
     /// The parent.
     pub parent: Pid,
-    /// As whom requests are served, if that is somebody else.
+    /// The user that serves requests, if it is a different one.
     pub children: Option<&'a Identity>,
-    /// What stays as it is when the server is restarted.
+    /// The numbers that a restart cannot change.
     pub fixed: Fixed,
 }
 
-/// Where the socket is, with these settings: beside the pid file where `ControlSocket` does not say otherwise. `None`: there
-/// is none.
+/// The path of the socket under these settings: beside the pid file unless `ControlSocket` says otherwise. `None`:
+/// there is no socket.
 pub fn path(settings: &SettingsMap) -> Option<PathBuf> {
     let settings = settings.get::<MpmSettings>();
     match settings.control_socket.get() {
@@ -38,14 +38,14 @@ pub fn path(settings: &SettingsMap) -> Option<PathBuf> {
     }
 }
 
-/// The socket that belongs to a pid file: its whole name, and `.ctl`. Two pid files never have the same.
+/// The socket that belongs to a pid file: the file's whole name plus `.ctl`, so that two pid files never share one.
 pub fn beside(pid_file: &Path) -> PathBuf {
     let mut name = pid_file.as_os_str().to_owned();
     name.push(".ctl");
     name.into()
 }
 
-/// Refuses what cannot be: a socket at the place of the pid file.
+/// Refuses a socket in the place of the pid file.
 pub fn check(settings: &SettingsMap) -> Result<(), Error> {
     let settings = settings.get::<MpmSettings>();
     let (Some(Some(socket)), Some(pid_file)) = (settings.control_socket.get(), settings.pid_file.get()) else {

@@ -1,4 +1,4 @@
-//! What holds where nothing is said, by the directives of prefork and of the modules with threads (Apache manual).
+//! Defaults of the directives of prefork and of the modules with threads (Apache manual).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) const ASYNC_FACTOR: u32 = 2;
 pub(crate) const BACKLOG: i64 = 511;
 pub(crate) const DEFER_ACCEPT: i64 = 30;
 pub(crate) const GRACEFUL_SHUTDOWN_TIMEOUT: i64 = 0;
-/// After so long without any progress something is wrong.
+/// After this long without any progress something is wrong.
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) mod prefork {

@@ -1,8 +1,9 @@
 //! event: threads serve requests; connections that only wait for their clients are parked with the listener.
 //!
-//! A request that waits or computes is a worker's until its answer is written; one that is answered at once the listener
-//! serves itself. Everything that depends on the client alone costs no worker: the rest of a head, the rest of an answer, the
-//! next request, the end of the connection. Nor does a request that waits until its script may run.
+//! A worker keeps a request that waits or computes until its answer is written; the listener itself serves a request
+//! that can be answered at once. Everything that depends on the client alone costs no worker: the rest of a head, the
+//! rest of an answer, the next request, the end of the connection. Neither does a request that waits for its turn to
+//! run a script.
 
 use std::future::poll_fn;
 use std::io;
@@ -26,9 +27,9 @@ use crate::policy::Counts;
 use crate::thread_pool::{self, Sleeper, ThreadPool, Work};
 use crate::{Mpm, Words, stages, tables};
 
-/// How long requests may wait while the workers that run get nothing done, before one more is woken.
+/// How long requests may wait while the running workers make no progress, before one more is woken.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// How many connections more than are too many are closed when they are idle and others wait.
+/// How many connections over the limit are closed if they are idle and others wait.
 const MAKE_ROOM: usize = 32;
 
 /// The module.
@@ -67,7 +68,7 @@ fn serve(child: Child) -> io::Result<()> {
     let host = Arc::new(Requests {
         service: child.service,
         workers: child.workers.clone(),
-        // A request is mostly computed, not waited for.
+        // A request mostly computes rather than waits.
         pool: ThreadPool::new(child.plan.workers, sys::affinity::cpus()),
         processors: sys::affinity::cpus(),
         connections: Arc::new(Connections::of(child.workers.clone())),
@@ -78,7 +79,7 @@ fn serve(child: Child) -> io::Result<()> {
     thread_pool::start(&host, child.plan.stack, child.log_name)?;
     host.handle.spawn(host.clone().attend());
     let ended = event_loop.run(listener::live(child, host));
-    // The process ends, but until then workers may poll what is registered there.
+    // The process is about to end, but until then workers may poll descriptors that are registered there.
     std::mem::forget(event_loop);
     ended?
 }
@@ -96,7 +97,7 @@ struct Requests {
 }
 
 impl Requests {
-    /// Polls parked connections that something happened to, and passes those to the workers that bring a request.
+    /// Polls parked connections that have had an event, and passes those with a request to the workers.
     async fn attend(self: Arc<Self>) {
         let mut standing: Option<(u64, Instant)> = None;
         loop {
@@ -128,7 +129,7 @@ impl Requests {
         }
     }
 
-    /// Connections that count: not those that are only closing, or whose requests wait without a worker.
+    /// Connections that count: not those that are only closing, nor those whose requests wait without a worker.
     fn counting(&self) -> usize {
         let others = self.workers.count_of(Gauge::Closing) + self.workers.count_of(Gauge::Released);
         usize::try_from(self.workers.connections().saturating_sub(others)).unwrap_or(usize::MAX)
@@ -149,7 +150,7 @@ impl Dispatcher for Requests {
         self.pool.poll_room(cx, || self.room())
     }
 
-    /// Who waits for a next request that may never come makes room for those who have one.
+    /// Closes connections that wait for a request that may never come, to make room for those that have one.
     fn insist(&self) {
         let too_many = (self.counting() + 1).saturating_sub(self.limit());
         if too_many > 0 {
@@ -166,11 +167,11 @@ impl Dispatcher for Requests {
     }
 }
 
-/// What a thread has for itself.
+/// A thread's own state.
 struct Tools<'a> {
     sleeper: Arc<Sleeper>,
     waker: Waker,
-    /// What it polls registers with the listener's event loop.
+    /// Registers whatever the thread polls with the listener's event loop.
     _inside: Entered<'a>,
 }
 
@@ -206,12 +207,12 @@ impl Work for Requests {
             }
         };
         if became == Became::Serving {
-            // Its next request is there already; others were there before.
+            // Its next request is already there; others were there before it.
             self.pool.push([task].into_iter());
         }
     }
 
-    /// As documented for `AsyncRequestWorkerFactor`; each connection begins with a worker.
+    /// The limit as documented for `AsyncRequestWorkerFactor`; each connection begins with a worker.
     fn room(&self) -> usize {
         self.limit().saturating_sub(self.counting()).min(self.pool.idle())
     }

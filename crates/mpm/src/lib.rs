@@ -1,13 +1,13 @@
-//! Multi-processing modules: which processes there are, and which of them polls a connection.
+//! Multi-processing modules: they decide which processes there are, and which of them polls a connection.
 //!
 //! One parent, the [supervisor], is the same for all modules: single-threaded for its whole life, it never reads a byte
-//! from a client; it starts children, reaps them, follows signals, and decides by the [policy] how many there should be.
-//! What a child does is the module's own: [prefork] serves one connection at a time, [percore] many in one event loop,
-//! [worker] one in each thread; in [event] the threads serve requests, and connections that only wait are [parked] with the
-//! [listener]. A module is a file that implements [`Mpm`]: its table of directives, its plan (how many children), and the
-//! life of a child.
+//! from a client; it starts children, reaps them, follows signals, and lets the [policy] decide how many there should
+//! be. Each module decides what a child does: [prefork] serves one connection at a time, [percore] many in one event
+//! loop, [worker] one in each thread; in [event] the threads serve requests, and connections that only wait are
+//! [parked] with the [listener]. A module is a file that implements [`Mpm`]: its table of directives, its plan (how
+//! many children), and the life of a child.
 //!
-//! The binary goes through three steps: [`choose`] a module of those that are loaded, [`Listeners::open`], [`run`].
+//! The binary takes three steps: [`choose`] one of the loaded modules, [`Listeners::open`], [`run`].
 
 #![forbid(unsafe_code)]
 
@@ -61,13 +61,13 @@ pub use supervisor::Stall;
 pub(crate) struct Mpm {
     /// Its names and its table.
     info: &'static ModuleInfo,
-    /// What it says in the log.
+    /// Its messages in the log.
     words: Words,
-    /// What will run with these settings of the main server, and what to say about them.
+    /// Turns the settings of the main server into a plan, with notices about them.
     plan: fn(&SettingsMap, When) -> (Plan, Vec<Notice>),
-    /// How its numbers come about.
+    /// How its numbers are calculated.
     kind: Kind,
-    /// What has a row of the scoreboard to itself.
+    /// The unit that has a row of the scoreboard to itself.
     rows: Rows,
     /// Whether a request that waits for its turn holds a worker.
     waiting_holds: bool,
@@ -75,7 +75,7 @@ pub(crate) struct Mpm {
     serve: fn(Child) -> io::Result<()>,
 }
 
-/// The messages of a module, with their AH numbers where it is one of Apache's.
+/// The messages of a module, with AH numbers where Apache has the same message.
 pub(crate) struct Words {
     /// Before `SERVER configured -- resuming normal operations`.
     configured: &'static str,
@@ -90,11 +90,11 @@ pub(crate) struct Words {
     limit_reached: &'static str,
     /// No more children may be started, and fewer workers are idle than should be; `None` where that is the same.
     limit_near: Option<&'static str>,
-    /// Rate, children started, counts.
+    /// Makes the message from the rate, the number of children started, and the counts.
     busy: fn(usize, usize, Counts) -> String,
 }
 
-/// What a configuration makes of the server: the first one, and one after each restart.
+/// A server made from one configuration: the first, and one after each restart.
 pub struct Generation {
     /// The module that runs it.
     pub mpm: Chosen,
@@ -102,13 +102,13 @@ pub struct Generation {
     pub service: Arc<dyn Service>,
     /// The settings of the main server.
     pub settings: SettingsMap,
-    /// Who the children become; as who they are forked without.
+    /// The user that the children become; without it they keep the parent's.
     pub identity: Option<Identity>,
-    /// Where messages go once this generation is in effect.
+    /// The log once this generation is in effect.
     pub log: Arc<dyn Log>,
 }
 
-/// What the messages name.
+/// The names and facts that messages mention.
 #[derive(Clone, Debug)]
 pub struct About {
     /// The name the server was called by (`apache2`).
@@ -121,16 +121,16 @@ pub struct About {
     pub command_line: String,
     /// `-X`: no children; this process serves.
     pub one_process: bool,
-    /// How the program is started again for an upgrade; without, it cannot be.
+    /// How to start the program again for an upgrade; without it there is no upgrade.
     pub invocation: Option<Invocation>,
-    /// The server whose place this one takes as soon as it serves: our parent process.
+    /// The server that this one replaces as soon as it serves: our parent process.
     pub predecessor: Option<Pid>,
 }
 
-/// How long a new program may take until it serves (`-k upgrade`); then it is ended.
+/// How long a new program may take until it serves (`-k upgrade`); after that it is ended.
 pub const UPGRADE_MAX: Duration = Duration::from_secs(30);
 
-/// How a program was started.
+/// The way a program was started.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     /// Its file.
@@ -141,7 +141,7 @@ pub struct Invocation {
     pub directory: PathBuf,
 }
 
-/// How a restart was asked for.
+/// The kind of restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
     /// `SIGHUP`: children are ended first.
@@ -150,29 +150,29 @@ pub enum Restart {
     Graceful,
 }
 
-/// What the binary does beside the module: all of it optional.
+/// Optional hooks of the binary into the parent's loop.
 pub trait ParentCallbacks {
-    /// A new configuration after a signal. An error is a message for the log, lines allowed; the old one stays in effect.
+    /// Loads a new configuration after a signal. An error is a message for the log and may have several lines; the old
+    /// configuration then stays in effect.
     fn reload(&mut self, how: Restart) -> Result<Generation, String>;
-    /// The server serves for the first time: a child accepts.
+    /// Called when the server serves for the first time: a child accepts.
     fn serving(&mut self) {}
-    /// The configuration that `reload` gave last is in effect.
+    /// The last configuration from `reload` is now in effect.
     fn begun(&mut self) {}
-    /// Talks with somebody who connected to the control socket, in a process of its own. Returns the signal that the parent
-    /// is to get from it.
+    /// Talks with a client of the control socket, in a process of its own. Returns the signal to send to the parent.
     fn converse(&mut self, conversation: control::Conversation<'_>) -> Option<Signal>;
-    /// Workers make no progress: told once of each child, until it does again.
+    /// Workers make no progress. Called once for each child, until it makes progress and stalls again.
     fn stalled(&mut self, _stalls: &[Stall]) {}
     /// All workers are busy, and there may be no more.
     fn limit_reached(&mut self) {}
-    /// Another process of the server has ended: one that the binary or a module started from the parent.
+    /// Another process of the server has ended: one that the binary or a module had started from the parent.
     fn ended(&mut self, _process: &Reaped) {}
-    /// Once a second.
+    /// Called once a second.
     fn tick(&mut self) {}
 }
 
-/// Runs the server until it is stopped. `first` was checked ([`Chosen::check`]) and its messages were printed; the process
-/// has one thread, has become a daemon if it is to be one, and `first.log` is set.
+/// Runs the server until it is stopped. Before the call, `first` was checked ([`Chosen::check`]) and its messages
+/// printed; the process has one thread, is a daemon if it should be one, and `first.log` is set.
 pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mut dyn ParentCallbacks) -> ExitCode {
     supervisor::run(first, listeners, about, callbacks)
 }

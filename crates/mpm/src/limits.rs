@@ -1,5 +1,5 @@
-//! What will run: the numbers of the directives made to fit each other, with Apache's words about what was changed
-//! (Apache manual, mpm_common). Pure.
+//! The plan of processes and threads: the numbers of the directives made to fit each other, with Apache's messages
+//! about the changes (Apache manual, mpm_common). Pure.
 
 pub(crate) mod explain;
 
@@ -14,25 +14,25 @@ use crate::settings::MpmSettings;
 pub struct Plan {
     /// The most children at once.
     pub children: usize,
-    /// Workers of each child: requests it serves at once, as far as the status page lists them.
+    /// Workers of each child: the requests it serves at once, or as many of them as the status page lists.
     pub workers: usize,
     /// Children at the start.
     pub start: usize,
-    /// How many workers are to be idle.
+    /// How many workers to keep idle.
     pub spare: Spare,
-    /// `ServerLimit` and `ThreadLimit` (1 where there are no threads): fixed by the first start.
+    /// `ServerLimit` and `ThreadLimit` (1 where there are no threads): the first start fixes them.
     pub limits: (usize, usize),
-    /// What the limits are drawn from at which children are replaced.
+    /// The ranges from which each child's replacement limits are drawn.
     pub recycling: Each<Option<Range>>,
     /// How many connections more than it has workers a child may have open for each idle worker
     /// (`AsyncRequestWorkerFactor`), in sixteenths.
     pub async_factor: usize,
-    /// What the stack of a worker may grow to, in bytes, where that is configured.
+    /// The configured size limit of a worker's stack, in bytes.
     pub stack: Option<usize>,
 }
 
 impl Plan {
-    /// With a child for each bucket of listening sockets at least: nobody else would accept from it.
+    /// Plans at least one child for each bucket of listening sockets: no other child would accept from it.
     pub(crate) fn for_buckets(mut self, buckets: usize) -> Plan {
         for number in [&mut self.children, &mut self.start, &mut self.limits.0] {
             *number = (*number).max(buckets);
@@ -41,7 +41,7 @@ impl Plan {
     }
 }
 
-/// What the first start has fixed for all generations.
+/// The numbers that the first start fixes for all generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixed {
     /// `ServerLimit` and `ThreadLimit`: the scoreboard was made for them.
@@ -50,16 +50,16 @@ pub struct Fixed {
     pub buckets: usize,
 }
 
-/// How many workers are to be idle, over all children.
+/// How many workers to keep idle, over all children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spare {
-    /// Children come and go so that at least and at most so many are idle.
+    /// Children come and go to keep the idle workers between these two numbers.
     Between(usize, usize),
     /// The number of children is fixed.
     Fixed,
 }
 
-/// When the check runs: its words differ.
+/// When the check runs, which decides its wording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// At the first start, or for `-t`.
@@ -68,7 +68,8 @@ pub enum When {
     Restart((usize, usize)),
 }
 
-/// A message of the check: AH number at the start (the next one is that of a restart), the text of the one and of the other.
+/// A message of the check: its AH number at the start (a restart uses the next one), its text at the start, and its
+/// text at a restart.
 struct Message(u32, String, String);
 
 /// Collects messages under a module's name.
@@ -109,8 +110,8 @@ impl Check {
         1
     }
 
-    /// A limit of the whole run: between 1 and what the system can do, and as at the first start. `numbers` are those of
-    /// "above", "below" and "changed".
+    /// A limit for the whole run: at least 1, at most what the system can do, and the same as at the first start.
+    /// `numbers` are the AH numbers of "above", "below" and "changed".
     fn limit(&mut self, numbers: [u32; 3], name: &str, unit: &str, value: i64, first: Option<usize>) -> usize {
         let fits = if value > NUMBERED_MAX {
             let text = format!("{name} of {value} exceeds the system's limit of {NUMBERED_MAX}");
@@ -134,8 +135,7 @@ impl Check {
     }
 }
 
-/// How many processes and threads Linux can number (`PID_MAX_LIMIT`, proc(5)). Apache has limits of its own here, which who
-/// needs more has to compile in.
+/// How many processes and threads Linux can number (`PID_MAX_LIMIT`, proc(5)). Apache has compiled-in limits here.
 const NUMBERED_MAX: i64 = 4_194_304;
 
 const RAISE: &str = "To increase, please see the ServerLimit directive.";
@@ -193,15 +193,15 @@ pub(crate) fn prefork(module: &'static str, slots: &SettingsMap, when: When) -> 
     (plan, check.notices)
 }
 
-/// Whether a number was given and is another one now.
+/// Whether a number was configured and differs now.
 fn changed(setting: &Setting<i64>, now: usize) -> bool {
     setting.get().is_some_and(|value| *value != now as i64)
 }
 
-/// What worker and event differ in.
+/// The differences between worker and event.
 #[derive(Debug)]
 pub(crate) struct Threaded {
-    /// Of the first message, "ServerLimit above the compiled limit"; the others follow in order.
+    /// The number of the first message, "ServerLimit above the compiled limit"; the others follow in order.
     first_number: u32,
     /// Connections that only wait need no worker.
     parks: bool,
@@ -267,8 +267,9 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &SettingsMa
     (plan, check.notices)
 }
 
-/// What was asked for and cannot be had, and what runs instead, in one line. Apache changes these numbers and says nothing;
-/// what it does say stands in lines of its own. `connections` is how many a child can have, where it has threads.
+/// Reports numbers that were asked for and cannot be had, and what runs instead, in one line. Apache changes these
+/// numbers silently; Apache's own messages stay in lines of their own. `connections` is the limit of a child, if it has
+/// threads.
 fn tell(check: &mut Check, asked: &[(&str, &Setting<i64>, bool)], plan: &Plan, connections: Option<usize>) {
     let asked: Vec<String> = asked
         .iter()
@@ -326,8 +327,8 @@ fn children(check: &mut Check, number: u32, wanted: i64, workers: usize, server_
     children
 }
 
-/// percore: a child for each processor, whatever the directives of the other modules say. `rows` is how many requests of a
-/// child the status page can list.
+/// percore: a child for each processor, whatever the directives of the other modules say. `rows` is how many requests
+/// of a child the status page can list.
 pub(crate) fn percore(slots: &SettingsMap, processors: usize, rows: usize) -> Plan {
     Plan {
         children: processors,
@@ -345,14 +346,14 @@ fn to_size(value: i64) -> usize {
     usize::try_from(value).unwrap_or(0)
 }
 
-/// Below 1 acts as 1.
+/// Values below 1 act as 1.
 fn async_factor(s: &MpmSettings) -> usize {
-    /// More connections for each worker than a process has descriptors.
+    /// More connections per worker than a process has descriptors.
     const MOST: f64 = 1_048_576.0;
     (s.async_factor().clamp(1.0, MOST) * 16.0) as usize
 }
 
-/// 0 is the system's.
+/// 0 means the system's default.
 fn stack(s: &MpmSettings) -> Option<usize> {
     s.thread_stack_size.get().map(|size| to_size(*size)).filter(|size| *size > 0)
 }

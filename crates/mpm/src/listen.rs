@@ -1,7 +1,8 @@
-//! Listening sockets: opened from the `Listen` lines, kept over restarts while their address stays.
+//! Listening sockets: opened from the `Listen` lines, and kept over restarts while their addresses stay.
 //!
 //! With `ListenCoresBucketsRatio` there are several sets of them, the buckets; the kernel spreads connections over them
-//! (`SO_REUSEPORT`), and a child accepts from one. On a machine with many processors they do not all wait for one lock.
+//! (`SO_REUSEPORT`), and a child accepts from one. On a machine with many processors this avoids contention for one
+//! lock.
 
 use std::fmt;
 use std::io;
@@ -19,12 +20,13 @@ use crate::settings::{Listen, MpmSettings};
 /// A socket that accepts connections.
 #[derive(Clone, Debug)]
 pub struct Listener {
-    /// Where it listens.
+    /// The address it listens on.
     pub address: SocketAddr,
-    /// Which of the sockets with this address it is, from 0.
+    /// Its index among the sockets with this address.
     bucket: usize,
     fd: Arc<OwnedFd>,
-    /// Raised by a child that leaves a connection to others: one of those that sleep looks whether it is there.
+    /// A child that leaves a connection to others raises this bell: one of the sleeping children then looks for the
+    /// connection.
     bell: EventFd,
 }
 
@@ -35,12 +37,12 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    /// The descriptor, for a reactor to watch.
+    /// The descriptor for a reactor to watch.
     pub(crate) fn descriptor(&self) -> Arc<OwnedFd> {
         self.fd.clone()
     }
 
-    /// What wakes one of the children that sleep: the kernel does so when a connection comes, and not again.
+    /// Wakes one of the sleeping children. The kernel does so once, when a connection comes, and not again.
     pub(crate) fn bell(&self) -> &EventFd {
         &self.bell
     }
@@ -50,10 +52,10 @@ impl Listener {
 #[derive(Clone, Debug, Default)]
 pub struct Listeners(Vec<Listener>);
 
-/// Why there are no sockets: the lines of the message, in Apache's words.
+/// The failure to open sockets, as the lines of a message in Apache's words.
 #[derive(Debug)]
 pub struct OpenError {
-    /// One line per socket that could not be opened, then what follows from it.
+    /// One line per socket that could not be opened, then the consequence.
     pub lines: Vec<String>,
 }
 
@@ -64,9 +66,8 @@ impl fmt::Display for OpenError {
 }
 
 impl Listeners {
-    /// Opens what the settings ask for, at the first start. `passed` are sockets that a service manager made
-    /// ([`sys::notify::passed_sockets`]): one whose address is asked for is taken instead of a new one, the others are
-    /// closed.
+    /// Opens the sockets that the settings ask for, at the first start. `passed` are sockets from a service manager
+    /// ([`sys::notify::passed_sockets`]): those with a wanted address replace new ones, the others are closed.
     pub fn open(settings: &SettingsMap, passed: Vec<OwnedFd>) -> Result<Listeners, OpenError> {
         let mut there = Listeners::default();
         for fd in passed {
@@ -78,8 +79,9 @@ impl Listeners {
         there.follow(settings)
     }
 
-    /// The sockets for new settings: those of `self` where the address stays, new ones otherwise. `self` is what holds on
-    /// when that fails. The number of buckets is that of the first start: closing one would lose who waits in it.
+    /// The sockets for new settings: those of `self` where the address stays, new ones otherwise. If this fails, `self`
+    /// stays in use. The number of buckets stays that of the first start: closing a bucket would lose the connections
+    /// that wait in it.
     pub fn follow(&self, settings: &SettingsMap) -> Result<Listeners, OpenError> {
         let s = settings.get::<MpmSettings>();
         let filters = settings.get::<AcceptFilters>();
@@ -102,8 +104,8 @@ impl Listeners {
         Ok(opened)
     }
 
-    /// Opens the addresses of a line; of every address of the machine it is one socket for IPv6 and IPv4 where there is
-    /// IPv6, else one for IPv4.
+    /// Opens the addresses of a line. "Every address of the machine" is one socket for both IPv6 and IPv4 if there is
+    /// IPv6, otherwise one for IPv4.
     fn open_line(
         &self,
         line: &Listen,
@@ -113,7 +115,7 @@ impl Listeners {
     ) -> Result<(), Vec<String>> {
         if !line.addresses.is_empty() {
             for address in &line.addresses {
-                // A socket for all of IPv6 takes IPv4 too, and a second one for all of IPv4 would be in its way.
+                // A socket for all of IPv6 also takes IPv4, and would conflict with a second one for all of IPv4.
                 let any = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port());
                 if address.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) && opened.at(any, bucket).is_some() {
                     continue;
@@ -167,7 +169,7 @@ impl Listeners {
         self.0.iter().map(|listener| listener.bucket + 1).max().unwrap_or(1)
     }
 
-    /// Those of one bucket alone; the others are closed.
+    /// Keeps the sockets of one bucket, and closes the others.
     pub(crate) fn only(mut self, bucket: usize) -> Listeners {
         self.0.retain(|listener| listener.bucket == bucket);
         self
@@ -178,14 +180,14 @@ impl Listeners {
         self.0.iter()
     }
 
-    /// The addresses that are listened to. A port 0 in the settings is here the port that the system chose.
+    /// The addresses listened on. A port 0 in the settings appears here as the port that the system chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let first = self.0.iter().filter(|listener| listener.bucket == 0);
         first.map(|listener| local_address(listener).unwrap_or(listener.address)).collect()
     }
 }
 
-/// A bucket for so many processors, where that is configured.
+/// Returns one bucket per so many processors, if that is configured.
 pub(crate) fn buckets(s: &MpmSettings) -> usize {
     let ratio = usize::try_from(s.buckets_ratio.or(0)).unwrap_or(0);
     sys::affinity::cpus().checked_div(ratio).unwrap_or(1).max(1)

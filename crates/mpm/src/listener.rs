@@ -1,5 +1,5 @@
-//! The listener: an event loop that accepts connections and follows the parent's orders. What becomes of a connection is
-//! the module's affair ([`Dispatcher`]).
+//! The listener: an event loop that accepts connections and follows the parent's orders. The module decides what
+//! happens to a connection ([`Dispatcher`]).
 
 mod door;
 
@@ -23,38 +23,39 @@ use sys::watch::{Interest, Watched, watch};
 use crate::child::{Child, Order, SUCCESSION};
 use door::{BATCH, Door};
 
-/// How soon a child that leaves looks whether its last connection is closed: at first, then after twice that, and so on. A
-/// client may take hours for its download.
+/// How soon a child that leaves checks whether its last connection has closed: first after this, then after twice that,
+/// and so on. A client may take hours for a download.
 const LOOK_FIRST: Duration = Duration::from_millis(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(640);
-/// How long workers that are just answering may go on after an order to end, so that the log has what clients have got; and
-/// how often they are looked at.
+/// How long workers in the middle of an answer may go on after an order to end, so that the log records what clients
+/// have received; and how often they are checked.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 const LISTEN_AGAIN: Duration = Duration::from_millis(1);
 
-/// What becomes of accepted connections.
+/// Decides what happens to accepted connections.
 pub(crate) trait Dispatcher: Send + Sync + 'static {
     /// Starts a connection. Called within the listener's event loop.
     fn start(&self, socket: OwnedFd, peer: SocketAddr);
 
-    /// How many connections may be accepted now; waits while that is none.
+    /// How many connections may be accepted now; pending while that is none.
     fn poll_room(&self, _cx: &mut Context<'_>) -> Poll<usize> {
         Poll::Ready(BATCH)
     }
 
-    /// Somebody who has connected has waited for room in vain, for a tenth of a second and again for each further one.
+    /// A connected client has waited for room in vain: called after a tenth of a second, and again for each further
+    /// one.
     fn insist(&self) {}
 
-    /// Whether another thread is just answering a request.
+    /// Whether another thread is in the middle of an answer.
     fn is_answering(&self) -> bool {
         false
     }
 
-    /// Whether any connection is open, or on its way to somebody who will serve it.
+    /// Whether any connection is open, or on its way to a worker.
     fn is_serving(&self) -> bool;
 }
 
-/// The event loop of a child. Before it waits, the service writes what it kept back.
+/// The event loop of a child. Before each wait, the service writes its buffered output.
 pub(crate) fn event_loop(service: &'static dyn Service) -> io::Result<EventLoop> {
     EventLoop::new(move || service.before_wait())
 }
@@ -74,7 +75,7 @@ pub(crate) async fn live(child: Child, dispatcher: Arc<impl Dispatcher>) -> io::
     Ok(())
 }
 
-/// Accepts no more, and waits for the last connection or an order to end.
+/// Stops accepting, and waits for the last connection or an order to end.
 async fn leave<H: Dispatcher>(
     mut order: Order,
     orders: &Orders,
@@ -84,8 +85,8 @@ async fn leave<H: Dispatcher>(
     seam::drain();
     door.quiesce();
     if order == Order::Leave && door.close() {
-        // The others were called to those who wait. This child may have been the only one that was woken for them, and where
-        // another program takes over nobody hears the call. So what is left after a moment is ours.
+        // The other children were called to the waiting connections. But this child may have been the only one woken
+        // for them, and where another program takes over none hears the call. So after a moment it takes what is left.
         if let Ok(next) = timeout(SUCCESSION, orders.next()).await {
             order = next?;
         }
@@ -109,7 +110,7 @@ async fn leave<H: Dispatcher>(
     Ok(order)
 }
 
-/// Lets workers that are just answering come to an end, for a moment.
+/// Gives workers in the middle of an answer a moment to finish.
 async fn last_words(dispatcher: &impl Dispatcher) {
     let end = monotonic() + LAST_WORDS;
     while dispatcher.is_answering() && monotonic() < end {
@@ -117,7 +118,7 @@ async fn last_words(dispatcher: &impl Dispatcher) {
     }
 }
 
-/// Where the parent's orders come from.
+/// The source of the parent's orders.
 struct Orders {
     ready: Watched,
     signals: SignalFd,
@@ -134,7 +135,7 @@ impl Orders {
         }
     }
 
-    /// The next order. Until it comes, something else is done.
+    /// The next order. Runs `task` until it comes.
     async fn next_beside(&self, task: impl Future<Output = Infallible>) -> io::Result<Order> {
         let (mut next, mut task) = (pin!(self.next()), pin!(task));
         poll_fn(|cx| match next.as_mut().poll(cx) {

@@ -1,11 +1,11 @@
-//! Connections that wait for their clients without a worker, and how they come and go.
+//! Connections that wait for their clients without a worker, and how they move between threads.
 //!
 //! A connection is a future that two kinds of threads poll in turn. In the stages that only wait it is *parked*: it is
-//! registered with the listener's event loop, and a wake-up puts it into the list of those that the listener polls next.
-//! When its next stage is [`Stage::Serve`] it says so. The listener tries to serve it there and then; if that is not over at
-//! once, the connection is passed to a worker, which goes on with it. When the worker has served it polls the
-//! waiting stage once, which tells the event loop to watch, and leaves it. So nothing has to be sent back to the listener,
-//! and the end of an idle connection is the listener's affair alone.
+//! registered with the listener's event loop, and a wake-up puts it into the list of those that the listener polls
+//! next. When its next stage is [`Stage::Serve`] it says so. The listener tries to serve it on the spot; if that does
+//! not finish at once, it passes the connection to a worker, which goes on with it. A worker that has served polls the
+//! waiting stage once, which tells the event loop to watch, and leaves the connection. So nothing has to be sent back
+//! to the listener, and the listener alone handles the end of an idle connection.
 
 mod connections;
 
@@ -23,7 +23,7 @@ use sys::event_loop::Turn;
 use crate::stages;
 pub(crate) use connections::Connections;
 
-/// Where a connection stands.
+/// The state of a connection.
 #[repr(u8)]
 enum Where {
     /// A worker has to poll it.
@@ -32,13 +32,13 @@ enum Where {
     Parked = 1,
     /// It waits for its client's next request.
     KeptAlive = 2,
-    /// The same, and the listener was there before: it is idle.
+    /// The same, and the listener has seen it in this state before: it is idle.
     Idle = 3,
-    /// It waited for a request, and is to be closed.
+    /// It waited for a request, and should be closed.
     Unwanted = 4,
 }
 
-/// A connection's own view of where it stands.
+/// A connection's own record of its state.
 #[derive(Debug, Default)]
 struct Standing(AtomicU8);
 
@@ -47,7 +47,7 @@ impl Standing {
         self.0.load(Ordering::Acquire) == at as u8
     }
 
-    /// Changes from one to the other, if it is that.
+    /// Changes the state to `to`, if it is `from`.
     fn change(&self, from: Where, to: Where) -> bool {
         self.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -67,7 +67,7 @@ impl stages::PollSite for Arc<Standing> {
         };
         let serves = stage == Stage::Serve;
         let before = self.0.swap(next as u8, Ordering::AcqRel);
-        // Who polls passes the connection on, and the next poll finds it in its place.
+        // The poller passes the connection on, and the next poll finds it in its place.
         if (before == Where::Serving as u8) == serves { Poll::Ready(()) } else { Poll::Pending }
     }
 
@@ -78,7 +78,7 @@ impl stages::PollSite for Arc<Standing> {
 
 /// A connection, parked or served.
 pub(crate) struct Task {
-    /// Only who holds the connection locks it; nobody ever waits here. `None` when it is over.
+    /// Locked only by the thread that holds the connection, so no lock ever blocks. `None` when it is over.
     life: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     standing: Arc<Standing>,
     turn: Turn,
@@ -94,7 +94,7 @@ impl fmt::Debug for Task {
     }
 }
 
-/// What became of a connection that was polled.
+/// The state of a connection after a poll.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Became {
     /// It waits for its client.
@@ -106,8 +106,9 @@ pub(crate) enum Became {
 }
 
 impl Task {
-    /// Polls it as a worker: to the end of [`Stage::Serve`]. `Pending`: something has to be waited for, and `waker` tells. What
-    /// waits [without a worker](seam::release_worker) needs no worker meanwhile: a wake-up lets the listener pass it to one again.
+    /// Polls it as a worker, to the end of [`Stage::Serve`]. `Pending`: it has to wait, and `waker` reports the end of
+    /// the wait. A connection that waits [without a worker](seam::release_worker) needs none meanwhile: after a wake-up
+    /// the listener passes it to one again.
     pub(crate) fn poll_serve(self: &Arc<Self>, waker: &Waker) -> Poll<Became> {
         if self.released.swap(false, Ordering::AcqRel) {
             self.connections.count_released(false);
@@ -123,7 +124,7 @@ impl Task {
             }
             if self.standing.is(Where::Serving) {
                 self.release();
-                // What it waits for now may be something else; then a worker looks what that is.
+                // It may now wait for something else; then a worker has to see what that is.
                 match seam::is_worker_released() {
                     true => self.rest(),
                     false => self.call(),
@@ -134,7 +135,7 @@ impl Task {
         if self.standing.is(Where::Serving) {
             return Poll::Pending;
         }
-        // What woke it before does not count: it is polled now.
+        // An earlier wake-up does not count: it is polled now.
         self.turn.hold();
         Poll::Ready(self.park())
     }
@@ -145,8 +146,8 @@ impl Task {
         if self.standing.is(Where::Serving) { Became::Serving } else { self.park() }
     }
 
-    /// Serves it as the listener: to the end of [`Stage::Serve`], as long as nothing has to be waited for. What waits without
-    /// a worker stays where it is, everything else is a worker's.
+    /// Serves it as the listener, to the end of [`Stage::Serve`], while nothing has to be waited for. A connection that
+    /// waits without a worker stays where it is; everything else goes to a worker.
     fn serves_briefly(self: &Arc<Self>) -> Became {
         if self.released.load(Ordering::Acquire) {
             return Became::Serving;
@@ -167,7 +168,7 @@ impl Task {
         Became::Parked
     }
 
-    /// Notes that it is served, and that no worker waits with it.
+    /// Records that it is served, and that no worker waits with it.
     fn release(&self) {
         self.released.store(true, Ordering::Release);
         self.connections.count_released(true);
@@ -185,20 +186,20 @@ impl Task {
         Became::Parked
     }
 
-    /// Leaves it until it is woken, if it was not already.
+    /// Leaves it until it is woken, unless it already was.
     fn rest(self: &Arc<Self>) {
         if !self.turn.rest() {
             self.call();
         }
     }
 
-    /// Lets the listener see to it.
+    /// Hands it to the listener.
     fn call(self: &Arc<Self>) {
         self.turn.call();
         self.connections.push(self.clone());
     }
 
-    /// Whether it is over. A panic is the end of the connection alone.
+    /// Whether it is over. A panic ends this connection only.
     fn poll(&self, waker: &Waker) -> bool {
         let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(future) = &mut *life else { return true };

@@ -15,7 +15,7 @@ use crate::limits::percore;
 use crate::listener::{self, Dispatcher};
 use crate::{Mpm, Words, stages, tables};
 
-/// How many requests of a child the status page can list at once; more are served and counted all the same.
+/// How many requests of a child the status page can list at once. The child serves and counts more than that.
 const ROWS: usize = 64;
 
 /// The module.
@@ -45,7 +45,7 @@ fn serve(child: Child) -> io::Result<()> {
     listener::event_loop(child.service)?.run(listener::live(child, Arc::new(here)))?
 }
 
-/// What becomes of a connection: a task of the event loop that accepted it.
+/// Makes each connection a task of the event loop that accepted it.
 struct Loop {
     service: &'static dyn Service,
     workers: Arc<Workers>,
@@ -57,7 +57,7 @@ struct Here;
 impl stages::PollSite for Here {}
 
 impl Drop for Here {
-    /// The event loop keeps to itself that a task panicked.
+    /// The event loop does not report that a task panicked.
     fn drop(&mut self) {
         if std::thread::panicking() {
             seam::log!("mpm_percore", Crit, "a panic: the connection is closed, the child goes on");

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use sys::process::Pid;
 
-/// Longer than this no number can be.
+/// A pid file is never longer than this, in bytes.
 const LENGTH_MAX: u64 = 64;
 
-/// The process that a file names. `Ok(None)`: there is no file. A file that holds no number is an error.
+/// The process that a file names. `Ok(None)`: there is no file. A file without a number is an error.
 pub fn read(path: &Path) -> io::Result<Option<Pid>> {
     let file = match std::fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -19,8 +19,8 @@ pub fn read(path: &Path) -> io::Result<Option<Pid>> {
     pid.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "holds no process number"))
 }
 
-/// Writes this process's number: a new file of mode 644 takes the place of the old one, so that a reader never sees half.
-/// Returns the other process whose number was overwritten.
+/// Writes this process's number. A new file of mode 644 replaces the old one, so that a reader never sees half. Returns
+/// the other process whose number was overwritten.
 pub(crate) fn write(path: &Path) -> io::Result<Option<Pid>> {
     let before = read(path).unwrap_or(None);
     let mut name = path.as_os_str().to_owned();
@@ -29,7 +29,7 @@ pub(crate) fn write(path: &Path) -> io::Result<Option<Pid>> {
     let written =
         create(new).and_then(|mut file| writeln!(file, "{}", Pid::own())).and_then(|()| std::fs::rename(new, path));
     if written.is_err() {
-        // The error that counts is the first one; this file may not even be there.
+        // The first error is the one that counts; this file may not even exist.
         let _ = std::fs::remove_file(new);
     }
     written.map(|()| before.filter(|pid| *pid != Pid::own()))

@@ -5,28 +5,28 @@ use crate::limits::Spare;
 
 /// The most children started in one round.
 const RATE_MAX: usize = 32;
-/// From this rate on a round of spawning is worth a line in the log.
+/// From this rate on, a round of spawning is worth a line in the log.
 const RATE_BUSY: usize = 8;
 /// Rounds after a graceful restart in which the rate does not double: the old generation is still leaving.
 const HOLD_OFF: u32 = 10;
 
-/// What is counted before a decision.
+/// The counts that a decision is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Children that accept or are starting.
     pub children: usize,
     /// Their idle workers; all workers of a starting child count as idle.
     pub idle: usize,
-    /// How many children more there may be.
+    /// How many more children there may be.
     pub room: usize,
 }
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Start so many children.
+    /// Start this many children.
     Spawn(usize),
-    /// Let so many idle children leave.
+    /// Let this many idle children leave.
     Retire(usize),
     /// Nothing.
     Keep,
@@ -35,42 +35,42 @@ pub enum Decision {
 /// Something the log should say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// There is no room for more children and nobody is idle, for the first time.
+    /// There is no room for more children and no worker is idle, for the first time.
     LimitReached,
-    /// There is no room for more children, and fewer are idle than should be, for the first time.
+    /// There is no room for more children and fewer workers are idle than should be, for the first time.
     LimitNear,
-    /// Many children are started at once; so many would be at the present rate.
+    /// Many children are started at once: this many, at the present rate.
     Busy(usize),
 }
 
-/// What one round leaves for the next.
+/// The state that one round leaves for the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     rate: usize,
     hold_off: u32,
-    /// Whether it makes a difference that some are idle when there is no room.
+    /// Whether to distinguish "too few idle" from "none idle" when there is no room.
     tells_near: bool,
     reached_reported: bool,
     near_reported: bool,
 }
 
 impl Policy {
-    /// At the start of a server, and after a restart that ended all children.
+    /// The state at the start of a server, and after a restart that ended all children.
     pub fn new() -> Policy {
         Policy { rate: 1, hold_off: 0, tells_near: false, reached_reported: false, near_reported: false }
     }
 
-    /// After a graceful restart.
+    /// The state after a graceful restart.
     pub fn after_graceful() -> Policy {
         Policy { hold_off: HOLD_OFF, ..Policy::new() }
     }
 
-    /// Tells apart whether nobody is idle when there is no room for more, or only too few.
+    /// Sets whether to distinguish "none idle" from "too few idle" when there is no room for more children.
     pub fn telling_near(self, tells_near: bool) -> Policy {
         Policy { tells_near, ..self }
     }
 
-    /// One round: once a second, and as soon as nobody is idle.
+    /// Decides one round: once a second, and as soon as no worker is idle.
     pub fn decide(&mut self, spare: Spare, wanted: usize, counts: Counts) -> (Decision, Option<Remark>) {
         match spare {
             Spare::Fixed => (fixed(wanted, counts.children), None),
@@ -119,7 +119,7 @@ fn fixed(wanted: usize, children: usize) -> Decision {
 mod tests {
     use super::*;
 
-    /// Runs rounds in which every child is idle; tells the number of children after each.
+    /// Runs rounds in which every child is idle; returns the number of children after each.
     fn rounds(
         policy: &mut Policy,
         spare: Spare,

@@ -1,6 +1,6 @@
 //! prefork: a child serves one connection at a time, from its first byte to its last.
 //!
-//! A child without one sleeps in an epoll of its own on the shared listeners, and an event wakes one of the sleepers. The
+//! An idle child sleeps in an epoll of its own on the shared listeners, and an event wakes one of the sleepers. The
 //! connection that it accepts has the child to itself: [`block_on`] polls it.
 
 use std::future::{Future, poll_fn};
@@ -53,7 +53,7 @@ pub(crate) static PREFORK: Mpm = Mpm {
     serve,
 };
 
-/// The token of the orders; listeners have their numbers.
+/// The token of the orders; listeners use their indexes.
 const ORDERS: u64 = u64::MAX;
 
 fn serve(child: Child) -> io::Result<()> {
@@ -64,11 +64,11 @@ struct ChildLoop {
     child: Child,
     poller: Poller,
     shortage: Shortage,
-    /// Until when it accepts what is there without waiting, and then ends.
+    /// How long it accepts waiting connections, without waiting for more, before it ends.
     last_round: Option<Duration>,
 }
 
-/// Whether the child goes on.
+/// Whether the child continues.
 #[derive(PartialEq, Eq)]
 enum Next {
     Go,
@@ -112,7 +112,7 @@ impl ChildLoop {
         }
     }
 
-    /// Orders that came while no connection was open.
+    /// Follows orders that came while no connection was open.
     fn obey(&mut self) -> Next {
         let mut next = Next::Go;
         while let Some(order) = Order::next(&self.child.signals) {
@@ -125,8 +125,8 @@ impl ChildLoop {
         next
     }
 
-    /// Leaves while a connection waits. It may have woken this child and nobody else, and those that sleep would not see it
-    /// before the next one comes. So they have a moment to take it; then this child serves it.
+    /// Leaves while a connection waits. That connection may have woken this child alone; the sleeping ones would not
+    /// see it until the next one comes. So they get a moment to take it; then this child serves it.
     fn leave(&mut self) -> io::Result<()> {
         readable(&self.child.signals, Some(SUCCESSION))?;
         if self.obey() == Next::End {
@@ -161,7 +161,7 @@ impl ChildLoop {
             Accept::Shortage(error) => {
                 let wait = self.shortage.wait(&error);
                 if sys::lacks_descriptors(&error) && self.child.plan.children > 1 {
-                    // The kernel told only us of this connection: the others sleep, and we have nothing that we could
+                    // The kernel reported this connection to us alone: the others sleep, and we have no connection to
                     // close. A successor finds it, as in Apache.
                     self.child.service.before_wait();
                     std::process::exit(1);
@@ -190,7 +190,7 @@ impl ChildLoop {
     }
 }
 
-/// What the parent ordered while a connection was served.
+/// The parent's order while a connection was served.
 enum Told {
     Nothing,
     /// To end, after this connection if there is one.
@@ -217,8 +217,8 @@ fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<
                         told = Told::Last(None);
                         return Poll::Ready(());
                     }
-                    // Who leaves last closes the door at once, and not only when its client is done. Each takes one of
-                    // those with it that stand outside: the children without a connection take the others.
+                    // The last children to leave close the door at once, not only when their clients are done. Each
+                    // takes along one of the waiting connections; the children without a connection take the rest.
                     Order::LeaveLast if !matches!(told, Told::Last(Some(_))) => {
                         told = Told::Last(take_one(&std::mem::take(listeners)));
                     }

@@ -1,8 +1,8 @@
-//! Recycling: when a child has done enough, and how many may be replaced at a time. Pure.
+//! Recycling: when a child has done enough, and how many children may be replaced at a time. Pure.
 //!
-//! Each child has limits of its own, drawn when it is started, so that children that began together do not end together. A
-//! child that has reached one serves on until it is its turn; then its successor is started, and only when that one accepts
-//! is the old child told to leave.
+//! Each child has limits of its own, drawn when it starts, so that children that began together do not end together. A
+//! child that has reached a limit serves until its turn comes; then its successor is started, and only when that one
+//! accepts does the old child get the order to leave.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use seam::BumpyLife;
 
 use crate::settings::MpmSettings;
 
-/// What a child is measured by.
+/// A quantity that limits a child's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Connections it has accepted.
     Connections,
     /// Requests it has answered.
     Requests,
-    /// Bytes of memory it has taken on.
+    /// Bytes by which its memory has grown.
     Memory,
 }
 
@@ -51,7 +51,7 @@ impl<T: Copy> Each<T> {
     }
 }
 
-/// What the limits of children are drawn from, both ends included.
+/// The range that the limits of children are drawn from, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The smallest limit, 1 or more.
@@ -61,7 +61,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// The uppermost quarter: a maximum stays one, and children differ.
+    /// The uppermost quarter, so that the maximum stays a maximum and children differ.
     fn below(most: u64) -> Range {
         Range { least: most - most / 4, most }
     }
@@ -71,10 +71,10 @@ impl Range {
     }
 }
 
-/// What a child may do; `None` is without limit.
+/// The limits of a child; `None` is without limit.
 pub type Limits = Each<Option<u64>>;
 
-/// What is configured.
+/// The configured ranges.
 pub fn ranges(settings: &SettingsMap) -> Each<Option<Range>> {
     let s = settings.get::<MpmSettings>();
     let bumpy = settings.get::<BumpyLife>();
@@ -83,7 +83,7 @@ pub fn ranges(settings: &SettingsMap) -> Each<Option<Range>> {
     let connections = match (bumpy.min.get(), bumpy.max.get()) {
         (None, None) => maximum(connections),
         (min, max) => {
-            // Where one of them is missing, the plain limit stands in for it if there is one.
+            // If one of them is missing, the plain limit replaces it, if there is one.
             let given = |end: Option<&u64>| end.copied().or(Some(connections).filter(|limit| *limit > 0));
             let (min, max) = (given(min), given(max));
             let (least, end) = (min.or(max).unwrap_or(1), max.or(min).unwrap_or(1));
@@ -103,7 +103,7 @@ pub fn is_configured(ranges: Each<Option<Range>>) -> bool {
     Measure::ALL.into_iter().any(|measure| ranges.of(measure).is_some())
 }
 
-/// Why a child is to be replaced.
+/// The reason to replace a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason {
     measure: Measure,
@@ -145,7 +145,8 @@ mod tests {
 
     use super::*;
 
-    /// Of MaxConnectionsPerChild and mod_bumpy_life's two, 0 where there is no such line.
+    /// The range from MaxConnectionsPerChild and mod_bumpy_life's two directives, which are 0 where there is no such
+    /// line.
     fn connections(plain: i64, min: u64, max: u64) -> Option<(u64, u64)> {
         let origin = Origin { source: Arc::new(Source::new("f")), line: 1 };
         let mut slots = SettingsMap::default();

@@ -1,4 +1,4 @@
-//! What the directives of this crate set. All of it belongs to the main server.
+//! The settings of this crate's directives. All of them belong to the main server.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -17,9 +17,9 @@ conf::settings! {
         pub backlog: Setting<i64> = defaults::BACKLOG,
         /// `ListenCoresBucketsRatio`, processors per listening socket.
         pub buckets_ratio: Setting<i64>,
-        /// `SendBufferSize`, bytes; 0 is the system's.
+        /// `SendBufferSize`, bytes; 0 is the system's default.
         pub send_buffer: Setting<i64>,
-        /// `ReceiveBufferSize`, bytes; 0 is the system's.
+        /// `ReceiveBufferSize`, bytes; 0 is the system's default.
         pub receive_buffer: Setting<i64>,
         /// `ListenTCPDeferAccept`, seconds.
         pub defer_accept: Setting<i64> = defaults::DEFER_ACCEPT,
@@ -43,9 +43,9 @@ conf::settings! {
         pub threads_per_child: Setting<i64>,
         /// `AsyncRequestWorkerFactor`, connections per idle worker.
         pub async_factor: Setting<f64> = defaults::ASYNC_FACTOR.into(),
-        /// `GracefulShutdownTimeout`, seconds; 0 and less is for ever.
+        /// `GracefulShutdownTimeout`, seconds; 0 or less is for ever.
         pub graceful_shutdown_timeout: Setting<i64> = defaults::GRACEFUL_SHUTDOWN_TIMEOUT,
-        /// `MaxConnectionsPerChild`, connections; 0 and less is without end.
+        /// `MaxConnectionsPerChild`, connections; 0 or less is without end.
         pub max_connections_per_child: Setting<i64>,
         /// `MaxRequestsServedPerChild`, requests; 0 is without end.
         pub max_requests_served: Setting<u64>,
@@ -55,7 +55,7 @@ conf::settings! {
         pub pid_file: Setting<String>,
         /// `ControlSocket`, absolute; `None` for none.
         pub control_socket: Setting<Option<String>>,
-        /// `StallTimeout`; 0: nobody looks.
+        /// `StallTimeout`; 0 turns the check off.
         pub stall_timeout: Setting<Duration> = defaults::STALL_TIMEOUT,
         /// `ScoreBoardFile`, absolute. Our scoreboard has no file; the dumps show the name.
         pub scoreboard_file: Setting<String>,
@@ -75,12 +75,12 @@ pub struct Listen {
     pub addresses: Vec<SocketAddr>,
     /// The port.
     pub port: u16,
-    /// The protocol given for it, in lower case.
+    /// The protocol configured for it, in lower case.
     pub protocol: Option<String>,
 }
 
 impl Listen {
-    /// The protocol that is spoken there: what the line says, or what the port is for.
+    /// The protocol spoken there: from the line, or by the port's usual meaning.
     pub fn protocol(&self) -> &str {
         match (&self.protocol, self.port) {
             (Some(protocol), _) => protocol,
@@ -93,7 +93,7 @@ impl Listen {
     pub fn hears(&self, to: SocketAddr) -> bool {
         let ip = to.ip().to_canonical();
         let takes = |own: &SocketAddr| match own.ip() {
-            // A socket for all of IPv6 takes IPv4 too.
+            // A socket for all of IPv6 also takes IPv4.
             IpAddr::V6(any) if any.is_unspecified() => true,
             IpAddr::V4(any) if any.is_unspecified() => ip.is_ipv4(),
             own => own.to_canonical() == ip,
@@ -111,8 +111,8 @@ impl fmt::Display for Listen {
     }
 }
 
-/// How a text names host and port; an error is Apache's message. The host is without brackets, the scope (`%eth0`) is part
-/// of it; `None` stands for every address.
+/// Parses host and port; an error is Apache's message. The host has no brackets and includes the scope (`%eth0`);
+/// `None` stands for every address.
 pub(crate) fn host_and_port(text: &str) -> Result<(Option<&str>, u16), String> {
     let invalid = || "Invalid address or port".to_string();
     let digits = text.len() - text.trim_end_matches(|c: char| c.is_ascii_digit()).len();

@@ -1,4 +1,4 @@
-//! Runs a connection from its first stage to its last, and counts what it is doing.
+//! Runs a connection from its first stage to its last, and counts it by stage.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -51,7 +51,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Makes a connection of an accepted socket and counts it.
+/// Makes a connection from an accepted socket and counts it.
 pub(crate) fn connect(
     service: &'static dyn Service,
     workers: &Arc<Workers>,
@@ -62,14 +62,14 @@ pub(crate) fn connect(
     (service.connect(Accepted { socket, peer, workers: workers.clone() }), open)
 }
 
-/// Where a connection is polled: a module that moves connections between threads is asked before every stage.
+/// The place that polls a connection: a module that moves connections between threads decides before every stage.
 pub(crate) trait PollSite: Send + Sync {
-    /// Ready where `stage` may be polled. Not ready means that the one who polls must pass the connection on.
+    /// Ready if `stage` may be polled here. Pending means that the poller must pass the connection on.
     fn poll_enter(&self, _stage: Stage) -> Poll<()> {
         Poll::Ready(())
     }
 
-    /// Whether the connection is to be closed, though its client might still send a request.
+    /// Whether to close the connection, though its client might still send a request.
     fn is_unwanted(&self) -> bool {
         false
     }
@@ -95,9 +95,9 @@ pub(crate) async fn run((mut connection, open): (Box<dyn Connection>, Open), pla
         drop(step);
         stage = match next {
             Some(next) => next,
-            // A request that is there already is wanted.
+            // The request has already arrived, so serve it.
             None if connection.has_input() => Stage::Serve,
-            // The client sees an end in good order, and what it may be sending just now is no reason for a reset.
+            // The client sees an orderly end; data that it may be sending right now is no reason for a reset.
             None => Stage::Linger,
         };
     }
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody wants connections that wait.
+    /// A place that closes waiting connections.
     struct Unwelcoming;
 
     impl PollSite for Unwelcoming {
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Waits for ever for its next request, whether it has come or not.
+    /// Waits for ever for its next request, whether that has come or not.
     struct Waiting {
         has_input: bool,
         stages: Arc<Mutex<Vec<Stage>>>,

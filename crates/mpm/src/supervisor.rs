@@ -1,7 +1,7 @@
 //! The parent: the one loop for all modules.
 //!
-//! It waits for a signal or for the next second. Signals are read as data ([`SignalFd`]), so nothing ever interrupts it;
-//! whatever happened, every turn does the same: reap who ended, do what was asked, start who is missing.
+//! It waits for a signal or for the next second. Signals are read as data ([`SignalFd`]), so nothing ever interrupts
+//! it. Every turn does the same: reap processes that ended, carry out requests, start missing children.
 
 mod backoff;
 mod children;
@@ -39,23 +39,23 @@ use upgrade::Heir;
 pub use watchdog::Stall;
 use watchdog::Watchdog;
 
-/// How often the number of children is looked at.
+/// How often the number of children is checked.
 const TICK: Duration = Duration::from_secs(1);
-/// Process slots beyond `ServerLimit`, for children of earlier generations that still finish: three times as many, but not
-/// fewer or more than this. When even that is not enough the oldest child is ended.
+/// Extra process slots beyond `ServerLimit`, for children of earlier generations that still finish: three times as
+/// many, but not fewer or more than this. When even those run out, the oldest child is ended.
 const FINISHING: (usize, usize) = (256, 8192);
 
-/// What signals ask for.
+/// The signals that carry requests.
 const SIGNALS: [Signal; 8] =
     [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::QUIT];
 
-/// What was asked for and is not done yet; the strongest wins.
+/// A request that is not carried out yet; the strongest wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Asked {
     Nothing,
     Upgrade,
     Restart(Graceful),
-    /// Not by anybody from outside: by the new program, once it serves.
+    /// Never requested from outside: the new program asks for it once it serves.
     HandOver,
     GracefulStop,
     Stop,
@@ -69,7 +69,7 @@ enum Graceful {
 }
 
 struct Supervisor<'a> {
-    /// This process, also when a child looks.
+    /// This process, also as seen from a child.
     pid: Pid,
     about: About,
     callbacks: &'a mut dyn ParentCallbacks,
@@ -88,12 +88,12 @@ struct Supervisor<'a> {
     watchdog: Watchdog,
     policy: Policy,
     backoff: Backoff,
-    /// Children to start apart from what the policy says: those of a new generation, and replacements.
+    /// Children to start apart from the policy's decisions: those of a new generation, and replacements.
     owed: usize,
     next_tick: Duration,
-    /// The new program that is to take over, until it does.
+    /// The new program that will take over, until it does.
     heir: Option<Heir>,
-    /// Whether any child has ever accepted: before that a child that cannot start means that the server cannot.
+    /// Whether any child has ever accepted. Before that, a child that cannot start means that the server cannot.
     proven: bool,
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn run(
         proven: false,
         about,
     };
-    // As long as the predecessor serves, the file names it.
+    // While the predecessor serves, the file names it.
     if let Some(path) = supervisor.pid_file.clone().filter(|_| supervisor.about.predecessor.is_none())
         && !supervisor.write_pid_file(&path)
     {
@@ -158,7 +158,7 @@ impl Supervisor<'_> {
         self.generation.mpm.0.info.log_name()
     }
 
-    /// Shown on a status page even where no child has it.
+    /// Shown on a status page even if no child has it.
     fn shown(&self) -> usize {
         self.plan.children * self.plan.workers
     }
@@ -167,7 +167,7 @@ impl Supervisor<'_> {
         self.board.begin_generation(self.number, self.shown(), reset);
         let mpm = &self.generation.mpm.0;
         self.board.set_held(mpm.waiting_holds.then(|| self.shown()));
-        // Rows of requests are there to be looked at: who finds none is served all the same.
+        // Rows of requests only serve display: a request without one is served all the same.
         self.board.set_limit((mpm.rows != Rows::OfRequests).then(|| self.shown()));
     }
 
@@ -220,7 +220,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes the helper processes of the first generation. `false`: the server cannot start.
+    /// Prepares the helper processes of the first generation. `false`: the server cannot start.
     fn prepare_helpers(&mut self) -> bool {
         match self.generation.service.helpers(self.generation.identity.as_ref()) {
             Ok(helpers) => {
@@ -255,7 +255,8 @@ impl Supervisor<'_> {
         if status == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// In a new process: gives up what is the parent's alone. Returns the listening sockets, which this process may need.
+    /// In a new process: gives up everything that belongs to the parent alone. Returns the listening sockets, which
+    /// this process may need.
     fn leave_parent(&mut self) -> Listeners {
         self.notifier = Notifier::default();
         self.helpers = HelperProcesses::default();
@@ -263,7 +264,8 @@ impl Supervisor<'_> {
         std::mem::take(&mut self.listeners)
     }
 
-    /// As [`wait`](Supervisor::wait), and for somebody at the control socket: only where conversations are taken up.
+    /// Like [`wait`](Supervisor::wait), but also wakes for a client of the control socket. Used only where
+    /// conversations are accepted.
     fn wait_or_be_asked(&mut self, most: Duration) {
         match self.conversations.descriptor() {
             Some(control) => {
@@ -274,7 +276,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Waits for a signal, or for the bell of a child, and remembers what is asked for.
+    /// Waits for a signal or a child's bell, and records the request.
     fn wait(&mut self, most: Duration) {
         let waited = any_readable([self.signals.as_fd(), self.board.attention().as_fd()], most);
         self.awake(waited);
@@ -299,7 +301,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Until the next second, or until a child may be started again.
+    /// The time until the next second, or until a child may be started again.
     fn until_next(&self) -> Duration {
         let held_back = (self.owed > 0 && self.room() > 0).then(|| self.backoff.until());
         let next = [held_back, self.helpers.next()].into_iter().flatten().fold(self.next_tick, Duration::min);
@@ -338,7 +340,7 @@ impl Supervisor<'_> {
         self.decide(counts);
     }
 
-    /// Whether the server can serve, as at least one child does or did.
+    /// Whether the server can serve: at least one child does or did.
     fn is_proven(&mut self) -> bool {
         if !self.proven && self.family.any(|member| self.board.is_running(member.slot)) {
             self.proven = true;

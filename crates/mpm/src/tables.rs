@@ -1,4 +1,4 @@
-//! The directives of the multi-processing modules, in the order and the words of `apache2 -L`.
+//! The directives of the multi-processing modules, in the order and wording of `apache2 -L`.
 
 mod listen;
 mod set;
@@ -17,9 +17,9 @@ pub static PREFORK: ModuleInfo = info("mpm_prefork_module", "prefork.c", &PREFOR
 pub static WORKER: ModuleInfo = info("mpm_worker_module", "worker.c", &WORKER_ROWS);
 /// `event.c`: a thread for each request.
 pub static EVENT: ModuleInfo = info("mpm_event_module", "event.c", &EVENT_ROWS);
-/// `percore.c`: a process for each processor. It takes the directives of every other one, and needs none.
+/// `percore.c`: a process for each processor. It accepts the directives of all the others, and needs none.
 pub static PERCORE: ModuleInfo = info("mpm_percore_module", "percore.c", &PERCORE_ROWS);
-/// The rows of the core module's own table that are about processes.
+/// The rows of the core module's table that are about processes.
 pub static CORE: ModuleInfo = ModuleInfo { id: "core_module", source: "core.c", linked: true, directives: &CORE_ROWS };
 
 const fn info(id: &'static str, source: &'static str, directives: &'static [Directive]) -> ModuleInfo {
@@ -331,7 +331,7 @@ const THREAD_STACK_SIZE: Directive = row(
 )
 .differs("A stack can be made larger than 4 MiB, not smaller: only what is used of it costs memory.");
 
-/// Tsubame's own: Apache's MaxRequestsPerChild counts connections.
+/// Tsubame's own directive: Apache's MaxRequestsPerChild counts connections.
 const MAX_REQUESTS_SERVED: Directive = row(
     "MaxRequestsServedPerChild",
     Args::Take1(|cmd, word| match number(word).and_then(|count| u64::try_from(count).ok()) {
@@ -343,7 +343,7 @@ const MAX_REQUESTS_SERVED: Directive = row(
 )
 .syntax("number");
 
-/// Tsubame's own.
+/// Tsubame's own directive.
 const MAX_MEMORY_GROWTH: Directive = row(
     "MaxMemoryGrowthPerChild",
     Args::Take1(|cmd, word| match size(word) {

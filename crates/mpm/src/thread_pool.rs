@@ -1,9 +1,9 @@
-//! The pool: the worker threads of a child, and the queue of what they have to do.
+//! The thread pool: the worker threads of a child, and the queue of their jobs.
 //!
-//! Threads that have nothing to do sleep, the last one to fall asleep on top: it is woken first, while the processor still
-//! knows it. How many are woken for what is waiting is the module's choice ([`ThreadPool::new`]): a thread for each job where a
-//! job mostly waits, and no more than there are processors where it mostly computes, since one thread that takes three jobs
-//! in a row is cheaper than three that are woken for one each. A thread that is about to wait says so
+//! Idle threads sleep in a stack, the last one to fall asleep on top: it is woken first, while the processor's caches
+//! still know it. The module chooses how many are woken for the waiting jobs ([`ThreadPool::new`]): a thread for each
+//! job where a job mostly waits, and no more than there are processors where it mostly computes, since one thread that
+//! takes three jobs in a row is cheaper than three that are woken for one each. A thread that is about to wait says so
 //! ([`ThreadPool::waits`]), so that another one takes its place.
 
 mod queue;
@@ -17,22 +17,23 @@ use seam::Service;
 
 pub(crate) use queue::{Sleeper, ThreadPool};
 
-/// What [`queue`] and [`room`] are made of; a test puts the model checker's in its place.
+/// The building blocks of [`queue`] and [`room`]; a test replaces them with the model checker's.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     pub(super) use std::sync::{Mutex, MutexGuard};
 
-    /// What a thread rests with.
+    /// A thread's means to rest.
     #[derive(Debug)]
     pub(super) struct Rest(std::thread::Thread);
 
     impl Rest {
-        /// Of the present thread.
+        /// For the current thread.
         pub(super) fn new() -> Rest {
             Rest(std::thread::current())
         }
 
-        /// Until [`end`](Rest::end), also an earlier one, or for no reason. Only in the thread it was made in.
+        /// Rests until [`end`](Rest::end), also an earlier one, or for no reason. Call it only in the thread that made
+        /// it.
         pub(super) fn begin(&self) {
             std::thread::park();
         }
@@ -42,28 +43,29 @@ mod sync {
         }
     }
 
-    /// The order that `SeqCst` gives on both sides of this: the model checker does not know it and needs a fence.
+    /// The order that `SeqCst` gives on both sides of this; the model checker does not know that order and needs a
+    /// fence.
     pub(super) fn in_order() {}
 }
 
-/// What a stack may grow to, in bytes; `ThreadStackSize` can only make it more. Only what is used of it costs memory, so less
-/// would save nothing, and sections in sections, as deep as an access file may have them, would end the child: an unoptimised
-/// build needs more than 2 MiB for those. Apache's threads have what the shell's limit says, mostly 8 MiB.
+/// The maximum stack of a thread, in bytes; `ThreadStackSize` can only raise it. Only used pages cost memory, so less
+/// would save nothing, and sections in sections, as deep as an access file may nest them, would end the child: an
+/// unoptimised build needs more than 2 MiB for those. Apache's threads get the shell's limit, mostly 8 MiB.
 pub(crate) const STACK: usize = 4 * 1024 * 1024;
 
-/// What the threads of a module do.
+/// The work of a module's threads.
 pub(crate) trait Work: Send + Sync + 'static {
-    /// Something to do.
+    /// One job.
     type Job: Send + 'static;
-    /// What a thread has for itself.
+    /// A thread's own state.
     type Tools<'a>;
 
     fn pool(&self) -> &ThreadPool<Self::Job>;
     fn service(&self) -> &dyn Service;
-    /// For the thread with this number, from 0. Again after a panic.
+    /// Makes the state of the thread with this number, from 0. Called again after a panic.
     fn tools(&self, index: usize) -> Self::Tools<'_>;
     fn run(&self, tools: &mut Self::Tools<'_>, job: Self::Job);
-    /// How many connections may be accepted now; asked for when that may have become more.
+    /// How many connections may be accepted now; called when that may have risen.
     fn room(&self) -> usize;
 }
 
@@ -84,7 +86,7 @@ pub(crate) fn start<W: Work>(work: &Arc<W>, stack: Option<usize>, module: &'stat
     Ok(())
 }
 
-/// The life of a thread. Whoever panics loses its job, which is dropped with all it holds, and goes on.
+/// The life of a thread. A thread that panics loses its job, which is dropped with everything it holds, and goes on.
 fn serve<W: Work>(work: &W, index: usize, module: &'static str) {
     let pool = work.pool();
     let me = Sleeper::new();

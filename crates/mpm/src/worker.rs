@@ -1,7 +1,7 @@
 //! worker: a thread for each connection, from its first byte to its last.
 //!
-//! The listener accepts as long as a worker has nothing to do. A connection has its worker to itself: [`block_on`] polls it. A
-//! thread that was never needed costs a stack that was never touched.
+//! The listener accepts as long as a worker is idle. A connection has its worker to itself: [`block_on`] polls it. A
+//! thread that was never needed costs only an untouched stack.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The numbers of an MPM, and how they come about: what was asked for, what runs, and the arithmetic between. Pure.
+//! Explains the numbers of an MPM: the numbers asked for, the numbers that run, and the arithmetic between them. Pure.
 
 use conf::{Origin, Setting, SettingsMap};
 
@@ -6,7 +6,7 @@ use super::{Plan, Spare};
 use crate::defaults::{self, prefork};
 use crate::settings::MpmSettings;
 
-/// What was asked for, and what runs.
+/// The numbers asked for, and the numbers that run.
 #[derive(Clone, Debug)]
 pub struct Explained {
     /// The name of the module (`event`).
@@ -15,9 +15,9 @@ pub struct Explained {
     pub asked: Vec<Asked>,
     /// The arithmetic, a sentence for each step.
     pub sums: Vec<String>,
-    /// What runs.
+    /// The plan that runs.
     pub plan: Plan,
-    /// How many connections can be open at once, over all children; `None`: as many as there are descriptors.
+    /// How many connections can be open at once, over all children; `None`: only descriptors limit them.
     pub connections: Option<usize>,
 }
 
@@ -26,16 +26,16 @@ pub struct Explained {
 pub struct Asked {
     /// Its name.
     pub name: &'static str,
-    /// What is configured, and where; `None`: the default holds.
+    /// The configured number and where it stands; `None`: the default applies.
     pub configured: Option<(i64, Origin)>,
-    /// What is asked for, by the configuration or by default; `None`: this module does not look at it.
+    /// The number asked for, by the configuration or by default; `None`: this module ignores the directive.
     pub wanted: Option<i64>,
-    /// What holds.
+    /// The number in effect.
     pub runs: Option<usize>,
 }
 
 impl Asked {
-    /// Whether something else runs than was asked for.
+    /// Whether the number in effect differs from the one asked for.
     pub fn is_changed(&self) -> bool {
         match (self.wanted, self.runs) {
             (Some(wanted), Some(runs)) => usize::try_from(wanted).ok() != Some(runs),
@@ -44,7 +44,7 @@ impl Asked {
     }
 }
 
-/// The kind of a module, as far as its numbers go.
+/// The kind of a module, for its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A child is a worker.
@@ -57,7 +57,7 @@ pub(crate) enum Kind {
     Fixed,
 }
 
-/// Explains a plan that was made of these settings.
+/// Explains a plan that was made from these settings.
 pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &SettingsMap, plan: Plan) -> Explained {
     let s = slots.get::<MpmSettings>();
     let asked = asked(kind, s, &plan);
@@ -84,8 +84,8 @@ pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &SettingsMap, plan: 
     Explained { mpm, asked, sums, plan, connections }
 }
 
-/// Adds what comes before all arithmetic: buckets of listening sockets raise numbers, and a server that runs already has
-/// its limits from the first start.
+/// Adds the steps before all other arithmetic: buckets of listening sockets raise numbers, and a running server keeps
+/// the limits of its first start.
 pub(crate) fn preface(explained: &mut Explained, buckets: usize, runs: bool) {
     if buckets > 1 {
         let each = "each has a child of its own, so there are no fewer children, at the start either";
@@ -103,7 +103,7 @@ pub(crate) fn preface(explained: &mut Explained, buckets: usize, runs: bool) {
     }
 }
 
-/// What the first start fixes.
+/// Fixed by the first start.
 const LIMITS: [&str; 2] = ["ServerLimit", "ThreadLimit"];
 
 fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<Asked> {
@@ -137,7 +137,7 @@ fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<Asked> {
     match kind {
         Kind::Processes => processes.into(),
         Kind::Threads | Kind::Async => threads.into(),
-        // Whatever of the others is configured is shown to have no part in it.
+        // The other directives, if configured, are shown as unused.
         Kind::Fixed => {
             let [.., min, max] = processes;
             threads.into_iter().chain([min, max]).filter(|row| row.configured.is_some()).collect()
@@ -211,7 +211,7 @@ fn start(asked: &[Asked], plan: &Plan) -> String {
     )
 }
 
-/// What the two directives about idle workers come to.
+/// Explains the two directives about idle workers.
 fn spare(asked: &[Asked], plan: &Plan, least: &str, most: &str, sum: &str) -> Vec<String> {
     let Spare::Between(min, max) = plan.spare else { return Vec::new() };
     let all = plan.children * plan.workers;

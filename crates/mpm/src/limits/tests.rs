@@ -1,4 +1,4 @@
-//! Capture 13: what Apache 2.4.71 prints for doubtful values, and what it wrote at a restart with them.
+//! Capture 13: the messages that Apache 2.4.71 prints for doubtful values, and those it writes at a restart with them.
 
 use std::sync::Arc;
 
@@ -296,7 +296,7 @@ fn what_will_run() {
     assert_eq!(plan.recycling.connections, Some(Range { least: 6, most: 7 }));
 }
 
-/// What Apache changes without a word.
+/// Changes that Apache makes silently.
 #[test]
 fn what_will_run_is_told() {
     let told = |mpm: &str, lines: &str| {
@@ -320,7 +320,7 @@ fn what_will_run_is_told() {
                   from 20 to 21 workers are kept idle, as far as there are so many";
     let lines = "MinSpareServers 20 ; MaxSpareServers 5 ; MaxRequestWorkers 10";
     assert_eq!(told("prefork", lines), Some(spares.to_string()));
-    // Debian's own, and what Apache does speak of.
+    // Debian's own settings, and those that Apache does comment on.
     let debian =
         "StartServers 2 ; MinSpareThreads 25 ; MaxSpareThreads 75 ; ThreadsPerChild 25 ; MaxRequestWorkers 150";
     assert_eq!(told("event", debian), None);

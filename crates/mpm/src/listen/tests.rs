@@ -1,4 +1,4 @@
-//! `Listen` lines and the sockets they make.
+//! `Listen` lines and the sockets made from them.
 
 use std::os::fd::AsRawFd;
 

@@ -1,14 +1,15 @@
-//! Where connections come in.
+//! The door: connections come in here.
 //!
-//! All children accept from the same sockets. The kernel wakes one child for a connection: of those that sleep, the one that
-//! has stood at the socket the longest ([`watch_exclusively`]). The others sleep on, so there are two rules:
+//! All children accept from the same sockets. The kernel wakes one child for a connection: of those that sleep, the one
+//! that has been registered at the socket the longest ([`watch_exclusively`]). The others sleep on, so there are two
+//! rules:
 //!
-//! - A child that is woken accepts until nobody waits any more. If it cannot, it goes away from the sockets and raises their
-//!   bells, for which the children wait in the same way: another one looks. When it can accept again it comes back, and finds
-//!   whoever waits.
-//! - A child that has more connections than the others goes to the end of the line once it has accepted. One that has clearly
-//!   more leaves even those to the others, for a moment, that it is woken for; it takes what is left, so that a child that hangs
-//!   holds nobody up.
+//! - A child that is woken accepts until no connection waits. If it cannot, it leaves the sockets and raises their
+//!   bells, on which the children wait in the same way, so another one looks. When it can accept again it comes back,
+//!   and finds whatever waits.
+//! - A child that has more connections than the others goes to the end of the line once it has accepted. If it has
+//!   clearly more, it even leaves the connections it is woken for to the others for a moment; then it takes what is
+//!   left, so that a child that hangs holds nobody up.
 
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
@@ -29,29 +30,29 @@ use crate::accept::{Accept, Ceiling, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, SUCCESSION};
 use crate::listen::{Listener, Listeners};
 
-/// The most connections taken in one go, before those that are open get their turn.
+/// The most connections taken in one go before the open ones get their turn.
 pub(super) const BATCH: usize = 32;
 /// How long a child that is ahead of the others leaves new connections to them.
 const AFTER_YOU: Duration = Duration::from_millis(1);
-/// How often a child that has as many connections as it may have looks whether one has ended.
+/// How often a full child checks whether a connection has ended.
 const CROWDED: Duration = Duration::from_millis(10);
-/// How often a dispatcher hears that somebody who has connected is kept waiting.
+/// How often a dispatcher hears that a connected client is kept waiting.
 const INSIST: Duration = Duration::from_millis(100);
 
-/// The listening sockets of a child, and what comes in through them.
+/// The listening sockets of a child, and the connections that come in through them.
 pub(super) struct Door<H> {
     module: &'static str,
     service: &'static dyn Service,
     entry: Entry<H>,
     listeners: Listeners,
-    /// Where this child stands, a place for each listener; none while it has gone away.
+    /// This child's places in the lines, one per listener; empty while it is away.
     places: Vec<Place>,
     /// There are no other children.
     alone: bool,
     shortage: Shortage,
 }
 
-/// How many connections a child has.
+/// How a child's number of connections compares with the others'.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Share {
     /// Its share, or less.
@@ -61,7 +62,7 @@ enum Share {
 }
 
 impl<H: Dispatcher> Door<H> {
-    /// Of a new child.
+    /// For a new child.
     pub(super) fn open(child: Child, dispatcher: Arc<H>) -> io::Result<Door<H>> {
         let entry = Entry { workers: child.workers, dispatcher, ceiling: Ceiling::here()?, crowded: false };
         let places = places(&child.listeners)?;
@@ -76,7 +77,7 @@ impl<H: Dispatcher> Door<H> {
         })
     }
 
-    /// Accepts as long as it is polled.
+    /// Accepts while it is polled.
     pub(super) async fn attend(&mut self) -> Infallible {
         loop {
             self.come_back();
@@ -113,18 +114,18 @@ impl<H: Dispatcher> Door<H> {
                 }
             }
             if share != Share::Fair {
-                // Back again, it stands behind the others.
+                // On its return it joins the end of the line.
                 self.places.clear();
             }
         }
     }
 
-    /// Says that this child accepts no more.
+    /// Announces that this child accepts no more.
     pub(super) fn quiesce(&self) {
         self.entry.workers.quiesce();
     }
 
-    /// Accepts no more. Returns whether anybody waits; then another child was called.
+    /// Stops accepting. Returns whether any connection waits; if so, another child was called.
     pub(super) fn close(&mut self) -> bool {
         self.places.clear();
         let mut waits = false;
@@ -142,7 +143,7 @@ impl<H: Dispatcher> Door<H> {
         }
     }
 
-    /// Accepts what waits in the listen queues, for a while at most: nobody comes after us who could.
+    /// Accepts the connections that wait in the listen queues, for a limited time: no other child comes after us.
     pub(super) fn take_what_waits(&mut self) {
         self.places.clear();
         let end = monotonic() + LAST_ROUND;
@@ -158,7 +159,7 @@ impl<H: Dispatcher> Door<H> {
         match places(&self.listeners) {
             Ok(places) => self.places = places,
             Err(error) => {
-                // A child that cannot accept is of no use; the parent starts another one.
+                // A child that cannot accept is useless; the parent starts another one.
                 let text = sys::describe(&error);
                 seam::log!(self.module, Crit, "{text}: a listening socket cannot be watched, this child ends");
                 std::process::exit(1);
@@ -166,14 +167,14 @@ impl<H: Dispatcher> Door<H> {
         }
     }
 
-    /// Leaves those who wait to others, for a while.
+    /// Leaves the waiting connections to other children, for a while.
     fn go_away(&mut self) {
         if !self.alone {
             self.close();
         }
     }
 
-    /// Ready when somebody may wait.
+    /// Ready when a connection may be waiting.
     fn poll_woken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut woken = false;
         for place in &mut self.places {
@@ -182,7 +183,7 @@ impl<H: Dispatcher> Door<H> {
         if woken { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Accepts a batch from each listener at which somebody may wait, but no more than `room`.
+    /// Accepts a batch from each listener where connections may wait, but no more than `room`.
     fn take(&mut self, cx: &mut Context<'_>, mut room: usize) -> Batch {
         let mut whole = Batch::Empty;
         for place in &mut self.places {
@@ -240,11 +241,11 @@ struct Place {
     listener: Listener,
     socket: Watched,
     bell: Watched,
-    /// The bell was raised: somebody may wait of whom the kernel does not speak again.
+    /// The bell was raised: a connection may wait that the kernel does not report again.
     called: bool,
 }
 
-/// Behind all others that stand there.
+/// At the end of the line.
 fn places(listeners: &Listeners) -> io::Result<Vec<Place>> {
     let place = |listener: &Listener| {
         let socket = watch_exclusively(listener.descriptor())?;
@@ -257,7 +258,7 @@ fn places(listeners: &Listeners) -> io::Result<Vec<Place>> {
 impl Place {
     fn is_woken(&mut self, cx: &mut Context<'_>) -> bool {
         while let Poll::Ready(Ok(mut ready)) = self.bell.poll_read_ready(cx) {
-            // Where another child was there before, it looks.
+            // If another child got there first, that one looks.
             self.called |= self.listener.bell().lower();
             ready.clear_ready();
         }
@@ -271,15 +272,15 @@ enum Batch {
     Full,
     /// Nothing is waiting any more.
     Empty,
-    /// The child has accepted as many as it should in its life.
+    /// The child has accepted all the connections of its lifetime.
     Last,
-    /// The next ones would take descriptors that are left to others.
+    /// The next one would take a descriptor that is reserved for other uses.
     Crowded(io::Error),
     /// The system cannot give us more.
     Shortage(io::Error),
 }
 
-/// Who may come in, and what becomes of those.
+/// Decides which connections come in, and where they go.
 struct Entry<H> {
     workers: Arc<Workers>,
     dispatcher: Arc<H>,
@@ -289,7 +290,7 @@ struct Entry<H> {
 }
 
 impl<H: Dispatcher> Entry<H> {
-    /// How many connections may be accepted now. Not ready: none.
+    /// How many connections may be accepted now. Pending: none.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
         if self.is_crowded() { Poll::Pending } else { self.dispatcher.poll_room(cx) }
     }
@@ -337,9 +338,9 @@ impl<H: Dispatcher> Entry<H> {
         }
     }
 
-    /// Whether the next connection would take a descriptor that is left to files and scripts. Looked at before each one, once a
-    /// connection has reached the ceiling and as long as others wait. Who serves nobody takes one in any case: it must not
-    /// wait for what is kept open for the next request.
+    /// Whether the next connection would take a descriptor that is reserved for files and scripts. Checked before each
+    /// one, from the moment a connection has reached the ceiling until none waits. An idle child takes one in any case:
+    /// it must not wait for descriptors that are reserved for the next request.
     fn is_crowded(&self) -> bool {
         self.crowded && self.dispatcher.is_serving() && !self.ceiling.has_room()
     }

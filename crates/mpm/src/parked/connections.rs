@@ -1,4 +1,4 @@
-//! The connections of a child, and those of them that the listener has to poll.
+//! The connections of a child, and the list of those that the listener has to poll.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -13,14 +13,14 @@ use sys::event_loop::Turn;
 use super::{Became, Standing, Task, Where};
 use crate::stages::{self, Open};
 
-/// How many requests of one look for events the listener serves itself, however many processors there are: to wake another
-/// thread for fewer costs more than it gains.
+/// How many requests of one look for events the listener serves itself, whatever the number of processors: below this,
+/// waking another thread costs more than it gains.
 const OWN_SHARE: usize = 8;
 
-/// The connections of a child, and those of them that the listener has to poll.
+/// The connections of a child, and the list of those that the listener has to poll.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
-    /// Where those are counted that are served without a worker now.
+    /// Counts the connections that are being served without a worker now.
     workers: Option<Arc<Workers>>,
     ready: Mutex<Ready>,
     all: Mutex<All>,
@@ -29,7 +29,7 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     pub(super) tasks: VecDeque<Arc<Task>>,
-    /// Of the listener, while it waits for any.
+    /// The listener's waker, while it waits for connections to poll.
     waker: Option<Waker>,
 }
 
@@ -71,12 +71,12 @@ impl Connections {
         self.push(task);
     }
 
-    /// Of a child with these rows.
+    /// For a child with these rows.
     pub(crate) fn of(workers: Arc<Workers>) -> Connections {
         Connections { workers: Some(workers), ..Connections::default() }
     }
 
-    /// A connection more, or less, is being served that no worker waits with.
+    /// Counts one more, or one fewer, connection that is being served without a worker.
     pub(super) fn count_released(&self, more: bool) {
         match &self.workers {
             Some(workers) if more => workers.enter(Gauge::Released),
@@ -106,8 +106,8 @@ impl Connections {
         Poll::Pending
     }
 
-    /// Polls all that are ready now, and serves a share of them to the end; returns those that need a worker. `hand_over`
-    /// gets those first that others than this thread are to serve.
+    /// Polls all that are ready now, and serves a share of them to the end; returns those that need a worker.
+    /// `hand_over` first gets those that other threads should serve.
     pub(crate) fn poll_all(&self, processors: usize, hand_over: impl FnOnce(Vec<Arc<Task>>)) -> Vec<Arc<Task>> {
         let mut tasks = std::mem::take(&mut self.ready().tasks);
         let own = (tasks.len() / processors).max(OWN_SHARE).min(tasks.len());
@@ -121,7 +121,7 @@ impl Connections {
             .collect()
     }
 
-    /// Closes some connections that wait for a request: those that did so when they were last looked at, the oldest first.
+    /// Closes some connections that wait for a request: those already waiting at the last look, the oldest first.
     pub(crate) fn close_idle(&self, most: usize) {
         let tasks: Vec<Arc<Task>> = self.all().tasks.values().filter_map(Weak::upgrade).collect();
         let mut left = most;

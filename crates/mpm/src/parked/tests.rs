@@ -1,11 +1,11 @@
-//! Wake-ups of parked connections, and who polls them.
+//! Wake-ups of parked connections, and which thread polls them.
 
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
 use crate::stages::PollSite;
 
-/// A task of the tests, and how often it was polled.
+/// A task for the tests, and how often it was polled.
 fn task(life: impl Future<Output = ()> + Send + 'static) -> (Arc<Connections>, Arc<Task>) {
     let connections = Arc::new(Connections::default());
     let turn = Turn::ready();
@@ -76,7 +76,7 @@ fn only_those_are_closed_that_were_idle_before() {
     let _ = task.standing.poll_enter(Stage::KeepAlive);
     connections.close_idle(1);
     assert!(!task.standing.is_unwanted());
-    // It is asked meanwhile.
+    // It is polled meanwhile.
     let _ = task.standing.poll_enter(Stage::Serve);
     let _ = task.standing.poll_enter(Stage::KeepAlive);
     connections.close_idle(1);

@@ -1,22 +1,22 @@
-//! Holding back when children die as soon as they start.
+//! Delays new children when they die as soon as they start.
 
 use std::time::Duration;
 
-/// A child that lived less than this died young.
+/// A child that lived for less than this died young.
 const YOUNG: Duration = Duration::from_secs(1);
 /// The longest pause.
 const DELAY_MAX: Duration = Duration::from_secs(30);
-/// After so long without a young death the next one is the first again.
+/// After this long without a young death, the next one counts as the first again.
 const FORGET: Duration = Duration::from_secs(60);
 
-/// When the next child may be started. The first young death holds nothing back; from the second on the pause is 1, 2, 4 …
-/// 30 seconds.
+/// Decides when the next child may be started. The first young death delays nothing; from the second on the pause is 1,
+/// 2, 4 … 30 seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff {
     deaths: u32,
     last: Duration,
     until: Duration,
-    /// The system had no room for a child: whether it has now one more will tell.
+    /// The system had no room for a child: the next start shows whether it has room again.
     careful: bool,
 }
 
@@ -25,13 +25,13 @@ impl Backoff {
         Backoff { deaths: 0, last: Duration::ZERO, until: Duration::ZERO, careful: false }
     }
 
-    /// From when on children may be started, on the monotonic clock.
+    /// The time from which children may be started, on the monotonic clock.
     pub(super) fn until(&self) -> Duration {
         self.until
     }
 
-    /// A child that was born at `born` failed. Returns how long to wait, if that begins now; those that die during a pause
-    /// were started before it and say nothing new.
+    /// A child born at `born` has failed. Returns the length of the pause, if one begins now; children that die during
+    /// a pause were started before it and bring no news.
     pub(super) fn died(&mut self, born: Duration, now: Duration) -> Option<Duration> {
         if now.saturating_sub(born) >= YOUNG {
             self.deaths = 0;
@@ -53,12 +53,12 @@ impl Backoff {
         Some(delay)
     }
 
-    /// Starts no child for a while, for a reason that is no child's fault.
+    /// Starts no child for a while, for a reason that is not a child's fault.
     pub(super) fn hold(&mut self, now: Duration, pause: Duration) {
         self.until = self.until.max(now + pause);
     }
 
-    /// The system had no room for a child: after `pause` one is started, and a pause later all others.
+    /// The system had no room for a child: one child may start after `pause`, and all others a pause later.
     pub(super) fn shortage(&mut self, now: Duration, pause: Duration) {
         self.hold(now, pause);
         self.careful = true;
@@ -71,7 +71,7 @@ impl Backoff {
         }
     }
 
-    /// A child could not even be forked: as if it had died at once, and without a first one free.
+    /// A child could not even be forked: counts as an immediate death, but without a first free one.
     pub(super) fn failed(&mut self, now: Duration) {
         self.deaths = self.deaths.max(1);
         self.died(now, now);

@@ -14,7 +14,7 @@ use crate::limits::Spare;
 use crate::settings::MpmSettings;
 
 impl Supervisor<'_> {
-    /// Starts the children that are owed, as far as there is room and nothing holds it back.
+    /// Starts the children that are owed, within the room there is, unless a pause holds them back.
     pub(super) fn spawn_owed(&mut self) {
         while self.owed > 0 && self.room() > 0 && monotonic() >= self.backoff.until() {
             if self.spawn(self.neediest_bucket()).is_none() {
@@ -24,9 +24,10 @@ impl Supervisor<'_> {
         }
     }
 
-    /// How many children more there may be. As in Apache those that leave do not count among the children that serve, only
-    /// among all processes (`ServerLimit`): slow clients of old children must not starve the new ones. A generation has at
-    /// least one child, however long the old ones take, and a child that is replaced counts only as its successor.
+    /// How many more children there may be. As in Apache those that leave do not count among the children that serve,
+    /// only among all processes (`ServerLimit`): slow clients of old children must not starve the new ones. A
+    /// generation has at least one child, however long the old ones take, and a child that is replaced counts only as
+    /// its successor.
     pub(super) fn room(&self) -> usize {
         let current = self.family.current(self.number);
         match self.plan.spare {
@@ -40,12 +41,12 @@ impl Supervisor<'_> {
         }
     }
 
-    /// How many buckets there are from which no child of this generation accepts.
+    /// How many buckets have no child of this generation.
     fn deserted(&self) -> usize {
         (0..self.listeners.buckets()).filter(|bucket| self.family.of_bucket(*bucket, self.number) == 0).count()
     }
 
-    /// How many workers are idle of those that accept from a bucket.
+    /// How many workers are idle among the children that accept from a bucket.
     pub(super) fn idle_in(&self, bucket: usize) -> usize {
         let staying = self.family.staying(self.number).filter(|member| member.bucket == bucket);
         staying.map(|member| self.board.idle_workers(member.slot)).sum()
@@ -61,10 +62,11 @@ impl Supervisor<'_> {
         (0..buckets).min_by_key(|bucket| (children(*bucket) > 0, self.idle_in(*bucket), children(*bucket))).unwrap_or(0)
     }
 
-    /// Starts a child for a bucket; returns its slot. What went wrong is logged, and how long not to try again is noted.
+    /// Starts a child for a bucket; returns its slot. Logs a failure, and records how long to wait before the next
+    /// attempt.
     pub(super) fn spawn(&mut self, bucket: usize) -> Option<usize> {
         let Some(slot) = self.board.free_slot() else {
-            // Only children that finish can have taken so many. The oldest has had the longest time.
+            // Only finishing children can have taken so many slots. The oldest has had the longest time.
             if let Some(oldest) = self.family.oldest_leaving() {
                 let text = "no slot is free for a new child: the oldest one that is finishing is ended";
                 seam::log!(self.module(), Warn, "{text} (pid {oldest})");
@@ -97,7 +99,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Lives as a child: with orders of its own instead of the parent's signals. Returns the exit status.
+    /// Runs as a child, with orders of its own instead of the parent's signals. Returns the exit status.
     pub(super) fn become_child(&mut self, slot: usize, bucket: usize) -> i32 {
         let listeners = self.leave_parent();
         match SignalFd::new(&Order::SIGNALS).and_then(|orders| unblock(&[Signal::CHLD]).map(|()| orders)) {
@@ -110,8 +112,9 @@ impl Supervisor<'_> {
         self.birth(slot, listeners.only(bucket)).live()
     }
 
-    /// What a child takes with it. It takes rather than copies: the listeners, so that nobody can connect to it any more
-    /// when it closes its own; and all else, because memory that a child does not write to is shared with its parent.
+    /// Collects everything a child takes with it. It moves rather than copies: the listeners, so that they close for
+    /// good when the child closes its own; and everything else, because memory that a child does not write to stays
+    /// shared with its parent.
     fn birth(&mut self, slot: usize, listeners: Listeners) -> Birth {
         let settings = self.generation.settings.get::<MpmSettings>();
         let (core_dump_directory, max_mem_free) =
@@ -131,8 +134,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes leave of all who ended, and owes a replacement for those who have none and were not asked to. `false`: the
-    /// server cannot start, as its first children cannot.
+    /// Reaps all processes that have ended, and owes a replacement for each child that ended without an order and has
+    /// none. `false`: the server cannot start, because its first children cannot.
     pub(super) fn reap(&mut self) -> bool {
         loop {
             let reaped = match reap(None) {
@@ -171,10 +174,10 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Logs how a child ended, where that is worth a line. Returns whether it was a failure.
+    /// Logs the end of a child if that is worth a line. Returns whether it was a failure.
     fn report(&self, pid: Pid, status: Status, leaving: bool) -> bool {
         match status {
-            // It has said why.
+            // It has already logged the reason.
             Status::Exited(0 | SICK) => false,
             Status::Exited(status) => {
                 seam::log!("core", Warn, "child pid {pid} exit status {status}");

@@ -16,20 +16,20 @@ use super::{SIGNALS, Supervisor};
 use crate::control::{self, Conversation};
 use crate::limits::Fixed;
 
-/// How many conversations there may be at once; others wait in the socket's queue.
+/// How many conversations there may be at once; further clients wait in the socket's queue.
 const TALKING_MAX: usize = 8;
-/// How many may wait to be accepted.
+/// How many clients may wait to be accepted.
 const BACKLOG: i32 = 16;
-/// How long one may take: whoever talks longer has forgotten about it.
+/// How long a conversation may take; after this long the client has forgotten about it.
 const TALKING_LONGEST: Duration = Duration::from_secs(60);
 
-/// The socket, and who talks.
+/// The control socket and its conversations.
 #[derive(Debug, Default)]
 pub(super) struct Conversations {
     socket: Option<Socket>,
-    /// Each with when it began, on the monotonic clock.
+    /// The conversations, each with its start on the monotonic clock.
     talking: Vec<(Pid, Duration)>,
-    /// Nobody is accepted before, on the monotonic clock: it could not be done just now.
+    /// Accept nobody before this time on the monotonic clock, after a failed attempt.
     deaf_until: Option<Duration>,
 }
 
@@ -37,13 +37,13 @@ pub(super) struct Conversations {
 struct Socket {
     listener: OwnedFd,
     path: PathBuf,
-    /// Device and inode of the file that we made. As long as the listener is open no other file has them.
+    /// Device and inode of the file that we made. While the listener is open, no other file can have them.
     file: Option<(u64, u64)>,
 }
 
 impl Socket {
-    /// Takes the place of a socket that nobody listens to, as a server that was killed leaves it, or that is our own or the
-    /// `predecessor`'s. Another server's is not ours to take, and no other file is.
+    /// Replaces a socket that nobody listens on (a killed server leaves one), or that is our own or the
+    /// `predecessor`'s. Another server's socket is not ours to replace, nor is any other file.
     fn open(path: PathBuf, predecessor: Option<Pid>) -> io::Result<Socket> {
         match std::fs::symlink_metadata(&path) {
             Ok(meta) if !meta.file_type().is_socket() => {
@@ -52,7 +52,7 @@ impl Socket {
             Ok(_) => {
                 let ours = |pid| pid == Pid::own() || Some(pid) == predecessor;
                 let listens = sys::local::connect(&path, Kind::Stream).and_then(sys::local::peer_process);
-                // `WouldBlock`: so many ask it that nobody else can.
+                // `WouldBlock`: its queue is full.
                 if listens.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |pid| !ours(*pid)) {
                     return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
                 }
@@ -66,7 +66,7 @@ impl Socket {
         Ok(Socket { listener, path, file })
     }
 
-    /// Whether the file is still the one that we made.
+    /// Whether the file is still the one we made.
     fn is_there(&self) -> bool {
         self.file.is_some() && self.file == identity(&self.path)
     }
@@ -83,7 +83,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 impl Conversations {
-    /// What becomes readable when somebody wants to talk; `None` while nobody would be accepted.
+    /// The descriptor that becomes readable when a client connects; `None` while no client would be accepted.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let listens =
             self.talking.len() < TALKING_MAX && self.deaf_until.is_none_or(|deaf_until| monotonic() >= deaf_until);
@@ -92,8 +92,8 @@ impl Conversations {
 }
 
 impl Supervisor<'_> {
-    /// Listens where the configuration says, from now on. A server without a control socket is a server all the same, and
-    /// one that cannot have the new one keeps the old one.
+    /// Listens on the configured socket from now on. The server also runs without a control socket, and keeps the old
+    /// one if it cannot open the new one.
     pub(super) fn open_control(&mut self, predecessor: Option<Pid>) {
         let Some(path) = control::path(&self.generation.settings) else { return self.close_control() };
         let old = self.conversations.socket.as_ref();
@@ -123,7 +123,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes up conversations that wait, and ends those that take too long.
+    /// Accepts waiting conversations, and ends those that take too long.
     pub(super) fn converse(&mut self) {
         let now = monotonic();
         for (pid, began) in &self.conversations.talking {
@@ -151,20 +151,20 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Who waits has to wait until the next tick; told once, until somebody is answered again.
+    /// Leaves clients waiting until the next tick; logged once, until one is answered again.
     fn turn_deaf(&mut self, error: &io::Error) {
         if self.conversations.deaf_until.replace(self.next_tick).is_none() {
             seam::log!(self.module(), Error, "{}: cannot answer at the control socket", sys::describe(error));
         }
     }
 
-    /// Lives as the process of a conversation. Returns the exit status, which nobody looks at.
+    /// Runs as the process of a conversation. Returns an exit status that nobody reads.
     fn talk(&mut self, connection: OwnedFd) -> i32 {
         let fixed = Fixed { limits: self.plan.limits, buckets: self.leave_parent().buckets() };
         let prepared = set_title(&format!("{}: control", self.about.program))
             .and_then(|()| die_with(self.pid, Signal::KILL))
             .and_then(|alive| unblock(&SIGNALS).map(|()| alive));
-        // The parent's own look at the clock ends with the parent.
+        // The parent enforces the time limit only while it lives.
         die_after(TALKING_LONGEST);
         match prepared {
             Ok(true) => {
@@ -183,7 +183,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes leave of a conversation; `false`: it was none.
+    /// Handles the end of a conversation; `false`: the process was none.
     pub(super) fn conversation_ended(&mut self, reaped: &Reaped) -> bool {
         let Some(at) = self.conversations.talking.iter().position(|(pid, _)| *pid == reaped.pid) else { return false };
         self.conversations.talking.swap_remove(at);

@@ -1,4 +1,4 @@
-//! How children and the server end, and the file that tells who the parent is.
+//! The end of children and of the server, and the pid file.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,7 +11,8 @@ use super::{Asked, Supervisor};
 use crate::settings::MpmSettings;
 use crate::{Listeners, pidfile};
 
-/// When children that are to end at once get which signal, in seconds; at the last one we go on without them.
+/// The signals for children that should end at once, with their times in seconds; at the last one we go on without
+/// them.
 const ESCALATION: [(u64, Option<Signal>); 6] = [
     (0, Some(Signal::TERM)),
     (3, Some(Signal::TERM)),
@@ -64,7 +65,7 @@ impl Supervisor<'_> {
     pub(super) fn stop(&mut self) -> ExitCode {
         self.notifier.send("STOPPING=1\nSTATUS=Stopping");
         self.disinherit();
-        // Nobody is answered any more.
+        // From here on no client of the control socket is answered.
         self.close_control();
         self.listeners = Listeners::default();
         self.end_children();
@@ -83,7 +84,7 @@ impl Supervisor<'_> {
         self.drain(Signal::WINCH)
     }
 
-    /// Ends when all children have finished what they have; `order` is how they are told to.
+    /// Ends when all children have finished; `order` is the signal that tells them to.
     pub(super) fn drain(&mut self, order: Signal) -> ExitCode {
         self.listeners = Listeners::default();
         for (slot, pid) in self.family.all_leave(u32::MAX) {
@@ -127,7 +128,7 @@ impl Supervisor<'_> {
         true
     }
 
-    /// After a restart: another name may be configured.
+    /// After a restart, which may have configured another name.
     pub(super) fn move_pid_file(&mut self) {
         let next = self.generation.settings.get::<MpmSettings>().pid_file.get().map(PathBuf::from);
         if next == self.pid_file || next.as_ref().is_some_and(|path| !self.write_pid_file(path)) {

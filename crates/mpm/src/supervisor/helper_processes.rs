@@ -16,12 +16,12 @@ use super::backoff::Backoff;
 use super::{Supervisor, TICK};
 use crate::child::{FATAL, Order};
 
-/// Those of all generations.
+/// The helper processes of all generations.
 #[derive(Debug, Default)]
 pub(super) struct HelperProcesses {
     groups: Vec<Group>,
-    /// With `-X`, a pipe to each helper that closes when this process ends: it becomes another user, whose signals may not
-    /// reach them.
+    /// With `-X`, a pipe to each helper that closes when this process ends: it becomes another user, whose signals may
+    /// not reach them.
     ties: Option<Vec<PipeWriter>>,
 }
 
@@ -39,7 +39,7 @@ struct Group {
 #[derive(Clone, Copy, Debug)]
 struct Alive {
     pid: Pid,
-    /// On the monotonic clock.
+    /// Birth on the monotonic clock.
     born: Duration,
 }
 
@@ -50,7 +50,7 @@ impl Group {
 }
 
 impl HelperProcesses {
-    /// Takes the helpers of a new generation.
+    /// Adds the helpers of a new generation.
     pub(super) fn add(&mut self, helpers: Vec<HelperProcess>, generation: u32) {
         let group = |helper| Group {
             helper: Rc::new(helper),
@@ -66,17 +66,17 @@ impl HelperProcesses {
         self.groups.iter().all(|group| group.alive.is_empty())
     }
 
-    /// When one may be started again, on the monotonic clock, if one is missing.
+    /// When a missing helper may be started again, on the monotonic clock.
     pub(super) fn next(&self) -> Option<Duration> {
         self.groups.iter().filter(|group| group.lacks()).map(|group| group.backoff.until()).min()
     }
 
-    /// Makes the helpers that are started from now on end with this process, whoever it becomes.
+    /// Makes the helpers that start from now on end with this process, whatever user it becomes.
     pub(super) fn tie(&mut self) {
         self.ties = Some(Vec::new());
     }
 
-    /// Ends those that are tied to this process.
+    /// Ends the helpers that are tied to this process.
     pub(super) fn end_with_us(mut self) {
         self.ties = None;
         let end = monotonic() + TICK;
@@ -85,7 +85,7 @@ impl HelperProcesses {
         }
     }
 
-    /// Sends a signal to all, and starts no others.
+    /// Sends a signal to all, and starts no more.
     fn order(&mut self, signal: Signal) {
         for group in &mut self.groups {
             group.leaving = true;
@@ -95,7 +95,7 @@ impl HelperProcesses {
 }
 
 impl Supervisor<'_> {
-    /// Starts the helpers that are missing, and lets those leave whose children have gone.
+    /// Starts missing helpers, and lets the helpers of departed children leave.
     pub(super) fn accompany(&mut self) {
         for index in 0..self.helpers.groups.len() {
             while self.helpers.groups[index].lacks() && monotonic() >= self.helpers.groups[index].backoff.until() {
@@ -142,9 +142,9 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Lives as a helper process. Returns the exit status. The order matters as it does for a child.
+    /// Runs as a helper process. Returns the exit status. The order of steps matters as it does for a child.
     fn become_companion(&mut self, helper: &HelperProcess, tie: Option<PipeReader>) -> i32 {
-        // Nobody can connect to it, and nobody to others through it.
+        // So nobody can connect to the helper, or through it to others.
         drop(self.leave_parent());
         let prepared = SignalFd::new(&Order::SIGNALS).and_then(|orders| {
             unblock(&[Signal::CHLD])?;
@@ -175,7 +175,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes leave of a helper process; `false`: it was none.
+    /// Handles the end of a helper process; `false`: the process was none.
     pub(super) fn companion_ended(&mut self, reaped: &Reaped) -> bool {
         let module = self.module();
         let find = |group: &Group| group.alive.iter().position(|alive| alive.pid == reaped.pid);
@@ -197,7 +197,7 @@ impl Supervisor<'_> {
         true
     }
 
-    /// Ends all helpers; the children they were for have gone.
+    /// Ends all helpers; their children have gone.
     pub(super) fn end_companions(&mut self) {
         self.helpers.order(Signal::TERM);
         let end = monotonic() + TICK;

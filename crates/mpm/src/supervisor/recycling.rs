@@ -1,4 +1,4 @@
-//! Children that have done enough are replaced.
+//! Replaces children that have done enough.
 
 use sys::process::{Pid, anonymous_memory};
 use sys::signal::Signal;
@@ -9,7 +9,7 @@ use super::family::{Lifetime, Member};
 use crate::recycle::{self, Each, Reason};
 
 impl Supervisor<'_> {
-    /// Of the child that is started next: its own limits.
+    /// Draws the limits of the next child.
     pub(super) fn lifetime(&self) -> Lifetime {
         let limits = recycle::draw(self.plan.recycling, sys::random::number);
         // A forked child begins with the memory of its parent.
@@ -17,11 +17,11 @@ impl Supervisor<'_> {
         Lifetime { limits, born_with: born_with.unwrap_or(0), growth: 0 }
     }
 
-    /// Looks how much memory the children have taken on, where that is limited. Once a second.
+    /// Measures how much the memory of the children has grown, if that is limited. Called once a second.
     pub(super) fn weigh(&mut self) {
         if self.plan.recycling.memory.is_some() {
             for member in self.family.iter_mut() {
-                // One that is gone is reaped in a moment.
+                // A child that is gone is reaped in a moment.
                 if let Ok(now) = anonymous_memory(member.pid) {
                     member.lifetime.growth = now.saturating_sub(member.lifetime.born_with);
                 }
@@ -29,8 +29,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Tells those to leave whose successors accept, and starts successors for those that have reached a limit, as far as
-    /// it is their turn: the oldest first.
+    /// Orders the children whose successors accept to leave, and starts successors for those that have reached a limit,
+    /// the oldest first, within the number of turns.
     pub(super) fn recycle(&mut self) {
         if !recycle::is_configured(self.plan.recycling) {
             return;

@@ -1,4 +1,4 @@
-//! Restarts: a new generation takes the place of the old one, or nothing changes.
+//! Restarts: a new generation replaces the old one, or nothing changes.
 
 use conf::Notice;
 use seam::HelperProcess;
@@ -39,7 +39,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Everything of a new generation that can fail. Nothing of the old one has changed until it succeeds.
+    /// Prepares everything of a new generation that can fail. Nothing of the old one changes until this succeeds.
     fn next_generation(&mut self, how: Restart) -> Result<Next, String> {
         let next = self.callbacks.reload(how)?;
         self.generation.mpm.can_become(&next.mpm)?;
@@ -64,7 +64,7 @@ impl Supervisor<'_> {
         for Notice { module, level, text, .. } in notices {
             seam::log::log(module, level, format_args!("{text}"));
         }
-        // The limits are those of the first start: the scoreboard was made for them.
+        // The limits stay those of the first start: the scoreboard was made for them.
         self.plan = Plan { limits: self.plan.limits, ..plan };
         self.generation = next;
         self.listeners = listeners;
@@ -75,7 +75,7 @@ impl Supervisor<'_> {
         self.accompany();
         let tells_near = self.generation.mpm.0.words.limit_near.is_some();
         if how == Restart::Graceful {
-            // As many as there were, so that the new generation is not overrun by the clients of the old one: those that turn
+            // As many as before, so that the clients of the old generation do not overrun the new one: those that turn
             // out to be too many leave one by one.
             self.owed = plan.start.max(before).min(plan.children);
             self.policy = Policy::after_graceful().telling_near(tells_near);

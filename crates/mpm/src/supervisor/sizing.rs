@@ -1,4 +1,4 @@
-//! How many children there are: what the policy decides is done.
+//! The number of children: carries out the policy's decisions.
 
 use sys::signal::Signal;
 use sys::time::monotonic;
@@ -8,8 +8,8 @@ use crate::limits::Spare;
 use crate::policy::{Counts, Decision, Remark};
 
 impl Supervisor<'_> {
-    /// Between two looks, as soon as a child says that nobody is idle: the next client would have to wait. What is started
-    /// counts as idle, so the next round comes only when that is taken too.
+    /// Runs between two ticks, as soon as a child reports that no worker is idle: the next client would have to wait. A
+    /// starting child counts as idle, so the next round comes only when it is taken too.
     pub(super) fn hurry(&mut self) {
         let may =
             matches!(self.plan.spare, Spare::Between(..)) && self.owed == 0 && monotonic() >= self.backoff.until();
@@ -31,7 +31,7 @@ impl Supervisor<'_> {
                 self.spawn_owed();
             }
             _ if self.buckets_without_idle() > 0 && self.room() > 0 => {
-                // What is idle elsewhere is of no use to those who wait there.
+                // Workers that are idle elsewhere do not help the clients that wait there.
                 self.owed += self.buckets_without_idle().min(self.room());
                 self.spawn_owed();
             }
@@ -72,7 +72,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Lets idle children leave, those in the highest slots first, but none that is the last of its bucket.
+    /// Lets idle children leave, those in the highest slots first, but never the last one of a bucket.
     fn retire(&mut self, less: usize) {
         let idle: Vec<(usize, usize)> = self
             .family

@@ -1,6 +1,6 @@
-//! A new program takes over (`SIGUSR2`). It is started with the listening sockets of this one, from the file that has the
-//! program's name by then. When all children that it begins with accept, it takes the pid file and sends the running server
-//! a `SIGWINCH`, which finishes what it has and ends. If the new program fails before that, the running one stays.
+//! A new program takes over (`SIGUSR2`). It is started with this program's listening sockets, from the file that has
+//! the program's name by then. When all its first children accept, it takes the pid file and sends the running server a
+//! `SIGWINCH`; that one finishes its work and ends. If the new program fails before that, the running one stays.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -18,14 +18,14 @@ use sys::time::monotonic;
 use super::Supervisor;
 use crate::{Invocation, UPGRADE_MAX};
 
-/// How long a program that was told to end may take to do so.
+/// How long a program may take to follow an order to end.
 const OBEY: Duration = Duration::from_secs(5);
 
-/// A new program that is to take over.
+/// A new program that will take over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heir {
     pub(super) pid: Pid,
-    /// On the monotonic clock.
+    /// Birth on the monotonic clock.
     born: Duration,
 }
 
@@ -80,7 +80,7 @@ impl Supervisor<'_> {
         .start()
     }
 
-    /// After a process has ended: whether it was the new program, which then has failed.
+    /// After the end of a process: whether it was the new program, which has then failed.
     pub(super) fn heir_ended(&mut self, reaped: &Reaped) -> bool {
         if self.heir.is_none_or(|heir| heir.pid != reaped.pid) {
             return false;
@@ -95,14 +95,14 @@ impl Supervisor<'_> {
         true
     }
 
-    /// The server ends, and not because the new program serves: that one ends too.
+    /// The server ends, though not because the new program serves: the new one ends too.
     pub(super) fn disinherit(&mut self) {
         if let Some(heir) = self.heir.take() {
             let _ = heir.pid.kill(Signal::TERM);
         }
     }
 
-    /// Ends a new program that does not come to serve. Once a second.
+    /// Ends a new program that does not come to serve. Called once a second.
     pub(super) fn watch_heir(&mut self) {
         let Some(Heir { pid, born }) = self.heir else { return };
         let age = monotonic().saturating_sub(born);
@@ -117,21 +117,21 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The new program serves: finishes what this one has.
+    /// The new program serves: finishes this one's work.
     pub(super) fn hand_over(&mut self) -> ExitCode {
         if let Some(Heir { pid: heir, .. }) = self.heir.take() {
             seam::log!(self.module(), Notice, "the new program (pid {heir}) serves: finishing requests");
-            // Where it has a file of another name.
+            // For the case that the new one has a file of another name.
             self.remove_pid_file();
-            // The service manager hears the main process only, from now on that one.
+            // The service manager listens to the main process only, which from now on is the new one.
             self.notifier.send(&format!("MAINPID={heir}"));
             self.notifier = Notifier::default();
         }
         self.drain(Signal::USR1)
     }
 
-    /// As the new program: takes the place of the predecessor, once all children are there. `false`: nobody could find this
-    /// one there.
+    /// As the new program: takes the place of the predecessor, once all children are there. `false`: it could not be
+    /// found there.
     pub(super) fn take_over(&mut self) -> bool {
         let Some(predecessor) = self.about.predecessor else { return true };
         if self.owed > 0 || !self.family.staying(self.number).all(|member| self.board.is_running(member.slot)) {
@@ -144,7 +144,7 @@ impl Supervisor<'_> {
         }
         self.about.predecessor = None;
         self.open_control(Some(predecessor));
-        // Without it there is nobody to tell, and its number may be another's.
+        // Without a predecessor there is nobody to tell, and its number may have been reused.
         if Pid::parent() == Some(predecessor) {
             let _ = predecessor.kill(Signal::WINCH);
         }

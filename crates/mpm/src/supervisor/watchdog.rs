@@ -1,5 +1,5 @@
-//! Looks whether workers make progress, and says so where none does. What each of them waits for the binary knows better
-//! ([`ParentCallbacks::stalled`](crate::ParentCallbacks)).
+//! Checks whether workers make progress, and reports those that do not. The binary knows better what each of them waits
+//! for ([`ParentCallbacks::stalled`](crate::ParentCallbacks)).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,45 +12,45 @@ use super::Supervisor;
 use crate::limits::explain::Kind;
 use crate::settings::MpmSettings;
 
-/// How long a child may take to answer whether it is there.
+/// How long a child may take to answer that it is there.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// A child, or all of them where each is one worker, that makes no progress.
+/// A child without progress, or all of them where each is one worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// The child; `None`: all of them.
     pub child: Option<(usize, Pid)>,
-    /// For how long.
+    /// How long it has made none.
     pub since: Duration,
-    /// Its event loop does not go on; otherwise all its workers are busy, each with one request.
+    /// Its event loop is stuck; otherwise all its workers are busy, each with one request.
     pub deaf: bool,
 }
 
-/// What is known of the children so far. Times are on the monotonic clock.
+/// What the parent knows of the children. Times are on the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct Watchdog {
     children: HashMap<(usize, Pid), Watched>,
-    /// Of all together.
+    /// For all children together.
     all: Watched,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Watched {
-    /// What the workers looked like last, and since when they have looked like that.
+    /// The last picture of the workers, and how long it has not changed.
     look: Look,
     since: Duration,
-    /// It was said that they make no progress.
+    /// Already reported as stalled.
     told: bool,
-    /// When the child was asked last whether it is there, and whether it was said that it does not answer.
+    /// When the child was last asked whether it is there, and whether its silence was reported.
     asked: Option<Duration>,
     told_deaf: bool,
 }
 
-/// The workers of a child, or of all children.
+/// A picture of the workers of a child, or of all children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Look {
     idle: usize,
-    /// Another number for each thing that any of them does; `None`: none is busy.
+    /// Changes with everything that any of them does; `None`: none is busy.
     mark: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Look {
 }
 
 impl Watched {
-    /// Looks again. Returns for how long nothing has happened though all are busy, where that is news.
+    /// Takes a new picture. Returns how long nothing has happened though all are busy, if that is news.
     fn look(&mut self, look: Look, now: Duration, after: Duration) -> Option<Duration> {
         if look != self.look {
             (self.look, self.since) = (look, now);
@@ -77,8 +77,8 @@ impl Watched {
         news.then_some(quiet)
     }
 
-    /// Finds out whether the child has answered, and asks again from time to time (`ask`). Returns for how long it has not
-    /// answered, where that is too long and news.
+    /// Finds out whether the child has answered, and asks again from time to time (`ask`). Returns how long it has not
+    /// answered, if that is too long and news.
     fn listen(&mut self, heard: Duration, now: Duration, after: Duration, ask: impl FnOnce()) -> Option<Duration> {
         let asked = self.asked.unwrap_or_default();
         let waited = now.saturating_sub(asked);
@@ -97,7 +97,7 @@ impl Watched {
 }
 
 impl Supervisor<'_> {
-    /// Once a second.
+    /// Called once a second.
     pub(super) fn watch(&mut self) {
         let after = self.generation.settings.get::<MpmSettings>().stall_timeout();
         if after.is_zero() {
@@ -148,7 +148,7 @@ mod tests {
             (busy(2), None),
             (busy(2), None),
             (busy(2), Some(3)),
-            // Told once, until something happens.
+            // Reported once, until something happens.
             (busy(2), None),
             (busy(3), None),
             (Look { idle: 1, mark: Some(3) }, None),

@@ -21,7 +21,7 @@ pub(super) fn listen(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let known = cmd.server.get::<MpmSettings>();
     let is_same = |other: &Listen| other.port == port && other.addresses == addresses;
     if let Some((_, origin)) = known.listen.entries().iter().find(|(other, _)| is_same(other)) {
-        // Every multi-processing module has this directive, and more than one may be loaded: that is another error.
+        // Every multi-processing module has this directive, and loading more than one is a separate error.
         let is_this_line = *origin == cmd.node.origin;
         return if is_this_line { Ok(()) } else { Err("Cannot define multiple Listeners on the same IP:port".into()) };
     }
@@ -43,7 +43,7 @@ fn resolve(cmd: &mut Cmd<'_>, host: &str, port: u16) -> Result<Vec<SocketAddr>, 
     }
 }
 
-/// The number of a network interface by its name, as the kernel tells it in sysfs.
+/// The number of a network interface by its name, from sysfs.
 fn scope_index(scope: &str) -> Option<u32> {
     let named = || std::fs::read_to_string(format!("/sys/class/net/{scope}/ifindex")).ok();
     number(scope).or_else(|| number(named()?.trim())).and_then(|index| u32::try_from(index).ok())

@@ -1,4 +1,4 @@
-//! What the rows of the tables do with their words.
+//! The functions that the rows of the tables apply to their arguments.
 
 use conf::values::{atoi, strtol};
 use conf::{Cmd, Level, ModuleInfo, Outcome, Setting};
@@ -7,12 +7,12 @@ use super::{EVENT, PERCORE, PREFORK, WORKER};
 use crate::settings::MpmSettings;
 use crate::thread_pool::STACK;
 
-/// Sets a number as `atoi` reads it.
+/// Sets a number, parsed like `atoi`.
 pub(super) fn lenient(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     cmd.server_set(field, atoi(word).into())
 }
 
-/// The same, of a number that must be above zero.
+/// The same for a number that must be above zero.
 pub(super) fn positive(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     match atoi(word) {
         value @ 1.. => cmd.server_set(field, value.into()),
@@ -20,7 +20,7 @@ pub(super) fn positive(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Se
     }
 }
 
-/// Sets a size as `strtol` reads it; it must not be below zero.
+/// Sets a size, parsed like `strtol`; it must not be below zero.
 pub(super) fn not_negative(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     match strtol(word) {
         value @ 0.. if value < i64::MAX => cmd.server_set(field, value),
@@ -28,7 +28,7 @@ pub(super) fn not_negative(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mu
     }
 }
 
-/// The same, of a socket buffer.
+/// The same for a socket buffer.
 pub(super) fn buffer(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     match atoi(word) {
         value @ (0 | 512..) => cmd.server_set(field, value.into()),
@@ -36,7 +36,7 @@ pub(super) fn buffer(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Sett
     }
 }
 
-/// Notes that another name is wanted.
+/// Notes that the directive has a new name.
 pub(super) fn old_max_clients(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     let mpms = [(&PREFORK, "AH00188: "), (&WORKER, "AH00324: "), (&EVENT, "AH00521: "), (&PERCORE, "")];
     let owner = |info: &ModuleInfo| info.directives.iter().any(|row| std::ptr::eq(row, cmd.row));

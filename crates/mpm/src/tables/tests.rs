@@ -1,4 +1,4 @@
-//! What Apache 2.4.71 answers to these lines under event (prefork, where said), as its `-t` printed it.
+//! The answers of Apache 2.4.71 to these lines under event (prefork where noted), as its `-t` printed them.
 
 use std::collections::HashMap;
 use std::io;

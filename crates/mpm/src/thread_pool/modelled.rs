@@ -1,5 +1,5 @@
-//! [`queue`](super::queue) and [`room`](super::room), made of the model checker's parts: all orders in which threads may run are
-//! tried. A wake-up that is lost leaves a thread asleep for ever, which the checker finds.
+//! [`queue`](super::queue) and [`room`](super::room) under the model checker: all orders in which threads may run are
+//! tried. A lost wake-up leaves a thread asleep for ever, which the checker finds.
 
 mod sync {
     use loom::sync::Notify;
@@ -24,7 +24,7 @@ mod sync {
         }
     }
 
-    /// The checker takes `SeqCst` for `AcqRel`, but for fences.
+    /// The checker treats `SeqCst` as `AcqRel`, except for fences.
     pub(super) fn in_order() {
         fence(Ordering::SeqCst);
     }
@@ -44,14 +44,14 @@ use queue::{Sleeper, ThreadPool};
 use room::RoomWait;
 use sync::{AtomicUsize, Ordering};
 
-/// Up to two threads are interrupted at any point: to try more takes minutes.
+/// Interrupts up to two threads at any point: trying more takes minutes.
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(model);
 }
 
-/// How often somebody was woken.
+/// Counts wake-ups.
 struct Woken(AtomicUsize);
 
 impl Wake for Woken {
@@ -60,7 +60,7 @@ impl Wake for Woken {
     }
 }
 
-/// The listener waits for room while two workers give some back: it finds it, or is woken.
+/// The listener waits for room while two workers give some back: it finds the room, or is woken.
 #[test]
 fn no_room_is_overlooked() {
     check(|| {
@@ -78,7 +78,7 @@ fn no_room_is_overlooked() {
         let waker = Waker::from(woken.clone());
         let cx = &mut Context::from_waker(&waker);
         let mut polled = Poll::Pending;
-        // Woken for nothing, it asks again.
+        // After a useless wake-up it asks again.
         for _ in 0..2 {
             polled = shared.0.poll(cx, || shared.1.load(Ordering::SeqCst));
             if polled.is_ready() {
@@ -90,7 +90,7 @@ fn no_room_is_overlooked() {
     });
 }
 
-/// Somebody takes the room away again before the listener has come: it waits anew, and is woken anew.
+/// Somebody takes the room away again before the listener has come: the listener waits again, and is woken again.
 #[test]
 fn who_comes_too_late_is_told_again() {
     check(|| {
@@ -117,14 +117,15 @@ fn who_comes_too_late_is_told_again() {
     });
 }
 
-/// What a thread of the model has to do.
+/// A job for a thread of the model.
 enum Job {
     Nothing,
     /// Waits until somebody else has done something.
     Wait,
 }
 
-/// Each of two threads does one of two jobs that are pushed one by one: none stays in the queue while a thread sleeps.
+/// Each of two threads does one of two jobs that are pushed one by one: no job stays in the queue while a thread
+/// sleeps.
 #[test]
 fn no_job_is_left_to_sleepers() {
     check(|| {
@@ -138,7 +139,7 @@ fn no_job_is_left_to_sleepers() {
     });
 }
 
-/// One thread is kept running at a time. The one that waits for the other job lets the other thread do it.
+/// One thread is kept running at a time. The thread that waits for the other job lets the other thread do it.
 #[test]
 fn whoever_waits_is_replaced() {
     check(|| {
@@ -154,7 +155,7 @@ fn whoever_waits_is_replaced() {
     });
 }
 
-/// Two threads, each of which takes one job and does it; whoever waits says so.
+/// Two threads each take one job and do it; a thread that waits says so.
 fn each_takes(
     pool: &Arc<ThreadPool<Job>>,
     run: impl Fn(Job) + Clone + Send + 'static,

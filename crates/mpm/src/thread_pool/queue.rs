@@ -1,4 +1,4 @@
-//! The queue of a pool: who sleeps, who is woken, and for how many jobs.
+//! The queue of a pool: which threads sleep, which are woken, and for how many jobs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -29,7 +29,7 @@ pub(super) struct State<J> {
 }
 
 impl<J: Send + 'static> ThreadPool<J> {
-    /// A pool of `size` threads, of which `at_once` are kept running at the same time as long as that gets things done.
+    /// A pool of `size` threads. It keeps `at_once` of them running at the same time, as long as that gets things done.
     pub(crate) fn new(size: usize, at_once: usize) -> ThreadPool<J> {
         let state = State { queue: VecDeque::new(), asleep: Vec::new(), running: size, taken: 0 };
         ThreadPool {
@@ -49,7 +49,7 @@ impl<J: Send + 'static> ThreadPool<J> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many threads have nothing to do, and nothing on its way to them.
+    /// How many threads are idle and have no job on its way to them.
     pub(crate) fn idle(&self) -> usize {
         self.size.saturating_sub(self.engaged.load(Ordering::SeqCst))
     }
@@ -58,7 +58,7 @@ impl<J: Send + 'static> ThreadPool<J> {
         self.engaged.load(Ordering::SeqCst) == 0
     }
 
-    /// Queues what is to be done, and wakes as many threads for it as are worth it.
+    /// Queues jobs, and wakes as many threads for them as are worth it.
     pub(crate) fn push(&self, jobs: impl ExactSizeIterator<Item = J>) {
         self.engaged.fetch_add(jobs.len(), Ordering::SeqCst);
         let mut state = self.state();
@@ -75,20 +75,20 @@ impl<J: Send + 'static> ThreadPool<J> {
         woken.iter().rev().for_each(|sleeper| sleeper.rouse());
     }
 
-    /// How many jobs were taken, if some wait for which nobody was woken.
+    /// How many jobs were taken so far, if some wait for which no thread was woken.
     pub(crate) fn standing(&self) -> Option<u64> {
         let state = self.state();
         (!state.queue.is_empty()).then_some(state.taken)
     }
 
-    /// Wakes another thread: those that run get nothing done.
+    /// Wakes another thread, because the running ones get nothing done.
     pub(crate) fn reinforce(&self) {
         self.wake(self.state(), 1);
     }
 
     /// Lets this thread wait; meanwhile another one may take its place.
     pub(crate) fn waits(&self, wait: impl FnOnce()) {
-        /// Counts the thread again, also where it panics.
+        /// Counts the thread again, even after a panic.
         struct Back<'a, J: Send + 'static>(&'a ThreadPool<J>);
         impl<J: Send + 'static> Drop for Back<'_, J> {
             fn drop(&mut self) {
@@ -103,12 +103,12 @@ impl<J: Send + 'static> ThreadPool<J> {
         wait();
     }
 
-    /// Ready with how many connections may be accepted, as `room` says, once that is any.
+    /// Ready with the number of connections that may be accepted, from `room`, once that is above zero.
     pub(crate) fn poll_room(&self, cx: &mut Context<'_>, room: impl Fn() -> usize) -> Poll<usize> {
         self.room_wait.poll(cx, room)
     }
 
-    /// Lets those go on who wait for room, if there is any now.
+    /// Wakes those who wait for room, if there is any now.
     pub(crate) fn tell_of_room(&self, room: impl Fn() -> usize) {
         self.room_wait.look(room);
     }
@@ -144,7 +144,7 @@ impl<J: Send + 'static> ThreadPool<J> {
     }
 }
 
-/// A thread that can be put to sleep, and woken by whoever has this: also as the waker of what it polls.
+/// A thread that can be put to sleep, and woken by any holder of this: also as the waker for what it polls.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     rest: Rest,
@@ -152,12 +152,12 @@ pub(crate) struct Sleeper {
 }
 
 impl Sleeper {
-    /// For the present thread.
+    /// For the current thread.
     pub(crate) fn new() -> Arc<Sleeper> {
         Arc::new(Sleeper { rest: Rest::new(), roused: AtomicBool::new(false) })
     }
 
-    /// Sleeps until it is roused, or not at all if it was already. Only for the thread it was made in.
+    /// Sleeps until it is roused, or not at all if that has already happened. Call it only in the thread that made it.
     pub(crate) fn wait(&self) {
         while !self.roused.swap(false, Ordering::Acquire) {
             self.rest.begin();
@@ -165,7 +165,7 @@ impl Sleeper {
     }
 
     fn rouse(&self) {
-        // A swap, since the model checker also tries orders of a plain store that the swap of `wait` rules out.
+        // A swap, because the model checker also tries orders of a plain store that the swap in `wait` rules out.
         self.roused.swap(true, Ordering::AcqRel);
         self.rest.end();
     }

@@ -1,14 +1,14 @@
-//! Room for connections, and who waits for it.
+//! Room for connections, and the listener's wait for it.
 
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
 use super::sync::{AtomicBool, Mutex, Ordering, in_order};
 
-/// Where the listener waits while nobody may be let in.
+/// The listener's place to wait while no connection may be accepted.
 #[derive(Debug, Default)]
 pub(super) struct RoomWait {
-    /// Somebody waits: all that others have to look at.
+    /// Whether the listener waits: all that other threads have to check.
     waits: AtomicBool,
     wakers: Mutex<Vec<Waker>>,
 }
@@ -26,7 +26,7 @@ impl RoomWait {
         }
         self.waits.store(true, Ordering::SeqCst);
         in_order();
-        // What was given back before that, nobody told us of.
+        // Nobody reported room that was given back before this.
         match room() {
             0 => Poll::Pending,
             room => Poll::Ready(room),

@@ -11,7 +11,7 @@ use super::*;
 
 /// A job of the tests.
 enum Job {
-    /// Says which thread does it.
+    /// Reports which thread does it.
     Tell(Sender<std::thread::ThreadId>),
     /// Works until something comes.
     Work(Receiver<()>),
@@ -62,7 +62,7 @@ impl Work for Jobs {
     }
 }
 
-/// A pool of which everybody sleeps.
+/// A pool in which every thread sleeps.
 fn pool(size: usize, at_once: usize) -> Arc<Jobs> {
     let jobs = Arc::new(Jobs(ThreadPool::new(size, at_once)));
     start(&jobs, None, "test").expect("threads");
@@ -81,7 +81,7 @@ fn a_job_that_works_holds_the_others_up_until_somebody_reinforces() {
     let (to, told) = channel();
     jobs.0.push([Job::Work(until)].into_iter());
     jobs.0.push([Job::Tell(to.clone()), Job::Tell(to)].into_iter());
-    // Whoever is awake is at work, so nobody else would take the others.
+    // The thread that is awake is at work, so no other would take the rest.
     assert_eq!((jobs.0.state().asleep.len(), told.try_recv().is_err()), (2, true), "one is kept running at a time");
     assert!(jobs.0.standing().is_some());
     assert_eq!(jobs.0.idle(), 0);

@@ -1,4 +1,4 @@
-//! What must hold.
+//! The requirements, each as a test.
 
 use sys::process::Pid;
 use sys::signal::Signal;
@@ -18,7 +18,7 @@ cases! {
     ["worker", "event"]: the_number_of_children_follows_the_idle_threads, the_limit_of_threads_is_told;
 }
 
-/// Two children at least, where the number can be chosen.
+/// At least two children, where the number can be chosen.
 const TWO: &str = "start=2 min=1 max=5 workers=8";
 
 fn serves_and_ends(mpm: &str) {
@@ -42,7 +42,8 @@ fn serves_and_ends(mpm: &str) {
     assert!(children.iter().all(|pid| !Pid::new(*pid).expect("pid").exists()), "all were reaped");
 }
 
-/// Between two batches of new connections the reactor looks for events although nobody has waited: the service learns of it.
+/// Between two batches of new connections the reactor looks for events although nothing has waited: the service learns
+/// of it.
 fn an_acceptor_that_goes_on_shares_no_looks(mpm: &str) {
     let server = Server::start(mpm, TWO);
     let children = server.children();
@@ -105,7 +106,7 @@ fn a_graceful_restart_finishes_requests(mpm: &str) {
     server.said("resuming normal operations");
     let child = until("a new child", || Some(server.connect().served_by()).filter(|child| !old.contains(child)));
     assert!(server.children().contains(&child));
-    // Neither the request on its way nor the client that was about to send one loses its answer.
+    // Neither a request on its way nor a client that was about to send one loses its answer.
     busy.send("");
     assert_eq!(busy.answer(), Some(format!("last {busy_child}")));
     idle.send("pid");
@@ -156,7 +157,7 @@ fn a_graceful_stop_has_an_end(mpm: &str) {
 
 fn restarts_in_a_row(mpm: &str) {
     let mut server = Server::start(mpm, TWO);
-    // Connections that hold their children over all generations, and requests meanwhile.
+    // Connections that keep their children alive over all generations, and requests meanwhile.
     let mut held = Vec::new();
     for _ in 0..10 {
         let mut client = server.connect_to_stay();
@@ -164,7 +165,7 @@ fn restarts_in_a_row(mpm: &str) {
         held.push(client);
         server.signal(Signal::USR1);
         server.said("resuming normal operations");
-        // The others count the children that still finish against their limit; one new child there always is.
+        // The others count finishing children against their limit; there is always one new child.
         if mpm == "percore" {
             server.connect().served_by();
         }
@@ -283,11 +284,11 @@ fn a_generation_is_replaced_as_large_as_it_was(mpm: &str) {
     });
     let old = server.children();
     assert!(old.len() >= 16);
-    // Idle children count as well: those that come at once find as many as before.
+    // Idle children count as well: a burst of clients finds as many as before.
     drop(clients);
     server.signal(Signal::USR1);
     server.said("resuming normal operations");
-    // One may have been let go as too many since.
+    // One may have been let go since as one too many.
     let new = server.children().difference(&old).count();
     assert!(new + 2 >= old.len(), "{new} instead of {}", old.len());
 }

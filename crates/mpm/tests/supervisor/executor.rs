@@ -1,5 +1,5 @@
-//! What a handler may use, whichever module polls it: see `seam::executor`. Each job runs in a handler of the server under
-//! test; the backends that it talks to are threads of the test.
+//! The facilities that a handler may use, whichever module polls it: see `seam::executor`. Each job runs in a handler
+//! of the server under test; the backends that it talks to are threads of the test.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -31,7 +31,7 @@ cases! {
         nobody_listens_where_one_connects;
 }
 
-/// As long as a backend may take.
+/// The most time a backend may take.
 const LONG: Duration = Duration::from_secs(20);
 /// A time that passes soon.
 const MOMENT: Duration = Duration::from_millis(20);
@@ -46,7 +46,7 @@ fn ensure(is_so: bool, what: &str) -> io::Result<()> {
 
 // ---- in the server ----
 
-/// Does a job in a handler. An error ends the connection, and is on standard output.
+/// Does a job in a handler. An error ends the connection, and is printed on standard output.
 pub(crate) async fn serve(job: &str) -> io::Result<()> {
     let (name, argument) = job.split_once(' ').unwrap_or((job, ""));
     let done = async {
@@ -75,7 +75,7 @@ async fn deadlines() -> io::Result<()> {
     ensure(begun.elapsed() < LONG, "it slept too long")
 }
 
-/// Notes that it was dropped.
+/// Records that it was dropped.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {
@@ -101,9 +101,9 @@ async fn helper() -> io::Result<()> {
         ensure(answered.await.map_err(failed)? == expected, "the helper counts")?;
     }
     drop(task);
-    // Nobody receives any more once the task is gone.
+    // The receiver is gone once the task is.
     ask.closed().await;
-    // A panic is its own affair.
+    // A panic affects the task only.
     let (panics, never) = oneshot::channel::<()>();
     let task = spawn(async move {
         let _panics = panics;
@@ -111,7 +111,7 @@ async fn helper() -> io::Result<()> {
     });
     ensure(never.await.is_err(), "it panicked")?;
     drop(task);
-    // One that nobody drops goes with the handler, or soon after it.
+    // A task that nobody drops ends with the handler, or soon after it.
     let dropped = Arc::new(AtomicBool::new(false));
     let mine = Dropped(dropped.clone());
     let task = spawn(async move {
@@ -208,7 +208,7 @@ async fn nobody(address: SocketAddr) -> io::Result<()> {
 /// How much goes through the encrypted connection and back.
 const MUCH: usize = 300_000;
 
-/// A handler does a job, several times at once where threads or processes allow it, and is there afterwards.
+/// A handler does a job, several times at once where threads or processes allow it, and is still there afterwards.
 fn done(mpm: &str, job: &str) {
     let mut server = Server::start(mpm, "start=2 min=1 max=5 workers=8");
     let mut clients: Vec<_> = (0..2).map(|_| server.connect()).collect();
@@ -226,7 +226,7 @@ fn done(mpm: &str, job: &str) {
     assert!(well(server.ended()));
 }
 
-/// A backend on an address of its own, for as many connections as come.
+/// A backend on an address of its own, for any number of connections.
 fn backend(serve: impl FnMut(TcpStream) -> io::Result<()> + Send + Clone + 'static) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("bind");
     let address = listener.local_addr().expect("address");
@@ -290,7 +290,7 @@ fn a_client_of_tokio_rustls(mpm: &str) {
     let address = backend(move |stream| {
         let connection = ServerConnection::new(config.clone()).map_err(failed)?;
         let mut stream = StreamOwned::new(connection, stream);
-        // Everything is read before anything goes back.
+        // It reads everything before it sends anything back.
         loop {
             let mut much = vec![0; MUCH];
             stream.read_exact(&mut much)?;

@@ -1,4 +1,4 @@
-//! What only some clients may notice: panics, children that are blocked, and a lack of descriptors.
+//! Faults that only some clients may notice: panics, blocked children, and a lack of descriptors.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ cases! {
 /// Two children of two threads, and more when these are busy.
 const TWO: &str = "start=2 min=1 max=8 workers=16 threads=2";
 
-/// How many connections a child serves at once that block their threads.
+/// How many thread-blocking connections a child serves at once.
 fn threads(mpm: &str) -> usize {
     if matches!(mpm, "worker" | "event") { 2 } else { 1 }
 }
@@ -58,7 +58,7 @@ fn a_panic_ends_one_connection(mpm: &str) {
     }
 }
 
-/// A conversation that gave up its rights, or panics, ends somehow: that is no order.
+/// A conversation that gave up its rights, or panics, still ends with some status: that is no order.
 fn an_exit_status_orders_nothing(mpm: &str) {
     let server = Server::start(mpm, TWO);
     let children = server.children();
@@ -83,7 +83,7 @@ fn a_blocked_child_holds_nobody_up(mpm: &str) {
     let gate = File::options().read(true).write(true).open(&path).expect("gate");
     let mut first = server.connect();
     let child = first.served_by();
-    // Under the others a connection that says nothing takes the place of one that is to be blocked.
+    // Under the others a silent connection takes the place of one to be blocked.
     let mut idle = matches!(mpm, "event" | "percore").then(|| server.connect_to(child));
     let mut blocked = vec![first];
     blocked.extend((1..threads(mpm)).map(|_| server.connect_to(child)));
@@ -151,7 +151,7 @@ fn no_descriptors_are_left(mpm: &str) {
     let server = Server::start(mpm, "start=1 min=1 max=60 workers=60 threads=60 descriptors=40");
     let children = server.children().len();
     let mut clients: Vec<_> = (0..60 * children).map(|_| server.connect()).collect();
-    // Who says nothing is not accepted.
+    // A silent client is not accepted.
     clients.iter_mut().for_each(|client| client.send("pid"));
     let line = server.said("cannot accept a connection");
     assert!(line.contains(&format!("[mpm_{mpm}:error] (24)Too many open files")), "{line}");

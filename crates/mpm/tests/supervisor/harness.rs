@@ -21,7 +21,7 @@ pub(crate) use crate::wait::until;
 /// A test: its name, the modules it runs under, and the test.
 pub(crate) type Case = (&'static str, &'static [&'static str], fn(&str));
 
-/// Each test under the modules that it is about.
+/// Lists each test under the modules it applies to.
 macro_rules! cases {
     ($($modules:tt: $($test:ident),*;)+) => {
         pub(crate) const ALL: &[$crate::harness::Case] = &[$($($crate::harness::case!($modules, $test)),*),+];
@@ -32,7 +32,7 @@ macro_rules! case {
 }
 pub(crate) use {case, cases};
 
-/// Runs the tests whose names contain the first argument that is no option.
+/// Runs the tests whose names contain the first argument that is not an option.
 pub(crate) fn run<'a>(cases: impl Iterator<Item = &'a Case>) -> ExitCode {
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
     let mut failed = 0;
@@ -56,7 +56,7 @@ pub(crate) fn kill(pid: i32, signal: Signal) {
 /// The last number of the address of the next server.
 static NUMBER: AtomicU32 = AtomicU32::new(1);
 
-/// A running server. Dropping it makes sure that nothing of it is left.
+/// A running server. Dropping it makes sure that nothing of it remains.
 pub(crate) struct Server {
     process: Child,
     lines: Receiver<String>,
@@ -81,7 +81,7 @@ impl Server {
         Server::launch_at(mpm, &directory, settings, number)
     }
 
-    /// As [`launch`](Server::launch), in the directory of another one.
+    /// Like [`launch`](Server::launch), in the directory of another one.
     pub(crate) fn launch_in(mpm: &str, directory: &Path, settings: &str) -> Server {
         Server::launch_at(mpm, directory, settings, NUMBER.fetch_add(1, Ordering::Relaxed))
     }
@@ -92,7 +92,7 @@ impl Server {
             .env(MPM, mpm)
             .env(SETTINGS, settings)
             .env(DIRECTORY, directory)
-            // A backtrace of a panic that was asked for takes seconds.
+            // A backtrace of an intended panic takes seconds.
             .env("RUST_BACKTRACE", "0")
             .env("TSUBAME_TEST_LISTEN", format!("127.55.7.{number}:0"))
             .stdout(Stdio::piped())
@@ -120,7 +120,7 @@ impl Server {
         }
     }
 
-    /// A line with `text` among those that the log has by now and that nobody has asked for.
+    /// A line with `text` among the log lines so far that no call has returned yet.
     pub(crate) fn says(&self, text: &str) -> Option<String> {
         self.lines.try_iter().find(|line| line.contains(text))
     }
@@ -140,7 +140,7 @@ impl Server {
         list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
     }
 
-    /// Waits until there are so many children.
+    /// Waits until there are `count` children.
     pub(crate) fn has_children(&self, count: usize) -> BTreeSet<i32> {
         until(&format!("{count} children"), || Some(self.children()).filter(|children| children.len() == count))
     }
@@ -151,7 +151,7 @@ impl Server {
         Client(BufReader::new(stream))
     }
 
-    /// A connection to a child that stays. One that leaves may be the first to accept, and closes after its answer.
+    /// A connection to a child that stays. A child that leaves may be the first to accept, and closes after its answer.
     pub(crate) fn connect_to_stay(&self) -> Client {
         until("a child that stays", || {
             let mut client = self.connect();
@@ -161,7 +161,7 @@ impl Server {
         })
     }
 
-    /// A connection to this child. The others are kept until it is found, so that it is this one's turn.
+    /// A connection to this child. The other connections are kept until it is found, so that its turn comes.
     pub(crate) fn connect_to(&self, child: i32) -> Client {
         let mut others = Vec::new();
         until("a connection to a certain child", || {
@@ -202,7 +202,7 @@ pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {
     pub(crate) fn send(&mut self, line: &str) {
-        // In one packet: the second of two would wait for the first to be acknowledged.
+        // In one packet: a second packet would wait for the acknowledgement of the first.
         self.0.get_mut().write_all(format!("{line}\n").as_bytes()).expect("send");
     }
 
@@ -217,7 +217,7 @@ impl Client {
         }
     }
 
-    /// Which process serves this connection.
+    /// The process that serves this connection.
     pub(crate) fn served_by(&mut self) -> i32 {
         self.send("pid");
         // A child that leaves says so.
@@ -226,7 +226,7 @@ impl Client {
     }
 }
 
-/// Whether a process ended as asked.
+/// Whether a process ended as ordered.
 pub(crate) fn well(status: ExitStatus) -> bool {
     status.code() == Some(0) && status.signal().is_none()
 }

@@ -1,6 +1,7 @@
-//! The server under test. It speaks lines: `pid` is answered with the number of the process that serves, `wait` with the
-//! same after a further line, `panic` with a panic, `block` with the same after the thread was blocked, `do JOB` after a job of
-//! [`executor`](crate::executor). A connection stays open; the last answer of a child that leaves begins with `last`.
+//! The server under test. It speaks lines: it answers `pid` with the number of the process that serves, `wait` with the
+//! same after a further line, `panic` with a panic, `block` with the same after blocking the thread, and `do JOB` after
+//! a job of [`executor`](crate::executor). A connection stays open; the last answer of a child that leaves begins with
+//! `last`.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -24,10 +25,11 @@ use tsubame_mpm::{About, Generation, Listeners, ParentCallbacks, Restart, choose
 pub(crate) const MPM: &str = "TSUBAME_TEST_MPM";
 /// `Name=number` separated by blanks.
 pub(crate) const SETTINGS: &str = "TSUBAME_TEST_SETTINGS";
-/// A directory with the pid file, with [`GATE`], and, as `reload`, what the next reading of the configuration gives: an error, or nothing.
+/// A directory with the pid file, with [`GATE`], and, as `reload`, the result of the next reading of the configuration:
+/// an error, or nothing.
 pub(crate) const DIRECTORY: &str = "TSUBAME_TEST_DIRECTORY";
 
-/// A pipe with this name blocks threads for as long as somebody has it open for writing.
+/// A pipe with this name blocks threads while somebody has it open for writing.
 pub(crate) const GATE: &str = "gate";
 
 fn variable(name: &str) -> String {
@@ -172,7 +174,7 @@ impl Connection for Client {
         match stage {
             // A future of its own: thousands of these wait.
             Stage::KeepAlive => Stepping::waiting(async move {
-                // What was read before may have been all that the socket was ready for: only a byte tells.
+                // The last read may have taken everything that the socket was ready for: only a byte tells.
                 match self.byte().await {
                     Ok(byte) => {
                         self.first = Some(byte);
@@ -181,7 +183,7 @@ impl Connection for Client {
                     Err(_) => Stage::Closed,
                 }
             }),
-            // Whoever polls this must not be blocked by a line that comes now.
+            // A poller of this must not be blocked by a line that comes now.
             Stage::Linger | Stage::ShortLinger => Stepping::waiting(async { Stage::Closed }),
             _ => Stepping::waiting(async move { self.serve().await.unwrap_or(Stage::Closed) }),
         }
@@ -217,7 +219,7 @@ impl Client {
         if let Some(job) = line.strip_prefix("do ") {
             crate::executor::serve(job).await?;
         }
-        // Asked once: what the client was told holds, though an order may come to another thread meanwhile.
+        // Checked once: the answer to the client stays valid, even if an order reaches another thread meanwhile.
         let is_last = seam::draining();
         let answer = format!("{}{}\n", if is_last { "last " } else { "" }, Pid::own());
         sys::socket::send(self.socket.get_ref(), answer.as_bytes(), false)?;
@@ -227,7 +229,7 @@ impl Client {
         Ok(if is_last { Stage::Closed } else { Stage::KeepAlive })
     }
 
-    /// A line of the client; an error is the end.
+    /// A line from the client; an error is the end.
     async fn line(&mut self) -> io::Result<String> {
         let mut line = Vec::from_iter(self.first.take());
         while line.last() != Some(&b'\n') {
