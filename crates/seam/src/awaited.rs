@@ -1,4 +1,4 @@
-//! A result that several wait for, and that somebody else finds out once.
+//! A result that several tasks wait for, and that another one finds out once.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -6,14 +6,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The result, once it is there. Copies are of the same one.
+/// The result, once it is there. Clones share it.
 #[derive(Debug)]
 pub struct Awaited<T>(Arc<Mutex<State<T>>>);
 
 #[derive(Debug)]
 struct State<T> {
     result: Option<T>,
-    /// Those who wait, by numbers of their own.
+    /// The waiting tasks, by numbers of their own.
     wakers: HashMap<u64, Waker>,
     next: u64,
 }
@@ -31,7 +31,7 @@ impl<T> Default for Awaited<T> {
 }
 
 impl<T: Clone> Awaited<T> {
-    /// Here it is: wakes all who wait.
+    /// Sets the result, and wakes all who wait.
     pub fn tell(&self, result: T) {
         let wakers = {
             let mut state = lock(&self.0);
@@ -46,8 +46,8 @@ impl<T: Clone> Awaited<T> {
         lock(&self.0).result.clone()
     }
 
-    /// Waits for it, which nothing but a wake-up brings on ([`release_worker`](crate::release_worker)). A wait that is given up
-    /// leaves nothing behind.
+    /// Waits for the result, without holding a worker ([`release_worker`](crate::release_worker)). An abandoned wait
+    /// leaves nothing over.
     pub async fn wait(&self) -> T {
         Waiting { awaited: self.clone(), number: None }.await
     }
@@ -57,7 +57,7 @@ fn lock<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Somebody who waits.
+/// One waiting task.
 struct Waiting<T> {
     awaited: Awaited<T>,
     number: Option<u64>,

@@ -1,26 +1,27 @@
-//! What code that waits may use, whichever module polls it.
+//! The facilities for code that waits, whichever module polls it.
 //!
 //! | | prefork, worker | event | percore |
 //! |---|---|---|---|
 //! | polled by | the thread of this connection alone ([`sys::block_on`]) | a worker, or the listener | the event loop |
 //! | waits in | poll(2) | the listener's [`sys::event_loop`] | [`sys::event_loop`] |
 //!
-//! tokio is here for its traits alone, against which libraries are written; its own timers, sockets and tasks would panic. What
-//! is here works under all four, and a lint (`clippy.toml`) keeps everybody from using anything else:
+//! tokio is here only for its traits, against which libraries are written; its own timers, sockets and tasks would
+//! panic. The items here work under all four modules, and a lint (`clippy.toml`) keeps everybody from using anything
+//! else:
 //!
 //! - **Time.** [`sleep`], [`sleep_until`], [`timeout`], [`timeout_at`], and [`Timer`] for a deadline that moves.
 //! - **Descriptors.** [`Descriptor`] reads and writes a socket or a pipe as `AsyncRead` and `AsyncWrite`, and
-//!   [connects](Descriptor::connect). Below it is [`sys::watch`], which says when a descriptor is ready.
-//! - **A helper task.** [`spawn`] polls a future beside the present one, such as the connection of an HTTP client beside
-//!   the request that uses it.
+//!   [connects](Descriptor::connect). Below it is [`sys::watch`], which reports when a descriptor is ready.
+//! - **A helper task.** [`spawn`] polls a future beside the current one, such as the connection of an HTTP client
+//!   beside the request that uses it.
 //! - **Wake-ups.** A waker may be called by any thread at any time, and the task is polled again.
 //! - **Work that blocks.** [`offload`](crate::offload).
-//! - **A worker for what computes.** [`needs_worker`](crate::needs_worker), before a handler or a filter begins.
+//! - **A worker for computation.** [`needs_worker`](crate::needs_worker), before a handler or a filter begins.
 //! - **Other tasks first.** [`yield_now`].
 //! - **A wait that needs no worker.** [`release_worker`](crate::release_worker).
 //!
-//! A future may be polled by one thread now and by another one later, though never by two at once; it has to be `Send`. It
-//! may be polled without need, and dropped at any wait. It must not block: that is what `offload` is for.
+//! A future may be polled by one thread now and by another one later, though never by two at once; it has to be `Send`.
+//! Expect needless polls, and a drop at any wait. It must not block: use `offload` for that.
 
 mod descriptor;
 mod task;
@@ -51,12 +52,12 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// Waits for a while.
+/// Waits for `time`.
 pub async fn sleep(time: Duration) {
     sleep_until(Instant::now() + time).await;
 }
 
-/// Waits until a moment has come.
+/// Waits until `deadline`.
 pub async fn sleep_until(deadline: Instant) {
     let _ = Timer::default().until(deadline, std::future::pending::<()>()).await;
 }
@@ -66,12 +67,12 @@ pub async fn timeout<T>(time: Duration, future: impl Future<Output = T>) -> Resu
     timeout_at(Instant::now() + time, future).await
 }
 
-/// Waits for `future`, but not beyond `deadline`. What is ready is taken, also when the deadline has passed.
+/// Waits for `future`, but not beyond `deadline`. A result that is ready counts even after the deadline.
 pub async fn timeout_at<T>(deadline: Instant, future: impl Future<Output = T>) -> Result<T, Elapsed> {
     Timer::default().until(deadline, future).await.ok_or(Elapsed)
 }
 
-/// Lets other tasks go first that are ready.
+/// Lets other ready tasks go first.
 pub async fn yield_now() {
     sys::event_loop::yield_now().await;
 }

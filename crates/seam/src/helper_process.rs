@@ -5,19 +5,20 @@ use std::io;
 
 use sys::signal::SignalFd;
 
-/// The life of a helper process, from its first moment to its last; orders come as signals.
+/// The main function of a helper process; orders come as signals.
 pub type HelperMain = Box<dyn Fn(&SignalFd) -> io::Result<()> + Send + Sync>;
 
-/// A process that belongs to a configuration and serves no clients. The parent starts it before the children that may need
-/// it, starts another one when it ends, and tells it to leave (`SIGUSR1`) when the last of those children has gone.
+/// A process that belongs to a configuration and serves no clients. The parent starts it before the children that may
+/// need it, starts another one when it ends, and orders it to leave (`SIGUSR1`) when the last of those children has
+/// gone.
 pub struct HelperProcess {
-    /// What it is called in log lines and in its title.
+    /// Its name in log lines and in its title.
     pub name: &'static str,
-    /// How many of them there are.
+    /// How many of them run.
     pub count: usize,
-    /// It stays who the parent is; the others become who the children are.
+    /// Whether it keeps the parent's user; the others become the children's user.
     pub privileged: bool,
-    /// What it does.
+    /// Its main function.
     pub life: HelperMain,
 }
 

@@ -1,7 +1,8 @@
-//! What an MPM and the server know of each other, and nothing more.
+//! The interface between an MPM and the server, and nothing more.
 //!
-//! The server is a [`Service`]: it makes a [`Connection`] of an accepted socket. An MPM decides which process and which
-//! thread polls the stages of that connection; it never sees HTTP. Both write to one [`scoreboard`] and one [`log`].
+//! The server is a [`Service`]: it makes a [`Connection`] from an accepted socket. An MPM decides which process and
+//! which thread polls the stages of that connection; it never sees HTTP. Both write to one [`scoreboard`] and one
+//! [`log`].
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Log levels that were changed while the server runs, in memory that all its processes share. They hold until the next
+//! Log levels that were changed while the server runs, in memory shared by all its processes. They hold until the next
 //! configuration is read.
 
 use std::sync::OnceLock;
@@ -8,16 +8,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use conf::Level;
 use sys::shm::Shared;
 
-/// How many modules may have one at once.
+/// How many modules may have a level of their own at once.
 const PLACES: usize = 31;
 
-/// The name that stands for all modules but those that got a level of their own after it.
+/// Stands for all modules except those that got a level of their own afterwards.
 pub const ALL: &str = "*";
 
-/// The first word is how many of the others are used; each of those is a module's name as a number, and above it its level.
+/// The first word counts the others in use; each of those holds a module's name as a number, and its level in the upper
+/// bits.
 static WORDS: OnceLock<Shared<[AtomicU64; PLACES + 1]>> = OnceLock::new();
 
-/// Makes the memory. Once, before the first fork.
+/// Makes the memory. Call it once, before the first fork.
 pub fn open() -> std::io::Result<()> {
     if WORDS.get().is_none() {
         let _ = WORDS.set(Shared::new(1)?);
@@ -25,8 +26,8 @@ pub fn open() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Sets the level of a module, or of [`ALL`]: as with `LogLevel`, what was said of single modules before counts no more then.
-/// `Err`: too many have one.
+/// Sets the level of a module, or of [`ALL`], which (as with `LogLevel`) cancels earlier levels of single modules.
+/// `Err`: too many modules have one.
 pub fn set(module: &str, level: Level) -> Result<(), String> {
     let Some(words) = words() else { return Err("no server runs in this process".into()) };
     let used = if module == ALL { 0 } else { used(words) };
@@ -40,14 +41,14 @@ pub fn set(module: &str, level: Level) -> Result<(), String> {
     Ok(())
 }
 
-/// Forgets all that was set.
+/// Forgets all levels.
 pub fn clear() {
     if let Some(words) = words() {
         words[0].store(0, Relaxed);
     }
 }
 
-/// The level that was set for a module, or for all.
+/// The level set for a module, or for all.
 #[inline]
 pub fn of(module: &str) -> Option<Level> {
     let words = words()?;
@@ -57,7 +58,7 @@ pub fn of(module: &str) -> Option<Level> {
     }
 }
 
-/// The level that was set for exactly this name.
+/// The level set for exactly this name.
 pub fn own(module: &str) -> Option<Level> {
     let words = words()?;
     find(words, used(words), module)
@@ -77,7 +78,7 @@ fn find(words: &[AtomicU64; PLACES + 1], used: usize, module: &str) -> Option<Le
     Level::NAMES.get((entry & 0xff) as usize).map(|(_, level)| *level)
 }
 
-/// FNV-1a, 56 bits of it: there are few names, and all of them are known.
+/// FNV-1a, cut to 56 bits: there are few names, and all of them are known.
 fn number(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)) >> 8
 }

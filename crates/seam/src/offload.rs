@@ -1,14 +1,14 @@
 //! Work that blocks, done beside the event loop.
 //!
-//! A thread that serves many connections must not block: for as long as it hashes a password or asks a name server, it
-//! serves nobody. [`offload`] hands such a job to a thread of a small pool. A thread that serves one connection at a time
+//! A thread that serves many connections must not block: while it hashes a password or asks a name server, it serves
+//! nobody. [`offload`] hands such a job to a thread of a small pool. A thread that serves one connection at a time
 //! (prefork, worker) does the job itself, at once: nobody else waits for that thread.
 //!
-//! What several requests may want at once, such as the digest of a file or the name of a client, goes to a thread under every
-//! MPM ([`offload_apart`]).
+//! Jobs whose results several requests may want at once, such as the digest of a file or the name of a client, go to a
+//! thread under every MPM ([`offload_apart`]).
 //!
-//! Each process has one pool for each kind of [`Load`]. Its threads are started when they are needed, and end when they
-//! have had nothing to do for [`IDLE`].
+//! Each process has one pool for each kind of [`Load`]. Its threads start on demand, and end after they have been idle
+//! for [`IDLE`].
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use crate::release_worker;
 
-/// What a job takes its time with. Jobs of one kind never hold up those of another.
+/// The reason a job takes time. Jobs of one kind never hold up those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// It computes, as a password hash does. There are as many threads as processors.
@@ -38,21 +38,21 @@ pub enum Load {
     Database,
 }
 
-/// The most threads of a pool that wait. More would only be needed where name servers do not answer, and then nothing
+/// The most threads of a pool that waits. More would only help where name servers do not answer, and then nothing
 /// helps.
 const WAITING_MAX: usize = 16;
-/// The same for name servers, of which some may answer while others do not.
+/// The same for name servers, some of which may answer while others do not.
 const RESOLVING_MAX: usize = 32;
-/// The same for databases, of which there may be several, too.
+/// The same for databases; there may be several of them, too.
 const ASKING_MAX: usize = 32;
-/// How many jobs may be in the queue of a pool. Further ones wait with their connections until there is room, so there are
+/// How many jobs a pool's queue may hold. Further jobs wait with their connections until there is room, so there are
 /// never more than this process has requests.
 const QUEUE_MAX: usize = 1024;
-/// How long a thread without a job stays.
+/// How long an idle thread stays.
 const IDLE: Duration = Duration::from_secs(10);
-/// How much nicer these threads are than those that serve (nice(2)): about a tenth of the processor is theirs where others
-/// want it too. A server that hashes all the time still answers everybody else, and a directory that is in memory already
-/// takes nothing but processor time.
+/// How much nicer these threads are than those that serve (nice(2)): under contention they get about a tenth of the
+/// processor. A server that hashes all the time still answers everybody else, and reading a directory that is already
+/// in memory takes only processor time.
 const NICER: i32 = 10;
 
 static COMPUTING: Pool = Pool::new(Load::Compute);
@@ -61,11 +61,11 @@ static WAITING: Pool = Pool::new(Load::Wait);
 static RESOLVING: Pool = Pool::new(Load::Resolve);
 static ASKING: Pool = Pool::new(Load::Database);
 
-/// Does a job that blocks, and gives its result.
+/// Does a job that blocks, and returns its result.
 ///
-/// Where the present thread serves many connections (event, percore), the job goes to the pool, and under event no worker
-/// waits for it. Otherwise it is done in place. A job that has not begun when the future is dropped is never done; one that
-/// has begun is done to its end, and its result is dropped. If the job panics, so does the future.
+/// If the current thread serves many connections (event, percore), the job goes to the pool, and under event no worker
+/// waits for it. Otherwise the job runs in place. A job that has not begun when the future is dropped never runs; one
+/// that has begun runs to its end, and its result is dropped. If the job panics, so does the future.
 pub async fn offload<T: Send + 'static>(load: Load, job: impl FnOnce() -> T + Send + 'static) -> T {
     if !sys::watch::serves_many() {
         return job();
@@ -74,9 +74,9 @@ pub async fn offload<T: Send + 'static>(load: Load, job: impl FnOnce() -> T + Se
     release_worker(Offloaded { pool, job: Arc::new(Job::new(job)), queued: false }).await
 }
 
-/// Has a job that blocks done by the pool, for several requests that may want what comes of it; it is done to its end, and
-/// never in place. Where the pool has too much to do, or no thread can be started, the job is dropped undone: what it holds
-/// can tell those that wait.
+/// Has the pool do a blocking job whose result several requests may want; it runs to its end, and never in place. If
+/// the pool is overloaded, or no thread can be started, the job is dropped undone: its captured values can then tell
+/// the waiting requests.
 pub fn offload_apart(load: Load, job: impl FnOnce() + Send + 'static) {
     Pool::of(load).push(Arc::new(Job::new(job)), None);
 }
@@ -92,7 +92,7 @@ impl<T: Send + 'static> Future for Offloaded<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        // The waker has to be there before a thread can find the job done.
+        // Set the waker before a thread can find the job done.
         if let Some(done) = self.job.poll(cx.waker()) {
             return Poll::Ready(done.unwrap_or_else(|panic| resume_unwind(panic)));
         }
@@ -116,13 +116,13 @@ struct Job<T>(Mutex<Progress<T>>);
 type Closure<T> = Box<dyn FnOnce() -> T + Send>;
 
 enum Progress<T> {
-    /// Nobody has begun it.
+    /// Not begun.
     Open(Closure<T>, Waker),
     /// A thread does it.
     Begun(Waker),
     /// It is done, or has panicked.
     Done(thread::Result<T>),
-    /// Nobody wants the result, or it was taken.
+    /// Nobody wants the result, or it has been taken.
     Over,
 }
 
@@ -135,7 +135,7 @@ impl<T> Job<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The result, once it is there; until then `waker` is called when it is.
+    /// The result, once it is there; until then, `waker` is called when it arrives.
     fn poll(&self, waker: &Waker) -> Option<thread::Result<T>> {
         let mut progress = self.progress();
         match &mut *progress {
@@ -152,15 +152,15 @@ impl<T> Job<T> {
     }
 
     fn give_up(&self) {
-        // What the job holds is dropped when nobody else has to wait for that.
+        // The job's captured values are dropped when nobody else has to wait for that.
         let before = std::mem::replace(&mut *self.progress(), Progress::Over);
         drop(before);
     }
 }
 
-/// What a pool sees of a job.
+/// The pool's view of a job.
 trait Work: Send + Sync {
-    /// Does it, unless nobody wants the result any more.
+    /// Does the job, unless nobody wants the result any more.
     fn run(&self);
 }
 
@@ -188,7 +188,7 @@ impl<T: Send> Work for Job<T> {
             waker.wake();
         } else {
             drop(progress);
-            // Nobody is there whom a panic of what is dropped here could tell anything.
+            // A panic of a value dropped here has nobody to reach.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(result)));
         }
     }
@@ -204,10 +204,10 @@ struct Pool {
 
 struct State {
     queue: VecDeque<Arc<dyn Work>>,
-    /// Those that found the queue full.
+    /// Tasks that found the queue full.
     waiting: Vec<Waker>,
     threads: usize,
-    /// Threads that sleep, or have been woken and have not looked yet.
+    /// Threads that sleep, or that were woken and have not looked yet.
     idle: usize,
 }
 
@@ -250,8 +250,8 @@ impl Pool {
         }
     }
 
-    /// Queues a job. `false`: there is no room, and `waker` is called when there is some. Without a waker the job is for a
-    /// thread alone, and it is `false` too where none can be started.
+    /// Queues a job. `false`: there is no room, and `waker` is called when there is. Without a waker only a thread may
+    /// do the job, and the result is also `false` if none can be started.
     fn push(&'static self, job: Arc<dyn Work>, waker: Option<&Waker>) -> bool {
         let mut state = self.state();
         if state.queue.len() >= QUEUE_MAX {
@@ -263,12 +263,12 @@ impl Pool {
             self.work.notify_one();
             return true;
         }
-        // The queue is locked meanwhile: no other job may rely on a thread that does not come to be.
+        // The queue stays locked: no other job may rely on a thread that fails to start.
         let Err(error) = (self.start)(self) else {
             state.threads += 1;
             return true;
         };
-        // The other threads do the work. Without any, this is the only job.
+        // The other threads do the work. If there are none, this is the only job.
         let left = if state.threads == 0 { state.queue.pop_back() } else { None };
         drop(state);
         let text = "no thread can be started for work beside the event loop";
@@ -277,7 +277,7 @@ impl Pool {
             (None, _) => true,
             (Some(_), None) => false,
             (Some(job), Some(_)) => {
-                // It takes its time here.
+                // The job takes its time here.
                 job.run();
                 true
             }
@@ -298,7 +298,7 @@ impl Pool {
         }
     }
 
-    /// The next job; `None` when there was none for a while.
+    /// The next job; `None` after a while without any.
     fn next(&self) -> Option<Arc<dyn Work>> {
         let (mut state, mut tired) = (self.state(), false);
         loop {

@@ -1,9 +1,9 @@
-//! The scoreboard: what every child and every worker is doing, in memory shared by all processes of the server.
+//! The scoreboard: the state of every child and every worker, in memory shared by all processes of the server.
 //!
-//! A table of processes, and for each of them a row per worker. All of it is atomic numbers, so nothing is ever torn; the
-//! texts of a worker's row stand under a sequence counter. A child writes only to its own rows, and may die between any
-//! two instructions: the parent, when it reaps the child, gives the rows back ([`Board::retire`]). Totals that outlive a
-//! child (accesses, bytes) are never held in a child alone.
+//! A table of processes, and for each of them a row per worker. All of it is atomic numbers, so no value is ever torn;
+//! a sequence counter protects the texts of a worker's row. A child writes only to its own rows, and may die between
+//! any two instructions: when the parent reaps the child, it gives the rows back ([`Board::retire`]). Totals that
+//! outlive a child (accesses, bytes) are never held in a child alone.
 
 mod row;
 mod snapshot;
@@ -25,18 +25,18 @@ pub use snapshot::{Described, Process, Snapshot, Watch, Worker};
 pub use states::{ChildState, Gauge, State};
 pub use workers::{Answered, Row, Rows, Texts, Traffic, Workers};
 
-/// The bounds between which the durations of requests are counted, in µs; one more is that of all that took longer.
+/// The bounds between which the durations of requests are counted, in µs; one more bucket is for everything longer.
 pub const BOUNDS: [u64; 19] = [
     50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
     5_000_000, 10_000_000, 20_000_000, 50_000_000,
 ];
-/// How many counts of durations there are.
+/// The number of duration buckets.
 pub const BUCKETS: usize = BOUNDS.len() + 1;
 
 /// How many bytes of a request line are kept.
 pub const REQUEST_ROOM: usize = row::REQUEST.bytes();
 
-/// What a child has done when the parent is to look at it; 0: whatever it does.
+/// The thresholds at which the parent should look at a child; 0: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
     /// Connections accepted.
@@ -45,15 +45,15 @@ pub struct Quota {
     pub requests: u64,
 }
 
-/// The memory itself. Made by the parent before it forks; every child has it.
+/// The shared memory itself. The parent makes it before it forks; every child has it.
 #[derive(Debug)]
 pub struct Board {
-    /// Rung by children that have begun to accept or have reached their quota.
+    /// The bell that children ring when they have begun to accept or have reached their quota.
     attention: EventFd,
     header: Shared<[AtomicU64; row::HEADER]>,
     processes: Shared<[AtomicU64; row::PROCESS]>,
     workers: Shared<[AtomicU64; row::WORKER]>,
-    /// When the child of a slot last said that it is there, in µs on the monotonic clock.
+    /// When the child of a slot last answered, in µs on the monotonic clock.
     heard: Shared<AtomicU64>,
     per_process: usize,
 }
@@ -65,24 +65,24 @@ pub fn get() -> Option<&'static Board> {
     BOARD.get()
 }
 
-/// Every process and worker as they are now. Before the server has started there are none, which only who asks what an
-/// answer would be gets to see.
+/// Every process and worker as they are now. There are none before the server has started, which only happens to a
+/// request that is explained, not served.
 pub fn snapshot(described: Described) -> Snapshot {
     get().map(|board| board.snapshot_with(described)).unwrap_or_default()
 }
 
-/// Makes the scoreboard: `processes` slots, each with up to `workers`. Once in the life of a server, before the first
-/// fork; the slots cost memory only when used.
+/// Makes the scoreboard: `processes` slots, each with up to `workers`. Called once in the life of a server, before the
+/// first fork; slots cost memory only when used.
 pub fn create(processes: usize, workers: usize) -> io::Result<&'static Board> {
     let board = Board::new(processes, workers)?;
     BOARD.set(board).map_err(|_| io::Error::other("the scoreboard exists already"))?;
     get().ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// The slot of the child that this process is.
+/// The slot of this child process.
 static OWN: OnceLock<usize> = OnceLock::new();
 
-/// Says that this child is there. For the MPM, when the parent asks.
+/// Answers the parent that this child is there. For the MPM.
 pub fn answer() {
     if let (Some(board), Some(slot)) = (get(), OWN.get()) {
         board.heard[*slot].store(micros(sys::time::monotonic()), Relaxed);
@@ -133,7 +133,7 @@ impl Board {
         (0..self.slots()).find(|slot| self.life(*slot) == ChildState::Empty)
     }
 
-    /// Takes a slot for a child about to be forked: its workers are `S`. For the parent.
+    /// Takes a slot for a child about to be forked, with its workers in state `S`. For the parent.
     pub fn claim(&self, slot: usize, generation: u32, workers: usize) {
         let process = self.process(slot);
         let workers = workers.min(self.per_process);
@@ -163,29 +163,30 @@ impl Board {
         process.set_life(ChildState::Starting);
     }
 
-    /// When the child about to be forked into a slot rings for the parent. For the parent.
+    /// Sets when the child about to be forked into a slot rings for the parent. For the parent.
     pub fn set_quota(&self, slot: usize, quota: Quota) {
         let process = self.process(slot);
         process.store(Field::QuotaConnections, quota.connections);
         process.store(Field::QuotaRequests, quota.requests);
     }
 
-    /// Rung where a row says what the parent should know at once.
+    /// The bell that calls the parent to a row.
     pub fn attention(&self) -> &EventFd {
         &self.attention
     }
 
-    /// How many slots were ever used: the others need not be looked at.
+    /// How many slots were ever used: the others can be skipped.
     fn used(&self) -> usize {
         (self.header().load(Header::Used) as usize).min(self.slots())
     }
 
-    /// Says which process has the slot. By the parent after the fork; the child does it too, whichever comes first.
+    /// Records the process that has the slot. The parent does so after the fork, and so does the child, whichever comes
+    /// first.
     pub fn set_pid(&self, slot: usize, pid: Pid) {
         self.process(slot).store(Field::Pid, u64::from(pid.number().unsigned_abs()));
     }
 
-    /// Where the child in a slot is in its life.
+    /// The phase of life of the child in a slot.
     pub fn life(&self, slot: usize) -> ChildState {
         ChildState::of(self.process(slot).0[Field::Life as usize].load(Acquire))
     }
@@ -195,7 +196,7 @@ impl Board {
         self.life(slot) == ChildState::Running
     }
 
-    /// A child that will accept no more: of the parent when it says so, of the child when it knows.
+    /// Marks a child that will accept no more: the parent does so with its order, the child when it knows.
     pub fn set_quiescing(&self, slot: usize) {
         self.process(slot).set_life(ChildState::Quiescing);
     }
@@ -215,13 +216,13 @@ impl Board {
         self.process(slot).load(Field::OwnAccesses)
     }
 
-    /// When the child in a slot last said that it is there, on the monotonic clock.
+    /// When the child in a slot last answered, on the monotonic clock.
     pub fn heard(&self, slot: usize) -> Duration {
         Duration::from_micros(self.heard[slot].load(Relaxed))
     }
 
-    /// A number that is another one after any worker of the child in a slot has done anything: began or ended a request, or
-    /// went on with it. `None`: none is busy with more than the wait for a next request.
+    /// A number that changes whenever any worker of the child in a slot does anything: begins, continues or ends a
+    /// request. `None`: none is busy with more than the wait for a next request.
     pub fn mark(&self, slot: usize) -> Option<u64> {
         let rows = || (0..self.process(slot).workers(self.per_process)).map(|index| self.worker(slot, index));
         let of = |row: WorkerRow<'_>| {
@@ -234,14 +235,15 @@ impl Board {
         busy.then(|| rows().flat_map(of).chain(counts).fold(0, join))
     }
 
-    /// How many workers of the child in a slot serve nobody; all of them while it starts. One is kept for each connection
-    /// whose head has begun to come: it will be needed in a moment. A request that waits without a worker needs none.
+    /// How many workers of the child in a slot are idle; all of them while it starts. One is reserved for each
+    /// connection whose head has begun to arrive: it will be needed in a moment. A request that waits without a worker
+    /// needs none.
     pub fn idle_workers(&self, slot: usize) -> usize {
         let reading = usize::try_from(self.process(slot).load(Field::Reading)).unwrap_or(usize::MAX);
         self.free_workers(slot).saturating_sub(reading)
     }
 
-    /// How many workers of the child in a slot could serve somebody at once.
+    /// How many workers of the child in a slot could serve a request at once.
     pub fn free_workers(&self, slot: usize) -> usize {
         let process = self.process(slot);
         let workers = process.workers(self.per_process);
@@ -250,14 +252,14 @@ impl Board {
         free.saturating_add(gauge(Field::Released)).saturating_sub(gauge(Field::Unlisted)).min(workers)
     }
 
-    /// Says whether the parent would start another child at once if nobody were idle ([`Workers::all_taken`]). For the
-    /// parent.
+    /// Sets whether the parent would start another child at once if no worker were idle ([`Workers::all_taken`]). For
+    /// the parent.
     pub fn set_growing(&self, growing: bool) {
         self.header().store(Header::Growing, u64::from(growing));
     }
 
-    /// Gives a slot back after its child was reaped, whatever it was doing: open connections are gone, half-written
-    /// texts are dropped, totals stay. For the parent.
+    /// Gives a slot back after its child was reaped, whatever the child was doing: its open connections are removed,
+    /// half-written texts dropped, totals kept. For the parent.
     pub fn retire(&self, slot: usize, reaped: Option<&Reaped>) {
         let process = self.process(slot);
         for index in 0..process.workers(self.per_process) {
@@ -279,8 +281,8 @@ impl Board {
         header.leave();
     }
 
-    /// Starts a generation: the number that new children carry, and how many worker rows a status page shows at least.
-    /// With `reset` all totals start again from zero (`SIGHUP`); there must be no children then. For the parent.
+    /// Starts a generation. Takes the number that new children carry, and the minimum number of worker rows on a status
+    /// page. With `reset` all totals start again from zero (`SIGHUP`); there must be no children then. For the parent.
     pub fn begin_generation(&self, generation: u32, shown: usize, reset: bool) {
         if reset {
             let used = self.used();
@@ -295,22 +297,22 @@ impl Board {
         self.header().store(Header::Restarted, now());
     }
 
-    /// How many workers there are, where a request that waits for a script holds one of them. For the parent.
+    /// Sets how many workers there are, if a request that waits for a script holds one of them. For the parent.
     pub fn set_held(&self, workers: Option<usize>) {
         self.header().store(Header::Held, workers.unwrap_or(0) as u64);
     }
 
-    /// How many requests may be served at once, where each needs a worker. For the parent.
+    /// Sets how many requests may be served at once, if each needs a worker. For the parent.
     pub fn set_limit(&self, workers: Option<usize>) {
         self.header().store(Header::Limit, workers.unwrap_or(0) as u64);
     }
 
-    /// What [`set_limit`](Board::set_limit) was told.
+    /// The number from [`set_limit`](Board::set_limit).
     pub fn limit(&self) -> Option<usize> {
         usize::try_from(self.header().load(Header::Limit)).ok().filter(|workers| *workers > 0)
     }
 
-    /// What [`set_held`](Board::set_held) was told.
+    /// The number from [`set_held`](Board::set_held).
     pub fn held(&self) -> Option<usize> {
         usize::try_from(self.header().load(Header::Held)).ok().filter(|workers| *workers > 0)
     }

@@ -1,4 +1,4 @@
-//! The stages of a connection's life, and who may poll them.
+//! The stages of a connection's life, and which threads may poll them.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -14,18 +14,18 @@ use sys::cred::Identity;
 use crate::HelperProcess;
 use crate::scoreboard::Workers;
 
-/// What a connection does next. All but [`Stage::Serve`] only wait for the client and need no worker.
+/// The next step of a connection. All but [`Stage::Serve`] only wait for the client and need no worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Process a request whose head is there, write the answer.
+    /// Process a request whose head has arrived, and write the answer.
     Serve,
-    /// The rest of a head is waited for (`RequestReadTimeout`).
+    /// Wait for the rest of a head (`RequestReadTimeout`).
     ReadHead,
-    /// The rest of an answer goes out as fast as the client reads it (`Timeout`).
+    /// Send the rest of an answer as fast as the client reads it (`Timeout`).
     WriteCompletion,
     /// Wait for the next request (`KeepAliveTimeout`).
     KeepAlive,
-    /// The client and a handler speak over a tunnel (`Timeout` without a byte).
+    /// Let the client and a handler speak over a tunnel (`Timeout` without a byte).
     Tunnel,
     /// Our side is shut; drain what the client still sends, 30 s at most.
     Linger,
@@ -35,16 +35,16 @@ pub enum Stage {
     Closed,
 }
 
-/// A stage that was begun.
+/// A stage that has begun.
 pub enum Stepping<'a> {
-    /// It is over already: nothing had to be waited for.
+    /// It is already over: nothing had to be waited for.
     Done(Stage),
-    /// It waits; polling it to its end says which stage is next.
+    /// It waits; polling it to its end gives the next stage.
     Waiting(Pin<Box<dyn Future<Output = Stage> + Send + 'a>>),
 }
 
 impl<'a> Stepping<'a> {
-    /// A stage that waits.
+    /// Makes a stage that waits.
     pub fn waiting(stage: impl Future<Output = Stage> + Send + 'a) -> Stepping<'a> {
         Stepping::Waiting(Box::pin(stage))
     }
@@ -64,15 +64,14 @@ impl Future for Stepping<'_> {
 
 /// A connection between two stages: a value that may move to another thread.
 pub trait Connection: Send {
-    /// Runs `stage` to its end and says which one is next. Never called with [`Stage::Closed`].
+    /// Runs `stage` to its end and returns the next one. Never called with [`Stage::Closed`].
     ///
-    /// What a stage can do without waiting it may do at once, before the result is polled. A connection takes its row of
-    /// the scoreboard in [`Stage::Serve`], or in [`Stage::ReadHead`] where a row is not a thread's, and gives it back at the
-    /// end of that stage or of the answer; what else it does is for the MPM to
-    /// show.
+    /// Work that needs no waiting may be done at once, before the result is polled. A connection takes its row of the
+    /// scoreboard in [`Stage::Serve`], or in [`Stage::ReadHead`] if rows do not belong to threads, and gives it back at
+    /// the end of that stage or of the answer; the MPM shows everything else.
     fn step(&mut self, stage: Stage) -> Stepping<'_>;
 
-    /// Whether anything has come from the client that no stage has taken: asks the system, as the reactor may not have seen
+    /// Whether the client has sent anything that no stage has taken. Asks the system, as the reactor may not have seen
     /// it yet.
     fn has_input(&self) -> bool;
 }
@@ -88,22 +87,23 @@ pub struct Accepted {
     pub workers: Arc<Workers>,
 }
 
-/// The server, as an MPM sees it.
+/// The server, from the view of an MPM.
 pub trait Service: Send + Sync {
-    /// Makes a connection of a socket. Cheap; waits for nothing. It starts with [`Stage::Serve`]. A child serves with one
-    /// service to its end, so what a connection needs of it is borrowed, not counted.
+    /// Makes a connection from a socket. Cheap; never waits. It starts with [`Stage::Serve`]. A child has one service
+    /// for its whole life, so a connection borrows it instead of counting references.
     fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection>;
     /// Called once in a new child, after it dropped its privileges and before it accepts. `children`: how many there may be.
     fn child_started(&self, children: usize);
-    /// Opens what a configuration has beside children, for which `children` is who they become, if that is somebody else.
-    /// Called once, in the parent, when nothing else can fail any more. An error is a message for the log.
+    /// Opens the processes that a configuration has beside children. `children` is the user that those become, if it is
+    /// a different one. Called once, in the parent, when nothing else can fail any more. An error is a message for the
+    /// log.
     fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String>;
-    /// Called before a child waits for something to happen: the moment to write what was kept back (log lines).
+    /// Called before a child waits for events: the moment to write buffered log lines.
     fn before_wait(&self);
-    /// Called where an event loop looks for events without waiting, and others of its tasks may run before that: what these
-    /// ask the system is no answer to what the look announces.
+    /// Called when an event loop looks for events without waiting, after which other tasks may run first: an earlier
+    /// answer of the system says nothing about the events of this look.
     fn before_pass(&self);
-    /// Called once, before a child ends: what was kept back is written now, also what other threads are about to write.
+    /// Called once, before a child ends: writes everything buffered, including what other threads are about to write.
     fn before_end(&self);
 }
 
@@ -111,8 +111,8 @@ thread_local! {
     static RELEASED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Waits for a future that nothing but a wake-up can bring on, as for a turn in a queue. Where an MPM can poll one request in
-/// turns with others, no worker has to wait with it: polled in vain, it says so to whoever polls.
+/// Waits for a future that only a wake-up can bring on, such as a turn in a queue. If an MPM can poll one request in
+/// turns with others, no worker waits with it: a poll in vain reports this to the poller.
 pub async fn release_worker<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|cx| {
@@ -123,7 +123,8 @@ pub async fn release_worker<T>(future: impl Future<Output = T>) -> T {
     .await
 }
 
-/// Whether what was polled in this thread waits without a worker ([`release_worker`]). For the MPM, which asks after each poll.
+/// Whether the future last polled in this thread waits without a worker ([`release_worker`]). For the MPM, which asks
+/// after each poll.
 pub fn is_worker_released() -> bool {
     RELEASED.take()
 }
@@ -132,9 +133,10 @@ thread_local! {
     static BRIEFLY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Polls a stage in a thread that others wait for: what [needs a worker](needs_worker) is not begun. For the MPM.
+/// Polls a stage in a thread that others wait for: anything that [needs a worker](needs_worker) does not begin. For the
+/// MPM.
 pub fn briefly<T>(poll: impl FnOnce() -> T) -> T {
-    /// Also where it panics.
+    /// Resets it, even after a panic.
     struct Over;
     impl Drop for Over {
         fn drop(&mut self) {
@@ -146,16 +148,17 @@ pub fn briefly<T>(poll: impl FnOnce() -> T) -> T {
     poll()
 }
 
-/// What follows computes for long, or may block for a moment, as a handler or a filter does. Under event the listener
-/// serves requests itself for which nobody has to wait; here it leaves the request to a worker, which polls it next.
-/// Anywhere else this is over at once.
+/// Announces that the following code computes for long, or may block for a moment, as a handler or a filter does. Under
+/// event the listener itself serves requests that need no waiting; at this point it leaves the request to a worker,
+/// which polls it next. Everywhere else this is ready at once.
 pub async fn needs_worker() {
     poll_fn(|_| if BRIEFLY.get() { Poll::Pending } else { Poll::Ready(()) }).await;
 }
 
 static DRAINING: AtomicBool = AtomicBool::new(false);
 
-/// Tells every connection of this process that it serves its last request: the child is being replaced or stopped.
+/// Makes every connection of this process treat its current request as the last: the child is being replaced or
+/// stopped.
 pub fn drain() {
     DRAINING.store(true, Ordering::Relaxed);
 }

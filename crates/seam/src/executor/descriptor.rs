@@ -1,4 +1,4 @@
-//! Descriptors to read from and to write to, for libraries that are written against tokio's traits.
+//! Descriptors to read from and write to, for libraries that are written against tokio's traits.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{sleep, timeout_at};
 
-/// How soon a server is asked again whose queue was full. The kernel does not say when a unix socket has room.
+/// How soon to try a server again whose queue was full. The kernel does not report when a unix socket has room.
 const RETRY: Duration = Duration::from_millis(5);
 
 /// A socket, or another descriptor that can be read or written without blocking.
@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_millis(5);
 pub struct Descriptor(Watched);
 
 impl Descriptor {
-    /// Takes a non-blocking descriptor. Only where an MPM polls.
+    /// Takes a non-blocking descriptor. Works only where an MPM polls.
     pub fn new(fd: OwnedFd) -> io::Result<Descriptor> {
         Ok(Descriptor(watch(Arc::new(fd), Interest::READABLE | Interest::WRITABLE)?))
     }
@@ -32,7 +32,7 @@ impl Descriptor {
         let socket = Descriptor::new(sys::socket::connect(address)?)?;
         timeout_at(deadline, async {
             let mut ready = std::future::poll_fn(|cx| socket.0.poll_write_ready(cx)).await?;
-            // A socket that is not connected yet can be written to in no case, also where the reactor thought so.
+            // A socket that is not connected yet can never be written to, even if the reactor thought so.
             while !sys::socket::is_connected(socket.0.get_ref())? {
                 ready.clear_ready();
                 ready = std::future::poll_fn(|cx| socket.0.poll_write_ready(cx)).await?;
@@ -57,7 +57,7 @@ impl Descriptor {
         .await?
     }
 
-    /// The same socket, for what watches it itself.
+    /// Duplicates the socket, for code that watches it itself.
     pub fn duplicate(&self) -> io::Result<OwnedFd> {
         self.0.get_ref().try_clone()
     }
@@ -100,7 +100,7 @@ impl AsyncWrite for Descriptor {
         Poll::Ready(Ok(()))
     }
 
-    /// Of a socket: the other side sees the end. Of what is no socket, dropping it does that.
+    /// On a socket: the other side sees the end. On other descriptors, dropping does that.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(match sys::socket::shutdown_write(self.0.get_ref()) {
             Err(error) if sys::socket::is_no_socket(&error) || error.kind() == io::ErrorKind::NotConnected => Ok(()),

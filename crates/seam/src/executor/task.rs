@@ -8,11 +8,12 @@ use std::task::Poll;
 use sys::block_on::Helper;
 use sys::event_loop::{self, Spawned};
 
-/// A future that is polled beside the one that has spawned it. Dropping this ends it.
+/// A future that is polled beside the one that spawned it. Dropping this ends it.
 ///
-/// Its life is that of this handle, and never longer than the connection for which it was spawned may be polled: a child of
-/// prefork and a thread of worker poll it until that connection ends, and drop it then. So what is to outlive a connection,
-/// such as an idle connection to a backend, is kept as a [`Descriptor`](crate::executor::Descriptor), without a task.
+/// It lives as long as this handle, but never longer than the connection that spawned it may be polled: a child of
+/// prefork and a thread of worker poll it until that connection ends, then drop it. So keep anything that should
+/// outlive a connection, such as an idle connection to a backend, as a [`Descriptor`](crate::executor::Descriptor),
+/// without a task.
 ///
 /// | | polled by | dropped |
 /// |---|---|---|
@@ -38,8 +39,8 @@ impl Drop for Abort {
     }
 }
 
-/// Polls `future` beside the present one until it ends or the [`Task`] is dropped. A panic ends the task alone, and is
-/// logged. Only for futures that an MPM polls.
+/// Polls `future` beside the current one until it ends or the [`Task`] is dropped. A panic ends the task only, and is
+/// logged. Use it only in futures that an MPM polls.
 #[expect(clippy::disallowed_methods, reason = "this is what is to be used instead")]
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Task {
     match sys::block_on::add_helper(caught(future)) {

@@ -1,4 +1,4 @@
-//! Deadlines of a connection, with one timer that is moved as rarely as possible.
+//! Deadlines of a connection, with one timer that moves as rarely as possible.
 
 use std::future::{Future, poll_fn};
 use std::task::{Context, Poll, Waker};
@@ -6,18 +6,18 @@ use std::time::Instant;
 
 use sys::event_loop::Alarm;
 
-/// A deadline that may move. The timer behind it is set when a wait first needs it, and set again only when it fires
-/// too early: a deadline that keeps moving on costs nothing.
+/// A deadline that may move. Its timer is set when a wait first needs it, and set again only when it fires too early: a
+/// deadline that keeps moving costs nothing.
 #[derive(Debug, Default)]
 pub struct Timer {
     armed: Option<Box<Armed>>,
 }
 
-/// What a connection has only once it had to wait.
+/// The part that a connection has only once it had to wait.
 #[derive(Debug)]
 struct Armed {
     alarm: Alarm,
-    /// Whom it wakes, by the data of the waker that it holds.
+    /// The task it wakes, identified by the data of the waker.
     wakes: usize,
 }
 
@@ -26,7 +26,7 @@ fn identity(waker: &Waker) -> usize {
 }
 
 impl Timer {
-    /// Waits for `future`, but not beyond `deadline`: then `None`.
+    /// Waits for `future`, but not beyond `deadline`; after that, `None`.
     pub async fn until<T>(&mut self, deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
         let mut future = std::pin::pin!(future);
         poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -44,7 +44,7 @@ impl Timer {
         }
         let wakes = identity(cx.waker());
         match &mut self.armed {
-            // It is set already, not beyond the deadline, and will wake whoever asks.
+            // It is already set, not beyond the deadline, and will wake the caller.
             Some(armed) if armed.wakes == wakes && armed.alarm.rings_by(deadline) => return Poll::Pending,
             _ if Instant::now() >= deadline => return Poll::Ready(()),
             Some(armed) => {

@@ -11,7 +11,7 @@ use sys::event_loop::{EventLoop, spawn};
 use super::*;
 use crate::executor::yield_now;
 
-/// What becomes of a future in an event loop.
+/// Runs a future in an event loop.
 fn run<T>(future: impl Future<Output = T>) -> T {
     EventLoop::new(|| ()).and_then(|mut event_loop| event_loop.run(future)).expect("event loop")
 }
@@ -24,7 +24,7 @@ fn here() -> ThreadId {
 fn a_thread_that_serves_one_connection_does_the_job_itself() {
     let done = sys::block_on::block_on(offload(Load::Compute, here), || ());
     assert_eq!(done.ok(), Some(here()));
-    // So does one that serves nobody, such as the parent: it must have one thread.
+    // So does a thread that serves nobody, such as the parent: it must stay single-threaded.
     let polled = std::pin::pin!(offload(Load::Wait, here)).poll(&mut Context::from_waker(Waker::noop()));
     assert_eq!(polled, Poll::Ready(here()));
 }
@@ -53,7 +53,7 @@ fn a_panic_is_that_of_the_future() {
 #[test]
 fn who_gives_up_is_not_served() {
     static POOL: Pool = Pool::new(Load::Compute);
-    // All threads are busy until they are told.
+    // All threads are busy until they get a signal.
     let busy: Vec<_> = (0..POOL.threads_max())
         .map(|_| {
             let (tell, told) = mpsc::channel::<()>();

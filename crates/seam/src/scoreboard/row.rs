@@ -1,4 +1,4 @@
-//! The rows: arrays of atomic numbers, and what each of them means.
+//! The rows: arrays of atomic numbers, and the meaning of each.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
@@ -12,12 +12,12 @@ pub(super) const PROCESS: usize = 72;
 /// Words of a worker row: six cache lines.
 pub(super) const WORKER: usize = 48;
 
-/// What holds for the whole server.
+/// Fields for the whole server.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Header {
-    /// When the server started, in µs since 1970.
+    /// Start of the server, in µs since 1970.
     Started,
-    /// When it was last restarted, likewise.
+    /// Last restart, likewise.
     Restarted,
     /// The number of restarts.
     Generation,
@@ -27,15 +27,15 @@ pub(super) enum Header {
     CpuUser,
     /// System.
     CpuSystem,
-    /// The slots from this one on were never used.
+    /// Slots from this one on were never used.
     Used,
-    /// How many workers there are of which a request that waits holds one.
+    /// How many workers there are, if a waiting request holds one.
     Held,
-    /// How many workers there are, where a request that is served needs one.
+    /// How many workers there are, if a request needs one to be served.
     Limit,
-    /// Whether the parent would start another child at once if nobody were idle.
+    /// Whether the parent would start another child at once if no worker were idle.
     Growing,
-    /// Odd while what an ended child has used passes from its row to the header.
+    /// Odd while the totals of an ended child move from its row to the header.
     Sequence,
 }
 
@@ -58,9 +58,9 @@ pub(super) enum Field {
     Unlisted,
     /// Connections this child has accepted.
     Accepted,
-    /// After how many of them it rings for the parent; 0: never.
+    /// The number of them at which it rings for the parent; 0: never.
     QuotaConnections,
-    /// After how many requests of its own.
+    /// The same for its own requests.
     QuotaRequests,
     /// Requests of the children that had the slot before.
     PastAccesses,
@@ -71,29 +71,29 @@ pub(super) enum Field {
     OwnBytes,
     /// Sum of the requests' durations in µs, over the life of the server.
     Duration,
-    /// CPU time in µs, as of about the last request.
+    /// CPU time in µs, as of roughly the last request.
     CpuUser,
     CpuSystem,
-    /// The same of scripts that were waited for.
+    /// The same for scripts that were waited for.
     CpuChildrenUser,
     CpuChildrenSystem,
     /// Bytes received with the requests, a part of all bytes, over the life of the server.
     Received,
-    /// Bytes sent to those who watch the server, a part of all bytes, over its life.
+    /// Bytes sent to clients that watch the server, a part of all bytes, over its life.
     WatchSent,
     /// Bytes received from them.
     WatchReceived,
 }
 
-/// Counters in a row, over the life of the server: where they begin in a process row and how many there are.
+/// Counters in a row, over the life of the server: their position in a process row, and how many there are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Series<const N: usize>(usize);
 
 /// Answers with a status of 1xx to 5xx.
 pub(super) const CLASSES: Series<5> = Series(27);
-/// Requests that took no longer than each of the bounds, and longer than the one before.
+/// Requests that took longer than the previous bound but no longer than this one.
 pub(super) const DURATIONS: Series<BUCKETS> = Series(32);
-/// Of these, those of who watches the server.
+/// Of these, those by clients that watch the server.
 pub(super) const WATCH: Series<BUCKETS> = Series(DURATIONS.0 + BUCKETS);
 const _: () = assert!(Field::WatchReceived as usize + 1 == CLASSES.0 && WATCH.0 + BUCKETS <= PROCESS);
 
@@ -130,7 +130,7 @@ pub(super) enum WorkerField {
     Bytes,
 }
 
-/// The texts of a worker row: where they begin and how many words they have. A longer text is cut.
+/// The texts of a worker row: their position, and their length in words. A longer text is cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text(usize, usize);
 
@@ -157,8 +157,8 @@ impl HeaderRow<'_> {
     pub(super) fn add(&self, field: Header, value: u64) {
         self.0[field as usize].fetch_add(value, Relaxed);
     }
-    /// The parent begins and ends to move numbers between rows and header: who sums them up must not see them in neither or
-    /// in both. Should it die there, nobody goes on anyway.
+    /// The parent marks the beginning or end of moving numbers between rows and header: a reader that sums them up must
+    /// not see them in neither or in both. If the parent dies there, nobody continues anyway.
     pub(super) fn enter(&self) {
         self.0[Header::Sequence as usize].fetch_add(1, AcqRel);
         fence(Release);
@@ -166,7 +166,7 @@ impl HeaderRow<'_> {
     pub(super) fn leave(&self) {
         self.0[Header::Sequence as usize].fetch_add(1, Release);
     }
-    /// What was read while nothing moved; after some tries, whatever was read.
+    /// Reads while nothing moves; after some tries, returns whatever was read.
     pub(super) fn read<T>(&self, read: impl Fn() -> T) -> T {
         const TRIES: usize = 16;
         let sequence = &self.0[Header::Sequence as usize];
@@ -194,7 +194,7 @@ impl ProcessRow<'_> {
     pub(super) fn store(&self, field: Field, value: u64) {
         self.0[field as usize].store(value, Relaxed);
     }
-    /// Adds; returns what it is now.
+    /// Adds; returns the new value.
     pub(super) fn add(&self, field: Field, value: u64) -> u64 {
         self.0[field as usize].fetch_add(value, Relaxed).wrapping_add(value)
     }
@@ -225,7 +225,7 @@ impl WorkerRow<'_> {
     pub(super) fn store(&self, field: WorkerField, value: u64) {
         self.0[field as usize].store(value, Relaxed);
     }
-    /// Adds; only the row's one owner writes, so a load and a store do.
+    /// Adds. Only the row's one owner writes, so a load and a store suffice.
     pub(super) fn add(&self, field: WorkerField, value: u64) {
         self.store(field, self.load(field).wrapping_add(value));
     }
@@ -250,7 +250,7 @@ impl WorkerRow<'_> {
         sequence.store(even.wrapping_add(2), Release);
     }
 
-    /// Only as many words as the text has, and one with its end.
+    /// Writes only as many words as the text has, and one with its end.
     fn write_text(&self, Text(at, words): Text, value: &[u8]) {
         let bytes = &value[..value.len().min(words * 8)];
         let (whole, rest) = bytes.as_chunks();
@@ -258,13 +258,13 @@ impl WorkerRow<'_> {
             place.store(u64::from_ne_bytes(*word), Relaxed);
         }
         if whole.len() < words {
-            // The rest of a word is zeros: there the text ends.
+            // The rest of a word is zeros: the text ends there.
             let end = rest.iter().rev().fold(0, |end, byte| end << 8 | u64::from(*byte));
             self.0[at + whole.len()].store(end.to_le(), Relaxed);
         }
     }
 
-    /// Reads texts that belong together. Empty ones when the writer is always in the midst of writing: it was stopped or
+    /// Reads texts that belong together. They are empty if the writer seems to be writing for ever: it was stopped or
     /// killed there.
     pub(super) fn read_texts<const N: usize>(&self, texts: [Text; N]) -> [String; N] {
         const TRIES: usize = 64;
@@ -289,7 +289,7 @@ impl WorkerRow<'_> {
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
 
-    /// Ends what a killed writer began: its half-written texts are dropped.
+    /// Completes what a killed writer began: drops its half-written texts.
     pub(super) fn repair(&self) {
         let sequence = &self.0[WorkerField::Sequence as usize];
         if sequence.load(Relaxed) & 1 == 1 {

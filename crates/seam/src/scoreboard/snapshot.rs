@@ -1,4 +1,4 @@
-//! What a status page reads.
+//! The data of a status page.
 
 use super::row::{CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField, WorkerRow};
 use super::{BUCKETS, Board, ChildState, State};
@@ -14,7 +14,7 @@ pub struct Snapshot {
     pub generation: u32,
     /// How many worker rows are worth showing even where no process has them (`MaxRequestWorkers`).
     pub shown: usize,
-    /// How many requests may be served at once; `None`: as many as come, since none of them needs a worker.
+    /// How many requests may be served at once; `None`: any number, since none needs a worker.
     pub limit: Option<usize>,
     /// CPU time in user mode of children that ended, their scripts included.
     pub ended_user: u64,
@@ -29,7 +29,7 @@ pub struct Snapshot {
 pub struct Process {
     /// Its number, from 0.
     pub slot: usize,
-    /// Where its child is in its life.
+    /// The phase of its child's life.
     pub life: ChildState,
     /// The child; 0 if there is none.
     pub pid: u32,
@@ -45,12 +45,12 @@ pub struct Process {
     pub keep_alive: u64,
     /// Those that are closing.
     pub closing: u64,
-    /// Those of which a part of a head has come, where they hold no worker.
+    /// Those that have received a part of a head, if they hold no worker.
     pub reading: u64,
-    /// Those whose request waits for its turn, where it holds no worker.
+    /// Those whose request waits for its turn, if it holds no worker.
     pub released: u64,
-    /// Those whose request found no row, where there is no limit: they are served like the others. `None`: there is a limit,
-    /// and the rows are its workers.
+    /// Those whose request found no row, if there is no limit: they are served like the others. `None`: there is a
+    /// limit, and the rows are its workers.
     pub unlisted: Option<u64>,
     /// Connections the child has accepted.
     pub accepted: u64,
@@ -64,25 +64,25 @@ pub struct Process {
     pub duration: u64,
     /// Of these requests, those answered with a status of 1xx, 2xx … 5xx.
     pub classes: [u64; 5],
-    /// Those that took no longer than each of the [`BOUNDS`](super::BOUNDS) and longer than the one before; the last: longer
-    /// than all.
+    /// Those that took longer than the previous one of the [`BOUNDS`](super::BOUNDS) but no longer than this; the last:
+    /// longer than all.
     pub durations: [u64; BUCKETS],
-    /// Of these, those of who watches the server.
+    /// Of these, those by clients that watch the server.
     pub watch: Watch,
     /// Requests of this child.
     pub own_accesses: u64,
     /// Bytes of this child.
     pub own_bytes: u64,
-    /// CPU time of the child: user, system, and the same of its scripts that ended; about a second old.
+    /// CPU time of the child: user, system, and the same for its scripts that ended; about a second old.
     pub cpu: [u64; 4],
     /// Its workers.
     pub workers: Vec<Worker>,
 }
 
-/// What only the live page has asked, to show what others do. All of it is answered with 200.
+/// Requests of the live page, which only show what others do. All of them are answered with 200.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch {
-    /// As those of [`Process`].
+    /// As in [`Process`].
     pub durations: [u64; BUCKETS],
     /// Bytes sent.
     pub sent: u64,
@@ -93,7 +93,7 @@ pub struct Watch {
 /// A worker row.
 #[derive(Clone, Debug)]
 pub struct Worker {
-    /// What it does. Of a child that finishes its last connections every busy one is [`State::Graceful`].
+    /// Its state. In a child that finishes its last connections every busy worker is [`State::Graceful`].
     pub state: State,
     /// When its last request began; 0: never.
     pub began: u64,
@@ -103,9 +103,9 @@ pub struct Worker {
     pub took: u64,
     /// Sum over all requests of this row.
     pub duration: u64,
-    /// Requests of this connection, this child, this slot.
+    /// Requests of this connection, of this child, of this slot.
     pub accesses: [u64; 3],
-    /// Bytes of this connection, this child, this slot.
+    /// Bytes of this connection, of this child, of this slot.
     pub bytes: [u64; 3],
     /// The client's address.
     pub client: String,
@@ -117,14 +117,14 @@ pub struct Worker {
     pub protocol: String,
 }
 
-/// Of which workers a snapshot has the texts: of thousands they cost more than all the rest.
+/// Which workers' texts a snapshot has: for thousands of workers they cost more than all the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Described {
-    /// Of none.
+    /// None.
     Nobody,
-    /// Of those that serve somebody.
+    /// Those of busy workers.
     Busy,
-    /// Of all: those that are idle say whom they served last.
+    /// All: idle workers show their last client.
     All,
 }
 

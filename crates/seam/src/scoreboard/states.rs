@@ -1,8 +1,8 @@
-//! What workers, children and connections are doing, as the scoreboard counts it.
+//! The states of workers, children and connections, as the scoreboard counts them.
 
 use super::row::Field;
 
-/// What a worker does: the letters of Apache's status page.
+/// The state of a worker, as the letters of Apache's status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -51,7 +51,7 @@ impl State {
         char::from(self as u8)
     }
 
-    /// Whether the worker serves somebody.
+    /// Whether the worker is serving a request.
     pub fn is_busy(self) -> bool {
         !matches!(self, State::Dead | State::Starting | State::Ready | State::IdleCleanup)
     }
@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-/// Where a child is in its life.
+/// The phase of a child's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildState {
     /// The slot is free.
@@ -75,7 +75,7 @@ pub enum ChildState {
 }
 
 impl ChildState {
-    /// The word for it, wherever a child is told of.
+    /// Its name, wherever a child is mentioned.
     pub fn name(self) -> &'static str {
         match self {
             ChildState::Empty => "gone",
@@ -93,7 +93,7 @@ impl ChildState {
     }
 }
 
-/// A count of the connections of a child that are in a stage without a worker, or in all.
+/// A count of a child's connections: in a stage without a worker, or in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gauge {
     /// All open connections.
@@ -104,9 +104,9 @@ pub enum Gauge {
     KeepAlive,
     /// Those that are closing.
     Closing,
-    /// Those of which a part of a head has come, where they hold no worker.
+    /// Those that have received a part of a head, if they hold no worker.
     Reading,
-    /// Those whose request waits for its turn, where it holds no worker, though it has a row.
+    /// Those whose request waits for its turn without a worker, though it has a row.
     Released,
     /// Those whose request found no row.
     Unlisted,

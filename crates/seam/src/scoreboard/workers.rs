@@ -11,7 +11,7 @@ use sys::time::{Who, cpu};
 use super::row::{self, CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField};
 use super::{BOUNDS, Board, ChildState, Gauge, State, micros, now};
 
-/// What a connection has done so far: the connection keeps it, its rows change from request to request.
+/// The traffic of a connection so far: kept by the connection, since its row changes from request to request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Requests answered.
@@ -20,7 +20,7 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered {
     /// The status of the answer.
@@ -35,18 +35,19 @@ pub struct Answered {
     pub watches: bool,
 }
 
-/// What has a row to itself.
+/// The unit that has a row to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// A request, until its answer is sent.
     OfRequests,
-    /// A thread that serves requests: one whose answer only waits for its client has no row any more.
+    /// A thread that serves requests: an answer that only waits for its client has no row any more.
     OfThreads,
     /// A worker that serves one connection at a time, and nothing else.
     OfOne,
 }
 
-/// The texts of a row: whose request is served. UTF-8, which whoever reads them checks; cut to 48, 80, 144 and 16 bytes.
+/// The texts of a row, about the request being served. UTF-8, to be checked by the reader; cut to 48, 80, 144 and 16
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts<'a> {
     /// The client's address.
@@ -59,24 +60,24 @@ pub struct Texts<'a> {
     pub protocol: &'a [u8],
 }
 
-/// The rows of one child, of which a connection takes one while it serves a request.
+/// The rows of one child. A connection takes one while it serves a request.
 #[derive(Debug)]
 pub struct Workers {
     board: &'static Board,
     process: usize,
     /// The first of the rows.
     first: usize,
-    /// A bit per row, set while it is free. Not shared: it dies with the child.
+    /// A bit per row, set while it is free. Not shared: it ends with the child.
     free: Box<[AtomicU64]>,
     count: usize,
-    /// Who has a row of these.
+    /// The unit that has one of these rows.
     rows: Rows,
-    /// The second of the last look at the CPU time.
+    /// The time of the last look at the CPU time, in seconds.
     looked: AtomicU64,
 }
 
 impl Workers {
-    /// The rows of the process slot of this child, which thereby runs: its workers are `_`.
+    /// Starts the rows of this child's process slot, which makes the child running: its workers are `_`.
     pub fn start(board: &'static Board, process: usize, rows: Rows) -> Arc<Workers> {
         let row = board.process(process);
         let count = row.workers(board.per_process);
@@ -84,7 +85,7 @@ impl Workers {
             board.worker(process, index).store(WorkerField::State, State::Ready as u64);
         }
         board.set_pid(process, Pid::own());
-        // A process is one child in its life.
+        // A process is only one child in its life.
         let _ = super::OWN.set(process);
         if board.life(process) == ChildState::Starting {
             row.set_life(ChildState::Running);
@@ -102,7 +103,7 @@ impl Workers {
         Workers { board, process, first, free, count, rows, looked: AtomicU64::new(0) }
     }
 
-    /// The row of one worker of this child, the `index`th, which serves one connection at a time.
+    /// The row of the `index`th worker of this child, which serves one connection at a time.
     pub fn only(&self, index: usize) -> Arc<Workers> {
         Arc::new(Workers::of(self.board, self.process, self.first + index, 1, Rows::OfOne))
     }
@@ -112,7 +113,7 @@ impl Workers {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -122,8 +123,8 @@ impl Workers {
         self.process
     }
 
-    /// Takes a free row for a request that is being read (`R`); dropping it gives it back. When all are taken the request
-    /// is not listed, but counted all the same.
+    /// Takes a free row for a request that is being read (`R`); dropping it gives it back. When all are taken the
+    /// request is counted, but not listed.
     pub fn acquire(self: &Arc<Self>) -> Row {
         let index = self.take();
         if index.is_none() {
@@ -134,8 +135,8 @@ impl Workers {
         slot
     }
 
-    /// The same for a request beside another one of its connection. Both have one worker: where rows are those of workers, the
-    /// second gets none, and takes none away.
+    /// The same for a request beside another one of its connection. Both share one worker: if rows belong to workers,
+    /// the second request gets none, and takes none away.
     pub fn acquire_beside(self: &Arc<Self>) -> Row {
         match self.rows {
             Rows::OfRequests => self.acquire(),
@@ -156,8 +157,8 @@ impl Workers {
         None
     }
 
-    /// What the row of a worker that serves one connection at a time shows while no request has taken it: what that
-    /// connection does. For the MPM.
+    /// Shows the state of a worker that serves one connection at a time, while no request has taken its row. For the
+    /// MPM.
     pub fn show(&self, state: State) {
         if self.rows == Rows::OfOne {
             let row = self.board.worker(self.process, self.first);
@@ -168,7 +169,7 @@ impl Workers {
         }
     }
 
-    /// One connection more in a stage. For the MPM.
+    /// Counts one more connection in a stage. For the MPM.
     pub fn enter(&self, gauge: Gauge) {
         if !self.counts(gauge) {
             return;
@@ -176,7 +177,7 @@ impl Workers {
         self.board.process(self.process).add(gauge.field(), 1);
     }
 
-    /// One connection less. For the MPM.
+    /// Counts one fewer. For the MPM.
     pub fn leave(&self, gauge: Gauge) {
         if !self.counts(gauge) {
             return;
@@ -184,7 +185,7 @@ impl Workers {
         self.board.process(self.process).sub(gauge.field(), 1);
     }
 
-    /// A connection that has a worker to itself, or needs none, is not one that will take one.
+    /// Whether a stage counts: a connection with a worker to itself, or with no need of one, will not take one.
     fn counts(&self, gauge: Gauge) -> bool {
         gauge != Gauge::Reading || self.rows == Rows::OfThreads
     }
@@ -194,15 +195,15 @@ impl Workers {
         self.board.process(self.process).load(gauge.field())
     }
 
-    /// Counts an accepted connection. `true`: with it the child has reached its quota, and the parent hears of it. For the
+    /// Counts an accepted connection. `true`: the child has now reached its quota, and rings for the parent. For the
     /// MPM.
     pub fn accepted(&self) -> bool {
         let row = self.board.process(self.process);
         self.reaches(row.add(Field::Accepted, 1), row.load(Field::QuotaConnections))
     }
 
-    /// No worker of this child is idle any more. If that is so of all children, and there may be more of them, the parent
-    /// hears of it: the next client would have to wait. For the MPM.
+    /// Records that no worker of this child is idle any more. If that is so in all children, and there may be more of
+    /// them, it rings for the parent: the next client would have to wait. For the MPM.
     pub fn all_taken(&self) {
         let board = self.board;
         if board.header().load(Header::Growing) == 0 {
@@ -228,7 +229,7 @@ impl Workers {
         reached
     }
 
-    /// Whether a connection holds a worker as long as it is there, whatever it waits for.
+    /// Whether a connection holds a worker for as long as it exists, whatever it waits for.
     pub fn are_held(&self) -> bool {
         self.rows == Rows::OfOne
     }
@@ -243,7 +244,7 @@ impl Workers {
         self.board.connections(self.process)
     }
 
-    /// How many connections the accepting children of this generation have open on average, this one included.
+    /// The average number of open connections over the accepting children of this generation, this one included.
     pub fn average_connections(&self) -> u64 {
         let generation = self.board.process(self.process).load(Field::Generation);
         let (mut sum, mut children) = (0, 0);
@@ -257,13 +258,13 @@ impl Workers {
         sum / children.max(1)
     }
 
-    /// Whether this child is to accept no more, because it said so or because the parent did: an order to leave may come a
-    /// moment later than the parent's word that the next generation is ready. For the MPM.
+    /// Whether this child should accept no more, because it decided so or because the parent did: the parent may mark
+    /// the child before its order to leave arrives. For the MPM.
     pub fn is_quiescing(&self) -> bool {
         self.board.life(self.process) == ChildState::Quiescing
     }
 
-    /// This child accepts no more (`G` on its busy rows follows from it).
+    /// Marks this child as accepting no more (its busy rows then show `G`).
     pub fn quiesce(&self) {
         self.board.set_quiescing(self.process);
     }
@@ -285,7 +286,7 @@ impl Workers {
         self.reaches(row.add(Field::OwnAccesses, 1), row.load(Field::QuotaRequests));
     }
 
-    /// Looks at the CPU time once a second at most: the call costs as much as a small request.
+    /// Reads the CPU time once a second at most: the call costs as much as a small request.
     fn note_cpu(&self, now: u64) {
         let second = now / 1_000_000;
         if self.looked.swap(second, Relaxed) == second {
@@ -299,12 +300,12 @@ impl Workers {
     }
 }
 
-/// The row of a request being served, or of one that found no row.
+/// The row of a request being served, or a stand-in for one that found no row.
 #[derive(Debug)]
 pub struct Row {
     workers: Arc<Workers>,
     pub(super) index: Option<usize>,
-    /// It found none, and is counted as such.
+    /// It found no row, and is counted as unlisted.
     unlisted: bool,
 }
 
@@ -314,8 +315,8 @@ impl Row {
         self.index.map(|index| workers.board.worker(workers.process, workers.first + index))
     }
 
-    /// The answer only waits for its client from now on. No thread is busy with it, so where rows are those of threads it
-    /// gives its row back, and is counted among the totals alone.
+    /// From now on the answer only waits for its client. No thread is busy with it, so if rows belong to threads it
+    /// gives its row back, and counts only in the totals.
     pub fn park(&mut self) {
         if self.workers.rows == Rows::OfThreads {
             self.give_back();
@@ -325,7 +326,7 @@ impl Row {
     fn give_back(&mut self) {
         if let Some(row) = self.row() {
             row.store(WorkerField::State, State::Ready as u64);
-            // A worker that serves one connection at a time still has it.
+            // A worker that serves one connection at a time keeps it.
             if self.workers.rows != Rows::OfOne {
                 row.forget_connection();
             }
@@ -338,7 +339,7 @@ impl Row {
         }
     }
 
-    /// Shows what the worker does now.
+    /// Shows the worker's state.
     #[inline]
     pub fn state(&self, state: State) {
         if let Some(row) = self.row() {
@@ -346,14 +347,14 @@ impl Row {
         }
     }
 
-    /// Shows whose request is served; writing the texts costs a store per eight bytes.
+    /// Shows the request that is served; writing the texts costs a store per eight bytes.
     pub fn describe(&self, texts: Texts<'_>) {
         let Some(row) = self.row() else { return };
         let Texts { client, vhost, request, protocol } = texts;
         row.write_texts(&[(CLIENT, client), (VHOST, vhost), (REQUEST, request), (PROTOCOL, protocol)]);
     }
 
-    /// Shows that a request is served (`W`), and what the connection did before it.
+    /// Shows that a request is served (`W`), and the traffic of its connection so far.
     pub fn begin(&self, so_far: Traffic) {
         let Some(row) = self.row() else { return };
         row.store(WorkerField::ConnectionAccesses, so_far.accesses);
