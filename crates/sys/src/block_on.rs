@@ -1,9 +1,9 @@
 //! An executor for one task at a time, with the smallest reactor there is: poll(2).
 //!
 //! A thread or process that serves one connection waits for two or three descriptors and a deadline. A reactor for
-//! thousands costs it an epoll set, wheels of timers and queues, all of it cold each time the processor comes back to this
-//! one of hundreds. Here, whatever the task still waits for when it was polled is given to poll(2), and then it is polled
-//! again: nothing is kept between two waits.
+//! thousands would cost it an epoll set, timer wheels and queues, all of them cold each time the processor comes back
+//! to this one process of hundreds. Here, the descriptors and deadlines that the task waits for after a poll go to
+//! poll(2), and then the task is polled again: nothing is kept between two waits.
 
 mod helpers;
 pub(crate) mod wakeup;
@@ -21,7 +21,7 @@ pub use helpers::Helper;
 pub(crate) use sync::Raise;
 use wakeup::{Before, Wakeup};
 
-/// What [`wakeup`] is made of; a test puts the model checker's in its place.
+/// The building blocks of [`wakeup`]; a test replaces them with the model checker's.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU8, Ordering, fence};
     pub(super) use std::sync::{Arc, OnceLock};
@@ -38,14 +38,14 @@ impl Raise for EventFd {
     }
 }
 
-/// What to wait for.
+/// The event to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Until the descriptor can be read.
     Read,
     /// Until it can be written to.
     Write,
-    /// Until it fails: what the kernel says without being asked.
+    /// Until it fails: the kernel always reports this.
     Failure,
 }
 
@@ -59,10 +59,10 @@ impl Direction {
     }
 }
 
-/// What the kernel says without being asked.
+/// The events that the kernel always reports.
 const ALWAYS: libc::c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
-/// What the task waits for, and what poll(2) said last.
+/// The descriptors and the deadline that the task waits for, and the last result of poll(2).
 #[derive(Default)]
 struct Waits {
     wanted: Vec<libc::pollfd>,
@@ -72,16 +72,16 @@ struct Waits {
 
 thread_local! {
     static WAITS: RefCell<Option<Waits>> = const { RefCell::new(None) };
-    /// What other threads wake this one with, once any has had to.
+    /// The event with which other threads wake this one, made when first needed.
     static EVENT: OnceCell<Arc<EventFd>> = const { OnceCell::new() };
 }
 
-/// Whether the present thread polls a task of [`block_on`].
+/// Whether the current thread polls a task of [`block_on`].
 pub fn is_present() -> bool {
     WAITS.with_borrow(Option::is_some)
 }
 
-/// Whether a descriptor was said to be ready; if not, the task waits for it.
+/// Whether a descriptor was reported ready; if not, the task waits for it.
 pub(crate) fn is_ready(fd: &OwnedFd, direction: Direction) -> bool {
     with(|waits| {
         let (fd, events) = (fd.as_raw_fd(), direction.events());
@@ -94,7 +94,7 @@ pub(crate) fn is_ready(fd: &OwnedFd, direction: Direction) -> bool {
     .unwrap_or(true)
 }
 
-/// A descriptor would block, whatever was said of it.
+/// The descriptor would block, whatever was reported.
 pub(crate) fn clear(fd: &OwnedFd, direction: Direction) {
     with(|waits| {
         for said in waits.said.iter_mut().filter(|said| said.fd == fd.as_raw_fd()) {
@@ -103,7 +103,7 @@ pub(crate) fn clear(fd: &OwnedFd, direction: Direction) {
     });
 }
 
-/// Whether `deadline` has passed; if not, the task waits for that too. `None` where there is no task of [`block_on`].
+/// Whether `deadline` has passed; if not, the task waits for that too. `None` if no task of [`block_on`] is running.
 pub fn has_passed(deadline: Instant) -> Option<bool> {
     with(|waits| {
         let passed = Instant::now() >= deadline;
@@ -126,7 +126,8 @@ impl Waits {
         }
     }
 
-    /// Waits for what is wanted, and for `event`; not at all if the task wants to be polled again anyway.
+    /// Waits for the task's descriptors and deadline, and for `event`; not at all if the task wants to be polled again
+    /// anyway.
     fn wait(&mut self, again: bool, event: Option<&EventFd>) -> io::Result<()> {
         self.said.clear();
         std::mem::swap(&mut self.said, &mut self.wanted);
@@ -139,10 +140,10 @@ impl Waits {
             None => -1,
         };
         let count = self.said.len() as libc::nfds_t;
-        // SAFETY: the pointer and the number are those of the list, which nobody else uses meanwhile.
+        // SAFETY: the pointer and the count are those of the list, which nothing else uses meanwhile.
         if unsafe { libc::poll(self.said.as_mut_ptr(), count, timeout) } < 0 {
             let error = io::Error::last_os_error();
-            // The task looks for itself what there is.
+            // The task then checks for itself.
             self.said.clear();
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
@@ -152,7 +153,7 @@ impl Waits {
     }
 }
 
-/// Rounded up: a wait that ends too early would be followed by another one.
+/// Rounded up: a wait that ends too early would only lead to another one.
 fn milliseconds(time: Duration) -> libc::c_int {
     libc::c_int::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
 }
@@ -176,12 +177,12 @@ pub fn add_helper<F: Future<Output = ()> + Send + 'static>(task: F) -> Result<He
     if is_present() { Ok(helpers::add(Box::pin(task))) } else { Err(task) }
 }
 
-/// Polls one task to its end, and those that it [adds](add_helper) beside itself. They wait for [watched](crate::watch)
-/// descriptors, for deadlines of [`has_passed`], and for anybody, also in another thread, that calls their waker.
-/// `before_wait` is called before the thread sleeps. Not to be called by a task that is polled by it.
+/// Polls one task to its end, together with the tasks that it [adds](add_helper). They wait for [watched](crate::watch)
+/// descriptors, for deadlines of [`has_passed`], and for calls of their waker, from any thread. Calls `before_wait`
+/// before the thread sleeps. A task that it polls must not call it.
 ///
 /// # Errors
-/// Those of poll(2) and eventfd(2): there is no memory, or no descriptor. The task is dropped.
+/// Those of poll(2) and eventfd(2): no memory or no descriptor is left. The task is dropped.
 pub fn block_on<T>(task: impl Future<Output = T>, mut before_wait: impl FnMut()) -> io::Result<T> {
     let _present = Present::new();
     let wakeup = Arc::new(TaskWaker(Wakeup::new()));
@@ -194,9 +195,9 @@ pub fn block_on<T>(task: impl Future<Output = T>, mut before_wait: impl FnMut())
         }
         helpers::poll(cx);
         before_wait();
-        // Ours and that of `waker` do not count.
+        // Do not count our reference and that of `waker`.
         let before = wakeup.0.before_wait(|| Arc::strong_count(&wakeup) > 2, event)?;
-        // Taken out: what runs meanwhile is only the kernel.
+        // Taken out: only the kernel runs meanwhile.
         let Some(mut waits) = WAITS.take() else { unreachable!("a task that is polled has taken its thread's place") };
         let waited = match before {
             Before::PollAgain => waits.wait(true, None),
@@ -204,7 +205,7 @@ pub fn block_on<T>(task: impl Future<Output = T>, mut before_wait: impl FnMut())
             Before::WaitFor(event) => {
                 let waited = waits.wait(false, Some(&event));
                 wakeup.0.awake();
-                // What was raised late by a waker of an earlier task only costs a poll.
+                // A late wake-up for an earlier task only costs a poll.
                 event.lower();
                 waited
             }
@@ -214,7 +215,7 @@ pub fn block_on<T>(task: impl Future<Output = T>, mut before_wait: impl FnMut())
     }
 }
 
-/// The event of this thread, made when it is first needed.
+/// The event of this thread, made when first needed.
 fn event() -> io::Result<Arc<EventFd>> {
     EVENT.with(|event| match event.get() {
         Some(event) => Ok(event.clone()),
@@ -225,7 +226,7 @@ fn event() -> io::Result<Arc<EventFd>> {
     })
 }
 
-/// The reactor of this thread, as long as a task is polled.
+/// Provides this thread's reactor, as long as a task is polled.
 struct Present;
 
 impl Present {

@@ -5,10 +5,10 @@ use std::io;
 
 use crate::last_os_error;
 
-/// A row of the user database.
+/// An entry of the user database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// The number.
+    /// The user's number.
     pub uid: u32,
     /// The number of the primary group.
     pub gid: u32,
@@ -18,7 +18,7 @@ pub struct User {
     pub home: String,
 }
 
-/// The longest entry of the databases we read; a group with very many members may be long.
+/// The longest entry that we read from the databases, in bytes; a group with very many members may be long.
 const ENTRY_MAX: usize = 1 << 20;
 
 /// Calls one of the `get…_r` functions with a buffer that grows until the entry fits. `None`: no such entry.
@@ -47,7 +47,7 @@ fn user_of(row: &libc::passwd) -> User {
     User { uid: row.pw_uid, gid: row.pw_gid, name: text(row.pw_name), home: text(row.pw_dir) }
 }
 
-/// The user of a name, or of a number written `#1000`. A number without an entry has its own number as its group.
+/// Looks up a user by name, or by a number written `#1000`. A number without an entry has the same number as its group.
 pub fn user(name: &str) -> io::Result<Option<User>> {
     if let Some(number) = name.strip_prefix('#') {
         let Ok(uid) = number.parse() else { return Ok(None) };
@@ -62,7 +62,7 @@ pub fn user(name: &str) -> io::Result<Option<User>> {
     )
 }
 
-/// The user of a number.
+/// Looks up a user by number.
 pub fn user_by_id(uid: u32) -> io::Result<Option<User>> {
     look_up(
         // SAFETY: all pointers are valid for the call, and the length is that of the buffer.
@@ -71,7 +71,7 @@ pub fn user_by_id(uid: u32) -> io::Result<Option<User>> {
     )
 }
 
-/// The number of a group by its name, or written `#1000`.
+/// The number of a group, by its name or written `#1000`.
 pub fn group(name: &str) -> io::Result<Option<u32>> {
     if let Some(number) = name.strip_prefix('#') {
         return Ok(number.parse().ok());
@@ -94,7 +94,7 @@ pub fn group_by_id(gid: u32) -> io::Result<Option<String>> {
     )
 }
 
-/// Who a child becomes. Made in the parent, so that a child needs no database.
+/// The user and groups that a child changes to. Made in the parent, so that a child needs no database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The user.
@@ -106,13 +106,13 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A user with a primary group and the supplementary groups that the database gives the user.
+    /// A user with a primary group, and the supplementary groups from the database.
     pub fn new(user: &User, gid: u32) -> Identity {
         Identity { uid: user.uid, gid, groups: groups_of(&user.name, gid) }
     }
 
-    /// Becomes this user for good. Only root may; the process must have one thread (the call covers all threads of the C
-    /// library, but what they run meanwhile is undefined).
+    /// Changes to this user for good. Only root may; the process must have one thread (the call covers all threads of
+    /// the C library, but their behaviour meanwhile is undefined).
     pub fn assume(&self) -> io::Result<()> {
         // SAFETY: the pointer and the length describe the vector; the calls touch nothing else of ours.
         let failed = unsafe {
@@ -141,7 +141,7 @@ fn groups_of(name: &str, gid: u32) -> Vec<u32> {
     }
 }
 
-/// Whether this process may become somebody else.
+/// Whether this process may change to another user.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,29 +1,29 @@
-//! crypt(3): the ways in which the system stores passwords.
+//! crypt(3): the system's password hashes.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 
-/// The longest password, in bytes, that crypt(3) takes (`CRYPT_MAX_PASSPHRASE_SIZE` of libxcrypt, without the NUL).
+/// The longest password that crypt(3) takes, in bytes (`CRYPT_MAX_PASSPHRASE_SIZE` of libxcrypt, without the NUL).
 pub const PASSWORD_MAX: usize = 511;
 
-/// Room for what crypt(3) writes: its result and its notes (`struct crypt_data`). Zero is its beginning.
+/// Room for the output of crypt(3): its result and its working data (`struct crypt_data`). It begins as zeros.
 #[repr(C, align(16))]
 struct Room([u8; 32768]);
 
-// SAFETY: the signature is that of crypt(3); `Room` is as large as its structure, and aligned for anything.
+// SAFETY: the signature is that of crypt(3); `Room` has the size of its structure, and suits any alignment.
 #[link(name = "crypt")]
 unsafe extern "C" {
     fn crypt_rn(password: *const c_char, setting: *const c_char, room: *mut Room, size: c_int) -> *mut c_char;
 }
 
-/// Hashes a password in the way, with the salt and at the cost that `setting` begins with; what follows there does not
-/// count, so a stored password is its own setting. Takes as long as the setting wants.
+/// Hashes a password with the method, salt and cost that `setting` begins with; the rest of `setting` does not count,
+/// so a stored hash is its own setting. The setting also decides how long this takes.
 ///
-/// A setting that crypt(3) does not know, and a password that is too long or holds a NUL, are errors.
+/// Errors: a setting that crypt(3) does not know, and a password that is too long or holds a NUL.
 pub fn crypt(password: &[u8], setting: &[u8]) -> io::Result<Vec<u8>> {
     let (password, setting) = (CString::new(password)?, CString::new(setting)?);
     let mut room = Box::new(Room([0; 32768]));
-    // SAFETY: both texts end with a NUL and live through the call; the room is as large as is said, and all zero.
+    // SAFETY: both texts end with a NUL and live through the call; the room has the given size, and is all zero.
     let hashed = unsafe { crypt_rn(password.as_ptr(), setting.as_ptr(), &raw mut *room, size_of::<Room>() as c_int) };
     if hashed.is_null() {
         return super::last_os_error();

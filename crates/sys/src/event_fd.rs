@@ -1,5 +1,5 @@
-//! A wake-up between processes or threads (eventfd(2)): anybody with the descriptor can raise it, and one of those that
-//! watch it waits until that happens.
+//! A wake-up between processes or threads (eventfd(2)): anybody with the descriptor can raise it, which wakes one of
+//! those that watch it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,24 +7,24 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// A wake-up. Processes forked afterwards have the same one, and so have copies.
+/// A wake-up. Clones share it, and so do processes forked later.
 #[derive(Clone, Debug)]
 pub struct EventFd(Arc<OwnedFd>);
 
 impl EventFd {
-    /// One that nobody has raised.
+    /// A wake-up that is not raised.
     pub fn new() -> io::Result<EventFd> {
         Ok(EventFd(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
-    /// The descriptor, for a reactor to watch.
+    /// The descriptor for a reactor to watch.
     pub fn descriptor(&self) -> Arc<OwnedFd> {
         self.0.clone()
     }
 
-    /// Raises it: the descriptor can be read from now on. Never waits.
+    /// Raises it: from now on the descriptor can be read. Never waits.
     pub fn raise(&self) {
-        // It can fail only where it was raised 2⁶⁴ - 2 times and nobody has come.
+        // It fails only after 2⁶⁴ - 2 raises that nobody has read.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 

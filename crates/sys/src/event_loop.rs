@@ -1,13 +1,14 @@
-//! An event loop for many tasks: one thread polls them, and an epoll set says when.
+//! An event loop for many tasks: one thread polls them when an epoll set reports events.
 //!
-//! A *tick* is a look for events and all that follows from it: every task that was woken is polled once for that, and what they
-//! wake in turn is too, before the loop looks again; the main task is polled last. So many events cost one system call, and
-//! what a task asks the system holds for all tasks of the tick. [`yield_now`] waits until after the next look.
+//! A *tick* is a look for events and everything that follows from it: each woken task is polled once, and so are the
+//! tasks that these wake, before the loop looks again; the main task is polled last. So many events cost one system
+//! call, and an answer of the system to one task holds for all tasks of the tick. [`yield_now`] waits until after the
+//! next look.
 //!
-//! Descriptors ([`watch`](crate::watch)), deadlines ([`Alarm`]) and tasks ([`Handle::spawn`]) belong to the loop that is
-//! present in a thread: the one that runs there, or that was [entered](Handle::enter), so that another thread may poll what
-//! waits there. Wake-ups may come from any thread. Those of the loop's own go into a queue without a lock; those of others go
-//! through its [inbox], with an event where it sleeps.
+//! Descriptors ([`watch`](crate::watch)), deadlines ([`Alarm`]) and tasks ([`Handle::spawn`]) belong to the loop that
+//! is present in a thread: the one that runs there, or one that was [entered](Handle::enter), so that another thread
+//! may poll tasks of that loop. Wake-ups may come from any thread. Those from the loop's own thread go into a queue
+//! without a lock; those from others go through its [inbox], and raise an event if the loop sleeps.
 
 mod inbox;
 mod reactor;
@@ -47,21 +48,21 @@ pub use task::Spawned;
 pub use timers::Alarm;
 pub use turn::Turn;
 
-/// What [`inbox`], [`readiness`] and [`turn`] are made of; a test puts the model checker's in its place.
+/// The building blocks of [`inbox`], [`readiness`] and [`turn`]; a test replaces them with the model checker's.
 mod sync {
     pub(super) use crate::block_on::Raise;
     pub(super) use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
     pub(super) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 }
 
-/// How many polls a tick has at most: a task that wakes itself must not keep the loop from looking.
+/// The most polls in a tick: a task that wakes itself must not keep the loop from looking.
 const TICK_MAX: usize = 4096;
 
 /// An event loop. Dropping it drops its tasks.
 pub struct EventLoop {
     shared: Arc<Shared>,
     before_wait: Box<dyn Fn()>,
-    /// Room for what a look finds.
+    /// Room for the events of a look.
     events: Vec<Event>,
     woken: Vec<Waker>,
     later: Vec<Waker>,
@@ -73,26 +74,26 @@ impl fmt::Debug for EventLoop {
     }
 }
 
-/// What all threads know of a loop.
+/// The part of a loop that all threads share.
 #[derive(Debug)]
 struct Shared {
     reactor: Reactor,
     timers: Timers,
     inbox: Inbox<Arc<dyn Runnable>, EventFd>,
-    /// All tasks that are not over.
+    /// All tasks that have not ended.
     tasks: Mutex<Slab<Arc<dyn Runnable>>>,
-    /// The main task is to be polled.
+    /// Whether to poll the main task.
     main: AtomicBool,
 }
 
-/// A loop, for those that use it.
+/// A loop, for its users.
 #[derive(Clone, Debug)]
 pub struct Handle(Arc<Shared>);
 
-/// What runs in a thread.
+/// The loop's state in its own thread.
 struct Running {
     shared: Cell<*const Shared>,
-    /// Tasks to be polled in this tick.
+    /// Tasks to poll in this tick.
     queue: RefCell<VecDeque<Arc<dyn Runnable>>>,
     /// Tasks that wait for the next look.
     later: RefCell<Vec<Waker>>,
@@ -109,7 +110,7 @@ thread_local! {
     };
 }
 
-/// Whether what this thread polls may use an event loop.
+/// Whether a task of this thread may use an event loop.
 pub fn is_present() -> bool {
     PRESENT.with_borrow(Option::is_some)
 }
@@ -118,22 +119,22 @@ fn present() -> Option<Arc<Shared>> {
     PRESENT.with_borrow(Clone::clone)
 }
 
-/// Registers a descriptor with the loop that is present; an error where there is none.
+/// Registers a descriptor with the loop that is present; an error if there is none.
 pub(crate) fn register(fd: Arc<OwnedFd>, interest: Interest, exclusive: bool) -> io::Result<Source> {
     let shared = present().ok_or_else(|| io::Error::other("a descriptor can be watched only within an event loop"))?;
     Source::new(shared, fd, interest, exclusive)
 }
 
-/// Lets the loop that is present poll a future to its end, as [`Handle::spawn`] does.
+/// Makes the loop that is present poll a future to its end, as [`Handle::spawn`] does.
 ///
 /// # Panics
-/// Where no loop is present.
+/// If no loop is present.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Spawned {
     Handle(present().expect("tasks are spawned within an event loop")).spawn(future)
 }
 
-/// Lets all tasks go first that are ready, and those that the next look finds. Anywhere but in the thread of a loop the task is
-/// only woken.
+/// Lets all ready tasks go first, and those that the next look finds. Outside the thread of a loop the task is only
+/// woken.
 pub async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
@@ -149,10 +150,10 @@ pub async fn yield_now() {
     .await;
 }
 
-/// Puts a task that was woken into the queue of its loop.
+/// Puts a woken task into the queue of its loop.
 fn enqueue(task: Arc<dyn Runnable>) {
     let mut task = Some(task);
-    // Where the thread is about to end, nothing runs in it.
+    // If the thread is about to end, no loop runs in it.
     let _ended = RUNNING.try_with(|running| {
         if let Some(here) = task.take_if(|task| running.shared.get() == Arc::as_ptr(task.shared())) {
             running.queue.borrow_mut().push_back(here);
@@ -192,13 +193,13 @@ impl Wake for Main {
 }
 
 impl Handle {
-    /// Lets this thread use the loop, until the result is dropped: what it polls is registered there.
+    /// Lets this thread use the loop until the result is dropped: whatever it polls is registered there.
     pub fn enter(&self) -> Entered<'_> {
         Entered { before: PRESENT.replace(Some(self.0.clone())), not_send: PhantomData }
     }
 }
 
-/// A thread uses a loop.
+/// Keeps a thread's use of a loop.
 #[derive(Debug)]
 #[must_use = "the loop is left when this is dropped"]
 pub struct Entered<'a> {
@@ -213,8 +214,8 @@ impl Drop for Entered<'_> {
 }
 
 impl EventLoop {
-    /// A loop that calls `before_wait` before it waits for something to happen. It must not be shared with a forked child: the
-    /// child makes its own.
+    /// Makes a loop that calls `before_wait` before it waits for events. Do not share it with a forked child: the child
+    /// makes its own.
     pub fn new(before_wait: impl Fn() + 'static) -> io::Result<EventLoop> {
         let event = Arc::new(EventFd::new()?);
         let shared = Arc::new(Shared {
@@ -228,12 +229,12 @@ impl EventLoop {
         Ok(EventLoop { shared, before_wait: Box::new(before_wait), events, woken: Vec::new(), later: Vec::new() })
     }
 
-    /// For those that use it.
+    /// A handle for its users.
     pub fn handle(&self) -> Handle {
         Handle(self.shared.clone())
     }
 
-    /// Runs until `main` has come to its end, and polls all tasks beside it. They may go on in a further run.
+    /// Runs until `main` ends, and polls all other tasks meanwhile. They may continue in a further run.
     ///
     /// # Errors
     /// Those of epoll_wait(2).
@@ -266,8 +267,7 @@ impl EventLoop {
         })
     }
 
-    /// Nothing is left to be polled: looks for events, and waits for some unless there is a task that only lets others go
-    /// first.
+    /// Called when no task is left to poll: looks for events, and waits for some unless a task has only yielded.
     fn look(&mut self, running: &Running) -> io::Result<()> {
         let shared = &*self.shared;
         self.later.append(&mut running.later.borrow_mut());
@@ -283,7 +283,7 @@ impl EventLoop {
         let found = shared.reactor.look(timeout, &mut self.events, &mut self.woken);
         shared.inbox.take(&mut running.queue.borrow_mut());
         if !found? && timeout.is_some_and(|timeout| timeout > 0) {
-            // The time has come that was waited for.
+            // The time that was waited for has come.
             let _next = shared.timers.next(&mut self.woken);
         }
         self.woken.drain(..).chain(self.later.drain(..)).for_each(Waker::wake);
@@ -295,7 +295,7 @@ impl Drop for EventLoop {
     fn drop(&mut self) {
         let handle = self.handle();
         let _entered = handle.enter();
-        // What is dropped may spawn more.
+        // A dropped task may spawn more.
         loop {
             let tasks = self.shared.tasks().take();
             if tasks.is_empty() {
@@ -306,7 +306,7 @@ impl Drop for EventLoop {
     }
 }
 
-/// A loop runs in this thread.
+/// Marks a loop as running in this thread.
 struct Run<'a>(&'a Shared);
 
 impl Run<'_> {

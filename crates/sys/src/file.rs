@@ -1,4 +1,4 @@
-//! Files: opening without surprises, and what is known about them.
+//! Files: opening them without surprises, and their metadata.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -11,18 +11,18 @@ pub fn next_number() -> io::Result<i32> {
     Ok(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?.as_raw_fd())
 }
 
-/// What the server wants to know about a file.
+/// The metadata of a file, as the server needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// The device it lies on.
+    /// The device it is on.
     pub dev: u64,
-    /// Its number there.
+    /// Its inode number.
     pub ino: u64,
     /// Its length in bytes.
     pub size: u64,
-    /// When it was changed, in nanoseconds since 1970.
+    /// The last change of its content, in nanoseconds since 1970.
     pub mtime: i128,
-    /// When it or what is known about it was changed, in nanoseconds since 1970; cannot be set back.
+    /// The last change of it or its metadata, in nanoseconds since 1970; cannot be set back.
     pub ctime: i128,
     /// Type and permission bits (`st_mode`).
     pub mode: u32,
@@ -76,22 +76,22 @@ impl Meta {
     }
 }
 
-/// What is behind a path, links followed.
+/// The metadata of a path's target, following links.
 pub fn stat(path: &CStr) -> io::Result<Meta> {
     Ok(Meta::of(&fs::stat(path)?))
 }
 
-/// What a path names itself, a link not followed.
+/// The metadata of a path itself, without following a link.
 pub fn lstat(path: &CStr) -> io::Result<Meta> {
     Ok(Meta::of(&fs::lstat(path)?))
 }
 
-/// Where a symbolic link leads.
+/// The target of a symbolic link.
 pub fn read_link(path: &CStr) -> io::Result<CString> {
     Ok(fs::readlink(path, Vec::new())?)
 }
 
-/// What an open file is.
+/// The metadata of an open file.
 pub fn fstat(file: impl AsFd) -> io::Result<Meta> {
     Ok(Meta::of(&fs::fstat(file)?))
 }
@@ -101,8 +101,8 @@ pub fn open(path: &CStr) -> io::Result<OwnedFd> {
     Ok(fs::open(path, READ, Mode::empty())?)
 }
 
-/// As [`open`], but fails (`ELOOP`) where any part of the path is a symbolic link (`Options -FollowSymLinks`). On kernels
-/// before 5.6 only the last part is looked at.
+/// Like [`open`], but fails (`ELOOP`) if any part of the path is a symbolic link (`Options -FollowSymLinks`). Kernels
+/// before 5.6 check only the last part.
 pub fn open_without_links(path: &CStr) -> io::Result<OwnedFd> {
     match fs::openat2(CWD, path, READ, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Err(rustix::io::Errno::NOSYS) => Ok(fs::open(path, READ | OFlags::NOFOLLOW, Mode::empty())?),
@@ -112,9 +112,9 @@ pub fn open_without_links(path: &CStr) -> io::Result<OwnedFd> {
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
-/// Opens (creates with these permission bits) for adding at the end, as log files are written. Never waits; where the file
-/// is a pipe or a device, writing to it does not wait either, but fails with `WouldBlock`. A pipe that nobody reads yet is
-/// opened for reading too, so that it takes what it can hold.
+/// Opens for appending (creating with these permission bits), as for log files. Never waits; for a pipe or a device,
+/// writing does not wait either, but fails with `WouldBlock`. A pipe that nobody reads yet is opened for reading too,
+/// so that it takes what it can hold.
 pub fn open_append(path: &CStr, mode: u32) -> io::Result<OwnedFd> {
     let flags = OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     let mode = Mode::from_raw_mode(mode);
@@ -124,59 +124,59 @@ pub fn open_append(path: &CStr, mode: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// A file for reading and writing in that directory, with these permission bits that the umask allows. It has no name, and goes
-/// with its last descriptor unless it gets one. Not every file system has such files.
+/// Makes a file for reading and writing in that directory, with these permission bits where the umask allows them. It
+/// has no name, and disappears with its last descriptor unless it gets one. Not every file system has such files.
 pub fn unnamed(directory: &std::path::Path, mode: u32) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     Ok(fs::open(directory, flags, Mode::from_raw_mode(mode))?)
 }
 
-/// Gives an unnamed file a name that nothing has, in the same file system. Needs `/proc`.
+/// Gives an unnamed file a new name in the same file system. Needs `/proc`.
 pub fn give_name(file: impl AsFd, path: &std::path::Path) -> io::Result<()> {
     let own = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     Ok(fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// How much a pipe can hold, in bytes. More than the system grants a user (`/proc/sys/fs/pipe-max-size`) is an error, and the
-/// pipe stays as it is.
+/// Sets the capacity of a pipe, in bytes. More than the system grants a user (`/proc/sys/fs/pipe-max-size`) is an
+/// error, and leaves the pipe unchanged.
 pub fn set_pipe_size(pipe: impl AsFd, bytes: usize) -> io::Result<()> {
     rustix::pipe::fcntl_setpipe_size(pipe, bytes)?;
     Ok(())
 }
 
-/// Reads from a position, leaving the file's own position alone. 0 is the end.
+/// Reads at a position, without moving the file's own. Returns 0 at the end.
 pub fn read_at(file: impl AsFd, into: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::pread(file, into, offset)?)
 }
 
-/// Reads from a pipe or whatever else has no positions. 0 is the end.
+/// Reads from a pipe or another file without positions. Returns 0 at the end.
 pub fn read(file: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(file, into)?)
 }
 
-/// Reads into the spare room of `into`, from a pipe or whatever else has no positions. 0 is the end.
+/// Reads into the spare room of `into`, from a pipe or another file without positions. Returns 0 at the end.
 pub fn read_into(file: impl AsFd, into: &mut Vec<u8>) -> io::Result<usize> {
     Ok(rustix::io::read(file, rustix::buffer::spare_capacity(into))?)
 }
 
-/// From now on reading and writing fail with `WouldBlock` instead of waiting. Of a pipe this concerns our end only.
+/// Makes reading and writing fail with `WouldBlock` instead of waiting. For a pipe this affects our end only.
 pub fn set_nonblocking(file: impl AsFd) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(file, true)?)
 }
 
-/// Writes as much as goes.
+/// Writes as much as possible.
 pub fn write(file: impl AsFd, from: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::write(file, from)?)
 }
 
-/// Whether this process, as who it now is, may read (or, with `execute`, run) a file.
+/// Whether this process, as its current user, may read (or, with `execute`, run) a file.
 pub fn may_access(path: &CStr, execute: bool) -> io::Result<()> {
     let access = if execute { Access::EXEC_OK } else { Access::READ_OK };
     Ok(fs::accessat(CWD, path, access, AtFlags::EACCESS)?)
 }
 
-/// Waits until no other descriptor of this file is locked in a way that excludes this one, and locks it (flock(2)) until it is
-/// closed. A process that ends has no locks.
+/// Waits until no other descriptor of this file holds a conflicting lock, and locks it (flock(2)) until it is closed.
+/// The locks of a process end with it.
 pub fn lock(file: impl AsFd, exclusive: bool) -> io::Result<()> {
     use rustix::fs::FlockOperation::{LockExclusive, LockShared};
     let operation = if exclusive { LockExclusive } else { LockShared };
@@ -188,7 +188,7 @@ pub fn lock(file: impl AsFd, exclusive: bool) -> io::Result<()> {
     }
 }
 
-/// Locks a file as [`lock`] does for one alone, unless that means to wait; whether it did.
+/// Locks a file exclusively like [`lock`], unless it would have to wait; returns whether it did.
 pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
     match fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
@@ -196,11 +196,11 @@ pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// A directory that was opened to look into it, whatever its name is by now.
+/// A directory opened for inspection, whatever its name is by now.
 #[derive(Debug)]
 pub struct OpenDirectory(OwnedFd);
 
-/// Whose a file is, and who may do what with it.
+/// The owner and permissions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
     /// The user.
@@ -221,23 +221,23 @@ impl Ownership {
 }
 
 impl OpenDirectory {
-    /// Follows links.
+    /// Opens it, following links.
     pub fn open(path: &std::path::Path) -> io::Result<OpenDirectory> {
         use rustix::fs::{Mode, OFlags};
         Ok(OpenDirectory(rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
     }
 
-    /// Its name now, without links.
+    /// Its current name, without links.
     pub fn name(&self) -> io::Result<std::path::PathBuf> {
         std::fs::read_link(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 
-    /// Whose it is.
+    /// Its owner and permissions.
     pub fn ownership(&self) -> io::Result<Ownership> {
         Ok(Ownership::of(&rustix::fs::fstat(&self.0)?))
     }
 
-    /// Whose a file in it is; of a link, the link's.
+    /// The owner and permissions of a file in it; for a link, the link's own.
     pub fn ownership_of(&self, name: &std::ffi::CStr) -> io::Result<Ownership> {
         Ok(Ownership::of(&rustix::fs::statat(&self.0, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?))
     }

@@ -1,6 +1,6 @@
-//! Directories under watch (inotify(7)): the kernel says what was made, removed or renamed in them, and what was mounted.
+//! Watched directories (inotify(7)): the kernel reports entries that were made, removed or renamed in them, and mounts.
 //!
-//! It says so before the call returns that makes the change, so no change is missed by a look that comes later.
+//! It reports before the changing call returns, so a later look never misses a change.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// File systems that give notice of every change: local ones that nothing but this kernel writes to. Overlays do not, as
-/// one of their directories may be in memory twice.
+/// File systems that report every change: local ones that only this kernel writes to. Overlays do not, as one of their
+/// directories may be in memory twice.
 const GIVE_NOTICE: [u32; 5] = [
     0xef53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
@@ -21,7 +21,8 @@ const GIVE_NOTICE: [u32; 5] = [
     0x0102_1994, // tmpfs
     0xf2f5_2010, // F2FS
 ];
-/// What is worth a notice: an entry of a directory that comes or goes, and who may do what with the directory or an entry.
+/// The events worth a notice: entries of a directory that come or go, and changes of the permissions of the directory
+/// or an entry.
 const NOTICES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::MOVED_FROM)
@@ -29,15 +30,15 @@ const NOTICES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::ATTRIB)
     .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW);
-/// More notices than this are not taken at once: a process that is never done writing must not hold us up.
+/// The most notices taken at once: a process that never stops writing must not hold us up.
 const AT_ONCE: usize = 1024;
 
-/// Directories under watch, and the table of mounts.
+/// The watched directories, and the table of mounts.
 #[derive(Debug)]
 pub struct Inotify {
     notices: OwnedFd,
     mounts: File,
-    /// The last number that the kernel gave to a watch; a new one gets a higher one.
+    /// The kernel's last number for a watch; a new watch gets a higher one.
     last: i32,
     watches: usize,
 }
@@ -45,30 +46,31 @@ pub struct Inotify {
 /// Whether there is anything new.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// Changes wait to be [taken](Inotify::take).
+    /// Changes are waiting to be [taken](Inotify::take).
     pub changes: bool,
-    /// Something was mounted or unmounted since the last question.
+    /// Something was mounted or unmounted since the last call.
     pub mounts: bool,
 }
 
-/// What has changed.
+/// A change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
     /// An entry of this name in one of the directories.
     Entry(&'a [u8]),
-    /// Anything: one of the directories itself, or what there was no room to tell.
+    /// Anything: one of the directories itself, or events that were dropped.
     Any,
 }
 
 impl Inotify {
-    /// Watches nothing yet. Fails where a user has too many of them (`fs.inotify.max_user_instances`), and without `/proc`.
+    /// Makes an instance without watches. Fails if the user has too many of them (`fs.inotify.max_user_instances`), and
+    /// without `/proc`.
     pub fn new() -> io::Result<Inotify> {
         let notices = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         Ok(Inotify { notices, mounts: File::open("/proc/self/mountinfo")?, last: 0, watches: 0 })
     }
 
-    /// Watches a directory; one that is watched already stays so. Fails where the file system gives no notice, where
-    /// this process may not read the directory, and where there are too many watches (`fs.inotify.max_user_watches`).
+    /// Watches a directory, unless it is watched already. Fails if the file system gives no notice, if this process may
+    /// not read the directory, or if there are too many watches (`fs.inotify.max_user_watches`).
     pub fn add(&mut self, directory: &CStr) -> io::Result<()> {
         let kind = rustix::fs::statfs(directory)?.f_type;
         if !GIVE_NOTICE.contains(&(kind as u32)) {
@@ -101,7 +103,7 @@ impl Inotify {
         Ok(News { changes, mounts })
     }
 
-    /// Takes the changes that wait.
+    /// Takes the waiting changes.
     pub fn take(&mut self, mut each: impl FnMut(Change<'_>)) -> io::Result<()> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.notices, &mut buffer);
@@ -118,7 +120,7 @@ impl Inotify {
                 Err(error) => return Err(error.into()),
             }
         }
-        // What is left in the buffer is lost, and what the kernel has left comes next time.
+        // The rest of the buffer is lost, and the rest in the kernel comes next time.
         each(Change::Any);
         Ok(())
     }
@@ -154,7 +156,7 @@ mod tests {
         }
     }
 
-    /// What has changed: the names of entries, and a star for anything.
+    /// The changes: the names of entries, and a star for anything else.
     fn taken(inotify: &mut Inotify) -> Vec<String> {
         let mut taken = Vec::new();
         let each = |change: Change<'_>| {

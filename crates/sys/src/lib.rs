@@ -37,7 +37,7 @@ pub mod time;
 pub mod watch;
 pub mod zstd;
 
-/// An error as Apache's log lines begin with it: `(98)Address already in use`.
+/// An error in the form in which Apache's log lines begin with it: `(98)Address already in use`.
 pub fn describe(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(number) => {
@@ -49,13 +49,13 @@ pub fn describe(error: &std::io::Error) -> String {
     }
 }
 
-/// Whether an error says that the process or the system has no descriptors, no memory or no room for a process or a thread
-/// left: it may well have some again in a moment.
+/// Whether an error means that the process or the system has run out of descriptors, memory, or room for a process or a
+/// thread: it may well have some again in a moment.
 pub fn is_shortage(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN))
 }
 
-/// Whether an error says that this process has as many descriptors as it may have; others may have some left.
+/// Whether an error means that this process has used up its descriptors; other processes may have some left.
 pub fn lacks_descriptors(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMFILE)
 }

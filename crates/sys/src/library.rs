@@ -1,21 +1,21 @@
-//! Libraries of the system that are loaded only where the configuration wants them (dlopen(3)).
+//! System libraries that are loaded only if the configuration wants them (dlopen(3)).
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
-/// A loaded library. It stays loaded: what it has given out may be in use for as long as the process lives.
+/// A loaded library. It stays loaded: its functions and data may be in use for as long as the process lives.
 #[derive(Debug)]
 pub(crate) struct Library(NonNull<c_void>);
 
-// SAFETY: a handle of dlopen(3) belongs to no thread.
+// SAFETY: a handle of dlopen(3) is not tied to a thread.
 unsafe impl Send for Library {}
 // SAFETY: as above; dlsym(3) may be called by several threads at once.
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// Loads one by the name that its package gives it. `Err`: the linker's own words.
+    /// Loads a library by its soname. `Err`: the linker's own words.
     pub(crate) fn open(name: &CStr) -> Result<Library, String> {
-        // SAFETY: the name ends with a NUL. The library's initializers run, as those of any linked library do.
+        // SAFETY: the name ends with a NUL. The library's initializers run, as they do for any linked library.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         NonNull::new(handle).map(Library).ok_or_else(last_error)
     }
@@ -45,9 +45,9 @@ fn last_error() -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// A table of functions of a library, by their names in C.
+/// A table of a library's functions, by their names in C.
 ///
-/// The types that are written down have to be those that the library documents: that is what makes calling them sound.
+/// The types in the table have to be those that the library documents: that makes the calls sound.
 macro_rules! functions {
     ($(#[$meta:meta])* struct $table:ident of $library:literal { $($field:ident: $symbol:literal ($($arg:ty),* $(,)?) $(-> $result:ty)?;)* }) => {
         $(#[$meta])*
@@ -55,12 +55,12 @@ macro_rules! functions {
         struct $table { $($field: unsafe extern "C" fn($($arg),*) $(-> $result)?,)* }
 
         impl $table {
-            /// The table. The library is loaded when it is first asked for; `Err` says why it cannot be.
+            /// The table. Loads the library on the first call; `Err` says why it cannot.
             fn get() -> Result<&'static $table, String> {
                 static TABLE: std::sync::OnceLock<Result<$table, String>> = std::sync::OnceLock::new();
                 let load = || {
                     let library = crate::library::Library::open($library)?;
-                    // SAFETY: each type is the signature that the library's manual gives the function of that name.
+                    // SAFETY: each type is the signature that the library's manual documents for that name.
                     Ok(unsafe { $table { $($field: library.function($symbol)?,)* } })
                 };
                 TABLE.get_or_init(load).as_ref().map_err(Clone::clone)
@@ -81,7 +81,7 @@ mod tests {
         let library = Library::open(c"libc.so.6").expect("the C library");
         // SAFETY: the signature is that of getpid(2).
         let getpid = unsafe { library.function::<unsafe extern "C" fn() -> i32>(c"getpid") }.expect("getpid");
-        // SAFETY: it takes nothing and always succeeds.
+        // SAFETY: it takes no argument and always succeeds.
         assert_eq!(unsafe { getpid() } as u32, std::process::id());
         // SAFETY: it is never called.
         let error = unsafe { library.function::<unsafe extern "C" fn()>(c"nonsense") }.expect_err("no such function");

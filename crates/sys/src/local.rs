@@ -1,4 +1,4 @@
-//! Sockets between the processes of one machine (unix(7)): a stream that carries descriptors beside bytes.
+//! Sockets between processes of one machine (unix(7)): a stream that carries descriptors beside bytes.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,10 +12,10 @@ use rustix::net::{
 
 use crate::process::Pid;
 
-/// How many descriptors one message carries at most.
+/// The most descriptors in one message.
 pub const DESCRIPTORS_MAX: usize = 4;
 
-/// How long the path of a socket may be, in bytes: `sun_path` without its end (unix(7)).
+/// The longest path of a socket, in bytes: `sun_path` without its end (unix(7)).
 pub const PATH_MAX: usize = 107;
 
 fn address(path: &Path) -> io::Result<SocketAddrUnix> {
@@ -27,7 +27,7 @@ fn address(path: &Path) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new(path)?)
 }
 
-/// How what is sent arrives.
+/// How sent data arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// As bytes in order.
@@ -48,7 +48,7 @@ fn socket(kind: Kind) -> io::Result<OwnedFd> {
 /// root) can connect. `backlog` connections may wait to be accepted.
 pub fn listen(path: &Path, backlog: i32, kind: Kind) -> io::Result<OwnedFd> {
     let socket = socket(kind)?;
-    // The file gets the mode that the socket has when it is bound: there is no moment in which others could connect.
+    // The file gets the mode that the socket has at bind time: others never have a moment in which they could connect.
     rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
     net::bind(&socket, &address(path)?)?;
     net::listen(&socket, backlog)?;
@@ -60,14 +60,14 @@ pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
     Ok(net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
 }
 
-/// Connects to a path. `WouldBlock`: too many wait there already. The socket does not block.
+/// Connects to a path. `WouldBlock`: the queue there is full. The socket does not block.
 pub fn connect(path: &Path, kind: Kind) -> io::Result<OwnedFd> {
     let socket = socket(kind)?;
     net::connect(&socket, &address(path)?)?;
     Ok(socket)
 }
 
-/// A listening stream socket without a name: nobody connects to it who does not have this.
+/// A listening stream socket without a name: only a holder of this can connect to it.
 #[derive(Debug)]
 pub struct Unnamed {
     listener: OwnedFd,
@@ -76,8 +76,8 @@ pub struct Unnamed {
 }
 
 impl Unnamed {
-    /// Listens. For a moment the socket has a name in `directory`, which only this user may connect to; `name` must not be
-    /// taken there. Accepting from it waits: a FastCGI program ends where it does not.
+    /// Listens. For a moment the socket has a name in `directory`, to which only this user may connect; `name` must be
+    /// free there. Accepting from it blocks: a FastCGI program exits if it does not.
     pub fn listen(directory: &Path, name: &str, backlog: i32) -> io::Result<Unnamed> {
         let path = directory.join(name);
         let listener = listen(&path, backlog, Kind::Stream)?;
@@ -90,30 +90,30 @@ impl Unnamed {
         Ok(Unnamed { listener, file })
     }
 
-    /// What to accept from.
+    /// The socket to accept from.
     pub fn listener(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
-    /// Connects. `WouldBlock`: too many wait there already. The socket does not block.
+    /// Connects. `WouldBlock`: the queue there is full. The socket does not block.
     pub fn connect(&self) -> io::Result<OwnedFd> {
-        // The file has no name any more, but it is still what that descriptor leads to (proc(5)).
+        // The file has no name any more, but that descriptor still leads to it (proc(5)).
         connect(Path::new(&format!("/proc/self/fd/{}", self.file.as_raw_fd())), Kind::Stream)
     }
 }
 
-/// The user of the process at the other end, when it connected, or when it began to listen.
+/// The user of the process at the other end, at the time it connected or began to listen.
 pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
     Ok(sockopt::socket_peercred(socket)?.uid.as_raw())
 }
 
-/// The process at the other end: who connected, or who began to listen.
+/// The process at the other end: the one that connected, or that began to listen.
 pub fn peer_process(socket: impl AsFd) -> io::Result<Pid> {
     Ok(sockopt::socket_peercred(socket)?.pid.into())
 }
 
-/// Sends bytes, and with the first of them copies of up to [`DESCRIPTORS_MAX`] descriptors. Returns how many bytes went;
-/// does not wait.
+/// Sends bytes, and with the first of them copies of up to [`DESCRIPTORS_MAX`] descriptors. Returns how many bytes were
+/// sent; does not wait.
 pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -124,7 +124,8 @@ pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> 
     Ok(net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)?)
 }
 
-/// Receives bytes, 0 at the end, and adds what came with them to `descriptors` (close-on-exec). Does not wait.
+/// Receives bytes, 0 at the end, and adds the descriptors that came with them to `descriptors` (close-on-exec). Does
+/// not wait.
 pub fn receive(socket: impl AsFd, into: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -6,23 +6,23 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-/// How much memory at the end of a heap stays with the process when it is no longer needed, in bytes; what is more goes back
-/// to the system. `None`: all of it stays. (`M_TRIM_THRESHOLD` in mallopt(3).)
+/// Sets how much unneeded memory at the end of the heap stays with the process, in bytes; anything more goes back to
+/// the system. `None`: all of it stays. (`M_TRIM_THRESHOLD` in mallopt(3).)
 pub fn keep_free(bytes: Option<usize>) {
     let most = bytes.map_or(-1, |bytes| libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX));
-    // SAFETY: the call takes numbers and changes a number of the allocator, under its own lock. It fails for parameters that
-    // there are not; this one there is.
+    // SAFETY: the call takes numbers and changes a number of the allocator, under its own lock. It fails only for
+    // unknown parameters, and this one is known.
     unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, most) };
 }
 
-/// Blocks of more than 128 KiB are memory of their own, which goes back to the system when they are freed, however many of
-/// them there were before. (`M_MMAP_THRESHOLD` in mallopt(3); the allocator would raise it with the first that is freed.)
+/// Gives blocks of more than 128 KiB a mapping of their own, which goes back to the system when they are freed, however
+/// many there were before. (`M_MMAP_THRESHOLD` in mallopt(3); the allocator would raise it with the first freed one.)
 pub fn large_blocks_apart() {
     // SAFETY: as above.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 128 * 1024) };
 }
 
-/// A file that exists in memory only, with this content, and cannot be changed. `name` is what proc(5) shows.
+/// Makes a file that exists in memory only, with this content, and cannot be changed. `name` is its name in proc(5).
 pub fn file(name: &std::ffi::CStr, content: &[u8]) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create(name, flags)?);

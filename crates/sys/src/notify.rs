@@ -1,5 +1,5 @@
-//! Talking to the service manager: sd_notify(3) messages, and listening sockets it made for us (sd_listen_fds(3)). A server
-//! whose place this process is to take passes its sockets in the same way.
+//! Talks to the service manager: sd_notify(3) messages, and listening sockets from it (sd_listen_fds(3)). A server that
+//! this process replaces passes its sockets in the same way.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,17 +13,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::process::Pid;
 use crate::socket::{adopt, is_listening};
 
-/// The socket of the service manager; without one nothing is sent.
+/// The socket of the service manager; without one, nothing is sent.
 #[derive(Debug, Default)]
 pub struct Notifier(Option<UnixDatagram>);
 
 impl Notifier {
-    /// The one that `NOTIFY_SOCKET` names: a path, or with `@` in front an abstract name.
+    /// The socket that `NOTIFY_SOCKET` names: a path, or an abstract name after `@`.
     pub fn from_env() -> Notifier {
         Notifier(std::env::var_os("NOTIFY_SOCKET").and_then(|name| connect(&name).ok()))
     }
 
-    /// Sends a message, for instance `READY=1\nSTATUS=...`. Never waits: what the manager does not take is lost.
+    /// Sends a message, for instance `READY=1
+    /// STATUS=...`. Never waits: a message that the manager does not take is lost.
     pub fn send(&self, message: &str) {
         if let Some(socket) = &self.0 {
             let _ = socket.send(message.as_bytes());
@@ -44,20 +45,21 @@ fn connect(name: &OsString) -> io::Result<UnixDatagram> {
 
 /// How many sockets were passed, from descriptor 3 on.
 const COUNT: &str = "LISTEN_FDS";
-/// More than this are never passed.
+/// The most sockets that are ever passed.
 const SOCKETS_MAX: i32 = 1 << 16;
-/// The process that they were passed to: a service manager knows it.
+/// The process that they are passed to: a service manager knows it.
 const TO: &str = "LISTEN_PID";
-/// The process that passed them, when it is a server that is to be succeeded: its parent, and ours.
+/// The process that passes them, if it is a server to be replaced: its parent, and ours.
 const FROM: &str = "TSUBAME_PREDECESSOR";
 
-/// The server whose place this process is to take: our parent, if it said so. Asked once: it may be gone later.
+/// The server that this process replaces: our parent, if the environment says so. Call it once: the server may be gone
+/// later.
 pub fn predecessor() -> Option<Pid> {
     static PREDECESSOR: OnceLock<Option<Pid>> = OnceLock::new();
     *PREDECESSOR.get_or_init(|| Pid::parent().filter(|parent| number(FROM) == Some(parent.number())))
 }
 
-/// The environment of a process that is to take the place of this one: ours, and that it gets so many sockets.
+/// The environment of a process that replaces this one: ours, plus the number of sockets it gets.
 pub fn environment_of_successor(sockets: usize) -> Vec<(OsString, OsString)> {
     let ours =
         std::env::vars_os().filter(|(name, _)| ![COUNT, TO, FROM, "LISTEN_FDNAMES"].iter().any(|own| name == own));
@@ -69,8 +71,8 @@ fn number(name: &str) -> Option<i32> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The listening sockets that the service manager, or a predecessor, passed to this process, made non-blocking and
-/// close-on-exec. The first call gets them, later ones nothing.
+/// The listening sockets from the service manager or a predecessor, made non-blocking and close-on-exec. Only the first
+/// call gets them.
 pub fn passed_sockets() -> Vec<OwnedFd> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let is_for_us = number(TO) == Some(Pid::own().number()) || predecessor().is_some();
@@ -79,10 +81,10 @@ pub fn passed_sockets() -> Vec<OwnedFd> {
     }
     let count = number(COUNT).unwrap_or(0).clamp(0, SOCKETS_MAX);
     (3..3 + count)
-        // SAFETY: only looked at: an open descriptor is asked what it is, a closed one answers EBADF.
+        // SAFETY: only inspected: an open descriptor answers what it is, a closed one EBADF.
         .filter(|fd| is_listening(unsafe { BorrowedFd::borrow_raw(*fd) }))
-        // SAFETY: the environment says that this process was started with these descriptors; nothing else in it takes over
-        // listening sockets that it did not open, and this code runs once.
+        // SAFETY: the environment says that this process was started with these descriptors; no other code here takes
+        // over listening sockets that it did not open, and this code runs once.
         .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
         .filter(|fd| adopt(fd).is_ok())
         .collect()

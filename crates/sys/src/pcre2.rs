@@ -1,7 +1,7 @@
-//! PCRE2, the library of regular expressions that Apache uses, with types. It matches bytes, and does no I/O.
+//! PCRE2, the regular-expression library that Apache uses, with types. It matches bytes, and does no I/O.
 //!
-//! Patterns are compiled to machine code where the process may have pages that it both writes and executes; where it may
-//! not (`MemoryDenyWriteExecute` of systemd), PCRE2 interprets them, with the same answers.
+//! Patterns are compiled to machine code if the process may have pages that are both writable and executable; otherwise
+//! (`MemoryDenyWriteExecute` of systemd) PCRE2 interprets them, with the same results.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 
 use pcre2_sys as ffi;
 
-/// What a pattern is compiled with.
+/// Options for compiling a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options(u32);
 
@@ -23,28 +23,28 @@ impl Options {
     pub const DOTALL: Options = Options(ffi::PCRE2_DOTALL);
     /// `$` matches at the very end only.
     pub const DOLLAR_ENDONLY: Options = Options(ffi::PCRE2_DOLLAR_ENDONLY);
-    /// Blanks and `#` comments mean nothing.
+    /// Blanks and `#` comments are ignored.
     pub const EXTENDED: Options = Options(ffi::PCRE2_EXTENDED);
     /// Groups may share a name.
     pub const DUPNAMES: Options = Options(ffi::PCRE2_DUPNAMES);
 
-    /// Both.
+    /// Both sets of options.
     #[must_use]
     pub const fn and(self, others: Options) -> Options {
         Options(self.0 | others.0)
     }
 }
 
-/// Why a pattern is none, in PCRE2's own words.
+/// Why a pattern is invalid, in PCRE2's own words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// What is wrong.
+    /// The error.
     pub text: String,
-    /// The byte of the pattern at which that was seen.
+    /// The byte of the pattern at which it was found.
     pub offset: usize,
 }
 
-/// Why it is not known whether a pattern matches.
+/// Why a match could not be decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchError(i32);
 
@@ -57,7 +57,7 @@ impl fmt::Display for MatchError {
 
 impl std::error::Error for MatchError {}
 
-/// Where the groups of a match lie; the first is the whole of it.
+/// The positions of a match's groups; the first is the whole match.
 pub type Spans = Vec<Option<Range<usize>>>;
 
 /// A compiled pattern.
@@ -67,8 +67,8 @@ pub struct Code {
     groups: usize,
 }
 
-// SAFETY: PCRE2 never changes a pattern once it is compiled, also not to machine code, which `new` does before anybody else
-// has it (pcre2api(3), "Multithreading"). What a match writes to belongs to the thread.
+// SAFETY: PCRE2 never changes a compiled pattern, nor compiles it to machine code later: `new` does that before anybody
+// else has it (pcre2api(3), "Multithreading"). The memory that a match writes to belongs to the thread.
 unsafe impl Send for Code {}
 // SAFETY: as above.
 unsafe impl Sync for Code {}
@@ -77,10 +77,11 @@ impl Code {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// It is none.
+    /// The pattern is invalid.
     pub fn new(pattern: &[u8], options: Options) -> Result<Code, CompileError> {
         let (mut error, mut offset) = (0, 0);
-        // SAFETY: the pattern is as long as is said and lives through the call, as do both results; no context is wanted.
+        // SAFETY: the pattern has the given length and lives through the call, as do both results; no context is
+        // passed.
         let code = unsafe {
             ffi::pcre2_compile_8(pattern.as_ptr(), pattern.len(), options.0, &mut error, &mut offset, ptr::null_mut())
         };
@@ -92,13 +93,13 @@ impl Code {
         Ok(code)
     }
 
-    /// The number of capturing groups, the whole match not counted.
+    /// The number of capturing groups, without the whole match.
     #[must_use]
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// The named groups in the order of their numbers.
+    /// The named groups in order of their numbers.
     #[must_use]
     pub fn names(&self) -> Vec<(usize, Vec<u8>)> {
         let (count, size) = (self.number(ffi::PCRE2_INFO_NAMECOUNT), self.number(ffi::PCRE2_INFO_NAMEENTRYSIZE));
@@ -125,16 +126,16 @@ impl Code {
     /// Whether the pattern matches somewhere in `subject`.
     ///
     /// # Errors
-    /// PCRE2 has given up.
+    /// PCRE2 gave up.
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, MatchError> {
         self.search(subject, 0, None)
     }
 
-    /// Looks for the first match that begins at `start` or later, and says in `spans` where its groups lie. Without a match
-    /// that is left empty.
+    /// Finds the first match that begins at `start` or later, and puts the positions of its groups into `spans`.
+    /// Without a match that is left empty.
     ///
     /// # Errors
-    /// PCRE2 has given up.
+    /// PCRE2 gave up.
     pub fn find(&self, subject: &[u8], start: usize, spans: &mut Spans) -> Result<bool, MatchError> {
         spans.clear();
         self.search(subject, start, Some(spans))
@@ -153,13 +154,13 @@ impl Code {
                 return answer;
             }
         }
-        // The interpreter keeps what it remembers in memory of the scratch, so that one is not kept.
+        // The interpreter keeps its memory in the scratch, so that scratch is not reused.
         Scratch::new(self.groups + 1).run(self, subject, start, ffi::PCRE2_NO_JIT, spans)
     }
 
     fn number(&self, what: u32) -> usize {
         let mut number = 0_u32;
-        // SAFETY: this is asked for what PCRE2 writes as 32 bits.
+        // SAFETY: only used for properties that PCRE2 writes as 32 bits.
         unsafe { ffi::pcre2_pattern_info_8(self.code.as_ptr(), what, (&raw mut number).cast()) };
         number as usize
     }
@@ -167,7 +168,7 @@ impl Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        // SAFETY: it was made by PCRE2, and nobody has it any more.
+        // SAFETY: PCRE2 made it, and nobody else has it any more.
         unsafe { ffi::pcre2_code_free_8(self.code.as_ptr()) }
     }
 }
@@ -178,22 +179,22 @@ impl fmt::Debug for Code {
     }
 }
 
-/// Patterns with more groups than that get room of their own for each match.
+/// Patterns with more groups than this get a new scratch for each match.
 const KEPT_PAIRS: usize = 32;
 
-/// How many steps a match may take from one place of its subject, and how many for each byte of it if that is more. A million
-/// are some milliseconds. PCRE2's own limit of ten million stays above both.
+/// The most steps of a match from one position of its subject, or for each byte of it if that is more. A million take
+/// some milliseconds. PCRE2's own limit of ten million stays above both.
 const STEPS: usize = 1_000_000;
 const STEPS_PER_BYTE: usize = 10;
 
-/// How much the interpreter may remember, in KiB.
+/// The interpreter's memory limit, in KiB.
 const HEAP_KIB: u32 = 32 * 1024;
 
 thread_local! {
     static KEPT: RefCell<Option<Scratch>> = const { RefCell::new(None) };
 }
 
-/// What a match writes to.
+/// The memory that a match writes to.
 struct Scratch {
     data: NonNull<ffi::pcre2_match_data_8>,
     limits: NonNull<ffi::pcre2_match_context_8>,
@@ -225,8 +226,9 @@ impl Scratch {
     ) -> Result<bool, MatchError> {
         let steps = u32::try_from(STEPS.max(STEPS_PER_BYTE.saturating_mul(subject.len()))).unwrap_or(u32::MAX);
         let (data, limits) = (self.data.as_ptr(), self.limits.as_ptr());
-        // SAFETY: pattern, data and limits are PCRE2's own and alive, the latter two nobody else's; the subject lives through
-        // the call, and afterwards PCRE2 does not look at it again. A set limit cannot fail.
+        // SAFETY: pattern, data and limits belong to PCRE2 and are alive, and nobody else uses the latter two; the
+        // subject lives through the call, and afterwards PCRE2 does not look at it again. A limit that is set cannot
+        // fail.
         let answer = unsafe {
             ffi::pcre2_set_match_limit_8(limits, steps);
             let (text, length) = (subject.as_ptr(), subject.len());
@@ -235,7 +237,8 @@ impl Scratch {
         match usize::try_from(answer) {
             Ok(set) => {
                 if let Some(spans) = spans {
-                    // SAFETY: PCRE2 has filled so many pairs of offsets; they stay until the next match with this data.
+                    // SAFETY: PCRE2 has filled this many pairs of offsets; they stay until the next match with this
+                    // data.
                     let pairs = unsafe { std::slice::from_raw_parts(ffi::pcre2_get_ovector_pointer_8(data), 2 * set) };
                     let span = |pair: &[usize]| (pair[0] != UNSET).then(|| pair[0]..pair[1]);
                     spans.extend(pairs.chunks_exact(2).map(span));
@@ -251,7 +254,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // SAFETY: both were made by PCRE2, and nobody has them any more.
+        // SAFETY: PCRE2 made both, and nobody else has them any more.
         unsafe {
             ffi::pcre2_match_data_free_8(self.data.as_ptr());
             ffi::pcre2_match_context_free_8(self.limits.as_ptr());
@@ -259,14 +262,14 @@ impl Drop for Scratch {
     }
 }
 
-/// The offset of a group that took no part (`PCRE2_UNSET`).
+/// The offset of an unused group (`PCRE2_UNSET`).
 const UNSET: usize = usize::MAX;
 
 /// PCRE2's own words for one of its errors.
 fn message(error: i32) -> String {
     // Longer ones do not exist (pcre2api(3), "Obtaining a textual error message").
     let mut text = [0_u8; 256];
-    // SAFETY: the room is as large as is said.
+    // SAFETY: the buffer has the given size.
     let length = unsafe { ffi::pcre2_get_error_message_8(error, text.as_mut_ptr(), text.len()) };
     let length = usize::try_from(length).unwrap_or(0);
     String::from_utf8_lossy(&text[..length]).into_owned()

@@ -1,4 +1,4 @@
-//! Waiting until descriptors are ready.
+//! Waits until descriptors are ready.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -11,17 +11,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 pub struct Poller(OwnedFd);
 
 impl Poller {
-    /// An empty set. It must not be shared with a forked child: the child makes its own.
+    /// An empty set. Do not share it with a forked child: the child makes its own.
     pub fn new() -> io::Result<Poller> {
         Ok(Poller(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
 
-    /// Adds a descriptor; [`wait`](Poller::wait) tells `token` when it can be read.
+    /// Adds a descriptor; [`wait`](Poller::wait) returns `token` when it can be read.
     pub fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         Ok(epoll::add(&self.0, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
     }
 
-    /// As [`add`](Poller::add) for a descriptor for which many processes wait: an event wakes one or a few of them
+    /// Like [`add`](Poller::add) for a descriptor that many processes wait for: an event wakes one or a few of them
     /// (`EPOLLEXCLUSIVE`).
     pub fn add_exclusive(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
@@ -33,8 +33,8 @@ impl Poller {
         Ok(epoll::delete(&self.0, fd)?)
     }
 
-    /// Waits for `timeout` at most (`None`: without end) and puts the tokens of what can be read into `ready`. A signal
-    /// that interrupts ends the wait with none.
+    /// Waits for `timeout` at most (`None`: without end) and puts the tokens of readable descriptors into `ready`. An
+    /// interrupting signal ends the wait with none.
     pub fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<u64>) -> io::Result<()> {
         ready.clear();
         let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 16];
@@ -65,12 +65,12 @@ impl AsRawFd for Poller {
     }
 }
 
-/// Waits until one descriptor can be read or is closed by the other side; `false` when `timeout` passed before.
+/// Waits until one descriptor can be read or the other side has closed it; `false` if `timeout` passed first.
 pub fn readable(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<bool> {
     wait_for(fd, PollFlags::IN, timeout)
 }
 
-/// Waits until any of these can be read; ends early where a signal interrupts.
+/// Waits until any of these can be read; an interrupting signal ends the wait early.
 pub fn any_readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout: Duration) -> io::Result<()> {
     let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     match poll(&mut fds, timespec(Some(timeout)).as_ref()) {
@@ -79,21 +79,21 @@ pub fn any_readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout: Duration)
     }
 }
 
-/// Whether the other side of a socket sends nothing more, or the connection was reset. Does not wait.
+/// Whether the other side of a socket has stopped sending, or the connection was reset. Does not wait.
 pub(crate) fn is_shut(fd: impl AsFd) -> io::Result<bool> {
     let mut fds = [PollFd::new(&fd, PollFlags::RDHUP)];
-    // What is no event that was asked for is a failure, which is told in any case.
+    // Any event that was not asked for is a failure, which is always reported.
     Ok(poll(&mut fds, timespec(Some(Duration::ZERO)).as_ref())? > 0)
 }
 
-/// Whether a pipe is at its end: nobody has its other side open, and all that was written to it was read. Does not wait.
+/// Whether a pipe is at its end: nobody has its other side open, and everything written to it was read. Does not wait.
 pub fn is_at_end(pipe: impl AsFd) -> io::Result<bool> {
     let mut fds = [PollFd::new(&pipe, PollFlags::IN)];
     poll(&mut fds, timespec(Some(Duration::ZERO)).as_ref())?;
     Ok(fds[0].revents() == PollFlags::HUP)
 }
 
-/// Waits until one descriptor can be written to; `false` when `timeout` passed before.
+/// Waits until one descriptor can be written to; `false` if `timeout` passed first.
 pub fn writable(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<bool> {
     wait_for(fd, PollFlags::OUT, timeout)
 }

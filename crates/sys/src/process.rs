@@ -83,7 +83,7 @@ impl std::fmt::Display for Pid {
     }
 }
 
-/// Which side of a [`fork`] this is.
+/// The side of a [`fork`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
     /// The old process; the new one has this number.
@@ -94,22 +94,22 @@ pub enum Fork {
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// How many forks lie between this process and the one that was started: what remembers the number knows whether it was made
-/// by the process it is in, or copied into it.
+/// The number of forks between the first process and this one. Code that remembers the number can tell whether a value
+/// was made in its own process or copied into it.
 pub fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Makes a copy of this process. Refused (`Unsupported`) where the process has a second thread: the copy would have only
-/// one of them, and whatever locks the other held would stay locked.
+/// Forks this process. Refused (`Unsupported`) if it has a second thread: the copy would have only one of them, and the
+/// other's locks would stay locked.
 pub fn fork() -> io::Result<Fork> {
-    // The directory has a link for each thread beside its own two. Listing it would use memory, and what the parent does to
-    // its memory between two forks is not shared with the child before.
+    // The directory has a link for each thread beside its own two. Listing it would use memory, and the parent's
+    // changes to memory between two forks are not shared with the earlier child.
     if rustix::fs::stat("/proc/self/task")?.st_nlink > 3 {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "fork from a process with threads"));
     }
     // SAFETY: the process has one thread (just checked, and no other could start one), so the child inherits a
-    // consistent state of all of it.
+    // consistent state.
     match unsafe { libc::fork() } {
         0 => {
             FORKS.fetch_add(1, Ordering::Relaxed);
@@ -124,12 +124,12 @@ pub fn end_of(pid: Pid) -> io::Result<OwnedFd> {
     Ok(rx::pidfd_open(pid.0, rx::PidfdFlags::NONBLOCK)?)
 }
 
-/// Processor time that a process has used so far, without that of processes it has started. `None`: there is no such process.
+/// The processor time that a process has used so far, without that of its children. `None`: there is no such process.
 pub fn processor_time(pid: Pid) -> Option<Duration> {
-    // The clock of another process has its number, negated, and which kind of clock it is (clock_getcpuclockid(3)).
+    // The clock of another process is its number, negated, combined with the kind of clock (clock_getcpuclockid(3)).
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: both calls fill what they are given and keep no pointer.
+    // SAFETY: both calls fill their results and keep no pointer.
     let told = unsafe {
         libc::clock_getcpuclockid(pid.number(), &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
     };
@@ -137,7 +137,7 @@ pub fn processor_time(pid: Pid) -> Option<Duration> {
     told.then(|| Duration::new(time.0, time.1))
 }
 
-/// Whether a child of ours has ended; it stays to be [reaped](reap). An error where there is no such child.
+/// Whether a child of ours has ended; it stays to be [reaped](reap). An error if there is no such child.
 pub fn has_ended(pid: Pid) -> io::Result<bool> {
     let options = rx::WaitIdOptions::EXITED | rx::WaitIdOptions::NOWAIT | rx::WaitIdOptions::NOHANG;
     Ok(rx::waitid(rx::WaitId::Pid(pid.0), options)?.is_some())
@@ -148,9 +148,9 @@ pub fn has_ended(pid: Pid) -> io::Result<bool> {
 pub enum Status {
     /// By itself, with an exit status.
     Exited(i32),
-    /// By a signal.
+    /// Killed by a signal.
     Signaled {
-        /// Which one.
+        /// The signal.
         signal: Signal,
         /// Whether there is a core dump.
         core: bool,
@@ -160,24 +160,24 @@ pub enum Status {
 /// A child that ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Reaped {
-    /// Which one.
+    /// Its number.
     pub pid: Pid,
-    /// How.
+    /// How it ended.
     pub status: Status,
     /// CPU time in user mode, its own waited-for children included.
     pub user: Duration,
     /// CPU time in the kernel, likewise.
     pub system: Duration,
-    /// The most memory it had resident, in KiB.
+    /// Its peak resident memory, in KiB.
     pub max_rss: u64,
 }
 
-/// Takes the status of a child that ended; does not wait. `None`: no child (or not this one) has ended, or there is none.
-/// Without `pid` any child.
+/// Takes the status of a child that ended; does not wait. `None`: no child (or not this one) has ended, or there is
+/// none. Without `pid`, takes any child.
 pub fn reap(pid: Option<Pid>) -> io::Result<Option<Reaped>> {
     let which = pid.map_or(-1, Pid::number);
     let mut status = 0;
-    // SAFETY: `rusage` is plain data for which zero is valid; wait4 fills what it is given and keeps no pointer.
+    // SAFETY: `rusage` is plain data for which zero is valid; wait4 fills its results and keeps no pointer.
     let (got, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         (libc::wait4(which, &mut status, libc::WNOHANG, &mut usage), usage)
@@ -204,7 +204,7 @@ pub fn reap(pid: Option<Pid>) -> io::Result<Option<Reaped>> {
     }))
 }
 
-/// The most memory this process has had resident, in KiB.
+/// The peak resident memory of this process, in KiB.
 pub fn own_max_rss() -> u64 {
     // SAFETY: `rusage` is plain data for which zero is valid; getrusage fills it.
     let usage = unsafe {
@@ -215,8 +215,8 @@ pub fn own_max_rss() -> u64 {
     usage.ru_maxrss.unsigned_abs()
 }
 
-/// Ends this process at once: no destructors, no exit handlers, so that a forked child cannot write out what its parent
-/// kept back.
+/// Ends this process at once: no destructors and no exit handlers, so that a forked child cannot write its parent's
+/// buffers.
 pub fn exit_now(status: i32) -> ! {
     // SAFETY: _exit(2) does not return.
     unsafe { libc::_exit(status) }
@@ -228,7 +228,7 @@ pub fn new_session() -> io::Result<()> {
     Ok(())
 }
 
-/// Lets descriptors 0, 1 and 2 (those with `true`) lead to `/dev/null`.
+/// Points descriptors 0, 1 and 2 (those with `true`) to `/dev/null`.
 pub fn close_standard(which: [bool; 3]) -> io::Result<()> {
     let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
     for (number, wanted) in which.into_iter().enumerate() {
@@ -241,14 +241,15 @@ pub fn close_standard(which: [bool; 3]) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets descriptor 2, where a panic and whoever knows no better write, lead to this file.
+/// Points descriptor 2, which panics and other careless code write to, to this file.
 pub fn set_standard_error(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: dup2 replaces a standard descriptor, which no owned descriptor of ours stands for.
     if unsafe { libc::dup2(file.as_raw_fd(), 2) } < 0 { last_os_error() } else { Ok(()) }
 }
 
-/// Sends `signal` to this process when its parent ends, however it ends. Holds until the process changes its user, so it
-/// comes after [`Identity::assume`](crate::cred::Identity::assume). `Ok(false)`: the parent was not `parent` any more.
+/// Sends `signal` to this process when its parent ends, in whatever way. Holds until the process changes its user, so
+/// call it after [`Identity::assume`](crate::cred::Identity::assume). `Ok(false)`: the parent was already another
+/// process.
 pub fn die_with(parent: Pid, signal: Signal) -> io::Result<bool> {
     // SAFETY: this prctl takes a number and touches no memory.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal.number()) } != 0 {
@@ -257,21 +258,21 @@ pub fn die_with(parent: Pid, signal: Signal) -> io::Result<bool> {
     Ok(Pid::parent() == Some(parent))
 }
 
-/// Ends this process by `SIGALRM` after so many seconds, whatever it does; a process that it forks has no such limit.
+/// Ends this process by `SIGALRM` after `limit`, whatever it does; a process that it forks has no such limit.
 pub fn die_after(limit: Duration) {
     // SAFETY: alarm(2) takes a number and touches no memory.
     unsafe { libc::alarm(u32::try_from(limit.as_secs()).unwrap_or(u32::MAX)) };
 }
 
-/// Lets a process that changed its user dump core and be traced again, as `CoreDumpDirectory` asks for.
+/// Lets a process that changed its user dump core and be traced again, for `CoreDumpDirectory`.
 pub fn allow_core_dumps() -> io::Result<()> {
     Ok(rx::set_dumpable_behavior(rx::DumpableBehavior::Dumpable)?)
 }
 
-/// Shows `title` as this process's command line in `ps`, as far as there is room; its short name stays.
+/// Shows `title` as this process's command line in `ps`, cut to the available room; its short name stays.
 ///
-/// The room is that of the original arguments: [`std::env::args`] is of no use afterwards. For a child, before it has a
-/// second thread and before it drops its privileges.
+/// The room is that of the original arguments, so [`std::env::args`] is useless afterwards. For a child, before it has
+/// a second thread and before it drops its privileges.
 pub fn set_title(title: &str) -> io::Result<()> {
     // A line of 52 numbers and a short name.
     let mut stat = [0; 2048];
@@ -288,7 +289,7 @@ pub fn set_title(title: &str) -> io::Result<()> {
     }
     let text = &title.as_bytes()[..title.len().min(room - 1)];
     // SAFETY: the kernel says that our own arguments lie at start..end, writable memory at the top of the first stack.
-    // Nobody holds a reference into it: `std::env::args` copies, and only one thread is there to call it.
+    // Nobody holds a reference into it: `std::env::args` copies, and this is the only thread that could call it.
     unsafe {
         let area = std::ptr::with_exposed_provenance_mut::<u8>(start);
         std::ptr::copy_nonoverlapping(text.as_ptr(), area, text.len());

@@ -1,9 +1,9 @@
-//! Random numbers that nobody can guess, and that no other process has: a forked child has none of its parent's.
+//! Random numbers that nobody can guess, and that no other process has: a forked child never repeats its parent's.
 
 /// Random bytes from the system.
 pub fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // With a buffer that is there it fails only on systems without getrandom(2), which this program does not run on.
+    // With a valid buffer it fails only on systems without getrandom(2), which this program does not run on.
     getrandom::fill(&mut bytes).expect("the system has random numbers");
     bytes
 }

@@ -1,7 +1,7 @@
-//! Names of addresses, and addresses of names, as the system's resolver knows them.
+//! Names of addresses, and addresses of names, from the system's resolver.
 //!
-//! It blocks for as long as the resolver takes (resolv.conf(5): `timeout`, `attempts`). `NotFound` means that there is no
-//! such name or address; any other error, that this could not be found out.
+//! It blocks for as long as the resolver takes (resolv.conf(5): `timeout`, `attempts`). `NotFound` means that there is
+//! no such name or address; any other error, that this could not be found out.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -11,17 +11,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// netdb.h: it has addresses, but none of this family.
 const EAI_ADDRFAMILY: libc::c_int = -9;
 
-/// A kind of addresses.
+/// A family of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// Those of four bytes.
+    /// Addresses of four bytes.
     V4,
-    /// Those of sixteen.
+    /// Addresses of sixteen bytes.
     V6,
 }
 
 impl Family {
-    /// The kind of an address.
+    /// The family of an address.
     pub fn of(address: IpAddr) -> Family {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }
@@ -63,11 +63,11 @@ pub fn addresses_of(name: &str, family: Family) -> io::Result<Vec<IpAddr>> {
     // Each address once.
     wanted.ai_socktype = libc::SOCK_STREAM;
     let mut found: *mut libc::addrinfo = std::ptr::null_mut();
-    // SAFETY: `name` and `wanted` live through the call, no service is asked for, and `found` takes the result.
+    // SAFETY: `name` and `wanted` live through the call, no service is given, and `found` takes the result.
     checked(unsafe { libc::getaddrinfo(name.as_ptr(), std::ptr::null(), &raw const wanted, &raw mut found) })?;
     let (mut addresses, mut at) = (Vec::new(), found);
-    // SAFETY: the call succeeded, so `found` is a list that ends with a null pointer, and belongs to us until it is given
-    // back once. An entry's address is as long as its family says.
+    // SAFETY: the call succeeded, so `found` is a list that ends with a null pointer, and belongs to us until it is
+    // freed once. An entry's address is as long as its family says.
     unsafe {
         while let Some(entry) = at.as_ref() {
             if entry.ai_family == libc::AF_INET {
@@ -84,7 +84,7 @@ pub fn addresses_of(name: &str, family: Family) -> io::Result<Vec<IpAddr>> {
     Ok(addresses)
 }
 
-/// What a call of the resolver came to.
+/// The result of a call of the resolver.
 fn checked(failed: libc::c_int) -> io::Result<()> {
     match failed {
         0 => Ok(()),
@@ -96,8 +96,8 @@ fn checked(failed: libc::c_int) -> io::Result<()> {
 }
 
 fn ask<T>(address: &T, name: &mut [u8]) -> libc::c_int {
-    // SAFETY: both pointers come from references that live through the call, with the lengths of what they point to;
-    // `T` is `sockaddr_in` or `sockaddr_in6`. No service name is asked for, so its buffer may be null.
+    // SAFETY: both pointers come from references that live through the call, with the lengths of their targets; `T` is
+    // `sockaddr_in` or `sockaddr_in6`. No service name is wanted, so its buffer may be null.
     unsafe {
         libc::getnameinfo(
             std::ptr::from_ref(address).cast(),

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
 use crate::process::Pid;
 
-/// What is limited (setrlimit(2)).
+/// A limited resource (setrlimit(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Open descriptors (`RLIMIT_NOFILE`).
@@ -47,9 +47,9 @@ impl Limit {
 /// A soft limit and the hard limit above it; `None` is "unlimited".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// What holds now.
+    /// The limit in effect.
     pub soft: Option<u64>,
-    /// Up to where the soft limit may be raised.
+    /// The maximum to which the soft limit may be raised.
     pub hard: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ pub fn set_of(pid: Pid, limit: Limit, bounds: Bounds) -> io::Result<()> {
     Ok(())
 }
 
-/// Raises the soft limit of descriptors to the hard one. Returns what holds then.
+/// Raises the soft limit of descriptors to the hard one. Returns the limits in effect afterwards.
 pub fn raise_descriptors() -> io::Result<Bounds> {
     let Bounds { hard, .. } = get(Limit::Descriptors);
     set(Limit::Descriptors, Bounds { soft: hard, hard })?;

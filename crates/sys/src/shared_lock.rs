@@ -1,4 +1,4 @@
-//! A lock in memory that processes share. It outlives a process that is killed while it has it.
+//! A lock in memory that processes share. It survives the death of a process that holds it.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use crate::process::{self, Pid};
 
-/// How often a lock is tried before it is looked who has it, how long is waited then, and how often: somebody may have
-/// stopped the process that has it.
+/// How often to try a lock before checking its holder, how long to wait after that, and how often: the holder may
+/// merely have been stopped.
 const TRIES: u32 = 2000;
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES: u32 = 100;
 
-/// A lock that this process has until the value is dropped. It is meant for a few instructions: others spin meanwhile.
+/// A lock that this process holds until the value is dropped. Hold it for a few instructions only: others spin
+/// meanwhile.
 #[derive(Debug)]
 pub struct Held<'a> {
     word: &'a AtomicU64,
-    /// It was taken from a process that died with it: what it protects is as that process left it.
+    /// The previous holder died with the lock: the protected data is as that process left it.
     pub inherited: bool,
 }
 
@@ -27,7 +28,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Takes the lock that a word is; 0: nobody has it. `None`: whoever has it does not let go of it.
+/// Takes the lock in a word; 0: nobody has it. `None`: its holder does not let go of it.
 pub fn lock(word: &AtomicU64) -> Option<Held<'_>> {
     let own = own();
     for pause in 0..PAUSES {
@@ -52,10 +53,11 @@ pub fn lock(word: &AtomicU64) -> Option<Held<'_>> {
     None
 }
 
-/// The bits of a word that hold the number of a process: more than any number needs (`PID_MAX_LIMIT`).
+/// The bits of a word for the number of a process: enough for any number (`PID_MAX_LIMIT`).
 pub const NUMBER_BITS: u32 = 22;
 
-/// This process, for others to find out whether it is there: its number, and above that when it was started.
+/// Identifies this process, so that others can find out whether it is alive: its number, and its start in the bits
+/// above.
 pub fn own() -> u64 {
     static STARTED: Mutex<(u64, u64)> = Mutex::new((0, 0));
     let number = u64::from(Pid::own().number().unsigned_abs());
@@ -67,14 +69,14 @@ pub fn own() -> u64 {
     number | known.1 << NUMBER_BITS
 }
 
-/// Whether the process is there that a word of [`own`] stands for. Another one with its number is not meant.
+/// Whether the process that a word of [`own`] stands for is alive. Another process with the same number does not count.
 pub fn is_there(word: u64) -> bool {
     let (number, at) = (word & ((1 << NUMBER_BITS) - 1), word >> NUMBER_BITS);
     let pid = i32::try_from(number).ok().and_then(Pid::new);
     let Some(pid) = pid.filter(|pid| pid.exists()) else { return false };
     match process::started(pid) {
         Ok(started) => started.is_some_and(|started| started == at || at == 0),
-        // The system does not tell when.
+        // The system does not show the start.
         Err(_) => pid.exists(),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// What may live in shared memory: atomics and arrays of them.
+/// Values that may live in shared memory: atomics and arrays of them.
 ///
 /// # Safety
 /// All bytes zero must be a valid value, every change must go through atomics, and there must be nothing to drop.
@@ -18,8 +18,8 @@ unsafe impl Shareable for AtomicU64 {}
 // SAFETY: an array adds nothing to its elements.
 unsafe impl<T: Shareable, const N: usize> Shareable for [T; N] {}
 
-/// A slice in anonymous shared memory, zero at first. Processes forked afterwards see the same memory; pages that nobody
-/// wrote to cost nothing.
+/// A slice in anonymous shared memory, zero at first. Processes forked later see the same memory; untouched pages cost
+/// nothing.
 #[derive(Debug)]
 pub struct Shared<T: Shareable> {
     start: NonNull<T>,

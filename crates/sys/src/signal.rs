@@ -34,7 +34,7 @@ impl Signal {
 }
 
 impl Signal {
-    /// The signal of a number, if there is such a one.
+    /// The signal with a number, if there is one.
     pub fn new(number: i32) -> Option<Signal> {
         (1..=libc::SIGRTMAX()).contains(&number).then_some(Signal(number))
     }
@@ -44,12 +44,12 @@ impl Signal {
         self.0
     }
 
-    /// The signal of a number that the system gave us.
+    /// The signal with a number from the system.
     pub(crate) const fn from_number(number: i32) -> Signal {
         Signal(number)
     }
 
-    /// The description in the words of the C library (`Segmentation fault`).
+    /// The C library's description (`Segmentation fault`).
     pub fn description(self) -> &'static str {
         match self.0 {
             libc::SIGHUP => "Hangup",
@@ -82,7 +82,7 @@ impl fmt::Debug for Signal {
 }
 
 fn set_of(signals: &[Signal]) -> libc::sigset_t {
-    // SAFETY: `sigset_t` is plain data; sigemptyset initialises it, sigaddset refuses numbers that are none.
+    // SAFETY: `sigset_t` is plain data; sigemptyset initialises it, sigaddset refuses invalid numbers.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -95,28 +95,28 @@ fn set_of(signals: &[Signal]) -> libc::sigset_t {
 
 fn change_mask(how: i32, signals: &[Signal]) -> io::Result<()> {
     let set = set_of(signals);
-    // SAFETY: `set` is initialised; the old mask is not asked for.
+    // SAFETY: `set` is initialised; the old mask is not requested.
     match unsafe { libc::pthread_sigmask(how, &set, std::ptr::null_mut()) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 
-/// Keeps signals from interrupting this thread (and the ones it starts, and forked children); they stay pending.
+/// Keeps signals from interrupting this thread (and its future threads and forked children); they stay pending.
 pub fn block(signals: &[Signal]) -> io::Result<()> {
     change_mask(libc::SIG_BLOCK, signals)
 }
 
-/// Ends [`block`].
+/// Undoes [`block`].
 pub fn unblock(signals: &[Signal]) -> io::Result<()> {
     change_mask(libc::SIG_UNBLOCK, signals)
 }
 
-/// Which signal tells of a descriptor (fcntl(2)); the C library's headers have it under a macro that is not there for us.
+/// Sets the signal that reports a descriptor's events (fcntl(2)); the C library's headers hide it from us behind a
+/// macro.
 const F_SETSIG: i32 = 10;
 
-/// Sends this process a signal when the other end of a pipe has been closed by all who had it, whoever they are; also where
-/// that has happened already.
+/// Sends this process a signal when every holder of a pipe's other end has closed it, or if that has already happened.
 pub fn signal_of_end(pipe: impl AsFd, signal: Signal) -> io::Result<()> {
     let pipe = pipe.as_fd();
     let flags = rustix::fs::fcntl_getfl(pipe)?.bits().cast_signed() | libc::O_NONBLOCK | libc::O_ASYNC;
@@ -127,7 +127,7 @@ pub fn signal_of_end(pipe: impl AsFd, signal: Signal) -> io::Result<()> {
             return last_os_error();
         }
     }
-    // The kernel does not tell of what is over.
+    // The kernel does not report an end in the past.
     if rustix::io::read(pipe, &mut [0; 1]) == Ok(0) {
         Pid::own().kill(signal)?;
     }
@@ -139,7 +139,7 @@ pub fn signal_of_end(pipe: impl AsFd, signal: Signal) -> io::Result<()> {
 pub struct SignalFd(Arc<OwnedFd>);
 
 impl SignalFd {
-    /// Blocks the signals and opens a descriptor for them. A forked child needs one of its own.
+    /// Blocks the signals and opens a descriptor for them. A forked child needs its own.
     pub fn new(signals: &[Signal]) -> io::Result<SignalFd> {
         block(signals)?;
         let set = set_of(signals);
@@ -152,12 +152,12 @@ impl SignalFd {
         Ok(SignalFd(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
-    /// The descriptor, for a reactor to watch.
+    /// The descriptor for a reactor to watch.
     pub fn descriptor(&self) -> Arc<OwnedFd> {
         self.0.clone()
     }
 
-    /// The next pending signal, and the process that sent it where it was one; does not wait.
+    /// The next pending signal, and the process that sent it, if one did; does not wait.
     pub fn read(&self) -> io::Result<Option<(Signal, Option<Pid>)>> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         match rustix::io::read(&*self.0, &mut info) {

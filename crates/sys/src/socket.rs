@@ -11,7 +11,7 @@ use rustix::net::{
     sockopt,
 };
 
-/// What a listening socket is made with.
+/// The options of a listening socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenOptions {
     /// How many connections may wait to be accepted (`ListenBacklog`); the kernel's `somaxconn` caps it.
@@ -28,12 +28,12 @@ pub struct ListenOptions {
     pub receive_buffer: Option<u32>,
 }
 
-/// Which call of [`listen`] failed, in the words of Apache's messages.
+/// The call of [`listen`] that failed, as Apache's messages distinguish them.
 #[derive(Debug)]
 pub enum ListenError {
     /// No socket of that family.
     Socket(io::Error),
-    /// The address is taken, forbidden or not ours.
+    /// The address is in use, forbidden or not ours.
     Bind(io::Error),
     /// It cannot listen.
     Listen(io::Error),
@@ -72,7 +72,7 @@ fn buffers(socket: &OwnedFd, options: ListenOptions) -> io::Result<()> {
         sockopt::set_socket_recv_buffer_size(socket, bytes as usize)?;
     }
     let seconds = libc::c_int::try_from(options.defer_accept.unwrap_or(0)).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the option takes an int, of which pointer and size are given.
+    // SAFETY: the option takes an int, and gets its pointer and size.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -85,7 +85,7 @@ fn buffers(socket: &OwnedFd, options: ListenOptions) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Gives a socket that listens already the options that can still change: backlog, buffers (not back to the kernel's own
+/// Sets the options of a listening socket that can still change: backlog, buffers (not back to the kernel's own
 /// sizing), deferred accept.
 pub fn reconfigure(listener: &OwnedFd, options: ListenOptions) -> io::Result<()> {
     buffers(listener, options)?;
@@ -98,17 +98,17 @@ pub fn is_listening(fd: impl AsFd) -> bool {
         && sockopt::socket_type(&fd).is_ok_and(|kind| kind == SocketType::STREAM)
 }
 
-/// What the system says when this process has no descriptor left (`EMFILE`).
+/// The system's error if this process has no descriptor left (`EMFILE`).
 pub const TOO_MANY_FILES: i32 = libc::EMFILE;
 
-/// Accepts a connection; does not wait where the listener is non-blocking. The socket is non-blocking; an IPv4 client of an
-/// IPv6 socket has its IPv4 address.
+/// Accepts a connection; does not wait if the listener is non-blocking. The new socket is non-blocking; an IPv4 client
+/// of an IPv6 socket appears with its IPv4 address.
 pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {
     let (socket, peer) = net::acceptfrom_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
     Ok((socket, canonical(peer)?))
 }
 
-/// Begins to connect to a TCP server: [`is_connected`] says how far that is. The socket does not block.
+/// Begins to connect to a TCP server: [`is_connected`] reports the progress. The socket does not block.
 pub fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
@@ -119,7 +119,7 @@ pub fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
     }
 }
 
-/// Whether a socket that began to connect is connected; an error if it cannot be.
+/// Whether a connecting socket is connected; an error if it cannot be.
 pub fn is_connected(socket: impl AsFd) -> io::Result<bool> {
     sockopt::socket_error(&socket)??;
     match net::getpeername(&socket) {
@@ -129,7 +129,7 @@ pub fn is_connected(socket: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Whether an error says that a descriptor is no socket.
+/// Whether an error means that a descriptor is no socket.
 pub fn is_no_socket(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOTSOCK)
 }
@@ -153,67 +153,67 @@ fn canonical(address: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Sends small packets at once (`TCP_NODELAY`).
+/// Turns off Nagle's delay, so that small packets go out at once (`TCP_NODELAY`).
 pub fn set_nodelay(socket: impl AsFd, on: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, on)?)
 }
 
-/// Makes a descriptor that somebody else gave us non-blocking and close-on-exec.
+/// Makes a descriptor from elsewhere non-blocking and close-on-exec.
 pub fn adopt(fd: impl AsFd) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(&fd)?;
     rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
     Ok(rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?)
 }
 
-/// Ends a connection in both directions, also for others that hold it.
+/// Ends a connection in both directions, for all its holders.
 pub fn shutdown(socket: impl AsFd) -> io::Result<()> {
     Ok(net::shutdown(socket, Shutdown::Both)?)
 }
 
-/// Says that we send nothing more; what was sent still arrives, and we can still receive.
+/// Stops sending; bytes already sent still arrive, and we can still receive.
 pub fn shutdown_write(socket: impl AsFd) -> io::Result<()> {
     Ok(net::shutdown(socket, Shutdown::Write)?)
 }
 
-/// Lets closing the socket discard what was not sent yet and reset the connection, or (`None`) not.
+/// Makes closing the socket discard unsent data and reset the connection, or (`None`) not.
 pub fn set_linger(socket: impl AsFd, wait: Option<Duration>) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(socket, wait)?)
 }
 
-/// Receives what is there; 0 is the end. `WouldBlock`: nothing yet.
+/// Receives the available bytes; 0 is the end. `WouldBlock`: nothing yet.
 pub fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(net::recv(socket, into, RecvFlags::DONTWAIT)?.0)
 }
 
-/// As [`receive`] into memory that was never written; returns the part that is now.
+/// Like [`receive`] into uninitialised memory; returns the part that is initialised now.
 pub fn receive_uninit(socket: impl AsFd, into: &mut [MaybeUninit<u8>]) -> io::Result<&mut [u8]> {
     Ok(net::recv(socket, into, RecvFlags::DONTWAIT)?.0.0)
 }
 
-/// As [`receive`], behind what is in `into`, as far as its capacity goes.
+/// Like [`receive`], but appends to `into`, within its capacity.
 pub fn receive_into(socket: impl AsFd, into: &mut Vec<u8>) -> io::Result<usize> {
     Ok(net::recv(socket, rustix::buffer::spare_capacity(into), RecvFlags::DONTWAIT)?.0)
 }
 
-/// As [`receive`], but leaves the data there for the next call. An error is told only once: of a connection that was reset
-/// nobody hears so again.
+/// Like [`receive`], but leaves the data there for the next call. An error is reported only once: after a reset, no
+/// later call sees it.
 pub fn peek(socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(net::recv(socket, into, RecvFlags::DONTWAIT | RecvFlags::PEEK)?.0)
 }
 
-/// Whether the other side sends nothing more, or has reset the connection, and everything that it sent was received. Asks
-/// without receiving: who waits for the connection to fail must still be told.
+/// Whether the other side has stopped sending or has reset the connection, and everything it sent was received. Checks
+/// without receiving, because a task that waits for the connection to fail must still see the error.
 pub fn has_ended(socket: impl AsFd) -> io::Result<bool> {
     Ok(crate::poll::is_shut(&socket)? && rustix::io::ioctl_fionread(&socket)? == 0)
 }
 
-/// Sends as much as fits, and says how much that was. `WouldBlock`: nothing fits now. With `more` the kernel may wait for
-/// what follows to fill a packet (`MSG_MORE`). A closed connection is an error, never a signal.
+/// Sends as much as fits, and returns how much that was. `WouldBlock`: nothing fits now. With `more` the kernel may
+/// wait for further data to fill a packet (`MSG_MORE`). A closed connection is an error, never a signal.
 pub fn send(socket: impl AsFd, from: &[u8], more: bool) -> io::Result<usize> {
     Ok(net::send(socket, from, flags(more))?)
 }
 
-/// As [`send`], of several slices with one call.
+/// Like [`send`], for several slices with one call.
 pub fn send_slices(socket: impl AsFd, from: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
     Ok(net::sendmsg(socket, from, &mut SendAncillaryBuffer::default(), flags(more))?)
 }

@@ -1,7 +1,7 @@
-//! Starting programs without copying this process: the child shares our memory until its exec, as after vfork(2).
+//! Starts programs without copying this process: the child shares our memory until its exec, as after vfork(2).
 //!
-//! `posix_spawn` does the same, but cannot set limits, and asks for the disposition of every signal each time. A child that
-//! becomes another user gets a copy of the memory instead: whoever that user is could stop it before its exec, and us with it.
+//! `posix_spawn` does the same, but cannot set limits, and queries the disposition of every signal each time. A child
+//! that changes its user gets a copy of the memory instead: that user could stop it before its exec, and us with it.
 
 mod child;
 
@@ -16,8 +16,8 @@ use crate::rlimit::{Bounds, Limit};
 use crate::signal::Signal;
 use child::{Plan, clone, not_default, without_signals};
 
-/// A program to start. It inherits nothing but what is said here: no descriptor but those, no environment but `env`, no
-/// blocked or ignored signals.
+/// A program to start. It inherits only what is listed here: these descriptors, the environment `env`, and no blocked
+/// or ignored signals.
 #[derive(Debug)]
 pub struct Spawn<'a> {
     /// The file; not searched for in `PATH`.
@@ -26,19 +26,19 @@ pub struct Spawn<'a> {
     pub argv: &'a [&'a CStr],
     /// `NAME=value`.
     pub env: &'a [&'a CStr],
-    /// The working directory; ours if not given. A relative `program` is looked for there.
+    /// The working directory; ours by default. A relative `program` is resolved there.
     pub directory: Option<Directory<'a>>,
     /// Standard input, output and error.
     pub stdio: [BorrowedFd<'a>; 3],
-    /// Descriptors that it gets as 3, 4 and so on.
+    /// Further descriptors, which it gets as 3, 4 and so on.
     pub more: &'a [BorrowedFd<'a>],
-    /// Whether it leads a process group of its own, so that it can be ended with all its children.
+    /// Whether it leads its own process group, so that it can be ended with all its children.
     pub own_group: bool,
     /// Limits that hold before its first instruction.
     pub limits: &'a [(Limit, Bounds)],
-    /// By how much it lets others go first (nice(2)), more than we do.
+    /// How much nicer it is than this process (nice(2)).
     pub nicer: u8,
-    /// What it is sent when the thread that starts it ends, however that ends.
+    /// The signal it gets when the thread that starts it ends, in whatever way.
     pub end_with_us: Option<Signal>,
 }
 
@@ -47,21 +47,22 @@ pub struct Spawn<'a> {
 pub enum Directory<'a> {
     /// By its name.
     Named(&'a CStr),
-    /// One that was opened, whatever its name is by now.
+    /// An open one, whatever its name is by now.
     Open(BorrowedFd<'a>),
 }
 
-/// A program that is being started as another user: whoever that is may delay it.
+/// A program that is being started as another user, who may delay it.
 #[derive(Debug)]
 pub struct Starting {
     /// Its process.
     pub pid: Pid,
-    /// Can be read once it is known whether it could be started; does not block.
+    /// Readable once it is known whether the program could be started; does not block.
     pub outcome: OwnedFd,
 }
 
 impl Starting {
-    /// Whether it was started, or why not; then its process is ending. Once `outcome` can be read.
+    /// Whether the program was started, or why not; in that case its process is ending. Call it once `outcome` is
+    /// readable.
     pub fn result(&self) -> io::Result<()> {
         let mut error = [0; size_of::<i32>()];
         match rustix::io::read(&self.outcome, &mut error)? {
@@ -72,13 +73,13 @@ impl Starting {
 }
 
 impl Spawn<'_> {
-    /// Starts the program. An error is that of the first step that failed, mostly the exec; then nothing runs.
+    /// Starts the program. An error is that of the first step that failed, mostly the exec; in that case nothing runs.
     pub fn start(&self) -> io::Result<Pid> {
         self.start_noted(&AtomicU64::new(0))
     }
 
-    /// The same; the number of its process stands in `number`, which was 0, before it does anything: others who see that memory
-    /// know it even where this process is killed just now.
+    /// The same, but stores the number of the process in `number`, which was 0, before the process does anything:
+    /// others who see that memory know the number even if this process is killed at that moment.
     pub fn start_noted(&self, number: &AtomicU64) -> io::Result<Pid> {
         let (pid, error) = self.clone_with(libc::CLONE_VM | libc::CLONE_VFORK, None, None, number)?;
         if error == 0 {
@@ -89,7 +90,7 @@ impl Spawn<'_> {
         Err(io::Error::from_raw_os_error(error))
     }
 
-    /// Starts the program as another user, which only root can do. Does not wait for its exec.
+    /// Starts the program as another user, which only root may do. Does not wait for its exec.
     pub fn start_as(&self, identity: &Identity) -> io::Result<Starting> {
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
         let (outcome, report) = rustix::pipe::pipe_with(flags)?;
@@ -97,7 +98,7 @@ impl Spawn<'_> {
         Ok(Starting { pid, outcome })
     }
 
-    /// Starts the child; returns what it has told of itself, where the memory is the same.
+    /// Starts the child; returns its report, if it shares our memory.
     fn clone_with(
         &self,
         flags: libc::c_int,
@@ -106,7 +107,7 @@ impl Spawn<'_> {
         number: &AtomicU64,
     ) -> io::Result<(Pid, i32)> {
         let mut end = 3 + i32::try_from(self.more.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // A source among the targets could be overwritten before its turn comes; it moves out of the way.
+        // A source among the targets could be overwritten before its turn; it moves out of the way.
         let mut moved: Vec<OwnedFd> = Vec::new();
         let mut descriptors = Vec::with_capacity(3 + self.more.len());
         for (target, fd) in (0i32..).zip(self.stdio.iter().chain(self.more)) {
@@ -121,7 +122,7 @@ impl Spawn<'_> {
         let report = report.map(|report| (report.as_raw_fd(), report));
         let mut report_to = None;
         if let Some((source, _)) = &report {
-            // It keeps that one, until its exec, behind those that it gets.
+            // It keeps that one until its exec, after its own descriptors.
             report_to = Some((*source, end));
             end += 1;
         }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::process::Pid;
 
-/// Where the system's log listens.
+/// The socket of the system's log.
 const PATH: &str = "/dev/log";
 
-/// The system's log. It may be there or not, and come and go: each message finds its own way, as with syslog(3).
+/// The system's log. It may come and go: each message connects anew, as with syslog(3).
 #[derive(Debug)]
 pub struct Syslog {
     socket: UnixDatagram,
@@ -19,7 +19,7 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    /// `facility` is one of [`FACILITIES`]' numbers; `tag` is the name before each message.
+    /// Opens it. `facility` is one of [`FACILITIES`]' numbers; `tag` is the name before each message.
     pub fn open(facility: u8, tag: &str) -> io::Result<Syslog> {
         Syslog::at(PATH.as_ref(), facility, tag)
     }

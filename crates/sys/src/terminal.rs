@@ -1,4 +1,4 @@
-//! The terminal of whoever started this process, for a question that has to be answered without being seen.
+//! The terminal of the user who started this process, for a question whose answer stays invisible.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,21 +13,21 @@ use crate::poll::any_readable;
 #[derive(Debug)]
 pub struct Terminal(File);
 
-/// Its modes, which it gets back.
+/// Restores its modes on drop.
 struct Restore<'a>(&'a File, Termios);
 
 impl Drop for Restore<'_> {
     fn drop(&mut self) {
-        // A terminal that has gone needs none.
+        // A terminal that is gone needs no modes.
         let _ = tcsetattr(self.0, OptionalActions::Flush, &self.1);
     }
 }
 
 impl Terminal {
-    /// Opens it. An error where this process has none.
+    /// Opens it. An error if this process has none.
     pub fn open() -> io::Result<Terminal> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
-        // An open file of our own: nobody else's reads change with it.
+        // An open file of our own: this changes nobody else's reads.
         crate::file::set_nonblocking(&file)?;
         Ok(Terminal(file))
     }
@@ -37,12 +37,12 @@ impl Terminal {
         self.0.write_all(text.as_bytes())
     }
 
-    /// Asks for a line of up to `most` bytes, which is not shown. Interrupt and end of file are errors
-    /// ([`Interrupted`](io::ErrorKind::Interrupted)), and so is a line that has not come after `within`.
+    /// Asks for a line of up to `most` bytes, without showing it. Interrupt and end of file are errors
+    /// ([`Interrupted`](io::ErrorKind::Interrupted)), and so is a line that does not come `within` the time.
     pub fn ask(&mut self, prompt: &str, most: usize, within: Duration) -> io::Result<Vec<u8>> {
         let before = tcgetattr(&self.0)?;
         let mut modes = before.clone();
-        // Whoever interrupts must not find a terminal that shows nothing: keys that would be signals are read as the others are.
+        // An interrupt must not leave a terminal that shows nothing, so the keys for signals are read like any others.
         modes.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         let mut file = &self.0;
         let restore = Restore(file, before);

@@ -1,14 +1,14 @@
 //! Threads.
 
-/// The number of this thread as the thread library has it (`pthread_self`): what `%{tid}P` in an access log shows.
+/// The thread library's number of this thread (`pthread_self`): `%{tid}P` in an access log.
 pub fn id() -> u64 {
     // SAFETY: pthread_self has no arguments, touches no memory and cannot fail.
     unsafe { libc::pthread_self() }
 }
 
-/// Lets other threads go first: makes the present one nicer (nice(2)), which on Linux concerns it alone.
+/// Makes the current thread nicer (nice(2)), so that other threads go first; on Linux this affects it alone.
 pub fn be_nicer(by: i32) {
-    // SAFETY: nice takes a number, touches no memory and cannot fail for a thread that asks for less.
+    // SAFETY: nice takes a number, touches no memory and cannot fail for a thread that lowers its own priority.
     unsafe { libc::nice(by) };
 }
 

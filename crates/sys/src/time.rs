@@ -10,7 +10,7 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// Time since some fixed moment; never goes back. For waits and durations.
+/// Time since some fixed moment; never goes back. Use it for waits and durations.
 pub fn monotonic() -> Duration {
     read(ClockId::Monotonic)
 }
@@ -20,7 +20,7 @@ pub fn realtime() -> Duration {
     read(ClockId::Realtime)
 }
 
-/// As [`realtime`], up to 4 ms late and several times cheaper: the time of the last timer tick.
+/// Like [`realtime`], up to 4 ms late and several times cheaper: the time of the last timer tick.
 pub fn realtime_coarse() -> Duration {
     read(ClockId::RealtimeCoarse)
 }
@@ -36,11 +36,11 @@ pub fn local_offset(unix_seconds: i64) -> i32 {
     if known { i32::try_from(tm.tm_gmtoff).unwrap_or(0) } else { 0 }
 }
 
-/// More than this is not written of a time, in bytes.
+/// The longest formatted time, in bytes.
 const FORMATTED_MAX: usize = 8192;
 
-/// Adds a moment in local time, as strftime(3) writes it in the locale "C", which is that of a program that never sets another.
-/// What is longer than 8 KiB is left out.
+/// Appends a moment in local time, formatted like strftime(3) in the locale "C", which is that of a program that never
+/// sets another. Leaves out results longer than 8 KiB.
 pub fn strftime(out: &mut Vec<u8>, format: &CStr, unix_seconds: i64) {
     // SAFETY: `tm` is plain data for which zero is valid; localtime_r fills it and keeps no pointer.
     let (tm, known) = unsafe {
@@ -68,11 +68,11 @@ pub fn strftime_utc(out: &mut Vec<u8>, format: &CStr, unix_seconds: i64) {
 
 fn write(out: &mut Vec<u8>, format: &CStr, tm: &libc::tm) {
     let start = out.len();
-    // No length says what is missing: an empty text and one for which there is no room look alike.
+    // The length does not tell what is missing: an empty text and one that does not fit look alike.
     for room in [256, FORMATTED_MAX] {
         out.resize(start + room, 0);
         let into = out[start..].as_mut_ptr().cast();
-        // SAFETY: there is room for as many bytes at `into`; the format ends with a NUL; `tm` was filled by the C library, which
+        // SAFETY: there is room for `room` bytes at `into`; the format ends with a NUL; the C library filled `tm`, and
         // keeps the name of the zone in it for as long as the process lives.
         let length = unsafe { libc::strftime(into, room, format.as_ptr(), tm) };
         out.truncate(start + length);
@@ -82,15 +82,15 @@ fn write(out: &mut Vec<u8>, format: &CStr, tm: &libc::tm) {
     }
 }
 
-/// The load averages over 1, 5 and 15 minutes, if the system tells them.
+/// The load averages over 1, 5 and 15 minutes, if the system provides them.
 pub fn load() -> Option<[f64; 3]> {
     let mut averages = [0.0; 3];
-    // SAFETY: the buffer has the three elements that are asked for.
+    // SAFETY: the buffer has the three elements that the call fills.
     let got = unsafe { libc::getloadavg(averages.as_mut_ptr(), 3) };
     (got == 3).then_some(averages)
 }
 
-/// Whose CPU time [`cpu`] tells.
+/// The process or processes whose CPU time [`cpu`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// This process.

@@ -1,5 +1,5 @@
-//! Descriptors in the reactor of the present thread: that of an [event loop](crate::event_loop) where it polls many tasks, or
-//! that of [`block_on`] where it polls one.
+//! Descriptors in the reactor of the current thread: that of an [event loop](crate::event_loop) if it polls many tasks,
+//! or that of [`block_on`] if it polls one.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use crate::block_on::{self, Direction};
 use crate::event_loop::{self, Said, Source};
 
-/// What a descriptor is watched for.
+/// The events to watch a descriptor for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
     read: bool,
@@ -56,16 +56,16 @@ enum Inner {
 #[derive(Debug)]
 struct One {
     fd: Arc<OwnedFd>,
-    /// What was found writable stays so until a write says otherwise, and is not asked for before each of them.
+    /// A descriptor found writable stays so until a write says otherwise, without a check before each write.
     writable: AtomicBool,
 }
 
-/// Whether the present thread polls many tasks, or stands in for one that does: it must not block.
+/// Whether the current thread polls many tasks, or stands in for one that does: it must not block.
 pub fn serves_many() -> bool {
     !block_on::is_present() && event_loop::is_present()
 }
 
-/// Registers a non-blocking descriptor with the thread's reactor. An error where there is none: neither
+/// Registers a non-blocking descriptor with the thread's reactor. An error if there is none: neither
 /// [`block_on::block_on`] nor an event loop polls here.
 pub fn watch(fd: Arc<OwnedFd>, interest: Interest) -> io::Result<Watched> {
     if block_on::is_present() {
@@ -74,20 +74,21 @@ pub fn watch(fd: Arc<OwnedFd>, interest: Interest) -> io::Result<Watched> {
     Ok(Watched(Inner::Many(event_loop::register(fd, interest, false)?)))
 }
 
-/// Registers, with the present event loop, a descriptor for which many processes wait, such as a listening socket. When it can be
-/// read, the kernel wakes the first of those that sleep and nobody else (`EPOLLEXCLUSIVE`); they stand in the order in which they
-/// have registered. So a wake-up is a duty: a process that does not take what has come has to see to it that another one does.
+/// Registers, with the present event loop, a descriptor that many processes wait for, such as a listening socket. When
+/// it becomes readable, the kernel wakes the first of those that sleep and nobody else (`EPOLLEXCLUSIVE`), in the order
+/// in which they registered. So a wake-up is a duty: a process that does not take what has come has to make sure that
+/// another one does.
 pub fn watch_exclusively(fd: Arc<OwnedFd>) -> io::Result<Watched> {
     Ok(Watched(Inner::Many(event_loop::register(fd, Interest::READABLE, true)?)))
 }
 
 impl Watched {
-    /// Ready when the descriptor can perhaps be read.
+    /// Ready when the descriptor may be readable.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
         self.poll(Direction::Read, cx)
     }
 
-    /// Ready when the descriptor can perhaps be written to.
+    /// Ready when the descriptor may be writable.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
         self.poll(Direction::Write, cx)
     }
@@ -107,13 +108,13 @@ impl Watched {
         }
     }
 
-    /// Waits until the descriptor fails: of a connection, until it is reset. That the other side sends nothing more is no
+    /// Waits until the descriptor fails: for a connection, until it is reset. An end of the other side's data is not a
     /// failure.
     pub async fn failed(&self) -> io::Result<()> {
         poll_fn(|cx| self.poll(Direction::Failure, cx)).await.map(drop)
     }
 
-    /// Waits until the descriptor can perhaps be read.
+    /// Waits until the descriptor may be readable.
     pub async fn readable(&self) -> io::Result<Ready<'_>> {
         poll_fn(|cx| self.poll_read_ready(cx)).await
     }
@@ -141,7 +142,7 @@ impl One {
     }
 }
 
-/// What the reactor said of a descriptor. It says so until it is told that this is over.
+/// The reactor's report on a descriptor. It is repeated until it is cleared.
 #[derive(Debug)]
 pub struct Ready<'a>(By<'a>);
 
@@ -154,7 +155,7 @@ enum By<'a> {
 }
 
 impl Ready<'_> {
-    /// The descriptor would block now: the reactor is to watch for it anew.
+    /// Clears it, because the descriptor would block now: the reactor watches for it again.
     pub fn clear_ready(&mut self) {
         match self.0 {
             By::Many(source, direction, said) => source.clear(direction, said),

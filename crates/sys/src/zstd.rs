@@ -1,4 +1,4 @@
-//! Zstandard (RFC 8878), by its own library, which is loaded when it is first wanted (<https://facebook.github.io/zstd/>).
+//! Zstandard (RFC 8878), through its own library, which is loaded on first use (<https://facebook.github.io/zstd/>).
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
@@ -6,10 +6,10 @@ use std::ptr::NonNull;
 
 use crate::library::functions;
 
-/// The library's compressor, which is its own business.
+/// The library's compressor, which is opaque.
 enum Context {}
 
-/// What it reads.
+/// Its input.
 #[repr(C)]
 struct Input {
     start: *const c_void,
@@ -17,7 +17,7 @@ struct Input {
     position: usize,
 }
 
-/// Where it writes.
+/// Its output.
 #[repr(C)]
 struct Output {
     start: *mut c_void,
@@ -26,7 +26,7 @@ struct Output {
 }
 
 functions! {
-    /// The functions that are used here.
+    /// The functions used here.
     #[derive(Debug)]
     struct Functions of c"libzstd.so.1" {
         create: c"ZSTD_createCCtx" () -> *mut Context;
@@ -46,11 +46,11 @@ const END: c_int = 2;
 
 /// The highest level.
 pub const LEVEL_MAX: i32 = 22;
-/// Up to this level windows are no larger than clients of HTTP have to take: 8 MiB (RFC 9659, section 3).
+/// Up to this level, windows stay within the 8 MiB that HTTP clients must support (RFC 9659, section 3).
 const LEVEL_OF_HTTP: i32 = 19;
 const WINDOW_LOG_OF_HTTP: c_int = 23;
 
-/// Loads the library. `Err` says why that cannot be done.
+/// Loads the library. `Err` says why it cannot.
 pub fn load() -> Result<(), String> {
     Functions::get().map(|_| ())
 }
@@ -62,17 +62,18 @@ pub struct Compressor {
     context: NonNull<Context>,
 }
 
-// SAFETY: a compressor belongs to no thread, and two threads never use one at a time, since everything here takes `&mut self`.
+// SAFETY: a compressor is not tied to a thread, and two threads never use one at the same time, since everything here
+// takes `&mut self`.
 unsafe impl Send for Compressor {}
 
 impl Compressor {
-    /// For a body of `size` bytes, where that is known: a small one then needs little memory.
+    /// Makes one for a body of `size` bytes, if that is known: a small one then needs little memory.
     ///
     /// # Errors
     /// There is no library, or no memory.
     pub fn new(level: i32, size: Option<u64>) -> io::Result<Compressor> {
         let functions = Functions::get().map_err(io::Error::other)?;
-        // SAFETY: it takes nothing, and gives a compressor or NULL.
+        // SAFETY: it takes no argument, and returns a compressor or NULL.
         let context = NonNull::new(unsafe { (functions.create)() }).ok_or(io::ErrorKind::OutOfMemory)?;
         let compressor = Compressor { functions, context };
         compressor.set(LEVEL, level)?;
@@ -99,35 +100,35 @@ impl Compressor {
         self.step(input, out, CONTINUE).map(|(taken, _)| taken)
     }
 
-    /// There is no more input: appends the rest, within the capacity of `out`. Whether that was all.
+    /// Appends the rest after the end of the input, within the capacity of `out`. Returns whether that was all.
     ///
     /// # Errors
-    /// The library's own words; also that the body was not as long as `new` was told.
+    /// The library's own words; also if the body's length differs from the size given to `new`.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
         self.step(&[], out, END).map(|(_, left)| left == 0)
     }
 
-    /// What was taken, and a hint how much is still to be written.
+    /// Runs one step: returns how much input it took, and a hint how much is still to be written.
     fn step(&mut self, input: &[u8], out: &mut Vec<u8>, how: c_int) -> io::Result<(usize, usize)> {
         let room = out.spare_capacity_mut();
         let mut output = Output { start: room.as_mut_ptr().cast(), size: room.len(), position: 0 };
         let mut source = Input { start: input.as_ptr().cast(), size: input.len(), position: 0 };
-        // SAFETY: the compressor lives as long as `self`; both buffers are as long as they say, and outlive the call, which keeps
-        // neither.
+        // SAFETY: the compressor lives as long as `self`; both buffers have the stated lengths, and outlive the call,
+        // which keeps neither.
         let left = unsafe { (self.functions.compress)(self.context.as_ptr(), &raw mut output, &raw mut source, how) };
         let left = self.check(left)?;
         let length = out.len() + output.position;
-        // SAFETY: so many bytes of the spare capacity were written just now.
+        // SAFETY: this many bytes of the spare capacity were just written.
         unsafe { out.set_len(length) };
         Ok((source.position, left))
     }
 
     fn check(&self, result: usize) -> io::Result<usize> {
-        // SAFETY: it looks at a number.
+        // SAFETY: it only looks at a number.
         if unsafe { (self.functions.is_error)(result) } == 0 {
             return Ok(result);
         }
-        // SAFETY: it gives a text that lasts as long as the library.
+        // SAFETY: it returns a text that lasts as long as the library.
         let name = unsafe { CStr::from_ptr((self.functions.error_name)(result)) };
         Err(io::Error::other(name.to_string_lossy()))
     }
@@ -135,7 +136,7 @@ impl Compressor {
 
 impl Drop for Compressor {
     fn drop(&mut self) {
-        // SAFETY: it came from the library, and is given back once.
+        // SAFETY: it came from the library, and is freed once.
         unsafe { (self.functions.free)(self.context.as_ptr()) };
     }
 }

@@ -1,5 +1,5 @@
-//! What the allocator keeps of freed memory. A process of its own, with this one test: the numbers are those of the whole
-//! process, and other tests would allocate and free beside it.
+//! How much freed memory the allocator keeps. A process of its own, with this one test: the numbers are those of the
+//! whole process, and other tests would allocate and free beside it.
 
 use tsubame_sys::memory::keep_free;
 use tsubame_sys::process::{Pid, anonymous_memory};

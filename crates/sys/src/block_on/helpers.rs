@@ -12,7 +12,7 @@ thread_local! {
     static HELPERS: RefCell<Vec<Arc<Slot>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A task, until it has ended or nobody wants it any more.
+/// A task, until it has ended or its handle was dropped.
 struct Slot {
     future: Mutex<Option<Future>>,
     /// Its handle was dropped.
@@ -25,7 +25,7 @@ impl Slot {
     }
 }
 
-/// A task that the present thread polls beside its main one. Dropping this drops it.
+/// A task that the current thread polls beside its main one. Dropping this drops it.
 pub struct Helper(Arc<Slot>);
 
 impl std::fmt::Debug for Helper {
@@ -40,24 +40,24 @@ impl Drop for Helper {
         let future = match self.0.future.try_lock() {
             Ok(mut future) => future.take(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(),
-            // It is being polled, and drops its own handle: `poll` sees to it.
+            // It is being polled, and drops its own handle: `poll` handles that.
             Err(TryLockError::WouldBlock) => None,
         };
         drop(future);
     }
 }
 
-/// Adds a task to those of the present thread.
+/// Adds a task to those of the current thread.
 pub(super) fn add(future: Future) -> Helper {
     let slot = Arc::new(Slot { future: Mutex::new(Some(future)), unwanted: AtomicBool::new(false) });
     HELPERS.with_borrow_mut(|helpers| helpers.push(slot.clone()));
     Helper(slot)
 }
 
-/// Polls all of them once, those too that are added meanwhile.
+/// Polls all of them once, including those that are added meanwhile.
 pub(super) fn poll(cx: &mut Context<'_>) {
     let mut index = 0;
-    // The list is free while one is polled: it may add others, or drop some.
+    // The list is not borrowed during a poll: the task may add others, or drop some.
     while let Some(helper) = HELPERS.with_borrow(|helpers| helpers.get(index).cloned()) {
         let ended = {
             let mut slot = helper.future();

@@ -1,4 +1,4 @@
-//! [`wakeup`](super::wakeup), made of the model checker's parts: all orders in which threads may run are tried.
+//! [`wakeup`](super::wakeup) under the model checker: all orders in which threads may run are tried.
 
 mod sync {
     pub(super) use loom::sync::Arc;
@@ -26,11 +26,11 @@ use loom::sync::atomic::AtomicBool;
 use sync::{Arc, Ordering};
 use wakeup::{Before, Wakeup};
 
-/// A thread polls a task that waits for `done`; others set it, and then wake. In no order may the thread sleep for good:
-/// the checker fails where all threads do.
+/// A thread polls a task that waits for `done`; others set it, and then wake the task. In no order may the thread sleep
+/// for good: the checker fails if all threads sleep.
 fn no_wake_up_is_lost(wakers: usize) {
     let mut model = loom::model::Builder::new();
-    // Up to three threads are interrupted at any point: to try more takes minutes.
+    // Interrupts up to three threads at any point: trying more takes minutes.
     model.preemption_bound = Some(3);
     model.check(move || {
         let task = Arc::new((Wakeup::<Notify>::new(), AtomicBool::new(false)));

@@ -29,7 +29,7 @@ fn another_thread_wakes() {
     });
     block_on(task, || ()).expect("poll");
     other.join().expect("the other thread");
-    // What nobody else can wake needs no event, and the event that was made serves the next task of this thread.
+    // A task that nobody else can wake needs no event, and the event from before serves the next task of this thread.
     assert!(EVENT.with(|event| event.get().is_some_and(|event| Arc::strong_count(event) == 1)));
 }
 
@@ -37,7 +37,7 @@ fn another_thread_wakes() {
 fn helpers_are_polled_beside_the_task() {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Counts what becomes of a future.
+    /// Counts the drops of a future.
     struct Dropped(Arc<AtomicUsize>);
 
     impl Drop for Dropped {
@@ -64,7 +64,7 @@ fn helpers_are_polled_beside_the_task() {
         drop(unwanted);
         assert_eq!(dropped.load(Ordering::SeqCst), 1, "at once");
         let _last = add_helper(never(&dropped)).ok().expect("a helper");
-        // One that adds another one, which writes what the task waits for.
+        // A helper that adds another one, which writes the bytes that the task waits for.
         let _first = add_helper(async move {
             let inner = add_helper(async move {
                 (&ours).write_all(b"x").expect("write");

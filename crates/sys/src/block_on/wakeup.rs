@@ -1,37 +1,37 @@
-//! How other threads wake the one that polls.
+//! How other threads wake the polling one.
 //!
-//! Its whole cost, as long as nobody else has the waker, is a look at a counter before each wait. Only where somebody has it,
-//! the wait includes an event descriptor, and the waker raises that if the thread is asleep.
+//! While nobody else has the waker, this only costs a look at a counter before each wait. Otherwise the wait includes
+//! an event descriptor, and the waker raises that if the thread is asleep.
 //!
-//! The state is one word, which both sides change by read-modify-write: there is one order of all its changes, and each sees
-//! the one before it. So either the thread that goes to sleep finds that it was woken, or the waker finds it asleep; no
-//! wake-up falls between the two.
+//! The state is one word, which both sides change by read-modify-write: there is one order of all its changes, and each
+//! sees the one before it. So either the thread that goes to sleep finds that it was woken, or the waker finds it
+//! asleep; no wake-up is lost between the two.
 
 use super::sync::{Arc, AtomicU8, OnceLock, Ordering, Raise, fence};
 
 /// The task was polled, and nobody has woken it since.
 const POLLED: u8 = 0;
-/// The same, and the thread waits, or is about to, and looks at nothing but its descriptors.
+/// The same, and the thread waits, or is about to, and watches only its descriptors.
 const ASLEEP: u8 = 1;
-/// The task is to be polled again.
+/// The task must be polled again.
 const WOKEN: u8 = 2;
 
 /// Shared by the thread and its wakers.
 #[derive(Debug)]
 pub(crate) struct Wakeup<E> {
     state: AtomicU8,
-    /// There from the first wait on in which somebody else had the waker.
+    /// Set from the first wait in which somebody else had the waker.
     event: OnceLock<Arc<E>>,
 }
 
-/// What the thread has to do before it waits.
+/// The thread's next step before it waits.
 #[derive(Debug)]
 pub(super) enum Before<E> {
-    /// Nothing is to be waited for.
+    /// Poll again without waiting.
     PollAgain,
-    /// Nobody else can wake it.
+    /// Wait; nobody else can wake it.
     WaitAlone,
-    /// It has to watch this as well, and to call [`Wakeup::awake`] afterwards.
+    /// Watch this as well, and call [`Wakeup::awake`] afterwards.
     WaitFor(Arc<E>),
 }
 
@@ -45,9 +45,9 @@ impl<E: Raise> Wakeup<E> {
         Wakeup { state: AtomicU8::new(POLLED), event: OnceLock::from(event) }
     }
 
-    /// For wakers: the task is to be polled again.
+    /// For wakers: asks for another poll of the task.
     pub(crate) fn wake(&self) {
-        // It was acquired by whoever finds it asleep, so the event is there.
+        // Whoever finds the thread asleep acquires the event with the swap, so it is there.
         if self.state.swap(WOKEN, Ordering::AcqRel) == ASLEEP
             && let Some(event) = self.event.get()
         {
@@ -55,14 +55,14 @@ impl<E: Raise> Wakeup<E> {
         }
     }
 
-    /// For the thread that polls, before it waits. `others` says whether anybody else has a waker; `event` is made once.
+    /// For the polling thread, before it waits. `others` says whether anybody else has a waker; `event` is made once.
     pub(super) fn before_wait<F>(
         &self,
         others: impl FnOnce() -> bool,
         event: impl FnOnce() -> Result<Arc<E>, F>,
     ) -> Result<Before<E>, F> {
         if !others() {
-            // Nobody has a waker any more, so whatever was done with it has happened before this.
+            // Nobody else has a waker any more, so everything done with it has happened before this.
             fence(Ordering::Acquire);
             return Ok(if self.awake() { Before::PollAgain } else { Before::WaitAlone });
         }
@@ -82,13 +82,13 @@ impl<E: Raise> Wakeup<E> {
         Ok(Before::PollAgain)
     }
 
-    /// For the thread that polls, before it waits for its event: from now on a waker raises that. `false`: it was woken.
+    /// For the polling thread, before it waits for its event: from now on a waker raises that. `false`: it was woken.
     pub(crate) fn fall_asleep(&self) -> bool {
         self.state.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// For the thread that polls, after it has waited for the event, or instead of that. What woke it so far does not count any more, since the
-    /// task is polled next. Returns whether anything did.
+    /// For the polling thread, after it has waited for the event, or instead of that. Earlier wake-ups do not count any
+    /// more, since the task is polled next. Returns whether there were any.
     pub(crate) fn awake(&self) -> bool {
         self.state.swap(POLLED, Ordering::Acquire) == WOKEN
     }

@@ -1,4 +1,4 @@
-//! What other threads send to the thread of an event loop, and how they wake it.
+//! Messages from other threads to the thread of an event loop, and how they wake it.
 
 use std::collections::VecDeque;
 
@@ -28,18 +28,18 @@ impl<T, E: Raise> Inbox<T, E> {
         self.wakeup.wake();
     }
 
-    /// Wakes the thread, which finds by itself what there is to do.
+    /// Wakes the thread, which finds its work by itself.
     pub(super) fn wake(&self) {
         self.wakeup.wake();
     }
 
-    /// For the thread, before it waits for its event. `false`: there is something to do already.
+    /// For the thread, before it waits for its event. `false`: there is already something to do.
     #[must_use]
     pub(super) fn fall_asleep(&self) -> bool {
         self.wakeup.fall_asleep()
     }
 
-    /// For the thread, after it has waited, or instead of that: moves what was sent to the end of `into`.
+    /// For the thread, after it has waited, or instead of that: moves all messages to the end of `into`.
     pub(super) fn take(&self, into: &mut VecDeque<T>) {
         if self.wakeup.awake() {
             into.append(&mut self.queue());

@@ -1,4 +1,4 @@
-//! [`turn`](super::turn), [`readiness`](super::readiness) and [`inbox`](super::inbox), made of the model checker's parts: all
+//! [`turn`](super::turn), [`readiness`](super::readiness) and [`inbox`](super::inbox) under the model checker: all
 //! orders in which threads may run are tried.
 
 mod sync {
@@ -44,15 +44,14 @@ use readiness::{READ, READ_CLOSED, Readiness, WRITE};
 use sync::{Arc, Mutex, Ordering};
 use turn::Turn;
 
-/// Up to three threads are interrupted at any point: to try more takes minutes.
+/// Interrupts up to three threads at any point: trying more takes minutes.
 fn in_all_orders(test: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(test);
 }
 
-/// A task that is over once `events` things have happened, and the list of those that are polled next: how often it is in
-/// there.
+/// A task that is over once `events` things have happened, and how often it is in the list of tasks to poll next.
 struct Model {
     turn: Turn,
     happened: AtomicUsize,
@@ -87,7 +86,7 @@ impl Model {
     }
 }
 
-/// Whatever happens while a task is polled, it is polled again: none of these wake-ups comes again.
+/// If anything happens while a task is polled, it is polled again: none of these wake-ups is repeated.
 #[test]
 fn no_wake_up_of_a_task_is_lost() {
     for events in [1, 2] {
@@ -109,13 +108,13 @@ fn no_wake_up_of_a_task_is_lost() {
                 return;
             }
             threads.into_iter().for_each(|thread| thread.join().expect("thread"));
-            // All has happened, and what is not in the list now will never be polled.
+            // Everything has happened, so a task that is not in the list now will never be polled.
             assert!(model.poll_listed(events), "a wake-up was lost");
         });
     }
 }
 
-/// A thread sleeps when its inbox is empty; others send something. The checker fails where all threads sleep.
+/// A thread sleeps when its inbox is empty; others send something. The checker fails if all threads sleep.
 #[test]
 fn nothing_that_is_sent_is_left() {
     for senders in [1, 2] {
@@ -146,7 +145,7 @@ impl Wake for Rouse {
     }
 }
 
-/// The loop's thread says that a descriptor can be read while another one is about to wait for that.
+/// The loop's thread reports that a descriptor can be read while another one is about to wait for that.
 #[test]
 fn who_waits_for_a_descriptor_hears_of_it() {
     in_all_orders(|| {
@@ -165,7 +164,7 @@ fn who_waits_for_a_descriptor_hears_of_it() {
     });
 }
 
-/// A thread has read all there was, and says so while more comes: it reads that too.
+/// A thread has read all there was, and clears the readiness while more comes: it reads that too.
 #[test]
 fn what_comes_meanwhile_is_not_cleared() {
     in_all_orders(|| {
@@ -194,7 +193,7 @@ fn what_comes_meanwhile_is_not_cleared() {
     });
 }
 
-/// The end stays, no matter which thread has read what came before it.
+/// The end stays, no matter which thread has read the bytes before it.
 #[test]
 fn an_end_is_never_cleared() {
     in_all_orders(|| {

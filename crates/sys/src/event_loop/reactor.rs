@@ -1,7 +1,7 @@
 //! The descriptors of an event loop (epoll(7)).
 //!
-//! They are watched edge-triggered: the kernel says once that something has come, and that is remembered until a reader or
-//! writer finds that it would block.
+//! They are watched edge-triggered: the kernel reports once that something has come, and the loop remembers it until a
+//! reader or writer finds that it would block.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,12 +20,12 @@ use crate::block_on::Direction;
 use crate::event_fd::EventFd;
 use crate::watch::Interest;
 
-/// How many events one look returns at most. What is left comes with the next one.
+/// The most events that one look returns. The rest come with the next one.
 pub(super) const EVENTS: usize = 1024;
 /// The number of the event that other threads raise.
 const WOKEN: u64 = u64::MAX;
 
-/// An epoll set, and what is known of each descriptor in it.
+/// An epoll set, and the known state of each descriptor in it.
 #[derive(Debug)]
 pub(super) struct Reactor {
     epoll: OwnedFd,
@@ -33,7 +33,7 @@ pub(super) struct Reactor {
 }
 
 impl Reactor {
-    /// One that returns from a look when `woken` is raised.
+    /// A reactor whose look returns when `woken` is raised.
     pub(super) fn new(woken: &EventFd) -> io::Result<Reactor> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, woken, EventData::new_u64(WOKEN), EventFlags::IN | EventFlags::ET)?;
@@ -44,8 +44,8 @@ impl Reactor {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for events, for `timeout` nanoseconds at most (`None`: without end). Adds those that wait for them to `woken`;
-    /// `events` is room for them. Returns whether there were any.
+    /// Looks for events, for `timeout` nanoseconds at most (`None`: without end). Adds the wakers of tasks that wait
+    /// for them to `woken`; `events` is room for the events. Returns whether there were any.
     pub(super) fn look(
         &self,
         timeout: Option<u64>,
@@ -61,7 +61,7 @@ impl Reactor {
         let sources = self.sources();
         for event in &*events {
             let (data, flags) = (event.data, event.flags);
-            // What was deregistered meanwhile is not there any more, even if its place is taken.
+            // A source that was deregistered meanwhile is not found, even if its place is taken.
             if let Some(source) = sources.get(Number::from(data.u64())) {
                 source.set(ready(flags), woken);
             }
@@ -70,13 +70,13 @@ impl Reactor {
     }
 }
 
-/// Rounded up to milliseconds: a wait that ends too early would be followed by another one.
+/// Rounded up to milliseconds: a wait that ends too early would only lead to another one.
 fn timespec(nanoseconds: u64) -> Timespec {
     let milliseconds = i64::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(i64::MAX).min(i32::MAX.into());
     Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 }
 }
 
-/// What an event says.
+/// The readiness that an event reports.
 fn ready(flags: EventFlags) -> u32 {
     let mut bits = 0;
     let mut add = |condition: bool, bit| bits |= if condition { bit } else { 0 };
@@ -85,14 +85,14 @@ fn ready(flags: EventFlags) -> u32 {
     let hung_up = flags.contains(EventFlags::HUP);
     add(hung_up || flags.contains(EventFlags::IN | EventFlags::RDHUP), READ_CLOSED);
     let failed = flags.contains(EventFlags::ERR);
-    // Of a pipe whose other end is closed, that is all there is.
+    // For a pipe whose other end is closed, the kernel reports only this.
     let alone = flags == EventFlags::ERR;
     add(hung_up || failed && (alone || flags.contains(EventFlags::OUT)), WRITE_CLOSED);
     add(failed || hung_up, FAILED);
     bits
 }
 
-/// A descriptor that a loop watches, until this is dropped.
+/// A descriptor that a loop watches until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Source {
     shared: Arc<Shared>,
@@ -102,8 +102,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Registers a non-blocking descriptor. `exclusive`: many processes wait for it to become readable, and an event wakes one
-    /// of those that sleep.
+    /// Registers a non-blocking descriptor. `exclusive`: many processes wait for it to become readable, and an event
+    /// wakes one of those that sleep.
     pub(super) fn new(
         shared: Arc<Shared>,
         fd: Arc<OwnedFd>,
@@ -112,7 +112,7 @@ impl Source {
     ) -> io::Result<Source> {
         let mut flags = EventFlags::ET;
         if exclusive {
-            // The only ones that go with it (epoll_ctl(2)).
+            // The only flags allowed with it (epoll_ctl(2)).
             flags |= EventFlags::IN | EventFlags::EXCLUSIVE;
         } else {
             flags.set(EventFlags::IN | EventFlags::RDHUP, interest.reads());
@@ -121,7 +121,7 @@ impl Source {
         let readiness = Arc::new(Readiness::new());
         let number = shared.reactor.sources().insert_with(|number| (readiness.clone(), number));
         let source = Source { shared, fd, readiness, number };
-        // Where that fails, dropping it removes what there is.
+        // If this fails, dropping the source cleans up.
         epoll::add(&source.shared.reactor.epoll, &source.fd, EventData::new_u64(number.into()), flags)?;
         Ok(source)
     }

@@ -1,5 +1,5 @@
-//! What a descriptor is ready for, as the kernel said last, and the task that waits for it. The loop's thread says so; any
-//! thread may poll.
+//! The last known readiness of a descriptor, and the task that waits for it. The loop's thread updates it; any thread
+//! may poll.
 
 use std::task::{Context, Poll, Waker};
 
@@ -10,18 +10,18 @@ use crate::block_on::Direction;
 pub(super) const READ: u32 = 1;
 /// It can be written to.
 pub(super) const WRITE: u32 = 2;
-/// There is nothing to come beyond what is there already. This stays.
+/// No more data will come after the data that is already there. This stays.
 pub(super) const READ_CLOSED: u32 = 4;
 /// Nothing can be written any more. This stays.
 pub(super) const WRITE_CLOSED: u32 = 8;
 /// It has failed. This stays.
 pub(super) const FAILED: u32 = 16;
 
-/// The bits above these count how often the kernel said something.
+/// The bits above these count the kernel's reports.
 const SAID: u32 = 16;
 const BITS: u32 = (1 << SAID) - 1;
 
-/// What ends a wait for a direction.
+/// The bits that end a wait for a direction.
 fn ends(direction: Direction) -> u32 {
     match direction {
         Direction::Read => READ | READ_CLOSED,
@@ -30,14 +30,14 @@ fn ends(direction: Direction) -> u32 {
     }
 }
 
-/// What was said when somebody looked.
+/// The readiness at the time of a look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said(u32);
 
-/// Who waits for a direction, of which there is one each.
+/// The waiting tasks, one for each direction.
 type Wakers = [Option<Waker>; 3];
 
-/// What a descriptor is ready for.
+/// The readiness of a descriptor.
 #[derive(Debug)]
 pub(super) struct Readiness {
     said: AtomicU32,
@@ -45,7 +45,7 @@ pub(super) struct Readiness {
 }
 
 impl Readiness {
-    /// Of a descriptor of which the kernel has said nothing yet.
+    /// For a descriptor that the kernel has not reported on yet.
     pub(super) fn new() -> Readiness {
         Readiness { said: AtomicU32::new(0), wakers: Mutex::new([None, None, None]) }
     }
@@ -59,7 +59,7 @@ impl Readiness {
         (said & ends(direction) != 0).then_some(Said(said))
     }
 
-    /// Ready when the kernel has said so, until that is [cleared](Readiness::clear). Who polled last is woken.
+    /// Ready when the kernel has reported so, until that is [cleared](Readiness::clear). Only the last poller is woken.
     pub(super) fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<Said> {
         if let Some(said) = self.look(direction) {
             return Poll::Ready(said);
@@ -71,15 +71,15 @@ impl Readiness {
                 Some(same) if same.will_wake(cx.waker()) => None,
                 other => other.replace(cx.waker().clone()),
             };
-            // Either this sees what is said now, or the one who says it finds the waker.
+            // Either this sees the new report, or the reporting thread finds the waker.
             (self.look(direction), before)
         };
-        // Whatever goes with it may well have to do with this descriptor.
+        // A drop here may well run code that uses this descriptor.
         drop(before);
         said.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// The descriptor would block, whatever was said; unless something was said since somebody looked.
+    /// The descriptor would block, whatever was reported; ignored if there was another report since `at`.
     pub(super) fn clear(&self, direction: Direction, at: Said) {
         let cleared = match direction {
             Direction::Read => READ,
@@ -91,7 +91,8 @@ impl Readiness {
         });
     }
 
-    /// For the loop's thread: the kernel says that the descriptor is ready. Adds those that wait for it to `woken`.
+    /// For the loop's thread: the kernel reports the descriptor ready. Adds the wakers of those that wait for it to
+    /// `woken`.
     pub(super) fn set(&self, bits: u32, woken: &mut Vec<Waker>) {
         let _ = self.said.fetch_update(Ordering::AcqRel, Ordering::Acquire, |said| {
             Some((said & BITS | bits) | (said & !BITS).wrapping_add(1 << SAID))

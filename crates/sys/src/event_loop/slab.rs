@@ -1,6 +1,6 @@
-//! A table whose entries are found by a number that is never given twice.
+//! A table whose entries are found by numbers that are never reused.
 
-/// The number of an entry: where it stands, and below that how often its place was taken before.
+/// The number of an entry: its place, and below that how often the place was used before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number(u64);
 
@@ -30,7 +30,7 @@ impl From<Number> for u64 {
     }
 }
 
-/// The table. A place is taken anew as soon as it is free.
+/// The table. A free place is reused at once.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     places: Vec<(u32, Option<T>)>,
@@ -44,7 +44,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Adds what `entry` makes of its number.
+    /// Adds the entry that `entry` makes from its number.
     pub(super) fn insert_with<U>(&mut self, entry: impl FnOnce(Number) -> (T, U)) -> U {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, None));
@@ -62,7 +62,7 @@ impl<T> Slab<T> {
         entry.as_ref().filter(|_| *generation == number.generation())
     }
 
-    /// Takes it out.
+    /// Removes it.
     pub(super) fn remove(&mut self, number: Number) -> Option<T> {
         self.get(number)?;
         let (generation, entry) = &mut self.places[number.place()];
@@ -71,7 +71,7 @@ impl<T> Slab<T> {
         entry.take()
     }
 
-    /// Takes out all.
+    /// Removes all.
     pub(super) fn take(&mut self) -> Vec<T> {
         let mut taken = Vec::new();
         for (place, (generation, entry)) in self.places.iter_mut().enumerate() {

@@ -12,21 +12,21 @@ use super::slab::Number;
 use super::turn::Turn;
 use super::{Handle, Shared, enqueue};
 
-/// A task, whatever its future is.
+/// A task, independent of the type of its future.
 pub(super) trait Runnable: Send + Sync {
-    /// Polls it once. Only in the loop's thread.
+    /// Polls it once. Call it only in the loop's thread.
     fn run(self: Arc<Self>);
 
-    /// Ends it; its future is dropped here. Not while it is polled.
+    /// Ends it; drops its future here. Do not call it during a poll.
     fn end(&self);
 
-    /// The loop drops its future soon.
+    /// Makes the loop drop its future soon.
     fn abort(self: Arc<Self>);
 
     /// Whether its future was dropped.
     fn is_over(&self) -> bool;
 
-    /// What is known of its loop.
+    /// The shared part of its loop.
     fn shared(&self) -> &Arc<Shared>;
 }
 
@@ -40,14 +40,14 @@ struct Task<F> {
     shared: Arc<Shared>,
     number: Number,
     turn: Turn,
-    /// It is not to be polled any more.
+    /// It should not be polled any more.
     unwanted: AtomicBool,
     over: AtomicBool,
     /// Locked by the loop's thread alone.
     future: Mutex<Option<F>>,
 }
 
-/// A task that was [spawned](Handle::spawn). It goes on when this is dropped.
+/// A task that was [spawned](Handle::spawn). Dropping this does not end it.
 #[derive(Clone, Debug)]
 pub struct Spawned(Arc<dyn Runnable>);
 
@@ -64,7 +64,8 @@ impl Spawned {
 }
 
 impl Handle {
-    /// Lets the loop poll a future to its end. A panic ends it alone; who wants to know of that sees to it.
+    /// Makes the loop poll a future to its end. A panic ends that future only; callers that want to know have to watch
+    /// for it.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Spawned {
         let shared = &self.0;
         let task = shared.tasks().insert_with(|number| {
@@ -88,13 +89,13 @@ impl<F: Future<Output = ()> + Send + 'static> Task<F> {
         self.future.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it has come to its end; a panic is one too.
+    /// Polls it. Returns whether it has ended; a panic is an end too.
     fn poll(self: &Arc<Self>) -> bool {
-        // SAFETY: this is `self` once more without being counted, and what is not dropped gives nothing back.
+        // SAFETY: this is `self` once more without a count, and is never dropped, so it gives nothing back.
         let waker = ManuallyDrop::new(Waker::from(unsafe { Arc::from_raw(Arc::as_ptr(self)) }));
         let mut future = self.future();
         let Some(future) = &mut *future else { return true };
-        // SAFETY: it stands in an `Arc` that is never taken apart, and is dropped where it is (`end`).
+        // SAFETY: the future is in an `Arc` that is never taken apart, and is dropped in place (`end`).
         let future = unsafe { Pin::new_unchecked(future) };
         let polled = catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker))));
         polled.map_or(true, |polled| polled.is_ready())
@@ -113,7 +114,7 @@ impl<F: Future<Output = ()> + Send + 'static> Runnable for Task<F> {
     }
 
     fn end(&self) {
-        // Whatever panics while it is dropped has nobody to tell.
+        // A panic during the drop has nobody to reach.
         let _ = catch_unwind(AssertUnwindSafe(|| *self.future() = None));
         self.over.store(true, Ordering::Release);
         let _counted = self.shared.tasks().remove(self.number);

@@ -47,7 +47,7 @@ async fn passes(at: Instant) {
     .await;
 }
 
-/// Counts what becomes of a future.
+/// Counts the drops of a future.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -65,7 +65,7 @@ fn other_threads_wake_at_any_moment() {
     let (send, receive) = mpsc::channel::<(Waker, Arc<AtomicBool>)>();
     let other = std::thread::spawn(move || {
         for (round, (waker, done)) in (0..).zip(receive) {
-            // So that wake-ups come at all moments of the wait.
+            // Makes wake-ups come at all moments of the wait.
             (0..round % 100 * 50).for_each(|_| std::hint::spin_loop());
             done.store(true, Ordering::Release);
             waker.wake();
@@ -190,7 +190,7 @@ fn deadlines_pass_in_their_order_and_move() {
         passes(at(40)).await;
         assert!(Instant::now() >= at(40));
         assert_eq!(*order.lock().expect("order"), [0, 10, 10, 20, 30]);
-        // One that was far away comes near, one that was near is forgotten, and one goes away.
+        // One far deadline comes near, one near deadline is forgotten, and one is dropped.
         let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
         let mut alarm = Alarm::new(begin + LONG, &waker);
         assert!(alarm.rings_by(begin + LONG) && !alarm.rings_by(at(0)));
@@ -247,7 +247,7 @@ fn an_aborted_task_is_dropped_by_the_loop() {
     };
     let mut event_loop = new();
     let main = async {
-        // One that was never polled, one that waits, and one that another thread aborts.
+        // One task that was never polled, one that waits, and one that another thread aborts.
         let first = spawn(never());
         first.abort();
         let (second, third) = (spawn(never()), spawn(never()));
@@ -259,7 +259,7 @@ fn an_aborted_task_is_dropped_by_the_loop() {
             yield_now().await;
         }
         second.abort();
-        // One that nobody aborts.
+        // One task that nobody aborts.
         spawn(never());
         yield_now().await;
     };
@@ -341,7 +341,7 @@ fn a_descriptor_says_what_has_come() {
             ours.write_all(b"x").expect("write");
             assert_eq!(read().await, 1);
         }
-        // What is at the end stays so, also where somebody says that there was less than there was room for.
+        // A descriptor at its end stays so, even after a short read cleared the readiness.
         ours.write_all(b"yy").expect("write");
         drop(ours);
         assert_eq!((read().await, read().await, read().await), (2, 0, 0));
@@ -349,7 +349,7 @@ fn a_descriptor_says_what_has_come() {
     });
 }
 
-/// The number of a descriptor that was closed is that of another one soon.
+/// The number of a closed descriptor soon belongs to another one.
 #[test]
 fn what_is_said_of_a_closed_descriptor_is_not_said_of_its_successor() {
     run(async {
@@ -379,7 +379,7 @@ fn sleeps(thread: i32) -> (u64, bool) {
     (field("voluntary_ctxt_switches:").parse().unwrap_or_default(), field("State:").starts_with('S'))
 }
 
-/// Of those that sleep, one wakes.
+/// One of the sleeping processes wakes.
 #[test]
 fn one_of_those_that_watch_exclusively_is_woken() {
     const THREADS: usize = 4;

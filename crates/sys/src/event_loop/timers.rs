@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use super::Shared;
 
-/// All deadlines of a loop, the next one first; two for the same moment differ in their numbers.
+/// All deadlines of a loop, the next one first; two at the same moment differ in their numbers.
 #[derive(Debug)]
 pub(super) struct Timers {
-    /// What times are counted from, in nanoseconds.
+    /// The moment from which times are counted, in nanoseconds.
     base: Instant,
     set: Mutex<Set>,
-    /// All deadlines up to here have passed, and their tasks were woken.
+    /// All deadlines up to this one have passed, and their tasks were woken.
     passed: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ impl Timers {
         u64::try_from(at.saturating_duration_since(self.base).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// How many nanoseconds it is to the next deadline, if there is any. Adds those whose deadline has passed to `woken`.
+    /// The time to the next deadline in nanoseconds, if there is any. Adds the wakers of passed deadlines to `woken`.
     pub(super) fn next(&self, woken: &mut Vec<Waker>) -> Option<u64> {
         let mut set = self.set();
         set.wakers.first_key_value()?;
@@ -57,7 +57,7 @@ impl Timers {
     }
 }
 
-/// A deadline that wakes a task, unless this is dropped before.
+/// A deadline that wakes a task, unless this is dropped first.
 #[derive(Debug)]
 pub struct Alarm {
     shared: Arc<Shared>,
@@ -65,7 +65,7 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Wakes a task at a moment, or soon after. Must be called where an event loop [is present](super::is_present).
+    /// Wakes a task at a moment, or soon after. Call it only where an event loop [is present](super::is_present).
     ///
     /// # Panics
     /// Anywhere else: nobody would wake the task.
@@ -81,7 +81,7 @@ impl Alarm {
         self.key = self.shared.set_timer(at, waker);
     }
 
-    /// Whether it is still going to wake its task, at `deadline` at the latest.
+    /// Whether it will still wake its task, at `deadline` at the latest.
     pub fn rings_by(&self, deadline: Instant) -> bool {
         let timers = &self.shared.timers;
         self.key.0 <= timers.nanoseconds(deadline) && self.key.0 > timers.passed.load(Ordering::Acquire)
@@ -108,7 +108,7 @@ impl Shared {
             set.wakers.insert(key, waker.clone());
             (key, set.wakers.first_key_value().is_some_and(|(first, _)| *first == key))
         };
-        // The loop may be asleep until the one that was the first before.
+        // The loop may be asleep until the deadline that used to be the first.
         if first && !self.is_here() {
             self.inbox.wake();
         }

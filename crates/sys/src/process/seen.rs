@@ -1,4 +1,4 @@
-//! What the kernel shows of processes (proc(5)): memory, age, threads, programs.
+//! The kernel's information about processes (proc(5)): memory, age, threads, programs.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::Pid;
 
-/// How much memory of its own a process has resident, in bytes: heap and stacks, but neither files nor what is shared.
-/// What it still has in common with the process it was forked from counts (`RssAnon` in proc(5)).
+/// The private resident memory of a process, in bytes: heap and stacks, without files and shared memory. Pages still
+/// shared with the process it was forked from count (`RssAnon` in proc(5)).
 pub fn anonymous_memory(pid: Pid) -> io::Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/statm"))?;
     let mut pages = text.split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok()).skip(1);
@@ -19,15 +19,15 @@ pub fn anonymous_memory(pid: Pid) -> io::Result<u64> {
     Ok(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
 }
 
-/// For how long the first thread of a process has had a processor, or has waited for one to be free (`schedstat` in proc(5)).
+/// How long the first thread of a process has run on a processor, or waited for a free one (`schedstat` in proc(5)).
 pub fn occupied(pid: Pid) -> io::Result<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
     let times = text.split_ascii_whitespace().take(2).map_while(|word| word.parse::<u64>().ok());
     Ok(Duration::from_nanos(times.sum()))
 }
 
-/// When a process was started, in clock ticks since the machine was (field 22 of `/proc/PID/stat`); `Ok(None)`: it has ended,
-/// though perhaps nobody has taken notice of it yet.
+/// The start of a process, in clock ticks since the machine's (field 22 of `/proc/PID/stat`); `Ok(None)`: it has ended,
+/// though perhaps nobody has reaped it yet.
 pub fn started(pid: Pid) -> io::Result<Option<u64>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
@@ -38,7 +38,7 @@ pub fn started(pid: Pid) -> io::Result<Option<u64>> {
     fields.nth(18).and_then(|field| field.parse().ok()).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The present, as [`started`] counts.
+/// The current time, in the unit of [`started`].
 pub fn ticks() -> u64 {
     let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let (seconds, nanos) = (since_boot.tv_sec.unsigned_abs(), since_boot.tv_nsec.unsigned_abs());
@@ -46,12 +46,12 @@ pub fn ticks() -> u64 {
     seconds * per_second + nanos * per_second / 1_000_000_000
 }
 
-/// Whether there is a process of this number that had been started at a moment of [`ticks`], or a second later. One that was
-/// started after that has only its number from it.
+/// Whether the process of this number was already there at `moment` ([`ticks`]), or started within a second after it. A
+/// later process has merely reused the number.
 pub fn is_there_since(pid: Pid, moment: u64) -> bool {
     match started(pid) {
         Ok(started) => started.is_some_and(|started| started <= moment + rustix::param::clock_ticks_per_second()),
-        // The system does not tell when.
+        // The system does not show the start.
         Err(_) => pid.exists(),
     }
 }
@@ -63,11 +63,11 @@ pub struct Thread {
     pub id: u32,
     /// `R` runs, `S` sleeps, `D` waits for a device, `T` is stopped (proc(5)).
     pub state: char,
-    /// The system call that it waits in, if we may know it.
+    /// The system call that it waits in, if we are allowed to see it.
     pub call: Option<&'static str>,
 }
 
-/// System calls in which threads of servers are found waiting.
+/// System calls in which the threads of servers typically wait.
 const CALLS: [(libc::c_long, &str); 18] = [
     (libc::SYS_futex, "futex"),
     (libc::SYS_ppoll, "ppoll"),
@@ -88,7 +88,7 @@ const CALLS: [(libc::c_long, &str); 18] = [
     (libc::SYS_fsync, "fsync"),
     (libc::SYS_wait4, "wait"),
 ];
-/// The older calls, which newer architectures have not.
+/// Older calls that newer architectures lack.
 #[cfg(target_arch = "x86_64")]
 const OLD_CALLS: [(libc::c_long, &str); 4] = [
     (libc::SYS_poll, "poll"),
@@ -118,20 +118,20 @@ pub fn threads(pid: Pid) -> Vec<Thread> {
     threads
 }
 
-/// The file that a process runs, under the name it had when it was started. `None`: the process is gone, or not ours to see.
+/// The file that a process runs, under the name it had at the start. `None`: the process is gone, or we may not see it.
 pub fn program_file(pid: Pid) -> Option<PathBuf> {
     let name = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_vec();
-    // proc(5): what stands behind the name of a file that is not there any more.
+    // proc(5): the suffix after the name of a file that was removed.
     let name = name.strip_suffix(b" (deleted)").unwrap_or(&name);
     Some(OsStr::from_bytes(name).into())
 }
 
-/// [`anonymous_memory`] of a process and of all that it has started.
+/// [`anonymous_memory`] of a process and all its descendants.
 pub fn tree_memory(pid: Pid) -> io::Result<u64> {
     let mut all = anonymous_memory(pid)?;
     let mut parents = vec![pid];
     while let Some(parent) = parents.pop() {
-        // Whoever has ended meanwhile has no memory. Those whose parent has ended have another one.
+        // A process that has ended meanwhile has no memory. One whose parent has ended has moved to another.
         let text = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
         let children = text.split_ascii_whitespace().filter_map(|word| word.parse().ok().and_then(Pid::new));
         for child in children {

@@ -1,7 +1,7 @@
-//! What a child does until its exec.
+//! The child's steps until its exec.
 //!
-//! Linux 5.9 or later, 64 bits. Between clone and exec a child may do next to nothing: no allocation, no lock, no panic, and
-//! only system calls whose C functions keep nothing in memory (signal-safety(7)).
+//! Linux 5.9 or later, 64 bits. Between clone and exec a child may do next to nothing: no allocation, no lock, no
+//! panic, and only system calls whose C functions keep no state in memory (signal-safety(7)).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,8 +13,8 @@ use super::{Directory, Spawn};
 use crate::cred::Identity;
 use crate::process::Pid;
 
-/// The signals that are not left to their defaults in this process, asked for once: that is decided when it starts. An exec
-/// keeps those that are ignored, and a handler must not run in a child that shares our memory.
+/// The signals whose disposition in this process is not the default, found out once: dispositions are set at the start.
+/// An exec keeps ignored signals ignored, and a handler must not run in a child that shares our memory.
 pub(super) fn not_default() -> &'static [i32] {
     static SIGNALS: OnceLock<Vec<i32>> = OnceLock::new();
     SIGNALS.get_or_init(|| {
@@ -29,7 +29,7 @@ pub(super) fn not_default() -> &'static [i32] {
     })
 }
 
-/// Does something while no signal can come to this thread, nor to a child that it starts.
+/// Runs `act` while no signal can reach this thread, or a child that it starts.
 pub(super) fn without_signals<T>(act: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are plain data, and the calls fill them before they are read.
     unsafe {
@@ -42,17 +42,17 @@ pub(super) fn without_signals<T>(act: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The stack of a child until its exec, in pieces of 16 bytes: as much as `posix_spawn` takes.
+/// The stack of a child until its exec, in pieces of 16 bytes: the same as for `posix_spawn`.
 const STACK: usize = 32 * 1024 / 16;
 
-/// Starts a child that carries out the plan; its number stands in `number` before it does anything.
+/// Starts a child that carries out the plan; stores its number in `number` before it does anything.
 pub(super) fn clone(plan: &Plan<'_>, flags: libc::c_int, number: &AtomicU64) -> io::Result<Pid> {
     let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK);
-    // SAFETY: the stack grows down from its end, which is aligned to 16 bytes. Where memory is shared this thread stands still
-    // until the child has executed the program or ended, so stack and plan live as long as they are used; until then the
-    // child reads memory of ours and writes only to its stack, to the C library's error number of this thread, and to
-    // `Plan::error`. Where it is not the child has copies of them. The kernel writes the number of the child, which is positive,
-    // into the lower half of `number` before the child runs.
+    // SAFETY: the stack grows down from its end, which is aligned to 16 bytes. If memory is shared, this thread stands
+    // still until the child has executed the program or ended, so stack and plan live as long as they are used; until
+    // then the child reads our memory and writes only to its stack, to the C library's error number of this thread, and
+    // to `Plan::error`. If memory is not shared, the child has copies. The kernel writes the number of the child, which
+    // is positive, into the lower half of `number` before the child runs.
     let pid = unsafe {
         let top = stack.as_mut_ptr().add(STACK);
         let number = number.as_ptr().cast::<libc::pid_t>().add(usize::from(cfg!(target_endian = "big")));
@@ -65,12 +65,12 @@ pub(super) fn clone(plan: &Plan<'_>, flags: libc::c_int, number: &AtomicU64) -> 
 extern "C" fn child(plan: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `clone` passes a plan that lives until this process has ended or runs another program.
     let plan = unsafe { &*plan.cast::<Plan<'_>>() };
-    // SAFETY: this is the child that it is for.
+    // SAFETY: this is the child that the plan is for.
     let error = unsafe { plan.carry_out() };
     plan.error.store(error, Ordering::Relaxed);
     if let Some((_, report)) = plan.report {
         let bytes = error.to_ne_bytes();
-        // SAFETY: the pointer and the length are those of the array. Where the write fails the exit status tells.
+        // SAFETY: the pointer and the length are those of the array. If the write fails, the exit status still tells.
         unsafe { libc::write(report, bytes.as_ptr().cast(), bytes.len()) };
     }
     // SAFETY: ends this process at once.
@@ -80,42 +80,41 @@ extern "C" fn child(plan: *mut libc::c_void) -> libc::c_int {
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("the calls that set users and groups take numbers of 16 bits on some machines of 32 bits");
 
-/// All that a child does, ready made: it may not allocate.
+/// All steps of a child, prepared in advance: it may not allocate.
 pub(super) struct Plan<'a> {
     pub(super) spawn: &'a Spawn<'a>,
     pub(super) argv: &'a [*const libc::c_char],
     pub(super) env: &'a [*const libc::c_char],
-    /// Which descriptor becomes which.
+    /// The descriptors and their new numbers.
     pub(super) descriptors: &'a [(i32, i32)],
-    /// Where it reports an error: which descriptor that is now, and which one it will be until the exec.
+    /// The descriptor for error reports: its current number, and its number until the exec.
     pub(super) report: Option<(i32, i32)>,
-    /// The first number that it does not have.
+    /// The first descriptor number that it does not keep.
     pub(super) end: i32,
     pub(super) limits: &'a [(libc::__rlimit_resource_t, libc::rlimit)],
-    /// Those to give back to their defaults.
+    /// The signals to reset to their defaults.
     pub(super) signals: &'a [i32],
-    /// Who it becomes.
+    /// The user it changes to.
     pub(super) identity: Option<&'a Identity>,
-    /// What went wrong.
+    /// The number of the error.
     pub(super) error: AtomicI32,
 }
 
 impl Plan<'_> {
-    /// Becomes the program. Returns only if that fails: the error's number.
+    /// Becomes the program. Returns only on failure, with the error's number.
     ///
     /// # Safety
-    /// Only for a child that has memory, but neither descriptors nor signal handlers, in common with its parent.
+    /// Only for a child that shares memory with its parent, but neither descriptors nor signal handlers.
     unsafe fn carry_out(&self) -> i32 {
-        // SAFETY: every pointer is to something that the parent made, terminated where it must be, and keeps while it
-        // waits. The numbers of the user are set by system calls, because the C functions would set them for all threads
-        // of the parent too.
+        // SAFETY: every pointer is to data that the parent made, terminated where necessary, and keeps while it waits.
+        // The user is changed by system calls, because the C functions would change all threads of the parent too.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = libc::SIG_DFL;
             for signal in self.signals {
                 libc::sigaction(*signal, &action, std::ptr::null_mut());
             }
-            // First of all, so that every error can be told.
+            // First of all, so that every error can be reported.
             if let Some((source, target)) = self.report
                 && source != target
                 && libc::dup3(source, target, libc::O_CLOEXEC) < 0
@@ -131,7 +130,7 @@ impl Plan<'_> {
                 }
             }
             if self.spawn.nicer > 0 {
-                // Everybody may.
+                // Everybody may do this.
                 libc::nice(self.spawn.nicer.into());
             }
             if let Some(Identity { uid, gid, groups }) = self.identity
@@ -141,7 +140,7 @@ impl Plan<'_> {
             {
                 return error();
             }
-            // A change of the user would have ended that again.
+            // A change of the user would have cancelled this.
             if let Some(signal) = self.spawn.end_with_us
                 && libc::prctl(libc::PR_SET_PDEATHSIG, signal.number()) != 0
             {
@@ -156,7 +155,7 @@ impl Plan<'_> {
                 return error();
             }
             for (source, target) in self.descriptors {
-                // With equal numbers all that is left to do is to end close-on-exec.
+                // If the numbers are equal, only close-on-exec has to be cleared.
                 let done = match source == target {
                     true => libc::fcntl(*source, libc::F_SETFD, 0),
                     false => libc::dup2(*source, *target),
@@ -177,7 +176,7 @@ impl Plan<'_> {
     }
 }
 
-/// The error of the call before.
+/// The error of the last call.
 fn error() -> i32 {
     // SAFETY: the C library's error number of this thread is always there.
     unsafe { *libc::__errno_location() }

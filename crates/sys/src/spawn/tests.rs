@@ -1,4 +1,4 @@
-//! Starting programs: what they get, and how it ends.
+//! Starts programs: their descriptors and environment, and how they end.
 
 use super::*;
 use crate::process::{Status, reap};
@@ -57,7 +57,7 @@ fn more_descriptors_have_the_next_numbers() {
         std::io::Write::write_all(&mut begin, text.as_bytes()).expect("write");
         numbered.push(end);
     }
-    // Whatever numbers they have here, those that they get are taken by others of them.
+    // Whatever numbers they have here, the numbers they get are in use by others of them.
     let more: Vec<BorrowedFd<'_>> = numbered.iter().rev().map(AsFd::as_fd).collect();
     let argv = [c"sh", c"-c", c"cat <&3; cat <&4; cat <&5; ls /proc/self/fd | wc -l"];
     let stdio = [null.as_fd(), writer.as_fd(), null.as_fd()];

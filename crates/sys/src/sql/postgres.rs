@@ -1,7 +1,7 @@
-//! PostgreSQL, by its own library, libpq (<https://www.postgresql.org/docs/current/libpq.html>).
+//! PostgreSQL, through its own library, libpq (<https://www.postgresql.org/docs/current/libpq.html>).
 //!
-//! Connections do not block within the library: every wait is a poll(2) of ours, with a deadline. Only the name of a host is
-//! looked up by the library itself, within the limits of the system's resolver.
+//! Connections do not block within the library: every wait is a poll(2) of ours, with a deadline. The library itself
+//! only looks up the name of a host, within the limits of the system's resolver.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::os::fd::BorrowedFd;
@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{Rows, Size, SqlError, Value, text};
 use crate::library::functions;
 
-/// The library's connection and result, which are its own business.
+/// The library's connection and result, which are opaque.
 enum Conn {}
 enum Outcome {}
 
@@ -32,7 +32,7 @@ struct ConnectionOption {
 type Receiver = unsafe extern "C" fn(*mut c_void, *const Outcome);
 
 functions! {
-    /// The functions that are used here.
+    /// The functions used here.
     #[derive(Debug)]
     struct Functions of c"libpq.so.5" {
         connect_start: c"PQconnectStart" (*const c_char) -> *mut Conn;
@@ -77,7 +77,7 @@ const COMMAND_OK: c_uint = 1;
 const TUPLES_OK: c_uint = 2;
 const SINGLE_TUPLE: c_uint = 9;
 
-/// Loads the library. `Err` says why that cannot be done.
+/// Loads the library. `Err` says why it cannot.
 pub fn load() -> Result<(), String> {
     Functions::get().map(|_| ())
 }
@@ -89,14 +89,15 @@ pub struct Connection {
     conn: NonNull<Conn>,
 }
 
-// SAFETY: a connection belongs to no thread; two threads never use one at a time, since everything here takes `&mut self`.
+// SAFETY: a connection is not tied to a thread, and two threads never use one at the same time, since everything here
+// takes `&mut self`.
 unsafe impl Send for Connection {}
 
-/// Takes what a server notes, which is for people who type.
+/// Ignores a server's notices, which are for people at a terminal.
 unsafe extern "C" fn ignore(_: *mut c_void, _: *const Outcome) {}
 
 impl Connection {
-    /// Connects, by a connection string of libpq.
+    /// Connects with a connection string of libpq.
     pub fn open(parameters: &str, deadline: Instant) -> Result<Connection, SqlError> {
         let functions = Functions::get().map_err(SqlError::lost)?;
         let parameters = CString::new(parameters).map_err(|_| SqlError::lost("the parameters hold a NUL"))?;
@@ -104,8 +105,8 @@ impl Connection {
         let conn = unsafe { (functions.connect_start)(parameters.as_ptr()) };
         let conn = NonNull::new(conn).ok_or_else(|| SqlError::lost("out of memory"))?;
         let mut connection = Connection { functions, conn };
-        // SAFETY: here and in all that follows the connection is open until it is dropped. The function has the signature that
-        // is asked for, and needs no argument.
+        // SAFETY: here and below the connection is open until it is dropped. The function has the required signature,
+        // and needs no argument.
         unsafe { (functions.set_notice_receiver)(conn.as_ptr(), Some(ignore), null_mut()) };
         let deadline = deadline.min(Instant::now() + connection.own_timeout());
         let mut wanted = POLLING_WRITING;
@@ -130,10 +131,10 @@ impl Connection {
         }
     }
 
-    /// `connect_timeout`, which the library leaves to those that wait.
+    /// `connect_timeout`, which the library leaves to callers that wait.
     fn own_timeout(&mut self) -> Duration {
         const NONE: Duration = Duration::from_secs(24 * 3600);
-        // SAFETY: the connection is there; the list is the caller's to give back.
+        // SAFETY: the connection is there; the caller frees the list.
         let options = unsafe { (self.functions.conninfo)(self.conn.as_ptr()) };
         let mut seconds = 0;
         let mut at = options;
@@ -147,7 +148,7 @@ impl Connection {
             }
             (self.functions.conninfo_free)(options);
         }
-        // As PQconnectdb counts: one second is too short to be meant.
+        // Like PQconnectdb: one second is too short to be meant.
         match seconds {
             0 | i64::MIN..0 => NONE,
             1 => Duration::from_secs(2),
@@ -163,7 +164,7 @@ impl Connection {
         self.answer(sent, deadline)
     }
 
-    /// Runs a statement that `PREPARE` has given this name.
+    /// Runs a statement that `PREPARE` gave this name.
     pub fn query(&mut self, name: &str, values: &[Value], deadline: Instant) -> Result<Rows, SqlError> {
         let name = CString::new(name).map_err(|_| SqlError::refused("the name holds a NUL"))?;
         let mut texts = Vec::new();
@@ -173,8 +174,8 @@ impl Connection {
         }
         let pointers: Vec<_> = texts.iter().map(|text| text.as_ref().map_or(null(), |text| text.as_ptr())).collect();
         let count = c_int::try_from(pointers.len()).map_err(|_| SqlError::refused("there are too many values"))?;
-        // SAFETY: the name and the values end with a NUL, or are null; there are as many as is said. Texts need no lengths and
-        // no formats.
+        // SAFETY: the name and the values end with a NUL, or are null; their number is the given one. Texts need no
+        // lengths and no formats.
         let sent = unsafe {
             (self.functions.send_prepared)(
                 self.conn.as_ptr(),
@@ -189,15 +190,16 @@ impl Connection {
         self.answer(sent, deadline)
     }
 
-    /// Whether the server is still there, as far as that is known without asking it.
+    /// Whether the server is still there, without asking it.
     pub fn is_usable(&mut self) -> bool {
-        // Its last words, and then an end, may have come meanwhile. One that says more than that is not trusted.
+        // Its last words, and then an end, may have come meanwhile. A connection with more to read than that is not
+        // trusted.
         for _ in 0..8 {
             // SAFETY: the connection is there.
             if self.is_broken() || unsafe { (self.functions.transaction)(self.conn.as_ptr()) } != OK {
                 return false;
             }
-            // Nothing to be read: a deadline that is over.
+            // A deadline in the past: nothing to read.
             if self.wait(PollFlags::IN, Instant::now()).is_err() {
                 return true;
             }
@@ -208,7 +210,7 @@ impl Connection {
         false
     }
 
-    /// Waits for the answer to what was sent.
+    /// Waits for the answer to the last statement.
     fn answer(&mut self, sent: c_int, deadline: Instant) -> Result<Rows, SqlError> {
         // Row by row, or the library would gather an answer of any length before its length is known.
         // SAFETY: the connection is there.
@@ -231,7 +233,7 @@ impl Connection {
             // SAFETY: as above; it does not block where the connection is not busy.
             let Some(outcome) = NonNull::new(unsafe { (self.functions.get_result)(self.conn.as_ptr()) }) else { break };
             let added = self.add(outcome, &mut rows, &mut size);
-            // SAFETY: the result is ours to give back, once.
+            // SAFETY: the result is ours to free, once.
             unsafe { (self.functions.clear)(outcome.as_ptr()) };
             // The last statement's answer counts, or the first error.
             match added {
@@ -239,7 +241,7 @@ impl Connection {
                 Ok(true) => answer = answer.map(|_| std::mem::take(&mut rows)),
                 Err(error) => answer = answer.and(Err(error)),
             }
-            // Such as one that wants to copy: it would wait for us.
+            // For instance a statement that wants to copy: it would wait for us.
             if answer.as_ref().is_err_and(|error: &SqlError| error.is_lost) {
                 return answer;
             }
@@ -250,11 +252,11 @@ impl Connection {
         }
     }
 
-    /// Adds what a part of an answer says. Whether it was the last of its statement.
+    /// Adds a part of an answer. Returns whether it was the last of its statement.
     fn add(&self, outcome: NonNull<Outcome>, rows: &mut Rows, size: &mut Size) -> Result<bool, SqlError> {
         let (functions, outcome) = (self.functions, outcome.as_ptr());
-        // SAFETY: here and below the result is there; rows and columns are counted before they are asked for; texts end with a
-        // NUL, and values are as long as is said.
+        // SAFETY: here and below the result is there; rows and columns are counted before they are accessed; texts end
+        // with a NUL, and values have the stated lengths.
         let is_last = match unsafe { (functions.result_status)(outcome) } {
             COMMAND_OK | TUPLES_OK => true,
             SINGLE_TUPLE => false,
@@ -306,14 +308,14 @@ impl Connection {
         unsafe { (self.functions.status)(self.conn.as_ptr()) == 1 }
     }
 
-    /// Waits until the socket is ready; `Err` when the deadline passes before.
+    /// Waits until the socket is ready; `Err` if the deadline passes first.
     fn wait(&self, flags: PollFlags, deadline: Instant) -> Result<(), SqlError> {
         // SAFETY: the connection is there.
         let socket = unsafe { (self.functions.socket)(self.conn.as_ptr()) };
         if socket < 0 {
             return Err(self.lost());
         }
-        // SAFETY: the library keeps the socket open at least until it is called again.
+        // SAFETY: the library keeps the socket open at least until its next call.
         let socket = unsafe { BorrowedFd::borrow_raw(socket) };
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -327,7 +329,7 @@ impl Connection {
         }
     }
 
-    /// What the library says went wrong.
+    /// The library's description of the failure.
     fn lost(&self) -> SqlError {
         // SAFETY: the connection is there; the message ends with a NUL.
         SqlError::lost(unsafe { text((self.functions.error_message)(self.conn.as_ptr())) }.trim_end())
@@ -341,7 +343,7 @@ impl Drop for Connection {
     }
 }
 
-/// A value as PostgreSQL reads it.
+/// A value in PostgreSQL's text format.
 fn text_of(value: &Value) -> Option<Vec<u8>> {
     Some(match value {
         Value::Null => return None,

@@ -1,4 +1,4 @@
-//! SQLite, by its own library (<https://www.sqlite.org/c3ref/funclist.html>).
+//! SQLite, through its own library (<https://www.sqlite.org/c3ref/funclist.html>).
 
 use std::ffi::{CString, c_char, c_int, c_uchar, c_void};
 use std::ptr::{NonNull, null, null_mut};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use super::{Rows, Size, SqlError, Value, text};
 use crate::library::functions;
 
-/// The library's connection and statement, which are its own business.
+/// The library's connection and statement, which are opaque.
 enum Db {}
 enum Stmt {}
 
 functions! {
-    /// The functions that are used here.
+    /// The functions used here.
     #[derive(Debug)]
     struct Functions of c"libsqlite3.so.0" {
         threadsafe: c"sqlite3_threadsafe" () -> c_int;
@@ -42,14 +42,14 @@ functions! {
 const OK: c_int = 0;
 const ROW: c_int = 100;
 const DONE: c_int = 101;
-/// The library copies what it is given.
+/// Makes the library copy a value.
 const TRANSIENT: isize = -1;
-/// After so many steps of its machine the library asks whether it is to go on.
+/// The number of virtual-machine steps after which the library asks whether to go on.
 const STEPS: c_int = 10_000;
 
-/// Loads the library. `Err` says why that cannot be done.
+/// Loads the library. `Err` says why it cannot.
 pub fn load() -> Result<(), String> {
-    // SAFETY: it takes nothing, and may be called at any time.
+    // SAFETY: it takes no argument, and may be called at any time.
     match unsafe { (Functions::get()?.threadsafe)() } {
         0 => Err("libsqlite3.so.0 was built for programs with one thread".into()),
         _ => Ok(()),
@@ -62,20 +62,20 @@ pub struct Connection {
     functions: &'static Functions,
     db: NonNull<Db>,
     statements: Vec<NonNull<Stmt>>,
-    /// When the library is to give up, in milliseconds of the clock that [`now`] reads. The library has the address.
+    /// When the library should give up, in milliseconds of the clock that [`now`] reads. The library has the address.
     until: Box<AtomicU64>,
 }
 
-// SAFETY: the library's own locks let a connection go from one thread to another (`load` has asked it); two threads never
-// use one at a time, since everything here takes `&mut self`.
+// SAFETY: the library's own locks let a connection move from one thread to another (`load` has checked that); two
+// threads never use one at the same time, since everything here takes `&mut self`.
 unsafe impl Send for Connection {}
 
-/// The present, as a number of milliseconds.
+/// The current time in milliseconds.
 fn now() -> u64 {
     u64::try_from(crate::time::monotonic().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Not zero, and the library gives up.
+/// Called by the library, which gives up if this is not zero.
 unsafe extern "C" fn is_over(until: *mut c_void) -> c_int {
     // SAFETY: the address is that of `Connection::until`, which outlives the database that calls this.
     let until = unsafe { &*until.cast::<AtomicU64>() };
@@ -83,27 +83,27 @@ unsafe extern "C" fn is_over(until: *mut c_void) -> c_int {
 }
 
 impl Connection {
-    /// Opens a file, and makes it where there is none.
+    /// Opens a file, and creates it if there is none.
     pub fn open(path: &str) -> Result<Connection, SqlError> {
         let functions = Functions::get().map_err(SqlError::lost)?;
         let path = CString::new(path).map_err(|_| SqlError::lost("the path holds a NUL"))?;
         let mut db = null_mut();
-        // SAFETY: the path ends with a NUL; the library writes a connection, or null, to the place that it is given.
+        // SAFETY: the path ends with a NUL; the library writes a connection, or null, to the given place.
         let code = unsafe { (functions.open)(path.as_ptr(), &raw mut db) };
         let db = NonNull::new(db).ok_or_else(|| SqlError::lost("out of memory"))?;
-        // From here on it is closed on drop, as the library wants it also where it could not be opened.
+        // From here on drop closes it; the library requires that even if the file could not be opened.
         let until = Box::new(AtomicU64::new(u64::MAX));
         let connection = Connection { functions, db, statements: Vec::new(), until };
         if code != OK {
             return Err(SqlError::lost(connection.message()));
         }
         let until = (&raw const *connection.until).cast_mut().cast();
-        // SAFETY: the function has the signature that is asked for, and its argument lives longer than the connection.
+        // SAFETY: the function has the required signature, and its argument lives longer than the connection.
         unsafe { (functions.progress_handler)(connection.db.as_ptr(), STEPS, Some(is_over), until) };
         Ok(connection)
     }
 
-    /// Runs a statement that nobody needs again.
+    /// Runs a statement once.
     pub fn execute(&mut self, sql: &str, deadline: Instant) -> Result<Rows, SqlError> {
         let index = self.prepare(sql)?;
         let rows = self.query(index, &[], deadline);
@@ -114,11 +114,12 @@ impl Connection {
         rows
     }
 
-    /// Prepares a statement; gives its number.
+    /// Prepares a statement; returns its number.
     pub fn prepare(&mut self, sql: &str) -> Result<usize, SqlError> {
         let text = CString::new(sql).map_err(|_| SqlError::refused("the statement holds a NUL"))?;
         let (mut statement, mut rest) = (null_mut(), null());
-        // SAFETY: the text ends with a NUL, as -1 says; the library writes a statement, or null, and where the rest begins.
+        // SAFETY: the text ends with a NUL, as -1 says; the library writes a statement, or null, and the start of the
+        // rest.
         let code =
             unsafe { (self.functions.prepare)(self.db.as_ptr(), text.as_ptr(), -1, &raw mut statement, &raw mut rest) };
         if code != OK {
@@ -138,7 +139,7 @@ impl Connection {
         // SAFETY: the connection is open.
         unsafe { (self.functions.busy_timeout)(self.db.as_ptr(), c_int::try_from(millis(left)).unwrap_or(c_int::MAX)) };
         let rows = self.run(statement, values);
-        // SAFETY: the statement is this connection's. What it says was said by the last step already.
+        // SAFETY: the statement is this connection's. Its result repeats that of the last step.
         unsafe { (self.functions.reset)(statement.as_ptr()) };
         rows
     }
@@ -172,8 +173,8 @@ impl Connection {
     fn bind(&self, statement: NonNull<Stmt>, number: c_int, value: &Value) -> Result<(), SqlError> {
         let statement = statement.as_ptr();
         let length = |bytes: &[u8]| c_int::try_from(bytes.len()).map_err(|_| SqlError::refused("a value is too long"));
-        // SAFETY: the statement is this connection's; the library copies texts and bytes, which are as long as is said, and
-        // refuses numbers of values that there are not.
+        // SAFETY: the statement is this connection's; the library copies texts and bytes, which have the stated
+        // lengths, and refuses numbers of values that do not exist.
         let code = unsafe {
             match value {
                 Value::Null => (self.functions.bind_null)(statement, number),
@@ -190,17 +191,18 @@ impl Connection {
         if code == OK { Ok(()) } else { Err(self.error()) }
     }
 
-    /// The names of the columns, once there is a row: a statement is prepared anew where tables have changed.
+    /// The names of the columns, once there is a row: a statement is prepared again after its tables have changed.
     fn columns(&self, statement: *mut Stmt) -> Vec<String> {
         // SAFETY: the statement is this connection's.
         let count = unsafe { (self.functions.column_count)(statement) };
-        // SAFETY: as above; a name is null or ends with a NUL, and holds until the statement is asked again.
+        // SAFETY: as above; a name is null or ends with a NUL, and holds until the next call for this statement.
         (0..count).map(|column| unsafe { text((self.functions.column_name)(statement, column)) }).collect()
     }
 
-    /// A value of the present row.
+    /// A value of the current row.
     fn value(&self, statement: *mut Stmt, column: c_int) -> Option<Vec<u8>> {
-        // SAFETY: there is a row with this column; a value that is not null has as many bytes as is said, until the next step.
+        // SAFETY: there is a row with this column; a value that is not null has the stated number of bytes, until the
+        // next step.
         unsafe {
             let text = (self.functions.column_text)(statement, column);
             let length = usize::try_from((self.functions.column_bytes)(statement, column)).unwrap_or(0);
