@@ -2,7 +2,7 @@
 
 use crate::scan::{list, trim};
 
-/// The quality of what is fully acceptable; qualities are in thousandths.
+/// The quality of a fully acceptable value; qualities are in thousandths.
 pub const QUALITY_MAX: u16 = 1000;
 
 /// One element of such a list.
@@ -35,7 +35,7 @@ pub fn preferences(value: &[u8]) -> impl Iterator<Item = Preference<'_>> {
     })
 }
 
-/// The quality that an Accept-Encoding value gives to `coding`: its own, else that of `*`, else none.
+/// The quality that an Accept-Encoding value gives to `coding`: its own, else that of `*`, else `None`.
 #[must_use]
 pub fn coding_quality(value: &[u8], coding: &str) -> Option<u16> {
     let mut wildcard = None;

@@ -105,8 +105,8 @@ fn is_harmless_name(host: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Name, valid when strict, valid when not: as Apache 2.4.71 answers, but that it lets an empty name pass (`::1`)
-    /// when not strict.
+    /// Name, valid when strict, valid when not: the answers of Apache 2.4.71, except that Apache lets an empty name
+    /// pass (`::1`) when not strict.
     const HOSTS: &[(&str, bool, bool)] = &[
         ("localhost", true, true),
         ("local host", false, true),

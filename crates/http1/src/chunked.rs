@@ -10,16 +10,16 @@ use std::ops::Range;
 use crate::head::Limits;
 use crate::scan::{is_token, trim};
 
-/// Blanks between a chunk size and the end of its line, as many as Apache takes.
+/// The most blanks between a chunk size and the end of its line, as in Apache.
 const PADDING_MAX: u8 = 10;
 
-/// Decodes one chunked body, fed with whatever has arrived.
+/// Decodes one chunked body, fed with data as it arrives.
 #[derive(Debug)]
 pub struct Chunked {
     state: State,
     /// The size being read, then the bytes of the chunk yet to come.
     size: u64,
-    /// Bytes of all size lines that say nothing (extensions, blanks, leading zeros), and of all data, so far.
+    /// Bytes without information in all size lines so far (extensions, blanks, leading zeros), and of all data.
     overhead: u64,
     data: u64,
     /// The trailer line being read.
@@ -31,12 +31,12 @@ pub struct Chunked {
 /// A field after the last chunk: name and value.
 pub type Trailer = (Box<[u8]>, Box<[u8]>);
 
-/// What [`Chunked::decode`] found.
+/// The result of [`Chunked::decode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The whole input is consumed and holds no more data.
     More,
-    /// This part of the input is data (never empty). Go on with what follows `range.end`.
+    /// This part of the input is data (never empty). Continue after `range.end`.
     Data(Range<usize>),
     /// The body ended after this many bytes of the input.
     End(usize),
@@ -189,7 +189,7 @@ impl Chunked {
 
     /// `chunk-size *( BWS ";" ... ) CRLF`, one byte of it.
     fn size_line(&mut self, byte: u8) -> Result<State, ChunkError> {
-        // Many small chunks are many short lines, and no more than that.
+        // Many small chunks are many short lines, but no more than that.
         let says_something = match (self.state, byte) {
             (State::Size, b'0') => self.size > 0,
             (State::Padding(_) | State::Extension, _) => false,
@@ -274,7 +274,7 @@ pub fn write_chunk_header(out: &mut Vec<u8>, len: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What follows the data of every chunk.
+/// The bytes after the data of every chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
 
 /// The last chunk and the end of a body without trailers.

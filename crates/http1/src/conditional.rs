@@ -2,7 +2,7 @@
 //!
 //! Preconditions are evaluated in the order of section 13.2.2. Apache 2.4.71 differs in three cases, in which this
 //! module follows the RFC: If-Modified-Since beside If-None-Match and If-Unmodified-Since beside If-Match are ignored,
-//! and If-None-Match compares weakly also when there is a Range.
+//! and If-None-Match compares weakly even when there is a Range.
 
 use crate::date::parse_http_date;
 use crate::head::Head;
@@ -18,7 +18,7 @@ pub struct Validators<'a> {
     pub modified: Option<i64>,
 }
 
-/// What the preconditions decide.
+/// The decision of the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Perform the request.
@@ -33,7 +33,7 @@ pub enum Outcome {
 #[must_use]
 pub fn evaluate(head: &Head, buf: &[u8], current: &Validators<'_>, now: i64) -> Outcome {
     let is_read = matches!(head.method(buf), b"GET" | b"HEAD");
-    // Step 1, or else step 2.
+    // Step 1, otherwise step 2.
     if head.has(buf, Known::IfMatch) {
         if !any_match(head, buf, Known::IfMatch, current.etag, strong_match) {
             return Outcome::PreconditionFailed;
@@ -43,7 +43,7 @@ pub fn evaluate(head: &Head, buf: &[u8], current: &Validators<'_>, now: i64) -> 
     {
         return Outcome::PreconditionFailed;
     }
-    // Step 3, or else step 4. Dates in the future say nothing.
+    // Step 3, otherwise step 4. Dates in the future mean nothing.
     if head.has(buf, Known::IfNoneMatch) {
         if any_match(head, buf, Known::IfNoneMatch, current.etag, weak_match) {
             return if is_read { Outcome::NotModified } else { Outcome::PreconditionFailed };
@@ -61,7 +61,7 @@ pub fn evaluate(head: &Head, buf: &[u8], current: &Validators<'_>, now: i64) -> 
 /// Does the If-Range field, if there is one, let a Range field be honoured (RFC 9110 section 13.1.5)? `now` is in
 /// seconds since 1970.
 ///
-/// A date must be equal to the Last-Modified time and, as in Apache, that time must lie a minute back, lest the file
+/// A date must be equal to the Last-Modified time and, as in Apache, that time must be a minute old: the file could
 /// have changed twice in its second.
 #[must_use]
 pub fn if_range(head: &Head, buf: &[u8], current: &Validators<'_>, now: i64) -> bool {
@@ -76,7 +76,7 @@ pub fn if_range(head: &Head, buf: &[u8], current: &Validators<'_>, now: i64) -> 
     }
 }
 
-/// What an entity tag is made of (`FileETag`); absent parts are left out.
+/// The parts of an entity tag (`FileETag`); absent parts are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTag {
     /// `INode`
@@ -119,7 +119,7 @@ pub fn strong_match(one: &[u8], other: &[u8]) -> bool {
     one == other && one.starts_with(b"\"")
 }
 
-/// Are these entity tags equal but for `W/`?
+/// Are these entity tags equal apart from `W/`?
 #[must_use]
 pub fn weak_match(one: &[u8], other: &[u8]) -> bool {
     opaque(one) == opaque(other)

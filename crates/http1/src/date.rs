@@ -5,7 +5,7 @@ const DAY: i64 = 86_400;
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// From Thursday on, the day of 1 January 1970.
+/// The days from Thursday on, the weekday of 1 January 1970.
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
 /// The last second that has a year of four digits: 31 December 9999, 23:59:59.
@@ -27,8 +27,8 @@ pub fn http_date(seconds: i64) -> HttpDate {
     out
 }
 
-/// `seconds` as the access log writes it, `[10/Oct/2000:13:55:36 -0700]` without the brackets, in a zone
-/// `offset_seconds` east of Greenwich.
+/// `seconds` as in the access log, `[10/Oct/2000:13:55:36 -0700]` without the brackets, in a zone `offset_seconds` east
+/// of Greenwich.
 #[must_use]
 pub fn log_date(seconds: i64, offset_seconds: i32) -> [u8; 26] {
     let civil = Civil::of(seconds.saturating_add(i64::from(offset_seconds)));
@@ -46,7 +46,7 @@ pub fn log_date(seconds: i64, offset_seconds: i32) -> [u8; 26] {
     out
 }
 
-/// `seconds` and `micros` since 1970 in UTC as RFC 3339 section 5.6 has them: `2026-11-22T09:33:34.123456Z`.
+/// `seconds` and `micros` since 1970 in UTC, in the form of RFC 3339 section 5.6: `2026-11-22T09:33:34.123456Z`.
 #[must_use]
 pub fn rfc3339(seconds: i64, micros: u32) -> [u8; 27] {
     let civil = Civil::of(seconds);
@@ -61,8 +61,8 @@ pub fn rfc3339(seconds: i64, micros: u32) -> [u8; 27] {
 
 /// Parses any of the three forms of RFC 9110 section 5.6.7 into seconds since 1970.
 ///
-/// As lenient as Apache: the name of the day is not compared with the date, a day may have one digit, and anything
-/// may follow (`GMT`, `; length=12`), but an IMF-fixdate needs its zone. Two-digit years from 70 on are 19xx.
+/// As lenient as Apache: the name of the day is not compared with the date, a day may have one digit, and anything may
+/// follow (`GMT`, `; length=12`), except that an IMF-fixdate needs its zone. Two-digit years from 70 on are 19xx.
 #[must_use]
 pub fn parse_http_date(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?.trim_start();
@@ -154,7 +154,7 @@ fn days_in(year: u32, month: u32) -> u32 {
     }
 }
 
-/// A time taken apart, in the proleptic Gregorian calendar.
+/// A time split into its parts, in the proleptic Gregorian calendar.
 struct Civil {
     year: u32,
     month: u32,
@@ -169,7 +169,7 @@ impl Civil {
         let first = days_from_civil(0, 1, 1) * DAY;
         let seconds = seconds.clamp(first, LAST);
         let days = seconds.div_euclid(DAY);
-        // Days since 1 March of the year -400, so that leap days end years and eras of 400 years are whole.
+        // Days since 1 March of the year -400, so that leap days end years, and eras of 400 years are whole.
         let shifted = days + 719_468 + 146_097;
         let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
         let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -1,4 +1,4 @@
-//! The pages Apache sends when no ErrorDocument applies, byte for byte as 2.4.71 sends them.
+//! The pages that Apache sends when no ErrorDocument applies, byte for byte as in 2.4.71.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use crate::status::reason;
 use crate::uri::escape_html;
 
-/// What stands for `ServerAdmin` where there is none.
+/// The text in place of a missing `ServerAdmin`.
 pub const NO_ADMIN: &str = "[no address given]";
 
-/// What a canned page may mention. Values are plain text and are escaped here, but for [`signature`](Self::signature)
-/// and [`note`](Self::note), which are HTML.
+/// The values that a canned page may mention. They are plain text and are escaped here, except for
+/// [`signature`](Self::signature) and [`note`](Self::note), which are HTML.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ErrorPage<'a> {
     /// The request method.
@@ -25,8 +25,8 @@ pub struct ErrorPage<'a> {
     pub variants: &'a str,
     /// `ServerAdmin`; empty means none was given.
     pub admin: &'a str,
-    /// The status of the original request, if this page reports that its ErrorDocument failed: `status` is then the
-    /// original one and this the one of the failed document.
+    /// The status of the original request, if this page reports that its ErrorDocument failed: `status` is then that of
+    /// the original request, and this is that of the failed document.
     pub document_status: Option<u16>,
     /// The footer of `ServerSignature`: see [`server_signature`]. Empty for Off.
     pub signature: &'a str,
@@ -129,7 +129,7 @@ fn explanation(status: u16, page: &ErrorPage<'_>) -> Cow<'static, str> {
     }
 }
 
-/// The explanations that depend on nothing but the status.
+/// The explanations that depend only on the status.
 fn fixed_explanation(status: u16) -> Option<&'static str> {
     Some(match status {
         305 => {
@@ -244,7 +244,7 @@ fn expectation(expect: Option<&str>) -> String {
     complaint + "</p><p>Only the 100-continue expectation is supported.</p>\n"
 }
 
-/// What exactly went wrong is nobody's business but the administrator's: without the note.
+/// Only the administrator should learn the exact failure, so this omits the note.
 fn internal_error(page: &ErrorPage<'_>) -> String {
     let admin = if page.admin.is_empty() { NO_ADMIN.into() } else { escape_html(page.admin) };
     format!(

@@ -1,7 +1,7 @@
 //! Where the body of a request ends (RFC 9112 section 6), and whether the connection may go on after it (section 9).
 //!
-//! Every request whose length two implementations could read differently is refused, since that is how requests are
-//! smuggled. Apache 2.4.71 accepts three of these (and closes the connection): Content-Length beside
+//! Every request whose length two implementations could read differently is refused, because such requests allow
+//! smuggling. Apache 2.4.71 accepts three of these (and closes the connection): Content-Length beside
 //! Transfer-Encoding, Transfer-Encoding in HTTP/1.0, and codings other than `chunked` before a final `chunked`.
 
 use crate::head::{Head, HeadError, Version};
@@ -50,7 +50,7 @@ impl Framing {
     }
 }
 
-/// What the client asks for in its Connection field (RFC 9110 section 7.6.1).
+/// The client's wishes in its Connection field (RFC 9110 section 7.6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Persistence {
     /// `close`
@@ -78,7 +78,7 @@ impl Persistence {
         wish
     }
 
-    /// May the connection stay open after this request, as far as the client goes (RFC 9112 section 9.3)?
+    /// Does the client allow the connection to stay open after this request (RFC 9112 section 9.3)?
     #[must_use]
     pub fn allows(self, version: Version) -> bool {
         !self.connection_close && (version >= Version::Http11 || self.connection_keep_alive)

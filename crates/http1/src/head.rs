@@ -5,7 +5,7 @@
 //!
 //! Strictness follows RFC 9112 as Apache 2.4.71 implements it under `HttpProtocolOptions Strict`; `Unsafe` is the same
 //! set of relaxations that Apache makes. Stricter than Apache: an HTTP/2.0 request line is refused with 505, there are
-//! no HTTP/0.9 requests, a second Host is refused also under `Unsafe` (RFC 9112 section 3.2), and an absolute-form
+//! no HTTP/0.9 requests, a second Host is refused even under `Unsafe` (RFC 9112 section 3.2), and an absolute-form
 //! target must name a valid host (RFC 9110 section 4.2.1).
 
 mod error;
@@ -29,19 +29,19 @@ pub struct Head {
     version: Version,
     fields: Vec<Field>,
     index: Index,
-    /// The joined values of fields that came folded over several lines; see [`Span`].
+    /// The joined values of fields that were folded over several lines; see [`Span`].
     folded: Vec<u8>,
     progress: parse::Progress,
 }
 
-/// What a buffer holds.
+/// The content of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parse {
     /// The start of a head. Read more and parse again from the same first byte.
     Partial,
     /// A whole head.
     Complete {
-        /// Its length in bytes, with the empty line; what follows is the body.
+        /// Its length in bytes, including the empty line; the body follows.
         len: usize,
     },
 }
@@ -59,7 +59,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As `SERVER_PROTOCOL` and the access log write it.
+    /// The version as in `SERVER_PROTOCOL` and in the access log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Version {
     }
 }
 
-/// What a head says beside its fields, from a protocol that does not write it as a line.
+/// The parts of a head beside its fields, from a protocol that does not write them as a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     /// The method, a token.
@@ -90,14 +90,14 @@ pub struct Limits {
     pub line: usize,
     /// `LimitRequestFields`; 0 means as many as [`Limits::FIELDS_MAX`].
     pub fields: usize,
-    /// `LimitRequestFieldSize`, in bytes, of name, colon and value with the lines folded to it; one more passes.
+    /// `LimitRequestFieldSize`, in bytes, of name, colon and value including folded lines; one more passes.
     pub field_size: usize,
     /// `HttpProtocolOptions Strict` (true) or `Unsafe`.
     pub strict: bool,
 }
 
 impl Limits {
-    /// Fields in a head when `LimitRequestFields` is 0: what a 16-bit index can name.
+    /// The most fields in a head when `LimitRequestFields` is 0: as many as a 16-bit index can name.
     pub const FIELDS_MAX: usize = u16::MAX as usize - 1;
 }
 
@@ -115,14 +115,15 @@ impl Head {
     /// once; `buf` must then start with the same bytes. After any other outcome the next call starts afresh.
     ///
     /// # Errors
-    /// The head is malformed or too large. The connection is to be closed after the answer, because where the next
-    /// request starts is not known.
+    /// The head is malformed or too large. Close the connection after the answer, because the start of the next request
+    /// is unknown.
     pub fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<Parse, HeadError> {
         parse::parse(buf, limits, head)
     }
 
-    /// Makes a head of its parts; what it refers to is written to `arena`, beginning with a request line. Nothing is checked:
-    /// fields beyond [`Limits::FIELDS_MAX`] are left out, and the caller has seen to all else.
+    /// Makes a head from its parts; writes the bytes that it refers to into `arena`, beginning with a request line. It
+    /// checks nothing: fields beyond [`Limits::FIELDS_MAX`] are left out, and the caller is responsible for everything
+    /// else.
     pub fn assemble<'a>(
         parts: &Parts<'_>,
         fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -154,7 +155,7 @@ impl Head {
         head
     }
 
-    /// Forgets what was parsed, also a partial head, and keeps the memory.
+    /// Forgets the parsed head, even a partial one, and keeps the memory.
     pub fn clear(&mut self) {
         self.fields.clear();
         self.folded.clear();
@@ -184,14 +185,14 @@ impl Head {
         if self.path.is_empty() { b"/" } else { self.path.of(buf) }
     }
 
-    /// What follows the first `?` of the target; `Some(b"")` if that is nothing.
+    /// The part after the first `?` of the target; `Some(b"")` if that is empty.
     #[must_use]
     pub fn query<'b>(&self, buf: &'b [u8]) -> Option<&'b [u8]> {
         self.query.map(|query| query.of(buf))
     }
 
-    /// Host and port the request is for: those of an absolute-form target, else the Host field
-    /// (RFC 9112 section 3.2.2). Already checked by the parser; split it with [`Authority::parse`](crate::Authority).
+    /// Host and port of the request: those of an absolute-form target, else the Host field (RFC 9112 section 3.2.2).
+    /// The parser has already checked them; split them with [`Authority::parse`](crate::Authority).
     #[must_use]
     pub fn host<'h>(&'h self, buf: &'h [u8]) -> Option<&'h [u8]> {
         if self.authority.is_empty() { self.field(buf, Known::Host) } else { Some(self.authority.of(buf)) }
@@ -227,7 +228,7 @@ impl Head {
     /// The values of all fields called `name`, in order.
     pub fn values<'h, 'n>(&'h self, buf: &'h [u8], name: impl Into<Name<'n>>) -> impl Iterator<Item = &'h [u8]> {
         let name = name.into();
-        // An absent known name needs no walk, and a present one no start before its first field.
+        // A known name that is absent needs no search, and for a present one the search starts at its first field.
         let start = match name {
             Name::Known(known) => self.index.first(known).unwrap_or(self.fields.len()),
             Name::Other(_) => 0,
@@ -251,7 +252,7 @@ impl Head {
         Some(Cow::Owned(all))
     }
 
-    /// All fields in the order they came, as name and value.
+    /// All fields in order of arrival, as name and value.
     pub fn fields<'h>(&'h self, buf: &'h [u8]) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
         self.fields.iter().map(move |field| (field.name.of(buf), self.value(buf, field)))
     }
@@ -322,7 +323,7 @@ impl Index {
         usize::from(self.0[known as usize]).checked_sub(1)
     }
 
-    /// Notes that field number `at` is called `known`; false if there already was one.
+    /// Records that field number `at` is called `known`; false if there already was one.
     fn note(&mut self, known: Known, at: usize) -> bool {
         let entry = &mut self.0[known as usize];
         let is_first = *entry == 0;

@@ -1,15 +1,15 @@
 //! HTTP/1.1 messages without I/O: values in, values out.
 //!
-//! The server reads bytes and hands them here; what comes back is either a value or an error that knows its HTTP
-//! status. Nothing in this crate opens a socket, asks the clock or knows a configuration directive: limits and the
-//! present time are arguments.
+//! The server reads bytes and passes them here; the result is either a value or an error that knows its HTTP status.
+//! Nothing in this crate opens a socket, asks the clock or knows a configuration directive: limits and the current time
+//! are arguments.
 //!
-//! Reading a request uses, in this order, [`Head::parse`] (request line and fields), [`Framing::of`] (is there a
-//! body, and where does it end), [`Chunked`] (the body, when chunked) and [`decode_path`] (what is asked for).
-//! Answering one uses [`conditional::evaluate`], [`range::resolve`] and [`ResponseHead`].
+//! Reading a request uses, in this order, [`Head::parse`] (request line and fields), [`Framing::of`] (is there a body,
+//! and where does it end), [`Chunked`] (the body, when chunked) and [`decode_path`] (the requested path). Answering one
+//! uses [`conditional::evaluate`], [`range::resolve`] and [`ResponseHead`].
 //!
-//! Where Apache httpd 2.4.71 and the RFCs agree, this crate does the same; where they differ, the module says which
-//! of the two it follows and why.
+//! Where Apache httpd 2.4.71 and the RFCs agree, this crate does the same; where they differ, the module states which
+//! of the two it follows, and why.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Request methods (RFC 9110, section 9).
 
 /// The methods that Apache httpd 2.4.71 knows without `RegisterHttpMethod`: those of HTTP, `PATCH` (RFC 5789), WebDAV
-/// (RFC 4918) and its versioning (RFC 3253). `HEAD` has no number of its own there, but is known as well.
+/// (RFC 4918) and its versioning (RFC 3253). `HEAD` has no number of its own there, but is also known.
 const REGISTERED: [&str; 27] = [
     "GET",
     "HEAD",

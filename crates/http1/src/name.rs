@@ -1,4 +1,4 @@
-//! Field names: the ones the server itself asks for have a number, so that looking one up is an array access.
+//! Field names: those that the server itself looks up have a number, so that a look-up is an array access.
 
 /// A field name to look up: one of the [`Known`] ones, or any other.
 ///
@@ -32,7 +32,7 @@ pub fn is_valid(name: &[u8]) -> bool {
 /// Declares [`Known`] and its names from one list, so that the two cannot disagree.
 macro_rules! known {
     ($($variant:ident $name:literal,)*) => {
-        /// The request fields that the server and its modules look for on most requests.
+        /// The request fields that the server and its modules look up on most requests.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Known {
@@ -106,8 +106,8 @@ impl Known {
             19 => &[Known::IfUnmodifiedSince, Known::ProxyAuthorization],
             _ => return None,
         };
-        // The first letter rules out most candidates without a call, and most clients spell a name as is customary, or in
-        // lower case throughout.
+        // The first letter rules out most candidates without a call, and most clients spell a name either as usual or
+        // in lower case.
         let initial = name[0] | 0x20;
         candidates.iter().copied().find(|known| {
             let spelled = NAMES[*known as usize];

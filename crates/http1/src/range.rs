@@ -1,7 +1,7 @@
-//! Range requests (RFC 9110 section 14): what a Range field asks for, and the pieces of the 206 response.
+//! Range requests (RFC 9110 section 14): the ranges of a Range field, and the pieces of the 206 response.
 //!
-//! As in Apache, a range that overlaps or touches the one before it is merged with it, and whatever is malformed or
-//! excessive is answered with the whole representation, never with an error. Unlike Apache 2.4.71, which counts no
+//! As in Apache, a range that overlaps or touches the one before it is merged with it, and a malformed or excessive
+//! field is answered with the whole representation, never with an error. Unlike Apache 2.4.71, which counts no
 //! reversals between ranges that do not overlap, `MaxRangeReversals` works as its manual says; and blanks and empty
 //! elements are allowed where RFC 9110 section 5.6.1 allows them.
 
@@ -30,10 +30,10 @@ impl ByteRange {
     }
 }
 
-/// How much a Range field may ask for; `None` means without limit.
+/// The limits of a Range field; `None` means without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeLimits {
-    /// `MaxRanges`: how many are left when those that touch are merged; 0 ignores all Range fields.
+    /// `MaxRanges`: the most ranges, counted after merging those that touch; 0 ignores all Range fields.
     pub ranges: Option<usize>,
     /// `MaxRangeOverlaps`
     pub overlaps: Option<usize>,
@@ -47,12 +47,12 @@ impl Default for RangeLimits {
     }
 }
 
-/// What to answer to a Range field.
+/// The answer to a Range field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// The whole representation, with 200.
     Whole,
-    /// These ranges, at least one, in the order asked for, with 206.
+    /// These ranges, at least one, in the requested order, with 206.
     Parts(Vec<ByteRange>),
     /// Nothing, with 416: no range lies within the representation.
     Unsatisfiable,
@@ -86,7 +86,7 @@ impl<'a> Multipart<'a> {
         format!("multipart/byteranges; boundary={}", self.boundary)
     }
 
-    /// What precedes the bytes of one part.
+    /// The bytes before one part.
     #[must_use]
     pub fn part_header(&self, range: ByteRange) -> String {
         let content_range = range.content_range(self.length);
@@ -99,7 +99,7 @@ impl<'a> Multipart<'a> {
         }
     }
 
-    /// What follows the last part.
+    /// The bytes after the last part.
     #[must_use]
     pub fn end(&self) -> String {
         format!("\r\n--{}--\r\n", self.boundary)
@@ -146,7 +146,7 @@ fn parse(value: &[u8], length: u64, limits: &RangeLimits) -> Option<Resolved> {
     let total: u64 = parts.iter().map(|range| range.count()).fold(0, u64::saturating_add);
     match (count, parts.is_empty()) {
         (0, _) => None,
-        // More than there is is not worth the parts.
+        // Parts with more bytes than the whole are not worthwhile.
         _ if total > length || exceeds(parts.len(), limits.ranges) || limits.ranges == Some(0) => None,
         (_, true) => Some(Resolved::Unsatisfiable),
         (_, false) => Some(Resolved::Parts(parts)),

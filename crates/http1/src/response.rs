@@ -14,8 +14,8 @@ pub struct ResponseHead<'o> {
     out: &'o mut Vec<u8>,
 }
 
-/// A field that must not be sent: its name is no token, or its value holds a control character, with which the value could
-/// write fields or responses of its own.
+/// A field that must not be sent: its name is not a token, or its value holds a control character, which could inject
+/// fields or responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadField;
 
@@ -37,7 +37,7 @@ impl<'o> ResponseHead<'o> {
         head
     }
 
-    /// Appends a status line with a phrase of the script's own.
+    /// Appends a status line with the script's own phrase.
     ///
     /// # Errors
     /// `phrase` holds CR, LF or NUL; nothing is written.

@@ -1,11 +1,11 @@
-//! Classes of bytes and the scanner that the head parser spends its time in.
+//! Classes of bytes, and the scanner that takes most of the head parser's time.
 
 /// Is this a `tchar` of RFC 9110 section 5.6.2 (methods and field names)?
 pub(crate) const fn is_token(byte: u8) -> bool {
     TOKEN[byte as usize]
 }
 
-/// The index of the first byte from `from` on that is no token character; `buf.len()` if there is none.
+/// The index of the first byte from `from` on that is not a token character; `buf.len()` if there is none.
 #[inline]
 pub(crate) fn token_end(buf: &[u8], from: usize) -> usize {
     buf[from..].iter().position(|&byte| !is_token(byte)).map_or(buf.len(), |len| from + len)

@@ -82,8 +82,8 @@ pub const fn is_bodyless(status: u16) -> bool {
     matches!(status, 100..=199 | 204 | 304)
 }
 
-/// Is the connection closed after a response with this status? Apache does so where the rest of the request may not
-/// have been read or is not to be trusted.
+/// Is the connection closed after a response with this status? Apache does so when the rest of the request may not have
+/// been read or cannot be trusted.
 #[must_use]
 pub const fn closes_connection(status: u16) -> bool {
     matches!(status, 400 | 408 | 411 | 413 | 414 | 417 | 500 | 501 | 503)

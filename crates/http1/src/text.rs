@@ -1,8 +1,8 @@
 //! Texts that may hold any byte.
 //!
-//! File names, header values and environment variables are bytes; the rest of the project works with Rust strings.
-//! A byte that is not part of valid UTF-8 is therefore stored as the private-use code point U+10FF00 + byte. So that
-//! the way back is unambiguous, input that is itself the encoding of U+10FF00..=U+10FFFF counts as four invalid bytes.
+//! File names, header values and environment variables are bytes; the rest of the project works with Rust strings. A
+//! byte that is not part of valid UTF-8 is therefore stored as the private-use code point U+10FF00 + byte. To keep the
+//! way back unambiguous, input that is itself the encoding of U+10FF00..=U+10FFFF counts as four invalid bytes.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! From the path of a request target to the path the server looks for, and back into URLs and pages.
+//! From the path of a request target to the path that the server looks up, and back into URLs and pages.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -79,7 +79,7 @@ impl std::error::Error for PathError {}
 /// On` does not let `..%2f` climb above the root either.
 pub fn decode_path(raw: &[u8], options: &PathOptions) -> Result<String, PathError> {
     if is_clean(raw) {
-        // Clean paths are ASCII, so the check that Rust wants never fails.
+        // Clean paths are ASCII, so Rust's check never fails.
         return String::from_utf8(raw.to_vec()).map_err(|_| PathError::Invalid);
     }
     if raw == b"*" {
@@ -120,7 +120,7 @@ pub fn escape_path(path: &str) -> Cow<'_, str> {
     escape(path, |b| b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b))
 }
 
-/// Escapes a path relative to the present one: like [`escape_path`], with `./` before a first segment that holds a
+/// Escapes a path relative to the current one: like [`escape_path`], with `./` before a first segment that holds a
 /// colon and would be taken for a scheme (RFC 3986 section 4.2).
 #[must_use]
 pub fn escape_relative_path(path: &str) -> Cow<'_, str> {
@@ -175,7 +175,7 @@ fn is_clean(raw: &[u8]) -> bool {
     raw.first() == Some(&b'/')
 }
 
-/// The decoded bytes, and the reason to answer 404 if the path turns out to be well-formed.
+/// The decoded bytes, and the error for a 404 answer if the path turns out to be well-formed.
 fn unescape(raw: &[u8], slashes: EncodedSlashes) -> Result<(Vec<u8>, Option<PathError>), PathError> {
     let mut path = Vec::with_capacity(raw.len());
     let mut refusal = None;
@@ -205,7 +205,7 @@ fn unescape(raw: &[u8], slashes: EncodedSlashes) -> Result<(Vec<u8>, Option<Path
     Ok((path, refusal))
 }
 
-/// The byte that the escape at the start of `text` stands for.
+/// The byte encoded at the start of `text`.
 fn escaped_byte(text: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = text else {
         return None;
@@ -214,7 +214,7 @@ fn escaped_byte(text: &[u8]) -> Option<u8> {
     Some((digit(*high)? << 4 | digit(*low)?) as u8)
 }
 
-/// Removes dot segments and, if `merge`, repeated slashes, in place: what is written never overtakes what is read.
+/// Removes dot segments and, if `merge`, repeated slashes, in place: writing never overtakes reading.
 fn normalize(path: &mut Vec<u8>, merge: bool) -> Result<(), PathError> {
     if path.first() != Some(&b'/') {
         return Err(PathError::Invalid);

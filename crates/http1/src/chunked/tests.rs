@@ -1,4 +1,4 @@
-//! Chunked bodies: however they are cut, and what is refused.
+//! Chunked bodies: however they are cut, and which are refused.
 
 use super::*;
 

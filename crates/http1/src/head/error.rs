@@ -1,9 +1,9 @@
-//! What can be wrong with a request head.
+//! The errors of a request head.
 
 use std::fmt;
 
-/// Why a request head or its framing was refused. All of them are the client's fault, all can be answered, and after
-/// each the connection has to be closed.
+/// Why a request head or its framing was refused. All of these are the client's fault, all can be answered, and each
+/// one requires closing the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeadError {
     /// The request line is longer than `LimitRequestLine`.

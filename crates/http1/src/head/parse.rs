@@ -1,4 +1,4 @@
-//! The parser behind [`Head::parse`](super::Head::parse): line by line, so that it can stop after any line.
+//! The parser of [`Head::parse`](super::Head::parse): line by line, so that it can stop after any line.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use crate::authority::Authority;
 use crate::name::Known;
 use crate::scan::{find_below, token_end, trim};
 
-/// Empty lines that are skipped before a request line, as many as Apache skips.
+/// The most empty lines to skip before a request line, as in Apache.
 const BLANK_LINES_MAX: usize = 10;
-/// What stands between the values of two fields that count as one.
+/// The separator between the values of two fields that count as one.
 const SEPARATOR: &str = ", ";
 
-/// Where the next call of [`parse`] continues.
+/// The position at which the next call of [`parse`] continues.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// The start of the first line that was not yet complete.
@@ -20,7 +20,7 @@ pub(super) struct Progress {
     blank_lines: usize,
     has_request_line: bool,
     is_under_way: bool,
-    /// The length of the field that continuation lines would be added to.
+    /// The length of the field that continuation lines would extend.
     field_len: usize,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<Pars
     }
 }
 
-/// Why parsing does not go on.
+/// Why parsing stops.
 #[derive(Debug, PartialEq, Eq)]
 enum Stop {
     Partial,
@@ -170,7 +170,7 @@ impl Parser<'_> {
         let target = &self.buf[start..end];
         let method = self.head.method.of(self.buf);
         let path_start = match target {
-            // It names a host to be connected to, nothing of ours.
+            // It names a host to connect to, not one of ours.
             _ if method == b"CONNECT" => {
                 Authority::parse(target, self.limits.strict).ok_or(HeadError::BadTarget)?;
                 self.head.authority = Span::new(start, end);
@@ -214,7 +214,7 @@ impl Parser<'_> {
         let path = start + scheme_len + len;
         let text = &self.buf[authority..path];
         let parsed = Authority::parse(text, self.limits.strict).ok_or(HeadError::BadHost)?;
-        // Unlike in a Host field, a port that is no number is refused here even under Unsafe.
+        // Unlike in a Host field, a port that is not a number is refused here even under Unsafe.
         if parsed.port.is_none() && text.last() != Some(&b']') && text.contains(&b':') {
             return Err(HeadError::BadHost);
         }
@@ -272,7 +272,7 @@ impl Parser<'_> {
             match self.byte_of_field(line, stop)? {
                 b'\r' | b'\n' => break,
                 b'\t' => {}
-                // Apache takes no white space but blanks and tabs into a value either.
+                // Like Apache, accept no white space except blanks and tabs in a value.
                 0 | 0x0b | 0x0c => return Err(HeadError::BadFieldValue.into()),
                 _ if self.limits.strict => return Err(HeadError::BadFieldValue.into()),
                 _ => {}
@@ -311,7 +311,7 @@ impl Parser<'_> {
         field.value.end = folded.len() as u32;
         let added = 1 + (more.end - more.start) as usize;
         self.head.progress.field_len += added;
-        // As in Apache a field that goes on has two bytes less.
+        // As in Apache, a continued field may have two bytes less.
         if self.head.progress.field_len + 2 > self.limits.field_size {
             return Err(HeadError::FieldTooLong.into());
         }
@@ -319,7 +319,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Fields of one name count as one (RFC 9110 section 5.3), also for the limit.
+    /// Fields of one name count as one (RFC 9110 section 5.3), for the limit too.
     fn check_joined(&self) -> Result<(), HeadError> {
         let most = self.limits.field_size;
         let all = self.head.progress.at;
@@ -351,8 +351,8 @@ impl Parser<'_> {
         Authority::parse(host, self.limits.strict).map(|_| ()).ok_or(HeadError::BadHost)
     }
 
-    /// The byte at `at`, which belongs to the request line that starts at `line`. What lies beyond the limit is not
-    /// looked at, so that the outcome does not depend on how the bytes arrive.
+    /// The byte at `at`, which belongs to the request line that starts at `line`. Bytes beyond the limit are not
+    /// examined, so that the outcome does not depend on how the bytes arrive.
     fn byte_of_line(&self, line: usize, at: usize) -> Result<u8, Stop> {
         if at - line > self.limits.line.saturating_add(1) {
             return Err(HeadError::LineTooLong.into());
@@ -372,7 +372,7 @@ impl Parser<'_> {
         if len > self.limits.field_size.saturating_add(1) { Err(HeadError::FieldTooLong) } else { Ok(len) }
     }
 
-    /// The start of the line after the line end at `at`, where a CR or LF stands.
+    /// The start of the line after the line end at `at`, which is a CR or LF.
     #[inline]
     fn line_end(&self, at: usize) -> Result<usize, Stop> {
         match self.buf[at..] {

@@ -1,4 +1,4 @@
-//! Tests of the head parser: each request with what Apache 2.4.71 answers, or with the reason to differ.
+//! Tests of the head parser: each request with the answer of Apache 2.4.71, or with the reason to differ.
 
 use super::{Head, HeadError, Limits, Parse, Parts, Version};
 use crate::name::Known;
@@ -149,7 +149,7 @@ fn limits() {
     let fields = |n| format!("GET / HTTP/1.0\r\n{}\r\n", "A: a\r\n".repeat(n));
     assert_eq!(parse_both_ways(fields(5).as_bytes(), &limits), None);
     assert_eq!(parse_both_ways(fields(6).as_bytes(), &limits), Some(HeadError::TooManyFields));
-    // As many as there may be, whatever is configured.
+    // The most fields possible, in any configuration.
     let (most, error) = (Limits::FIELDS_MAX, Some(HeadError::TooManyFields));
     for unlimited in [0, usize::MAX] {
         let limits = Limits { fields: unlimited, field_size: 6 * most, ..limits };
