@@ -9,13 +9,13 @@ use server::{Fields, Request, Unsendable};
 
 use crate::reply::Reply;
 
-/// How much of a line appears in a message, in characters.
+/// How much of a line a message shows, in characters.
 const SHOWN: usize = 30;
 
-/// Puts what a script said into the answer. `Err`: it said something that must not be sent, and this status is.
+/// Copies a script's reply into the answer. `Err`: the reply must not be sent, and this is the status.
 ///
-/// Its fields go to the table that holds for all answers, of errors too ("always" in the manual of mod_headers);
-/// those that Apache knows, to the other one.
+/// The script's fields go into the table that applies to all answers, including errors ("always" in the manual of
+/// mod_headers); those that Apache knows go into the other one.
 pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &str) -> Result<(), u16> {
     check(request, &reply)?;
     if let Some(text) = &reply.status {
@@ -35,11 +35,12 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
         }
     }
     if let Some(modified) = reply.last_modified.and_then(|text| parse_http_date(text.as_bytes())) {
-        // The future is no time at which anything has been changed.
+        // Nothing can have changed in the future.
         let date = http_date(modified.min(sys::time::realtime_coarse().as_secs() as i64));
         request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
     }
-    // As in Apache, of each name but this there is one field now, also where the configuration has added several before.
+    // As in Apache, each name except this one has a single field now, even if the configuration has added several
+    // before.
     let join = |out: &mut Fields, name: Cow<'static, str>, value: String| match name.eq_ignore_ascii_case("Set-Cookie")
     {
         true => out.add(name, value),
@@ -52,7 +53,7 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
     for (name, value) in reply.fields {
         match () {
             () if name.eq_ignore_ascii_case("Connection") => {
-                // Framing and connection are the server's, but a script may ask for the end.
+                // Framing and connection belong to the server, but a script may ask for the end.
                 if value.split(',').any(|word| word.trim().eq_ignore_ascii_case("close")) {
                     request.env.set("nokeepalive", "1");
                 }
@@ -64,7 +65,7 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
     Ok(())
 }
 
-/// The fields of what a script says before its answer. `Err`: they must not be sent, and this status is.
+/// The fields of a script's interim reply. `Err`: they must not be sent, and this is the status.
 pub(crate) fn early(request: &Request, reply: Reply) -> Result<Fields, u16> {
     check(request, &reply)?;
     let mut early = Fields::default();
@@ -75,7 +76,7 @@ pub(crate) fn early(request: &Request, reply: Reply) -> Result<Fields, u16> {
     Ok(early)
 }
 
-/// Fields that say how this connection is used, or that the server makes itself.
+/// Fields about the use of this connection, or that the server makes itself.
 const OURS: [&str; 4] = ["Transfer-Encoding", "Keep-Alive", "Date", "Server"];
 
 /// Refuses names and values that cannot be sent as fields (RFC 9110 section 5).
@@ -102,13 +103,13 @@ fn has_control(text: &str) -> bool {
     text.chars().any(|char| char.is_ascii_control() && char != '\t')
 }
 
-/// Takes a status. One with three digits and a reason is sent as it is; other texts are an error of the script's.
+/// Applies a status. Three digits with a reason are sent as they are; other texts are an error of the script.
 fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
     let number = conf::values::atoi(text);
     if !(100..=599).contains(&number) {
         request.log(module, Level::Error, format!("Invalid status line from script '{name}': {}", shown(text)));
     }
-    // A script that names a status has decided: conditions of the request change nothing any more.
+    // A script that names a status has decided: the request's conditions change nothing any more.
     request.answer.no_local_copy = true;
     let digits = text.as_bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
     let status = match (u16::try_from(number), text[digits..].strip_prefix(' ')) {
@@ -116,14 +117,14 @@ fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
             return request.answer.set_status_line(status, text.to_string());
         }
         (Ok(status @ 100..=999), _) if digits == text.len() => status,
-        // No status line (control characters are not for clients), but a number that has a reason of its own.
+        // Not a status line (control characters are not for clients), but a number with a reason of its own.
         (Ok(status), _) if !http1::status::reason(status).is_empty() => status,
         _ => 500,
     };
     request.answer.set_status(status);
 }
 
-/// A media type in lower case, but for its parameters.
+/// A media type in lower case, except for its parameters.
 pub fn media_type(text: &str) -> String {
     let text = text.trim_end();
     match text.split_once(';') {
@@ -132,7 +133,7 @@ pub fn media_type(text: &str) -> String {
     }
 }
 
-/// Logs what is wrong with a script, and tells whoever makes the page of the error (`REDIRECT_ERROR_NOTES`).
+/// Logs a script's error, and passes it to the maker of the error page (`REDIRECT_ERROR_NOTES`).
 pub(crate) fn complain_to_client(request: &mut Request, module: &'static str, text: &str) {
     request.log(module, Level::Error, text);
     request.notes.set("error-notes", http1::uri::escape_html(text).into_owned());

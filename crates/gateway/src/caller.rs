@@ -8,43 +8,43 @@ use server::Request;
 use crate::gate::Rules;
 use crate::script_log::ScriptLog;
 
-/// What a module says of its scripts in the error log: each of Apache's has words of its own.
+/// A module's messages about its scripts in the error log: each of Apache's modules has its own.
 #[derive(Debug)]
 pub struct Words {
-    /// Of a script that did nothing for so long.
+    /// A script that did nothing for this long.
     pub timed_out: fn(&Request, Duration) -> String,
-    /// How bad that is.
+    /// The level of that.
     pub timeout_level: Level,
 }
 
-/// Those of mod_cgi and mod_cgid.
+/// The messages of mod_cgi and mod_cgid.
 pub static CGI: Words = Words {
     timed_out: |request, _| format!("AH01220: Timeout waiting for output from CGI script {}", request.mapped.filename),
     timeout_level: Level::Warn,
 };
 
-/// A module that runs scripts, and how.
+/// A module that runs scripts, and its settings.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// Its name in log lines.
     pub module: &'static str,
-    /// Its words.
+    /// Its messages.
     pub words: &'static Words,
     /// How long a script may do nothing.
     pub timeout: Duration,
-    /// The script speaks to the client itself: its output is the whole answer.
+    /// The script speaks to the client itself: its output is the whole answer (non-parsed header).
     pub nph: bool,
     /// `ScriptLog`
     pub log: Option<ScriptLog>,
-    /// Whether the access log is to say what the script has cost: then its answer ends with its process.
+    /// Whether the access log records the script's cost: then the answer ends with its process.
     pub accounts: bool,
 }
 
-/// How scripts are started that have a process to themselves.
+/// How to start scripts that have a process to themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct Cgi {
-    /// How they are let in.
+    /// How the gate admits them.
     pub rules: Rules,
-    /// Whether daemons start them; those that run as their owners they start in any case.
+    /// Whether daemons start them; scripts that run as their owners are always started by daemons.
     pub daemons: bool,
 }

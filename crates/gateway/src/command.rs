@@ -1,5 +1,5 @@
-//! A script as a program to start: its file, arguments, environment and limits, free of the request, so that another process
-//! can be told to start it.
+//! A script as a program to start: its file, arguments, environment and limits, independent of the request, so that
+//! another process can start it.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -21,7 +21,7 @@ use sys::spawn::{Directory, Spawn, Starting};
 use crate::env;
 use crate::owners::{self, Owner};
 
-/// The most arguments that a query makes, as in Apache (`_POSIX_ARG_MAX`).
+/// The most arguments made from a query, as in Apache (`_POSIX_ARG_MAX`).
 const ARGUMENTS_MAX: usize = 4094;
 
 /// A program to start.
@@ -29,38 +29,38 @@ const ARGUMENTS_MAX: usize = 4094;
 pub(crate) struct Command {
     pub(crate) program: CString,
     pub(crate) directory: Option<CString>,
-    /// The arguments behind the program's name.
+    /// The arguments after the program's name.
     pub(crate) arguments: Vec<CString>,
     /// `NAME=value`
     pub(crate) environment: Vec<CString>,
     pub(crate) limits: Vec<(Limit, Bounds)>,
-    /// By how much it lets others go first (nice(2)).
+    /// How much nicer it is (nice(2)).
     pub(crate) nicer: u8,
-    /// As whom it runs, where that is not the server's user.
+    /// The user it runs as, if that is not the server's.
     pub(crate) owner: Option<Owner>,
 }
 
-/// What a program gets of the process that starts it.
+/// The things that a program gets from the process that starts it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
     /// Standard input, output and error.
     pub(crate) stdio: [BorrowedFd<'a>; 3],
-    /// Descriptors behind them.
+    /// Further descriptors.
     pub(crate) more: &'a [BorrowedFd<'a>],
     /// Whether it ends with the thread that starts it.
     pub(crate) ends_with_us: bool,
 }
 
 impl<'a> Given<'a> {
-    /// What a script gets.
+    /// The things that a script gets.
     pub(crate) fn script(stdio: [BorrowedFd<'a>; 3]) -> Given<'a> {
         Given { stdio, more: &[], ends_with_us: false }
     }
 }
 
 impl Command {
-    /// The script that is the request's file; its variables are in the request's environment already. It works in its own
-    /// directory. `None`: no file has such a name.
+    /// The script in the request's file; its variables are already in the request's environment. It works in its own
+    /// directory. `None`: no file can have such a name.
     pub(crate) fn of(request: &Request) -> Option<Command> {
         Some(Command {
             program: c_path(&request.mapped.filename)?,
@@ -86,8 +86,8 @@ impl Command {
         })
     }
 
-    /// A program with its arguments, in the server's directory and with the request's environment: it is the server's own, and
-    /// nobody else runs it.
+    /// A program with its arguments, in the server's directory and with the request's environment: it is the server's
+    /// own, so it never has another owner.
     pub(crate) fn program(request: &Request, words: &[String]) -> Option<Command> {
         let mut words = words.iter().map(|word| CString::new(to_bytes(word)));
         Some(Command {
@@ -101,8 +101,8 @@ impl Command {
         })
     }
 
-    /// Starts it, as leader of a process group of its own, whose number stands in `number` before it does anything. What has
-    /// an owner is never started like this.
+    /// Starts it, as leader of its own process group, and stores its process number in `number` before it does
+    /// anything. A program with an owner is never started like this.
     pub(crate) fn start(&self, given: Given<'_>, number: Option<&AtomicU64>) -> io::Result<Pid> {
         if self.owner.is_some() {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -110,8 +110,8 @@ impl Command {
         self.spawn(given, None, |spawn| number.map_or_else(|| spawn.start(), |at| spawn.start_noted(at)))
     }
 
-    /// The same as another user, which only root can do; where `place` is given, the program of that name in that directory,
-    /// which then works there.
+    /// Starts it as another user, which only root can do; with `place`, starts the program of that name in that
+    /// directory, and works there.
     pub(crate) fn start_as(
         &self,
         given: Given<'_>,
@@ -148,7 +148,7 @@ impl Command {
 /// Why a script could not be started.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The file cannot be run.
+    /// The file cannot be executed.
     Exec(io::Error),
     /// The system has no room for another process.
     System(io::Error),
@@ -156,7 +156,7 @@ pub(crate) enum Failure {
     Daemon(io::Error),
     /// It has an owner, and there are no daemons.
     NoDaemon,
-    /// It may not run as its owner: why, as a number.
+    /// It may not run as its owner: the reason, as a number.
     Refused(u64),
 }
 
@@ -170,21 +170,20 @@ impl Failure {
     }
 }
 
-/// Where memory runs out all the same, the kernel is to end this process, and what it starts from now on, sooner than the
-/// server.
+/// Makes the kernel's OOM killer prefer this process, and those it starts from now on, to the server.
 pub(crate) fn expose(pid: Pid) {
-    /// How much more than that of the server a script's `oom_score_adj` is, and the most that it can be (proc(5)).
+    /// How much a script's `oom_score_adj` exceeds the server's, and its maximum (proc(5)).
     const MORE: i32 = 500;
     const MOST: i32 = 1000;
     static OWN: OnceLock<i32> = OnceLock::new();
     let read = || std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
     let own = *OWN.get_or_init(|| read().unwrap_or(0));
-    // A script that has ended already needs none.
+    // A script that has already ended needs none.
     let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), (own + MORE).min(MOST).to_string());
 }
 
-/// The arguments that a query without `=` stands for (RFC 3875 section 4.4): words between `+`, decoded, and what a shell
-/// would take for its own with a backslash in front, as Apache does.
+/// The arguments from a query without `=` (RFC 3875 section 4.4): words between `+`, decoded, and with a backslash
+/// before characters that are special to a shell, as in Apache.
 fn arguments(query: &str) -> Vec<CString> {
     if query.is_empty() || query.contains('=') {
         return Vec::new();

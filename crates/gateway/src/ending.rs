@@ -1,9 +1,8 @@
-//! The end of a script's process: no zombie stays, and no script runs on for nobody.
+//! The end of a script's process: no zombie stays, and no script keeps running for nobody.
 //!
-//! Where a script has closed its outputs it is about to exit, and mostly it has: then it is reaped on the spot. The others
-//! are left to a thread, which waits for all of them at once and is there only when it was needed of late. It needs no signal,
-//! which would be a matter of the whole process, and no reactor: a request that is given up may leave nobody who would poll
-//! anything for it.
+//! A script that has closed its outputs is about to exit, and mostly it already has: then it is reaped on the spot. A
+//! thread waits for all the others at once; it exists only if there was recent need for it. It needs no signal, which
+//! would affect the whole process, and no reactor: an abandoned request may leave no task to poll anything for it.
 
 use std::io;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -20,16 +19,16 @@ use crate::gate;
 use crate::leader::{Leader, Permitted, Progress};
 use crate::reaper::{self, LEAVE, Left, OBEY, Patience, keep, leave};
 
-/// The process of a script that runs. Dropped, it is asked to end with all its group, and then ended.
+/// The process of a running script. Dropping it first asks the script and its whole group to end, and then kills them.
 #[derive(Debug)]
 pub struct Process {
     permitted: Option<Permitted>,
-    /// What tells that it has ended, once somebody waits for that.
+    /// The descriptor that reports its end, once somebody waits for that.
     end: Option<Watched>,
 }
 
 impl Process {
-    /// Takes a script that was started just now, or that a daemon may start from now on.
+    /// Takes a script that has just been started, or that a daemon may start from now on.
     pub fn new(permitted: Permitted) -> Process {
         if let Some(pid) = permitted.leader.pid() {
             permitted.permit.started(pid);
@@ -71,19 +70,19 @@ impl Process {
         }
     }
 
-    /// Its number, as long as it was not reaped.
+    /// Its number, until it is reaped.
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.permitted.as_ref()?.leader.pid()
     }
 
-    /// Lets the kernel end it sooner than the server, where memory runs out.
+    /// Makes the kernel's OOM killer prefer it to the server.
     pub(crate) fn expose(&self) {
         if let Some(permitted) = &self.permitted {
             permitted.leader.expose();
         }
     }
 
-    /// Waits for its end, after which its cost is known; not where nobody would tell.
+    /// Waits for its end, after which its cost is known; returns at once if nobody would report the end.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(permitted) = self.permitted.take() else { return Poll::Ready(()) };
         let mut left = Left::new(permitted, Patience::UntilTerm(Instant::now() + LEAVE));
@@ -112,7 +111,7 @@ impl Process {
         Poll::Ready(())
     }
 
-    /// Its outputs are closed: it has nothing to say any more. Mostly it has ended already.
+    /// Its outputs are closed: there is no more to come. Mostly it has already ended.
     pub fn leave(mut self) {
         let Some(permitted) = self.permitted.take() else { return };
         leave(Left::new(permitted, Patience::UntilTerm(Instant::now() + LEAVE)));
@@ -125,7 +124,7 @@ impl Process {
         }
     }
 
-    /// How it ended, once it has; then nothing is left to do, but to end what is left of its group if that was `asked` to.
+    /// Its result, once it has ended; then only the rest of its group is left to end, if that was `asked`.
     pub(crate) fn ended(&mut self, asked: bool) -> Option<Reaped> {
         let Progress::Ended(reaped) = self.permitted.as_ref()?.leader.progress() else { return None };
         let permitted = self.permitted.take()?;
@@ -136,31 +135,31 @@ impl Process {
     }
 }
 
-/// How long scripts may take to end when the process ends that has started them; its parent waits three seconds before it
-/// speaks of that.
+/// How long scripts may take to end together with the process that started them; its parent waits three seconds before
+/// it complains.
 const LAST: Duration = Duration::from_secs(2);
-/// How often it is looked whether they have.
+/// How often to check whether they have.
 const PAUSE: Duration = Duration::from_millis(5);
 
 static ENDING: RwLock<bool> = RwLock::new(false);
 
-/// Whether this process is about to end: nothing more becomes of the requests that it serves.
+/// Whether this process is about to end: the requests it serves are abandoned.
 pub(crate) fn is_ending() -> bool {
     *ENDING.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Leave to start a script: [`end_all`] waits until it is given back, and ends that script too. `None`: none is started any
-/// more.
+/// Permission to start a script: [`end_all`] waits until it is given back, and ends that script too. `None`: no script
+/// may start any more.
 pub(crate) fn may_start() -> Option<RwLockReadGuard<'static, bool>> {
     Some(ENDING.read().unwrap_or_else(PoisonError::into_inner)).filter(|ending| !**ending)
 }
 
-/// Ends the scripts of this process, which is about to end: those that still run for a request and those that were left alone.
-/// Waits for them, but not for long; what does not obey is killed.
+/// Ends the scripts of this process, which is about to end: those that still run for a request and those left alone.
+/// Waits for them, but not for long; kills those that do not obey.
 pub fn end_all() {
     *ENDING.write().unwrap_or_else(PoisonError::into_inner) = true;
     let lives = |pid: Pid| matches!(reap(Some(pid)), Ok(None));
-    // A daemon's are no children of ours, and the daemon ends them.
+    // A daemon's scripts are not our children, and the daemon ends them.
     let mut asked: Vec<Pid> = gate::own_processes().into_iter().filter(|pid| lives(*pid)).collect();
     asked.iter().for_each(|pid| Leader::Own(*pid).signal(Signal::TERM, true));
     let end = Instant::now() + LAST;
@@ -219,14 +218,14 @@ mod tests {
         (Process::new(Permitted { leader: Leader::Own(pid), permit: Permit::free(), cost }), pid, reader)
     }
 
-    /// The number of a process that the script prints.
+    /// The process number that the script prints.
     fn child_of(reader: std::io::PipeReader) -> Pid {
         let mut line = String::new();
         std::io::BufReader::new(reader).read_line(&mut line).expect("it runs");
         line.trim().parse().ok().and_then(Pid::new).expect("a number")
     }
 
-    /// Whether a process does anything any more. Zombies that are not our children are for init to reap, in its own time.
+    /// Whether a process still does anything. Zombies that are not our children are reaped by init, in its own time.
     fn runs(pid: Pid) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

@@ -1,4 +1,4 @@
-//! The variables of a script: those of RFC 3875 section 4.1, those that Apache adds, and the environment of the request.
+//! The variables of a script: those of RFC 3875 section 4.1, Apache's additions, and the environment of the request.
 
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -10,13 +10,13 @@ use server::core::CoreDir;
 use server::fields::Value;
 use server::{Fields, Request};
 
-/// `PATH` of scripts where the server has none itself (Apache's `DEFAULT_PATH`).
+/// The `PATH` of scripts if the server has none itself (Apache's `DEFAULT_PATH`).
 const DEFAULT_PATH: &str = "/bin:/usr/bin:/usr/ucb:/usr/bsd:/usr/local/bin";
 
 type Variables = Vec<(Cow<'static, str>, Value)>;
 
-/// Puts a script's variables into the environment of the request, where access log formats see them too. They go before
-/// what modules have set under the same names.
+/// Adds a script's variables to the environment of the request, where access log formats see them too. They take
+/// precedence over variables that modules set under the same names.
 pub async fn add(request: &mut Request) {
     let mut variables = common(request);
     of_cgi(request, &mut variables).await;
@@ -33,14 +33,14 @@ pub async fn add(request: &mut Request) {
 /// The name and the value of a variable.
 pub type Pair<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// The environment as a program gets it: `NAME=value`.
+/// The environment in the form for a program: `NAME=value`.
 pub fn environment(env: &Fields) -> Vec<CString> {
     let line = |(name, value): Pair<'_>| CString::new([&name, &b"="[..], &value].concat()).ok();
     pairs(env).into_iter().filter_map(line).collect()
 }
 
-/// The same as names and values. Names keep letters, digits and `_`; `TZ` is the server's unless one is set. What has a zero byte
-/// is left out: no process could have it.
+/// The same as names and values. Names keep letters, digits and `_`; `TZ` is the server's unless one is set. Entries
+/// with a zero byte are left out: no process could have them.
 pub fn pairs(env: &Fields) -> Vec<Pair<'_>> {
     let zone = inherited().zone.as_deref().filter(|_| !env.contains("TZ"));
     let all = zone.map(|zone| ("TZ", zone)).into_iter().chain(env.iter());
@@ -60,7 +60,7 @@ fn plain_name(name: &str) -> Cow<'_, [u8]> {
     bytes
 }
 
-/// What scripts inherit of the server's own environment, which does not change while it runs.
+/// The part of the server's own environment that scripts inherit; it does not change while the server runs.
 struct Inherited {
     path: String,
     library_path: Option<String>,
@@ -77,12 +77,12 @@ fn inherited() -> &'static Inherited {
     })
 }
 
-/// `PATH` of scripts where nothing sets it.
+/// The `PATH` of scripts if nothing sets it.
 pub fn path() -> String {
     inherited().path.clone()
 }
 
-/// What every kind of script gets (Apache's `ap_add_common_vars`).
+/// The variables of every kind of script (Apache's `ap_add_common_vars`).
 fn common(request: &Request) -> Variables {
     let mut all = headers(request);
     let mut add = |name: &'static str, value: Value| all.push((Cow::Borrowed(name), value));
@@ -127,7 +127,7 @@ fn common(request: &Request) -> Variables {
         add(
             "REDIRECT_URL",
             match request.dir::<CoreDir>().qualify_redirect_url() {
-                // As Apache makes it: with the query, and not escaped.
+                // As in Apache: with the query, and not escaped.
                 true => {
                     request.url(&args.map_or_else(|| previous.uri.clone(), |args| format!("{}?{args}", previous.uri)))
                 }
@@ -140,12 +140,12 @@ fn common(request: &Request) -> Variables {
     all
 }
 
-/// What a CGI script gets besides (Apache's `ap_add_cgi_vars`).
+/// Further variables of a CGI script (Apache's `ap_add_cgi_vars`).
 async fn of_cgi(request: &Request, all: &mut Variables) {
     let mut add = |name: &'static str, value: Value| all.push((Cow::Borrowed(name), value));
     let included = request.is_lookup();
     add("GATEWAY_INTERFACE", Value::Static("CGI/1.1"));
-    // What stands in another answer is not spoken about with the client.
+    // A part of another answer negotiates nothing with the client.
     add("SERVER_PROTOCOL", Value::Static(request.protocol()));
     add("REQUEST_METHOD", request.asked.method.to_string().into());
     add("QUERY_STRING", request.asked.args.as_ref().map_or(Value::Static(""), Value::from));
@@ -167,8 +167,8 @@ async fn of_cgi(request: &Request, all: &mut Variables) {
     }
 }
 
-/// The part of the path that names the script. Path and `PATH_INFO` need not end alike (the one is of a URL, the other of
-/// a file): what they share at their ends is taken away, up to a slash; several slashes in a row are as one.
+/// The part of the path that names the script. Path and `PATH_INFO` need not end alike (one belongs to a URL, the other
+/// to a file): their common ending is removed, up to a slash; several slashes in a row count as one.
 fn script_name<'a>(path: &'a str, info: &str) -> &'a str {
     let mut rest = path.as_bytes();
     for byte in info.bytes().rev() {
@@ -183,8 +183,9 @@ fn script_name<'a>(path: &'a str, info: &str) -> &'a str {
     &path[..slash.map_or(path.len(), |slash| at + slash)]
 }
 
-/// The fields of the request. Passwords stay here, unless `CGIPassAuth` lets them out. Of one that came several times a script
-/// gets all; of one that the configuration has added to what the client sent, the last alone: that is the one to be trusted.
+/// The fields of the request. Passwords stay here, unless `CGIPassAuth` lets them out. If the client sent a field
+/// several times, a script gets all values; if the configuration has added one to the client's, it gets only the last:
+/// that is the trustworthy one.
 fn headers(request: &Request) -> Variables {
     let mut all = Variables::with_capacity(48);
     let pass = request.dir::<CoreDir>().cgi_pass_auth();
@@ -202,8 +203,8 @@ fn headers(request: &Request) -> Variables {
 }
 
 /// The variable of a field. A name with anything but letters, digits and `-` makes none: `X_Y` and `X-Y` would be the
-/// same variable, and whoever checks one of them would be deceived by the other. Nor does `Proxy`, because programs take
-/// `HTTP_PROXY` for the proxy they are to use.
+/// same variable, and a program that checks one of them would be deceived by the other. `Proxy` makes none either,
+/// because programs take `HTTP_PROXY` for the proxy they should use.
 fn variable(name: &str) -> Option<Cow<'static, str>> {
     let known: &[(&str, &'static str)] = &[
         ("Content-Type", "CONTENT_TYPE"),

@@ -1,5 +1,5 @@
-//! A body that is taken whole before anything begins: programs go by `CONTENT_LENGTH`, which somebody has to count, and a client
-//! that is slow to send holds up nobody but itself.
+//! A body that is received whole before anything begins: programs rely on `CONTENT_LENGTH`, which somebody has to
+//! count, and a slow client delays only itself.
 
 use std::fmt;
 use std::io;
@@ -12,21 +12,21 @@ use bytes::Bytes;
 use seam::{Load, offload};
 use server::{BodyError, BodySource, Fields, Request, RequestBody};
 
-/// How much of a file is read at once, in bytes.
+/// The size of a read from a file, in bytes.
 const PIECE: usize = 64 * 1024;
 
-/// Why a body is not there as a whole.
+/// Why a whole body could not be gathered.
 #[derive(Debug)]
 pub enum NotGathered {
-    /// It is longer than it may be; so much has come.
+    /// It is longer than allowed; this much has come.
     TooLong(u64),
-    /// The client does not send it to the end.
+    /// The client does not send all of it.
     Body(BodyError),
     /// There is no room for it.
     File(io::Error),
 }
 
-/// How much of a body is kept in memory where a module says nothing else, in bytes.
+/// How much of a body is kept in memory by default, in bytes.
 pub const IN_MEMORY: u64 = 256 * 1024;
 
 impl NotGathered {
@@ -50,8 +50,8 @@ impl fmt::Display for NotGathered {
     }
 }
 
-/// Takes the body of a request, of at most `max` bytes: up to `in_memory` bytes in memory, what
-/// is longer in a file without a name. From there on the request has a body of known length.
+/// Gathers the body of a request, of at most `max` bytes: up to `in_memory` bytes in memory, a longer one in an unnamed
+/// file. Afterwards the request has a body of known length.
 pub async fn gather(request: &mut Request, in_memory: u64, max: u64) -> Result<(), NotGathered> {
     if request.body.is_none() {
         return Ok(());
@@ -91,7 +91,7 @@ pub async fn gather(request: &mut Request, in_memory: u64, max: u64) -> Result<(
     Ok(())
 }
 
-/// What is in a file, as far as that length, as a body.
+/// The content of a file, up to that length, as a body.
 pub(crate) fn body_of(file: Arc<OwnedFd>, length: u64) -> RequestBody {
     let source = Gathered {
         pieces: std::collections::VecDeque::new(),
@@ -104,7 +104,7 @@ pub(crate) fn body_of(file: Arc<OwnedFd>, length: u64) -> RequestBody {
     RequestBody::new(Box::new(source))
 }
 
-/// Puts pieces behind those that are in a file already.
+/// Appends pieces to those already in a file.
 async fn keep(file: Option<Arc<OwnedFd>>, pieces: Vec<Bytes>) -> io::Result<Arc<OwnedFd>> {
     offload(Load::Wait, move || {
         let file = match file {
@@ -122,14 +122,14 @@ async fn keep(file: Option<Arc<OwnedFd>>, pieces: Vec<Bytes>) -> io::Result<Arc<
     .await
 }
 
-/// A read that is under way.
+/// A read in progress.
 type Reading = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>> + Send>>;
 
-/// A body that is there. It is either in memory or in a file.
+/// A gathered body, either in memory or in a file.
 struct Gathered {
     pieces: std::collections::VecDeque<Bytes>,
     file: Option<Arc<OwnedFd>>,
-    /// How much of the file was read.
+    /// How much of the file has been read.
     at: u64,
     left: u64,
     reading: Option<Reading>,
@@ -149,7 +149,7 @@ impl BodySource for Gathered {
                     self.reading.get_or_insert_with(|| Box::pin(offload(Load::Wait, move || read(&file, at))));
                 let read = ready!(reading.as_mut().poll(cx));
                 self.reading = None;
-                // It is shorter than it was a moment ago.
+                // It has shrunk since a moment ago.
                 Bytes::from(read.ok().filter(|piece| !piece.is_empty()).ok_or(BodyError::Closed)?)
             }
             (None, None) => return Poll::Ready(Err(BodyError::Closed)),

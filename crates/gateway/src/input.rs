@@ -8,27 +8,27 @@ use server::{BodyError, RequestBody};
 
 use crate::pipe::Writer;
 
-/// How many pieces are received or written before others have their turn: a client that sends without end and a script that
-/// reads without end never make each other wait.
+/// How many pieces are received or written before others get their turn: a client that sends without end and a script
+/// that reads without end never make each other wait.
 const STEPS: usize = 16;
 
 /// A body, and the pipe it goes into.
 pub(crate) struct Input {
     pipe: Writer,
     body: RequestBody,
-    /// Received, and not written yet.
+    /// Received, but not written yet.
     piece: Bytes,
-    /// The beginning of the body, and how much of it is to be kept.
+    /// The beginning of the body, and how much of it to keep.
     kept: Vec<u8>,
     kept_max: usize,
-    /// Something was written since somebody last asked.
+    /// Something was written since the last call of `has_moved`.
     moved: bool,
 }
 
 /// Why nothing more goes into the script.
 #[derive(Debug)]
 pub(crate) enum Stopped {
-    /// The body cannot be read on.
+    /// The rest of the body cannot be read.
     Body(BodyError),
     /// The script reads no further.
     Script(io::Error),
@@ -42,7 +42,7 @@ impl Input {
         Ok((reads, Input { pipe, body, piece: Bytes::new(), kept: Vec::new(), kept_max, moved: false }))
     }
 
-    /// Moves the body on, until all of it is written (`true`), or so much that other connections should have their turn.
+    /// Moves the body on, until all of it is written (`true`), or so much that other connections should get their turn.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Stopped>> {
         for _ in 0..STEPS {
             if self.piece.is_empty() {
@@ -71,7 +71,7 @@ impl Input {
         std::mem::take(&mut self.moved)
     }
 
-    /// What was remembered.
+    /// The kept beginning.
     pub(crate) fn into_kept(self) -> Vec<u8> {
         self.kept
     }
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// A client that sends a byte at a time, without end.
+    /// An endless client that sends a byte at a time.
     struct Endless;
 
     impl BodySource for Endless {

@@ -1,4 +1,4 @@
-//! The process of a script, whoever started it.
+//! The process of a script, whichever process started it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub enum Leader {
 }
 
 impl Leader {
-    /// Its number; `None` as long as its daemon has not started it.
+    /// Its number; `None` until its daemon has started it.
     pub(crate) fn pid(&self) -> Option<Pid> {
         match self {
             Leader::Own(pid) => Some(*pid),
@@ -29,12 +29,12 @@ impl Leader {
         }
     }
 
-    /// How far it is.
+    /// Its progress.
     pub(crate) fn progress(&self) -> Progress {
         match self {
             Leader::Own(pid) => match reap(Some(*pid)) {
                 Ok(Some(reaped)) => Progress::Ended(Some(reaped)),
-                // Should somebody else have reaped it, nobody must wait for it for ever.
+                // If somebody else has reaped it, nobody may wait for it for ever.
                 _ if pid.exists() => Progress::Runs,
                 _ => Progress::Ended(None),
             },
@@ -42,10 +42,10 @@ impl Leader {
         }
     }
 
-    /// Sends a signal to its group, and to itself, should it have left that, as long as it `lives`.
+    /// Sends a signal to its group, and also to itself in case it has left the group, as long as it `lives`.
     pub(crate) fn signal(&self, signal: Signal, lives: bool) {
         match self {
-            // Its leader was not reaped, or it has members: the number is its own.
+            // Its leader was not reaped, or it has members: the number is still its own.
             Leader::Own(pid) => {
                 let _ = pid.kill_group(signal);
                 if lives {
@@ -56,14 +56,14 @@ impl Leader {
         }
     }
 
-    /// Lets the kernel end it sooner than the server, where memory runs out. A daemon's is from its beginning.
+    /// Makes the kernel's OOM killer prefer it to the server. A daemon's script has this from its start.
     pub(crate) fn expose(&self) {
         if let Leader::Own(pid) = self {
             expose(*pid);
         }
     }
 
-    /// What the process had that started it, KiB, which is counted into its peak.
+    /// The memory of the process that started it, in KiB, which counts into its peak.
     pub(crate) fn floor(&self) -> u64 {
         match self {
             Leader::Own(_) => own_max_rss(),
@@ -72,7 +72,7 @@ impl Leader {
         }
     }
 
-    /// What can be read once it has ended.
+    /// The descriptor that becomes readable once it has ended.
     pub(crate) fn end(&self) -> std::io::Result<Arc<OwnedFd>> {
         match self {
             Leader::Own(pid) => Ok(Arc::new(end_of(*pid)?)),
@@ -80,7 +80,7 @@ impl Leader {
         }
     }
 
-    /// Whether there is somebody of the group left who is for us to end: of a daemon's, the daemon ends them.
+    /// Whether its group still has members that we have to end: a daemon ends its own.
     pub(crate) fn has_group(&self) -> bool {
         match self {
             Leader::Own(pid) => pid.group_exists(),
@@ -89,21 +89,21 @@ impl Leader {
     }
 }
 
-/// How far a script's process is.
+/// The progress of a script's process.
 pub(crate) enum Progress {
-    /// Its daemon has started it, as this process: said once.
+    /// Its daemon has started it, as this process: reported once.
     Begun(Pid),
     /// Its daemon has not started it, and will not.
     NotStarted(Failure),
     /// It runs, or is about to be started.
     Runs,
-    /// It runs, but nobody will tell when it ends.
+    /// It runs, but nobody will report its end.
     Lost,
-    /// It has ended, and how, if that can be known.
+    /// It has ended, with its result if that can be known.
     Ended(Option<Reaped>),
 }
 
-/// The process of a script, with the permit it runs by, and what it costs.
+/// The process of a script, with its permit and its cost.
 #[derive(Debug)]
 pub struct Permitted {
     /// Its process.

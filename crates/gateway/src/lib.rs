@@ -1,11 +1,11 @@
-//! What runs scripts: environment, spawn, replies.
+//! Runs scripts: environment, spawn, replies.
 //!
-//! A script is a program that makes the answer to one request (CGI/1.1, RFC 3875). [`env`] makes its variables, [`spawn`]
-//! starts it, [`script`] pumps the request's body into it and its output out of it, [`reply`] reads the header it writes,
-//! [`answer`] makes an answer of that, and [`ending`] sees to it that its process is gone afterwards, with the help of a thread
-//! (`reaper`). [`run`] is the whole way. [`owners`] says as whom scripts run, and [`perl_bundle`]
-//! is the program of persistent Perl. Which requests are scripts, and what has to be
-//! true of them, is for the modules to say.
+//! A script is a program that makes the answer to one request (CGI/1.1, RFC 3875). [`env`] makes its variables,
+//! [`spawn`] starts it, [`script`] pumps the request's body into it and its output out of it, [`reply`] reads the
+//! header it writes, [`answer`] turns that into an answer, and [`ending`] makes sure that its process is gone
+//! afterwards, with the help of a thread (`reaper`). [`run`] is the whole way. [`owners`] decides the users that
+//! scripts run as, and [`perl_bundle`] is the program of persistent Perl. The modules decide which requests are
+//! scripts, and which conditions those must meet.
 
 #![forbid(unsafe_code)]
 

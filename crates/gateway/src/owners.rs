@@ -1,5 +1,5 @@
-//! As whom scripts run. Mostly that is the server's user. A module may have those of a virtual host run as somebody else: it
-//! says so in [`Ownership`], and all that starts scripts goes by that.
+//! The users that scripts run as. Mostly that is the server's user. A module may have those of a virtual host run as
+//! another user: it sets that in [`Ownership`], and every start of a script follows it.
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -10,16 +10,16 @@ use server::{Draft, Request, Server};
 use sys::cred::{Identity, User, user_by_id};
 use sys::file::OpenDirectory;
 
-/// Who a script runs as where that is not the server's user: numbers of user and group.
+/// The user and group that a script runs as, by number, if they are not the server's.
 pub type Owner = (u32, u32);
 
-/// [`Ownership::allowed`] where nothing is said.
+/// The default of [`Ownership::allowed`].
 pub const ALLOWED: bool = true;
 
 settings! {
-    /// As whom the scripts of a server run.
+    /// The users that the scripts of a server run as.
     pub struct Ownership {
-        /// Whether any may run as somebody else than the server. That of the main server counts.
+        /// Whether any may run as another user than the server. The main server's setting counts.
         pub allowed: Setting<bool> = ALLOWED,
         /// Unset: as the server's user.
         pub run_as: Setting<RunAs>,
@@ -28,34 +28,35 @@ settings! {
     }
 }
 
-/// As whom a script runs, and who decides whether it may.
+/// The user a script runs as, and the rules that decide whether it may.
 #[derive(Clone, Copy, Debug)]
 pub struct RunAs {
     /// Its owner.
     pub owner: Owner,
-    /// The rules of the module that says so.
+    /// The rules of the module that set it.
     pub rules: &'static OwnerRules,
 }
 
 /// A module's rules for scripts that run as their owners.
 #[derive(Debug)]
 pub struct OwnerRules {
-    /// The rules of a configuration, which names these owners.
+    /// Makes the rules of a configuration, which names these owners.
     pub owners: fn(&Server, Vec<Identity>) -> Arc<dyn Owners>,
-    /// What the error log says of a script that may not run as its owner, by the number that [`Owners::admit`] gave.
+    /// The error log's text for a script that may not run as its owner, by the number from [`Owners::admit`].
     pub refusal: fn(u64) -> String,
 }
 
-/// Who may own scripts. The daemons that ask are root, and become the owner only on the way into the script.
+/// The users that may own scripts. The daemons that ask are root, and change to the owner only on the way into the
+/// script.
 pub trait Owners: fmt::Debug + Send + Sync {
-    /// Looks whether a program may run as that owner, and what is to be executed then. `Err`: why not, as a number.
+    /// Checks whether a program may run as that owner, and returns what to execute. `Err`: the reason, as a number.
     fn admit(&self, program: &CStr, owner: Owner) -> Result<Admitted<'_>, u64>;
 
-    /// What is left of an environment for a script that runs as its owner.
+    /// The part of an environment that a script running as its owner keeps.
     fn environment(&self, environment: &[CString]) -> Vec<CString>;
 }
 
-/// A program that may run as its owner: who that is, and what was looked at.
+/// A program that may run as its owner, and the objects that were checked.
 #[derive(Debug)]
 pub struct Admitted<'a> {
     /// The owner.
@@ -66,7 +67,7 @@ pub struct Admitted<'a> {
     pub name: CString,
 }
 
-/// Where a configuration says both that scripts run as somebody else and that none do: the line that says as whom.
+/// If a configuration says both that scripts run as another user and that none do: the line that names the user.
 pub fn contradiction(draft: &Draft) -> Option<&Origin> {
     let allowed = draft.main.get::<Ownership>().allowed();
     draft.servers().filter(|_| !allowed).find_map(|server| {
@@ -75,7 +76,7 @@ pub fn contradiction(draft: &Draft) -> Option<&Origin> {
     })
 }
 
-/// As whom the script of a request runs; `None`: as the server's user.
+/// The owner that the script of a request runs as; `None`: the server's user.
 pub(crate) fn run_as(request: &Request) -> Option<RunAs> {
     request.host::<Ownership>().run_as.get().copied()
 }

@@ -1,7 +1,7 @@
-//! The text of the Perl runtime: all modules of `perl/lib` in a table, and `perl/runtime.pl` behind it.
+//! The text of the Perl runtime: all modules of `perl/lib` in a table, followed by `perl/runtime.pl`.
 //!
-//! The server hands this text to the system's perl on a descriptor, so nothing has to be installed. `perl/runtime.pl` serves the
-//! modules from the table by a hook in `@INC`.
+//! The server hands this text to the system's perl on a descriptor, so nothing has to be installed. `perl/runtime.pl`
+//! serves the modules from the table through a hook in `@INC`.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ macro_rules! module {
     };
 }
 
-/// Every file of `perl/lib` by its name, and its text.
+/// Every file of `perl/lib`: its name and its text.
 #[rustfmt::skip]
 const MODULES: &[(&str, &str)] = &[
     module!("APR/Const.pm"),
@@ -76,7 +76,7 @@ const MODULES: &[(&str, &str)] = &[
     module!("mod_perl2.pm"),
 ];
 
-/// One program made of `perl/runtime.pl` and its modules.
+/// One program made from `perl/runtime.pl` and its modules.
 pub fn bundle() -> String {
     let mut text = String::from("BEGIN {\npackage Tsubame::Bundle;\nour %text;\n");
     for (name, module) in MODULES {
@@ -124,7 +124,7 @@ mod tests {
         }
         assert_eq!(bundle().matches(END_OF_FILE).count(), 2 * MODULES.len());
     }
-    /// The tests of the runtime itself (`perl/t`), with the text that the server would give perl.
+    /// The tests of the runtime itself (`perl/t`), with the text that the server would give to perl.
     #[test]
     fn the_runtime_passes_its_own_tests() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

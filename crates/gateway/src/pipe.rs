@@ -1,4 +1,4 @@
-//! Our ends of a script's pipes: non-blocking, and watched by the reactor where there is something to wait for.
+//! Our ends of a script's pipes: non-blocking, and watched by the reactor if there is something to wait for.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use sys::watch::{Interest, Watched, watch};
 
-/// The end that we read from.
+/// The end we read from.
 #[derive(Debug)]
 pub(crate) struct Reader {
     fd: Arc<OwnedFd>,
@@ -22,7 +22,7 @@ impl Reader {
         Ok(Reader { fd: Arc::new(fd), watched: None })
     }
 
-    /// Lets the reactor watch it from now on.
+    /// Makes the reactor watch it from now on.
     pub(crate) fn watch(&mut self) -> io::Result<()> {
         if self.watched.is_none() {
             self.watched = Some(watch(self.fd.clone(), Interest::READABLE)?);
@@ -30,7 +30,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads into the spare room of `into`. `Ok(0)` is the end. As long as it is not watched, nothing wakes who waits for more.
+    /// Reads into the spare room of `into`. `Ok(0)` is the end. Until it is watched, nothing wakes a task that waits
+    /// for more.
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         let Some(watched) = &self.watched else {
             return match sys::file::read_into(&self.fd, into) {
@@ -47,7 +48,7 @@ impl Reader {
     }
 }
 
-/// The end that we write to. A new pipe is empty, so the reactor watches it only once it is full.
+/// The end we write to. A new pipe is empty, so the reactor watches it only once it is full.
 #[derive(Debug)]
 pub(crate) struct Writer {
     fd: Arc<OwnedFd>,
@@ -62,7 +63,7 @@ impl Writer {
         Ok(Writer { fd: Arc::new(fd), watched: None })
     }
 
-    /// Writes as much as goes. The script not reading any more is an error (`BrokenPipe`).
+    /// Writes as much as possible. A script that reads no more is an error (`BrokenPipe`).
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         let watched = match &mut self.watched {
             Some(watched) => watched,

@@ -1,4 +1,4 @@
-//! The thread that processes are left to: it waits for all of them at once, and is there only when it was needed of late.
+//! The thread that waits for abandoned processes, all of them at once; it exists only if there was recent need for it.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -12,34 +12,34 @@ use sys::signal::Signal;
 use crate::gate::Permit;
 use crate::leader::{Leader, Permitted, Progress};
 
-/// How often those are looked at of which nothing can be waited for: groups that outlive their leaders.
+/// How often to check what cannot be waited for: groups that outlive their leaders.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the thread stays when nothing is left to it.
+/// How long the idle thread stays.
 const STAY: Duration = Duration::from_secs(10);
-/// How long a script that has closed its outputs may go on, before it is asked to end.
+/// How long a script that has closed its outputs may continue before it gets the order to end.
 pub(crate) const LEAVE: Duration = Duration::from_secs(1);
-/// How long a script that was asked to end may take, before it is ended (as in Apache).
+/// How long a script may take to follow an order to end before it is killed (as in Apache).
 pub(crate) const OBEY: Duration = Duration::from_secs(3);
 
-/// A process that was left alone.
+/// A process left to the thread.
 #[derive(Debug)]
 pub(crate) struct Left {
     pub(crate) leader: Leader,
-    /// By what right it runs and what it costs, until it is reaped.
+    /// Its permit and its cost, until it is reaped.
     account: Option<(Permit, Arc<ScriptUse>)>,
     pub(crate) ended: bool,
-    /// Nobody will tell when it ends.
+    /// Nobody will report its end.
     pub(crate) lost: bool,
-    /// What tells, where somebody will.
+    /// The descriptor that reports its end, if there is one.
     end: Option<Arc<OwnedFd>>,
     patience: Patience,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
-    /// It ends by itself; what else is in its group may stay (daemons).
+    /// It ends by itself; the rest of its group may stay (daemons).
     UntilTerm(Instant),
-    /// It was asked, and all its group with it.
+    /// It got the order to end, and so did its whole group.
     UntilKill(Instant),
 }
 
@@ -49,12 +49,12 @@ impl Left {
         Left { leader, account: Some((permit, cost)), ended: false, lost: false, end: None, patience }
     }
 
-    /// Its leader was reaped already; only others of its group are left.
+    /// Its leader has already been reaped; only others of its group are left.
     pub(crate) fn reaped(self) -> Left {
         Left { ended: true, ..self }
     }
 
-    /// What it was made of, if that has not ended.
+    /// Its parts, if it has not ended.
     pub(crate) fn into_permitted(self) -> Option<Permitted> {
         let (permit, cost) = self.account?;
         Some(Permitted { leader: self.leader, permit, cost })
@@ -96,7 +96,7 @@ impl Left {
         true
     }
 
-    /// Whether it does not matter if its end is noticed a little later: nobody waits for its place.
+    /// Whether its end may be noticed a little later: nobody waits for its place.
     fn may_be_missed(&self) -> bool {
         self.account.as_ref().is_none_or(|(permit, _)| permit.leaves())
     }
@@ -112,7 +112,7 @@ impl Left {
                 false
             }
             Patience::UntilTerm(_) => false,
-            // A group keeps its number from being used again for as long as it has members.
+            // A group keeps its number from being reused as long as it has members.
             Patience::UntilKill(_) if ended && !self.leader.has_group() => true,
             Patience::UntilKill(end) if now >= end => {
                 self.leader.signal(Signal::KILL, !ended);
@@ -122,7 +122,7 @@ impl Left {
         }
     }
 
-    /// Whether something is still to be done. What has told all that it will is not listened to any more.
+    /// Whether something is still to be done. Stops listening to descriptors that have reported everything.
     fn goes_on(&mut self, poller: &Poller, now: Instant) -> bool {
         let over = self.is_over(now);
         if (over || self.ended || self.lost)
@@ -134,14 +134,14 @@ impl Left {
     }
 }
 
-/// Those that are left to the thread.
+/// The processes left to the thread.
 #[derive(Debug)]
 struct List {
-    /// About to end: mostly gone when the next script leaves, and else left to the thread when it next looks.
+    /// About to end: mostly gone when the next script leaves, otherwise left to the thread when it next looks.
     leaving: Vec<Left>,
     left: BTreeMap<u64, Left>,
     next: u64,
-    /// What the thread waits for, while it is there.
+    /// The descriptors that the thread waits for, while it exists.
     poller: Option<Arc<Poller>>,
 }
 
@@ -152,7 +152,7 @@ fn list() -> MutexGuard<'static, List> {
 }
 
 impl List {
-    /// Starts the thread where it is not there. Without one, the next script tries it again.
+    /// Starts the thread if there is none. If that fails, the next script tries again.
     fn start(&mut self) {
         if self.poller.is_none() {
             let start = |poller: Arc<Poller>| {
@@ -172,21 +172,21 @@ impl List {
     }
 }
 
-/// Leaves a process to the thread, which is told when it ends.
+/// Leaves a process to the thread, which learns when it ends.
 pub(crate) fn keep(left: Left) {
     let mut list = list();
     list.start();
     let number = list.add(left);
     let List { left, poller, .. } = &mut *list;
-    // What cannot be waited for is looked at from time to time.
+    // A process that cannot be waited for is checked from time to time.
     if let Some(left) = left.get_mut(&number).filter(|left| !left.ended) {
         let is_waited_for = |end: &Arc<OwnedFd>| poller.as_ref().is_some_and(|poller| poller.add(end, number).is_ok());
         left.end = left.leader.end().ok().filter(is_waited_for);
     }
 }
 
-/// Takes a process that has closed its outputs. Mostly it has ended, or does so at once: then nobody need be woken for it,
-/// unless somebody waits for its place.
+/// Takes a process that has closed its outputs. Mostly it has ended, or does so at once: then no thread has to wake for
+/// it, unless somebody waits for its place.
 pub(crate) fn leave(mut left: Left) {
     {
         let mut list = list();
@@ -208,7 +208,7 @@ fn look_on(poller: &Poller) {
     let mut ready = Vec::new();
     let (mut used, mut looked) = (Instant::now(), Instant::now());
     loop {
-        // An error would come back at once for ever.
+        // An error would come back at once, for ever.
         if poller.wait(Some(LOOK), &mut ready).is_err() {
             #[expect(clippy::disallowed_methods, reason = "a thread of its own")]
             std::thread::sleep(LOOK);
@@ -220,7 +220,7 @@ fn look_on(poller: &Poller) {
                 list.left.remove(number);
             }
         }
-        // Somebody's patience may have ended.
+        // A deadline may have passed.
         if now >= looked + LOOK {
             looked = now;
             for left in std::mem::take(&mut list.leaving) {
@@ -237,13 +237,13 @@ fn look_on(poller: &Poller) {
     }
 }
 
-/// Whether any script that was left alone has not ended.
+/// Whether any process left to the thread has not ended.
 pub(crate) fn is_anybody_left() -> bool {
     let list = list();
     !list.left.is_empty() || !list.leaving.is_empty()
 }
 
-/// Ends, at once, whatever was left alone and has not ended; for a process that ends.
+/// Kills, at once, all remaining processes; for a process that ends.
 pub(crate) fn kill_all() {
     let list = list();
     list.left.values().chain(&list.leaving).for_each(|left| left.leader.signal(Signal::KILL, !left.ended));

@@ -1,19 +1,19 @@
 //! The header that a script writes before its body (RFC 3875 section 6), read without I/O.
 //!
 //! As lenient and as strict as Apache: lines end with LF or CR LF, a CR anywhere else is dropped, a NUL ends a line's
-//! text, white space before a value does not count and behind it does.
+//! text, white space counts after a value but not before it.
 
 use http1::text::from_bytes;
 
 /// The longest line, in bytes without its end, as in Apache.
 pub const LINE_MAX: usize = 8189;
-/// The longest header, in bytes. Apache has no such limit; this is far more than any script needs, and little enough that
-/// a script gone wild cannot fill the memory of the server.
+/// The longest header, in bytes. Apache has no such limit; this is far more than any script needs, but too little for a
+/// runaway script to fill the server's memory.
 pub const HEADER_MAX: usize = 256 * 1024;
-/// The most fields: as above, for the time it takes to look at them.
+/// The most fields, for the same reason: the time it takes to look at them.
 pub const FIELDS_MAX: usize = 4096;
 
-/// What a script's header says. Fields that mean something to the server have a place of their own.
+/// A script's header. Fields that mean something to the server have a place of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// `Status`: number and reason, as written.
@@ -22,7 +22,7 @@ pub struct Reply {
     pub content_type: Option<String>,
     /// `Location`
     pub location: Option<String>,
-    /// `Content-Length`, which counts only for those who trust it.
+    /// `Content-Length`, which counts only for callers that trust it.
     pub content_length: Option<String>,
     /// `Last-Modified`
     pub last_modified: Option<String>,
@@ -35,41 +35,42 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Whether these are early hints (RFC 8297): the header of the answer comes behind them.
+    /// Whether these are early hints (RFC 8297): the header of the answer follows.
     pub fn is_early(&self) -> bool {
         let status = self.status.as_deref().and_then(|text| text.trim_end().strip_prefix("103"));
         status.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     }
 }
 
-/// Why a header cannot be used.
+/// Why a header is unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// This line has no colon.
     Malformed(String),
-    /// A line without end, or too many of them.
+    /// A line without an end, or too many lines.
     TooLong,
 }
 
 /// Reads a header as it arrives.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Everything before was read.
+    /// Everything before this has been parsed.
     at: usize,
     lines: usize,
-    /// A status line comes first, as a whole answer begins.
+    /// A status line comes first, as in a whole answer.
     has_status_line: bool,
     reply: Reply,
 }
 
 impl Parser {
-    /// Of the header of a whole answer, behind its status line.
+    /// For the header of a whole answer, after its status line.
     #[must_use]
     pub fn of_answer() -> Parser {
         Parser { has_status_line: true, ..Parser::default() }
     }
 
-    /// Reads on in `output`, which is everything the script wrote so far. At the end of the header: its length.
+    /// Continues in `output`, which is everything the script has written so far. Returns the header's length at its
+    /// end.
     pub fn advance(&mut self, output: &[u8]) -> Result<Option<usize>, Fault> {
         loop {
             let rest = &output[self.at..];
@@ -100,12 +101,12 @@ impl Parser {
         self.lines > 0
     }
 
-    /// How much was read, up to the end of a line.
+    /// How much was parsed, up to the end of a line.
     pub fn read(&self) -> usize {
         self.at
     }
 
-    /// What was read.
+    /// The parsed reply.
     pub fn into_reply(self) -> Reply {
         self.reply
     }
@@ -138,7 +139,7 @@ impl Parser {
 mod tests {
     use super::*;
 
-    /// Reads `text` whole, and byte by byte; both must come to the same.
+    /// Parses `text` whole, and byte by byte; both results must be the same.
     fn read(text: &[u8]) -> (Result<Option<usize>, Fault>, Reply) {
         let mut whole = Parser::default();
         let result = whole.advance(text);

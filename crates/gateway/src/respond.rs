@@ -1,4 +1,4 @@
-//! From what a script says to an answer, whatever ran it.
+//! From a script's output to an answer, whatever ran it.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::reply::{Fault, HEADER_MAX, Parser, Reply};
 use crate::script::{self, Event, Output, Script};
 use crate::script_log::Failure;
 
-/// How long the end of an output is waited for before the answer begins: an answer of known length is one write, and its
-/// connection stays open also for clients of HTTP/1.0. Nobody notices the delay.
+/// How long to wait for the end of an output before the answer begins: an answer of known length is one write, and
+/// keeps the connection open for HTTP/1.0 clients too. Nobody notices the delay.
 const MOMENT: Duration = Duration::from_millis(2);
-/// How often a script may say something before its answer.
+/// How many interim answers a script may send.
 const HINTS_MAX: usize = 16;
 /// How much of a failed script's output is kept for the script log, in bytes.
 const LOGGED_MAX: usize = 64 * 1024;
 
-/// Makes an answer of what a script says.
+/// Turns a script's output into an answer.
 pub(crate) async fn answer(request: &mut Request, script: Script, caller: &Caller) -> Answer {
-    // Other protocols have no text for a head that could be passed on.
+    // Other protocols have no textual head to pass on.
     if caller.nph && request.asked.version < Version::Http2 {
         return Answer::Raw(stream(request, script, None));
     }
@@ -34,7 +34,7 @@ pub(crate) async fn answer(request: &mut Request, script: Script, caller: &Calle
     }
 }
 
-/// There is no memory for the script: the client may come again.
+/// There is no memory for the script: the client may try again.
 pub(crate) fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusal) -> Answer {
     request.log(caller.module, Level::Error, format!("{} is not started: {}", request.mapped.filename, refusal.reason));
     request.answer.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
@@ -81,7 +81,7 @@ pub(crate) async fn header(request: &mut Request, mut script: Script, caller: &C
     }
 }
 
-/// What a script has said before its answer (103, RFC 8297).
+/// A script's interim answers (103, RFC 8297).
 #[derive(Default)]
 struct Hints {
     number: usize,
@@ -89,7 +89,7 @@ struct Hints {
 }
 
 impl Hints {
-    /// Whether one more of this length is not too much.
+    /// Whether one more of this length is acceptable.
     fn allow(&mut self, length: usize) -> bool {
         self.number += 1;
         self.bytes += length;
@@ -103,7 +103,7 @@ fn too_early(parser: &Parser, name: &str) -> String {
     format!("{what}: {name}")
 }
 
-/// A header that cannot be used. The script may still say to the end what it wants to say.
+/// Handles an unusable header. The script may still write everything it wants.
 async fn bad_header(request: &mut Request, mut script: Script, parser: &Parser, fault: Fault, caller: &Caller) -> u16 {
     let name = base_name(&request.mapped.filename).to_string();
     let (text, line) = match fault {
@@ -118,7 +118,7 @@ async fn bad_header(request: &mut Request, mut script: Script, parser: &Parser, 
     500
 }
 
-/// Lets a script come to its end, although its output is not sent.
+/// Lets a script run to its end, although its output is not sent.
 async fn refuse_output(request: &Request, mut script: Script, caller: &Caller, status: u16, line: &str) {
     let mut kept = Vec::new();
     while caller.log.is_some() && kept.len() < LOGGED_MAX {
@@ -164,7 +164,8 @@ async fn respond(request: &mut Request, mut script: Script, reply: Reply, caller
         return Answer::Body(Body::Empty);
     }
     let promised = length.and_then(|text| text.trim().parse().ok());
-    // An answer that is all there has a length, and ranges. One to HEAD without a byte says nothing of the length for GET.
+    // An answer that is already complete has a length, and ranges. An empty one to HEAD does not tell the length for
+    // GET.
     let whole = promised.is_none() && script.complete(request, MOMENT).await;
     if whole && !(request.asked.header_only && script.output.is_empty()) {
         return Answer::Body(Body::Bytes(std::mem::take(&mut script.output).into()));
@@ -177,7 +178,7 @@ pub(crate) fn stream(request: &Request, mut script: Script, promised: Option<u64
     Body::Stream(Box::new(Output { script, speaker: request.speaker(), promised }))
 }
 
-/// `Location` without `Status`: a path of this server goes on here, everything else the client is told about.
+/// `Location` without `Status`: a path of this server continues here, everything else goes to the client.
 async fn redirect(request: &mut Request, mut script: Script, location: String, caller: &Caller) -> Answer {
     if let Err(event) = script.drain(request).await {
         script.fail(request, event);
@@ -186,9 +187,9 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
     if !location.starts_with('/') {
         return Answer::Status(302);
     }
-    // That was for this server, whatever comes of it.
+    // That was for this server, whatever the result.
     request.answer.headers_out.remove("Location");
-    // The body was for this script; the answer is made without it, as in Apache.
+    // The body was for this script; the new answer is made without it, as in Apache.
     loop {
         match request.body.read().await {
             Ok(Some(_)) => server::pass().await,

@@ -21,7 +21,7 @@ use crate::script::{Event, Script, fail};
 use crate::script_log::{Failure, complain};
 use crate::spawn;
 
-/// Runs the script that is the request's file, and makes an answer of what it says.
+/// Runs the script in the request's file, and turns its output into an answer.
 pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> Answer {
     env::add(request).await;
     let permit =
@@ -38,8 +38,8 @@ pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> Answer {
     respond::answer(request, script, &caller).await
 }
 
-/// Runs a command of the shell for a page: what it writes, as a part of that. Its variables are in the request's environment
-/// already. `Err`: it did not start.
+/// Runs a shell command for a page, and returns its output as a part of that page. Its variables are already in the
+/// request's environment. `Err`: it did not start.
 pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) -> Result<Body, ()> {
     let permit =
         match gate::enter(&request.mapped.filename, &request.vhost.name, &cgi.rules, || request.client.has_ended())
@@ -65,8 +65,8 @@ pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) 
     }
 }
 
-/// Sends a body through a program: what that writes is the body from then on. The program's variables are in the request's
-/// environment already. `Err`: it did not start.
+/// Sends a body through a program, whose output replaces the body. The program's variables are already in the request's
+/// environment. `Err`: it did not start.
 pub async fn filter(
     request: &mut Request,
     caller: Caller,
@@ -101,8 +101,8 @@ pub async fn filter(
     }
 }
 
-/// Starts the script. What is there of the body is in its pipe before: a script that does not care for it may be gone
-/// sooner than we could write.
+/// Starts the script. The available part of the body is put into its pipe first: a script that ignores it may be gone
+/// before we could write.
 async fn start(request: &mut Request, permit: Permit, caller: &Caller, daemons: bool) -> Result<Script, u16> {
     let kept = caller.log.as_ref().map_or(0, |log| log.body_max);
     let (stdin, mut input) = match request.body.is_none() {
@@ -151,7 +151,7 @@ fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure
             return 503;
         }
     };
-    // To the reader of the log it is as if the script had said so itself.
+    // For the reader of the log it is as if the script itself had said so.
     complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &said);
     let text = format!("End of script output before headers: {}", base_name(&path));
     answer::complain_to_client(request, caller.module, &text);

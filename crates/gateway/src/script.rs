@@ -1,4 +1,5 @@
-//! What runs for a request, wherever that is: the body of the request goes into it, and its output comes out of it.
+//! A program that runs for a request, wherever that is: the request's body goes into it, and its output comes out of
+//! it.
 //!
 //! There are two kinds: a script with a process to itself ([`piped`]), and a backend that is talked to over a stream
 //! ([`conversation`]).
@@ -22,23 +23,23 @@ use crate::caller::{Caller, Words};
 pub(crate) use errors::take_lines;
 pub(crate) use output::{Output, fail};
 
-/// How much is read at once, in bytes: as much as a pipe holds.
+/// The size of a read, in bytes: as much as a pipe holds.
 const PIECE: usize = 64 * 1024;
-/// The same before the header is known; most scripts write no more than that at all.
+/// The same before the header is known; most scripts write no more than this in all.
 const FIRST_PIECE: usize = 8 * 1024;
 
-/// What a script did.
+/// An action of a script.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// It wrote something.
     Output,
     /// It closed its outputs, which is the end.
     Ended,
-    /// It did nothing for too long.
+    /// It was idle for too long.
     TimedOut,
-    /// The body of the request cannot be read on.
+    /// The rest of the request's body cannot be read.
     Body(BodyError),
-    /// More goes into it, or to its standard error, than is moved at once.
+    /// There is more input or standard error than is moved at once.
     Busy,
     /// It cannot go on.
     Failed(Failure),
@@ -49,41 +50,41 @@ pub(crate) enum Event {
 pub(crate) struct Failure {
     /// The status for an answer that has not begun.
     pub(crate) status: u16,
-    /// What to log.
+    /// The text to log.
     pub(crate) text: String,
-    /// How bad that is.
+    /// Its level.
     pub(crate) level: Level,
-    /// The connection ended before a byte of the answer came: another backend may be asked.
+    /// The connection ended before the first byte of the answer: another backend may be tried.
     pub(crate) lost: bool,
-    /// And nothing of the request had been sent.
+    /// In addition, nothing of the request had been sent.
     pub(crate) unasked: bool,
 }
 
-/// Where output comes from.
+/// A source of output.
 pub(crate) trait Source: Send {
-    /// Waits until something has happened. What was written is appended to `output`. `request` is what the error log is to
-    /// speak of.
+    /// Waits until something has happened. Appends output to `output`. `request` is the one that error log lines are
+    /// about.
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event>;
 
-    /// Whether there will be no more output, and nothing about it is waited for any more.
+    /// Whether there will be no more output, and nothing else is waited for.
     fn has_ended(&self) -> bool;
 
-    /// It goes on for longer, perhaps while nobody looks.
+    /// It runs for longer, perhaps unattended.
     fn settle(&mut self);
 
-    /// The time that has passed until now was not the script's.
+    /// The time until now does not count as the script's.
     fn touch(&mut self);
 
-    /// The beginning of the request's body, where the script log wants it.
+    /// The beginning of the request's body, if the script log wants it.
     fn body_start(&self) -> &[u8];
 }
 
-/// A running script. Dropped before its end, it is ended.
+/// A running script. Dropping it before its end, ends it.
 pub(crate) struct Script {
     source: Box<dyn Source>,
-    /// What it wrote and nobody took yet.
+    /// Output that nobody has taken yet.
     pub(crate) output: Vec<u8>,
-    /// An event that was seen by somebody who did not want it.
+    /// An event for the next caller: the last one did not want it.
     deferred: Option<Event>,
     module: &'static str,
     words: &'static Words,
@@ -102,7 +103,7 @@ impl Script {
         }
     }
 
-    /// Waits for the script to do something. `request` is what the error log is to speak of.
+    /// Waits for the script to do something. `request` is the one that error log lines are about.
     pub(crate) async fn next(&mut self, request: &Request) -> Event {
         if let Some(event) = self.deferred.take() {
             return event;
@@ -116,7 +117,7 @@ impl Script {
         }
     }
 
-    /// Waits for the first thing that it does, which is then the [next](Script::next) one too. `Err`: it cannot be asked.
+    /// Waits for the first event, which stays the [next](Script::next) one. `Err`: the script never got the request.
     pub(crate) async fn begins(&mut self, request: &Request) -> Result<(), Failure> {
         match self.next(request).await {
             Event::Failed(failure) => Err(failure),
@@ -127,17 +128,17 @@ impl Script {
         }
     }
 
-    /// Whether it has closed its outputs, and nothing about it is waited for any more.
+    /// Whether it has closed its outputs, and nothing else is waited for.
     pub(crate) fn has_ended(&self) -> bool {
         self.source.has_ended()
     }
 
-    /// The beginning of the request's body, where the script log wants it.
+    /// The beginning of the request's body, if the script log wants it.
     pub(crate) fn body_start(&self) -> &[u8] {
         self.source.body_start()
     }
 
-    /// Waits a moment for the whole of a short output. Returns whether it is there.
+    /// Waits a moment for a short output to complete. Returns whether it has.
     pub(crate) async fn complete(&mut self, request: &Request, moment: Duration) -> bool {
         let end = Instant::now() + moment;
         let mut timer = Timer::default();
@@ -151,7 +152,7 @@ impl Script {
         self.has_ended()
     }
 
-    /// Reads to the end what nobody wants: the script may do its work. Returns how much that was, or what went wrong.
+    /// Reads unwanted output to the end, so that the script can do its work. Returns its length, or what went wrong.
     pub(crate) async fn drain(&mut self, request: &Request) -> Result<u64, Event> {
         let (mut drained, mut slices) = (0, Slices::new());
         loop {
@@ -166,7 +167,7 @@ impl Script {
         }
     }
 
-    /// It goes on for longer, perhaps while nobody looks.
+    /// It runs for longer, perhaps unattended.
     pub(crate) fn settle(&mut self) {
         self.source.settle();
     }

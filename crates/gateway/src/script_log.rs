@@ -1,4 +1,4 @@
-//! `ScriptLog`: a file that shows what scripts that failed were asked and what they answered.
+//! `ScriptLog`: a file that shows the requests and answers of scripts that failed.
 
 use std::io::Write as _;
 
@@ -7,30 +7,30 @@ use http1::text::to_bytes;
 use server::paths::c_path;
 use server::{Fields, Request};
 
-/// Where and how much is logged.
+/// Where and how much to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptLog {
     /// The file.
     pub path: String,
-    /// Once it is longer, nothing more is written (`ScriptLogLength`).
+    /// A longer file gets no more entries (`ScriptLogLength`).
     pub length_max: u64,
-    /// How much of the body of a `POST` or `PUT` request is written (`ScriptLogBuffer`).
+    /// How much of the body of a `POST` or `PUT` request to write (`ScriptLogBuffer`).
     pub body_max: usize,
 }
 
-/// What a script that failed was given, and what it said.
+/// The input and output of a script that failed.
 pub(crate) struct Failure<'a> {
     pub(crate) status: u16,
     /// The beginning of the request's body.
     pub(crate) body: &'a [u8],
     /// The line of its header at which it failed.
     pub(crate) line: &'a str,
-    /// What came after that.
+    /// The output after that.
     pub(crate) output: &'a [u8],
 }
 
 impl ScriptLog {
-    /// Writes what is wrong with a script.
+    /// Writes a script's error.
     pub(crate) fn error(&self, request: &Request, status: u16, text: &str) {
         let mut entry = heading(request, status);
         entry.extend_from_slice(b"%error\n");
@@ -39,7 +39,7 @@ impl ScriptLog {
         self.write(&entry);
     }
 
-    /// Writes what a script that failed was asked and what it answered.
+    /// Writes the request and the answer of a script that failed.
     pub(crate) fn failure(&self, request: &Request, failure: &Failure<'_>) {
         let mut entry = heading(request, failure.status);
         entry.extend_from_slice(b"%request\n");
@@ -65,7 +65,7 @@ impl ScriptLog {
         self.write(&entry);
     }
 
-    /// A log that is full or cannot be written is no reason to fail a request.
+    /// A log that is full or cannot be written never fails a request.
     fn write(&self, entry: &[u8]) {
         let Some(path) = c_path(&self.path) else { return };
         if sys::file::stat(&path).is_ok_and(|meta| meta.size > self.length_max) {
@@ -91,7 +91,7 @@ fn heading(request: &Request, status: u16) -> Vec<u8> {
     to_bytes(&text).into_owned()
 }
 
-/// `Sat Nov 21 21:47:26 2026`, made of `Sat, 21 Nov 2026 21:47:26 GMT`.
+/// `Sat Nov 21 21:47:26 2026`, from `Sat, 21 Nov 2026 21:47:26 GMT`.
 fn clock(seconds: i64) -> String {
     let date = http1::date::http_date(seconds);
     let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&date[range]).into_owned();
@@ -104,8 +104,8 @@ fn fields(entry: &mut Vec<u8>, fields: &Fields) {
     }
 }
 
-/// Writes what is wrong with a script to the error log, and to the script log if there is one; `number` is Apache's of the
-/// message. For who only asks what would happen nothing is written.
+/// Writes a script's error to the error log, and to the script log if there is one; `number` is Apache's for the
+/// message. Writes nothing for a request that is only explained.
 pub fn complain(
     request: &Request,
     module: &'static str,

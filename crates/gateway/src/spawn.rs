@@ -1,4 +1,4 @@
-//! Starting a script: its three pipes, and the process at their other ends.
+//! Starts a script: its three pipes, and the process at their other ends.
 
 use std::fs::File;
 use std::io::{self, PipeWriter};
@@ -24,29 +24,30 @@ pub(crate) struct Started {
     pub(crate) stderr: Reader,
 }
 
-/// Who starts a script.
+/// The process that starts a script.
 enum Starter {
     /// The process that serves the request.
     Own,
-    /// One of the daemons that are asked there.
+    /// One of the daemons at this address.
     Daemon(Arc<Path>),
 }
 
 impl Starter {
-    /// Who starts this one, which is for `daemons` or not. `None`: it has an owner, and nobody can become that.
+    /// The starter of this command, which should be started by `daemons` or not. `None`: it has an owner, and no
+    /// process can change to that.
     fn of(command: &Command, daemons: bool) -> Option<Starter> {
         match (command.owner, daemon::address()) {
             (Some(_), None) => None,
             (None, _) if !daemons => Some(Starter::Own),
             (_, Some(address)) => Some(Starter::Daemon(address)),
-            // Without daemons it does it.
+            // Without daemons this process does it.
             (None, None) => Some(Starter::Own),
         }
     }
 }
 
-/// Starts a script for a request (`None`: its file has no name that a program could have). It reads from `stdin`, if anything.
-/// What it costs is noted in the request.
+/// Starts a script for a request (`None`: its file has a name that no program can have). It reads from `stdin`, if
+/// given. Its cost is recorded in the request.
 pub(crate) async fn start(
     request: &mut Request,
     command: Option<Command>,
@@ -116,7 +117,7 @@ fn start_here(
     }
 }
 
-/// The pipes of a script, and what it reads from where it has no input.
+/// The pipes of a script, and its input if it has no body.
 struct Pipes {
     nothing: BorrowedFd<'static>,
     stdout: Reader,
@@ -125,7 +126,7 @@ struct Pipes {
     its_stderr: PipeWriter,
 }
 
-/// All that can fail before a start: behind it nothing may, as nobody would end the script.
+/// Does everything that can fail before a start: nothing may fail after it, as nobody would end the script.
 fn prepare(command: Option<Command>, daemons: bool) -> Result<(Command, Starter, Pipes), Failure> {
     let command = command.ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
     let starter = Starter::of(&command, daemons).ok_or(Failure::NoDaemon)?;
@@ -140,7 +141,7 @@ fn prepare(command: Option<Command>, daemons: bool) -> Result<(Command, Starter,
     Ok((command, starter, pipes().map_err(Failure::System)?))
 }
 
-/// The input of scripts that have none.
+/// The input of scripts without one.
 fn nothing() -> io::Result<BorrowedFd<'static>> {
     static NULL: OnceLock<File> = OnceLock::new();
     if let Some(null) = NULL.get() {

@@ -7,12 +7,12 @@ use std::task::{Context, Poll, ready};
 
 use sys::watch::{Interest, Watched, watch};
 
-/// One side of it.
+/// Our side of it.
 #[derive(Debug)]
 pub(crate) struct Stream {
     fd: Arc<OwnedFd>,
     watched: Option<Watched>,
-    /// Whether the reactor tells when it can be written to.
+    /// Whether the reactor reports when it can be written to.
     writes: bool,
 }
 
@@ -22,7 +22,7 @@ impl Stream {
         Stream { fd, watched: None, writes: false }
     }
 
-    /// The connection for the next request, with what the reactor knows of it.
+    /// The connection for the next request, with the reactor's state of it.
     pub(crate) fn hand_on(&mut self) -> Stream {
         Stream { fd: self.fd.clone(), watched: self.watched.take(), writes: self.writes }
     }
@@ -34,7 +34,7 @@ impl Stream {
 
     fn watched(&mut self, writes: bool) -> io::Result<&Watched> {
         if writes && !self.writes {
-            // A reactor knows a descriptor once.
+            // A reactor accepts a descriptor only once.
             self.watched = None;
             self.writes = true;
         }
@@ -58,7 +58,7 @@ impl Stream {
         }
     }
 
-    /// Sends as much as goes.
+    /// Sends as much as possible.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         if !self.writes {
             match sys::socket::send(&self.fd, from, false) {
@@ -76,7 +76,8 @@ impl Stream {
     }
 }
 
-/// Whether nothing has come over a connection, and it has not ended. What a backend says unasked belongs to no answer.
+/// Whether nothing has come over a connection, and it has not ended. Unsolicited output of a backend belongs to no
+/// answer.
 pub(crate) fn is_quiet(connection: &OwnedFd) -> bool {
     sys::socket::peek(connection, &mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }

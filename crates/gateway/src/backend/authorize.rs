@@ -1,4 +1,4 @@
-//! Applications that say whether a request is allowed (FastCGI specification, section 6.3).
+//! Applications that decide whether a request is allowed (FastCGI specification, section 6.3).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::script::Script;
 use crate::script::conversation::Speech;
 use crate::{answer, env, respond};
 
-/// Fields whose names begin like this are variables for what handles the request.
+/// The prefix of fields that become variables for the handler of the request.
 const VARIABLE: &str = "Variable-";
 /// The variables that such an application does not get: it does not handle the request.
 const NOT_TOLD: [&str; 9] = [
@@ -30,18 +30,18 @@ const NOT_TOLD: [&str; 9] = [
     "HTTP_UPGRADE",
 ];
 
-/// What an application says of a request.
+/// The verdict of an application on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is allowed.
     Allowed,
-    /// It is not: the status of the answer.
+    /// It is refused: the status of the answer.
     Refused(u16),
-    /// Nothing: there is no answer of it, and this is the status.
+    /// There is no verdict, because there is no answer: the status.
     Failed(u16),
 }
 
-/// Asks an application of the class. `told` is what it gets besides the variables of the request.
+/// Asks an application of the class. `told` are its variables besides those of the request.
 pub async fn authorize(
     request: &mut Request,
     caller: &Caller,
@@ -54,7 +54,7 @@ pub async fn authorize(
     before.verdict(request, caller, reply)
 }
 
-/// Asks a server that is there already.
+/// Asks a server that already runs.
 pub async fn authorize_at(
     request: &mut Request,
     caller: &Caller,
@@ -68,7 +68,7 @@ pub async fn authorize_at(
     before.verdict(request, caller, reply)
 }
 
-/// What is for whatever handles the request, not for an application that is asked before: its body and its variables.
+/// The body and variables that are for the handler of the request, not for an application that is asked before it.
 struct Before {
     body: RequestBody,
     env: Fields,
@@ -81,7 +81,7 @@ impl Before {
         Before { body, env: request.env.clone(), cost: request.account.script.take() }
     }
 
-    /// Puts it back, and says what the answer means.
+    /// Puts them back, and returns the meaning of the answer.
     fn verdict(self, request: &mut Request, caller: &Caller, reply: Result<Reply, u16>) -> Verdict {
         (request.body, request.env, request.account.script) = (self.body, self.env, self.cost);
         match reply {
@@ -99,7 +99,7 @@ async fn ask(
     told: &[(&str, &str)],
 ) -> Result<Reply, u16> {
     let bytes = question(request, told, true).await?;
-    // It only judges: it may be asked again, whatever the request is.
+    // It only judges, so asking again is safe for any request.
     let script = begin_with_one(request, caller, class, &HEAD, bytes, speech, true).await?;
     hear(request, script, caller).await
 }
@@ -119,7 +119,7 @@ async fn ask_at(
 
 const HEAD: Head = Head::FastCgi(Role::Authorizer);
 
-/// What an application is sent.
+/// The bytes to send to an application.
 async fn question(request: &mut Request, told: &[(&str, &str)], keep: bool) -> Result<Vec<u8>, u16> {
     env::add(request).await;
     NOT_TOLD.iter().for_each(|name| request.env.remove(name));
@@ -132,14 +132,14 @@ async fn question(request: &mut Request, told: &[(&str, &str)], keep: bool) -> R
 
 async fn hear(request: &mut Request, script: Script, caller: &Caller) -> Result<Reply, u16> {
     let (mut script, reply) = respond::header(request, script, caller).await?;
-    // What it says besides is for nobody.
+    // The rest of its output is for nobody.
     if let Err(event) = script.drain(request).await {
         return Err(script.fail(request, event));
     }
     Ok(reply)
 }
 
-/// What a header means: 200 is yes, everything else is no.
+/// The meaning of a header: 200 is yes, everything else is no.
 fn judge(request: &mut Request, mut reply: Reply, caller: &Caller) -> Verdict {
     let status = reply.status.take().map_or(Some(200), |text| text.trim().get(..3)?.parse().ok());
     let (variables, others): (Vec<_>, Vec<_>) = std::mem::take(&mut reply.fields)

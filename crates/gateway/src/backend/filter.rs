@@ -1,4 +1,4 @@
-//! Files that a FastCGI application makes answers of (FastCGI specification, section 6.4).
+//! Files that a FastCGI application turns into answers (FastCGI specification, section 6.4).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// The request's file, of which the variables of the request then speak.
+    /// The request's file; the variables of the request then describe it.
     pub async fn of(request: &mut Request) -> io::Result<Data> {
         let path = c_path(&request.mapped.filename).ok_or(io::ErrorKind::InvalidFilename)?;
         let opened: io::Result<_> = offload(Load::Wait, move || {
@@ -36,7 +36,7 @@ impl Data {
         Ok(Data { file: Arc::new(file), length: meta.size })
     }
 
-    /// What is in it.
+    /// Its content.
     pub(super) fn body(&self) -> RequestBody {
         body_of(self.file.clone(), self.length)
     }

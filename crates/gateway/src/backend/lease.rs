@@ -1,4 +1,4 @@
-//! A child's side: asking the process manager for a backend, keeping it for the next request, and giving it back.
+//! The child's side: it asks the process manager for a backend, keeps it for the next request, and gives it back.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,21 +18,20 @@ use crate::stream::Stream;
 
 pub(crate) use super::wire::Outcome;
 
-/// How often somebody tries to connect where too many wait already.
+/// How soon to retry a connection to a socket whose queue is full.
 const RETRY: Duration = Duration::from_millis(5);
-/// How much longer than the class says an answer of the manager's is waited for: it says itself when it has been too long.
+/// How much longer than the class says to wait for the manager's answer: the manager itself reports an overlong wait.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a request asks, where one manager after the other dies.
+/// How often a request asks if one manager after the other dies.
 const TRIES: u32 = 3;
-/// How many connections to the manager are kept though no request uses them, and how many with leases.
+/// How many unused connections to the manager are kept, and how many with leases.
 const IDLE_MAX: usize = 256;
 const LEASES_MAX: usize = 64;
 
 static ADDRESS: Mutex<Option<Arc<Path>>> = Mutex::new(None);
 static LINES: Mutex<Lines> = Mutex::new(Lines { idle: Vec::new(), leases: Vec::new() });
 
-/// Says where the process manager of this configuration is asked. For the parent, before it forks the children that are to
-/// know.
+/// Sets the address of this configuration's process manager. For the parent, before it forks the children that need it.
 pub fn set_address(path: Arc<Path>) {
     *ADDRESS.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
 }
@@ -40,7 +39,7 @@ pub fn set_address(path: Arc<Path>) {
 /// Connections to the manager that no request uses.
 struct Lines {
     idle: Vec<Watched>,
-    /// Those that have leases.
+    /// Those with leases.
     leases: Vec<Kept>,
 }
 
@@ -55,8 +54,8 @@ impl Lines {
         }
     }
 
-    /// Forgets the leases that the manager has taken back, whose connections are somebody else's now. Returns whether there is
-    /// room for another.
+    /// Forgets the leases that the manager has taken back, whose connections now belong to others. Returns whether
+    /// there is room for another.
     fn has_room(&mut self) -> bool {
         let gone = |kept: &mut Kept| kept.word.look(kept.lease.grant.lease).is_none();
         let gone: Vec<Kept> = self.leases.extract_if(.., gone).collect();
@@ -68,33 +67,33 @@ impl Lines {
 /// Why there is no backend.
 #[derive(Debug)]
 pub(crate) enum NoBackend {
-    /// The manager says so: the status for the client, and why.
+    /// The manager refuses: the status for the client, and why.
     Refused(u16, String),
     /// There is no manager.
     NoManager,
-    /// It cannot be asked.
+    /// Asking failed.
     Failed(io::Error),
 }
 
-/// A backend that serves a request. Dropped before the end of that, the backend is ended.
+/// A backend that serves a request. Dropping it before the end of the request ends the backend.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    /// The connection to the manager that it came over.
+    /// The connection to the manager from which it came.
     line: Watched,
     class: Vec<u8>,
     version: Version,
     grant: Grant,
     pub(crate) pid: Pid,
-    /// How many requests the backend has served before.
+    /// How many requests the backend served before.
     pub(crate) served: u64,
-    /// How long it was waited for.
+    /// How long the request waited for it.
     pub(crate) waited: Duration,
     /// Another request had to end first.
     pub(crate) queued: bool,
     began: Instant,
 }
 
-/// A lease whose request is over, kept for the next one of its class.
+/// A lease whose request is over, kept for the next request of its class.
 #[derive(Debug)]
 struct Kept {
     lease: Lease,
@@ -103,8 +102,8 @@ struct Kept {
 }
 
 impl Lease {
-    /// Gets a backend of this class, with the connection to it: the one that served the request before, or one that the manager
-    /// is asked for, and waited for.
+    /// Gets a backend of this class, with the connection to it: the one that served the last request, or one from the
+    /// manager, after a wait.
     pub(crate) async fn of(class: &Class) -> Result<(Lease, Stream), NoBackend> {
         let (began, version, bytes) = (Instant::now(), class.program.version, class.encode());
         let line = match take(&bytes, version) {
@@ -136,7 +135,7 @@ impl Lease {
         }
     }
 
-    /// The request is over, and has left the connection like this.
+    /// Gives it back after the request, which left the connection in this state.
     pub(crate) fn done(mut self, outcome: Outcome, stream: Stream) {
         let Grant { lease, row, place, more, .. } = self.grant;
         stats::count_served(row, self.began.elapsed());
@@ -153,7 +152,7 @@ impl Lease {
                 return;
             }
         }
-        // The manager may give it to somebody else at once.
+        // The manager may give it to another child at once.
         drop(stream);
         if sys::local::send(self.line.get_ref(), &Asked::Done(outcome).encode(), &[]).is_ok() {
             lines().keep(self.line);
@@ -161,7 +160,7 @@ impl Lease {
     }
 }
 
-/// Asks the manager for a backend. Returns what it says, with the connection over which it said so.
+/// Asks the manager for a backend. Returns its answer, with the connection used.
 async fn ask(
     mut line: Option<Watched>,
     asked: &[u8],
@@ -181,21 +180,21 @@ async fn ask(
                 line
             }
         };
-        // The manager's answer is all that brings this on.
+        // Only the manager's answer can end this wait.
         let told = seam::release_worker(timeout_at(deadline, receive(&line, &mut descriptors))).await;
         match told.map_err(io::Error::from).and_then(|told| told) {
             Ok(told) => return Ok((line, told, descriptors)),
-            // The manager has died, and the next one knows of nobody who waits.
+            // The manager has died, and its successor knows no waiting requests.
             Err(error) if is_end(&error) && tries < TRIES => tries += 1,
             Err(error) => return Err(NoBackend::Failed(error)),
         }
     }
 }
 
-/// What is there for a request.
+/// The resources kept for a request.
 enum Taken {
     Lease(Lease, Stream),
-    /// A connection to the manager, perhaps with a lease that asking anew gives back.
+    /// A connection to the manager, perhaps with a lease that a new request gives back.
     Line(Option<Watched>),
 }
 
@@ -209,13 +208,13 @@ fn take(class: &[u8], version: Version) -> Taken {
         if lease.version == version && stream.is_quiet() && word.resume(lease.grant.lease) {
             return Taken::Lease(lease, stream);
         }
-        // Closing the line of a lease gives it back, too.
+        // Closing a lease's connection gives it back, too.
         line = Some(lease.line);
     }
     Taken::Line(line)
 }
 
-/// Sends on this connection or one that was kept; `None`: there is none any more.
+/// Sends on this connection or a kept one; `None`: there is none any more.
 fn send_on_kept(mut line: Option<Watched>, asked: &[u8]) -> Option<Watched> {
     loop {
         let line = line.take().or_else(|| lines().idle.pop())?;

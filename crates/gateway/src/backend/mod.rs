@@ -1,9 +1,10 @@
 //! Backends: script processes that outlive a request.
 //!
-//! Backends of one [`Class`] are a pool. A process of its own, the process manager ([`manager`]), has all pools of a
-//! configuration: it starts backends through the [gate](crate::gate), keeps them, and ends them. A child asks it for a backend and
-//! gets a connection to one ([`lease`]); requests wait in the manager's queue, in the order in which they came, and the first of
-//! them gets a backend the moment one is free. What becomes of a pool is a pure function ([`policy`]).
+//! The backends of one [`Class`] form a pool. A separate process, the process manager ([`manager`]), owns all pools of
+//! a configuration: it starts backends through the [gate](crate::gate), keeps them, and ends them. A child asks it for
+//! a backend and gets a connection to one ([`lease`]); requests wait in the manager's queue, in the order in which they
+//! came, and the first of them gets a backend the moment one is free. A pure function decides about a pool
+//! ([`policy`]).
 
 mod authorize;
 mod filter;
@@ -37,49 +38,49 @@ pub(crate) use lease::{Lease, Outcome};
 pub use manager::{Manager, Users, serve};
 pub use run::{Head, converse, converse_over};
 
-/// What makes a backend what it is: those of one class can stand in for each other.
+/// The identity of a backend: backends of one class are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// What it is called in logs and on pages: the handler and the program or script, such as `fcgid /srv/app.fcgi`.
+    /// Its name in logs and on pages: the handler and the program or script, such as `fcgid /srv/app.fcgi`.
     pub name: String,
-    /// The module whose name stands in log lines.
+    /// The module named in log lines.
     pub module: String,
-    /// The virtual host on whose behalf it runs.
+    /// The virtual host that it serves.
     pub host: String,
-    /// What is spoken with it.
+    /// The protocol it speaks.
     pub protocol: Protocol,
     /// How many requests a backend serves at once.
     pub concurrency: Concurrency,
-    /// How it is started.
+    /// The program to start.
     pub program: Program,
-    /// How many of them there are, and for how long.
+    /// How many backends there are, and how long they live.
     pub settings: PoolSettings,
 }
 
 /// How many requests a backend serves at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concurrency {
-    /// One, on a connection that stays.
+    /// One, on a connection that stays open.
     One,
-    /// At most so many, each on a connection of its own: it makes a process for each of them.
+    /// At most this many, each on a connection of its own: it makes a process for each of them.
     Many(u64),
 }
 
-/// A program that is started with a listening socket as its standard input, as FastCGI has it.
+/// A program that is started with a listening socket as its standard input, as FastCGI requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub(crate) command: Command,
-    /// What it gets besides.
+    /// A text it gets in addition.
     pub(crate) runtime: Option<Runtime>,
-    /// What its file was when somebody last looked.
+    /// The version of its file at the last look.
     pub(crate) version: Version,
 }
 
-/// What a file is besides its name: device, number, and time of the last change; or nothing. When it changes, the backends that were
-/// started before have had their time.
+/// The version of a file: device, number, and time of the last change; or nothing. A change ends the life of the
+/// backends started before.
 pub(crate) type Version = [u64; 3];
 
-/// A text that a program gets from the server, such as the runtime that it runs: descriptor 3 of each of its processes.
+/// A text that a program gets from the server, such as the runtime it runs: descriptor 3 of each of its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Runtime {
     /// The runtime of Perl.
@@ -92,7 +93,7 @@ impl Runtime {
     /// The argument that names the text.
     pub const PATH: &str = "/proc/self/fd/3";
 
-    /// Its text, as a file that nobody can change.
+    /// Its text, as an immutable file.
     fn text(&self) -> std::io::Result<Arc<OwnedFd>> {
         static PERL: OnceLock<Arc<OwnedFd>> = OnceLock::new();
         let file = |text: &str| sys::memory::file(c"runtime", &to_bytes(text)).map(Arc::new);
@@ -108,8 +109,8 @@ impl Runtime {
 }
 
 impl Program {
-    /// A program with its arguments and environment (`NAME=value`), which works in `directory` and runs as `owner`, if that is
-    /// not the server's user. `None`: no file has such a name.
+    /// A program with its arguments and environment (`NAME=value`), which works in `directory` and runs as `owner`, if
+    /// that is not the server's user. `None`: no file can have such a name.
     pub fn new(
         path: &str,
         arguments: &[String],
@@ -130,35 +131,35 @@ impl Program {
         Some(Program { command, runtime: None, version: Version::default() })
     }
 
-    /// The same, which runs the text of a runtime.
+    /// Adds the text of a runtime.
     #[must_use]
     pub fn with_runtime(self, runtime: Runtime) -> Program {
         Program { runtime: Some(runtime), ..self }
     }
 
-    /// The same, as this file is now: once it has changed, new backends take the place of those that were started before.
+    /// Binds it to the current version of this file: once that has changed, new backends replace the old ones.
     #[must_use]
     pub fn of_file(mut self, meta: &sys::file::Meta) -> Program {
-        // Times before 1970 are as good as others.
+        // Times before 1970 need no distinction.
         self.version = [meta.dev, meta.ino, u64::try_from(meta.mtime).unwrap_or_default()];
         self
     }
 
-    /// The same, under the limits that the configuration of a request has for scripts (`RLimitCPU` and others).
+    /// Applies the limits that the configuration of a request sets for scripts (`RLimitCPU` and others).
     #[must_use]
     pub fn limited_for(mut self, request: &server::Request) -> Program {
         self.command.limits = crate::command::limits(request.dir::<CoreDir>());
         self
     }
 
-    /// The same, under the limits that the main server has outside of all sections.
+    /// Applies the limits of the main server outside of all sections.
     #[must_use]
     pub fn limited_by(mut self, server: &server::Server) -> Program {
         self.command.limits = crate::command::limits(server.main().base.slots.get::<CoreDir>());
         self
     }
 
-    /// The same, which lets others go first (nice(2)).
+    /// Makes it nicer (nice(2)), so that others go first.
     #[must_use]
     pub fn nicer(mut self, by: u8) -> Program {
         self.command.nicer = by;
@@ -166,37 +167,37 @@ impl Program {
     }
 }
 
-/// How many backends a pool has, and for how long it keeps each.
+/// How many backends a pool has, and how long it keeps each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// The most there may be.
+    /// The most backends.
     pub max: u64,
-    /// How many are started although nobody needs them.
+    /// How many are started without any request.
     pub min: u64,
-    /// How many are kept although nobody needs them any more, where that is more than `min`.
+    /// How many idle ones are kept, if that is more than `min`.
     pub keep: u64,
-    /// The most that there may be of all classes together which say so.
+    /// The most backends of all classes with this setting together.
     pub max_of_all: u64,
-    /// How long one that nobody needs is kept.
+    /// How long an idle one is kept.
     pub idle: Option<Duration>,
     /// How long one lives.
     pub lifetime: Option<Duration>,
     /// How many requests one serves.
     pub requests: Option<u64>,
-    /// How long a request may take, from the moment at which it gets a backend to the end of its answer.
+    /// How long a request may take, from the moment it gets a backend to the end of its answer.
     pub busy: Option<Duration>,
-    /// How much memory one may have, in bytes, give or take a tenth: so that not all end at once.
+    /// The memory limit of a backend, in bytes, give or take a tenth, so that not all end at once.
     pub memory: Option<u64>,
-    /// What limits how fast they are started.
+    /// The limit on how fast they are started.
     pub score: Option<Score>,
-    /// How long a request waits for one.
+    /// How long a request waits for a backend.
     pub wait: Duration,
-    /// How many requests wait at most.
+    /// How many requests may wait.
     pub queue: u64,
 }
 
-/// A score that grows when backends start and end and falls with time: while it is at its limit, none is started
-/// (Apache manual: mod_fcgid, `FcgidSpawnScore`).
+/// A score that grows when backends start and end and falls with time: at its limit, no backend starts (Apache manual:
+/// mod_fcgid, `FcgidSpawnScore`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Score {
     /// What a start adds.

@@ -1,56 +1,56 @@
-//! What becomes of a pool: how many backends are started, and which end. Pure.
+//! Decides about a pool: how many backends start, and which end. Pure.
 //!
-//! A backend is started where requests wait and no more can be expected to be free soon: as many at a time as there are
-//! processors, since those that have not answered yet are busy with their own beginning. Where backends need a processor
-//! while they serve, there are no more than keep all processors busy.
+//! Backends start when requests wait and too few backends will be free soon: as many at a time as there are processors,
+//! since those that have not answered yet are busy with their own start. If backends need a processor while they serve,
+//! there are only as many as keep all processors busy.
 
 use std::time::Duration;
 
 use super::PoolSettings;
 
-/// How long nothing is started after a backend has ended before it served anything: at first, and at most.
+/// The pause after a backend that ended before it served anything: at first, and at most.
 const BACK_OFF: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
-/// How long a backend is busy with its own beginning, at most. From there on it is its first request that takes so long, and
-/// others need not wait for that.
+/// The most time a backend needs for its start. After that, its first request is what takes so long, and others need
+/// not wait for it.
 const BEGINNING: Duration = Duration::from_millis(100);
-/// Where a request takes longer than this, others need not wait for its backend, even if there is no processor for one more.
+/// If a request takes longer than this, others need not wait for its backend, even without a processor for one more.
 const LONG: Duration = Duration::from_millis(500);
-/// So many of those in a row, and requests are not kept waiting for the next one.
+/// After this many failures in a row, requests do not wait for the next attempt.
 pub(super) const HOPELESS: u32 = 3;
 
-/// The most requests that a lease is for.
+/// The most requests in one lease.
 const LEASE_MAX: u64 = 64;
 
 /// Why a backend ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Nobody has needed it for long.
+    /// It was idle for too long.
     Idle,
-    /// It is old.
+    /// It is too old.
     Lifetime,
     /// It has served as many requests as it may.
     Requests,
-    /// Its program's file is another one now.
+    /// Its program's file has changed.
     Changed,
-    /// A request has taken longer than it may.
+    /// A request took too long.
     Timeout,
-    /// It has more memory than it may have.
+    /// It uses too much memory.
     Memory,
-    /// There may be no more of them, and others need its place.
+    /// There may be no more backends, and others need its place.
     Room,
     /// Others need the memory.
     Pressure,
-    /// A request that it served was given up, or it did not answer as it should.
+    /// A request it served was given up, or it did not answer properly.
     Broken,
-    /// It has said so itself.
+    /// It announced its own end.
     Own,
     /// It ended by itself, or was ended from outside.
     Died,
 }
 
 impl Reason {
-    /// All reasons, with what a page calls them.
+    /// All reasons, with their names on pages.
     pub const ALL: [(Reason, &'static str); 11] = [
         (Reason::Idle, "idle"),
         (Reason::Lifetime, "lifetime"),
@@ -65,36 +65,36 @@ impl Reason {
         (Reason::Died, "died"),
     ];
 
-    /// Its word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         Reason::ALL[self as usize].1
     }
 }
 
-/// What a backend does.
+/// What a backend is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// It has nobody to serve.
+    /// It has no request to serve.
     Idle,
     /// It serves.
     Busy,
-    /// It was told to end.
+    /// It has an order to end.
     Ending,
 }
 
-/// A backend, as the policy sees it. Times are since some beginning.
+/// A backend, as the policy sees it. Times count from some fixed moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) doing: Doing,
-    /// Since when.
+    /// When it began to do so.
     pub(super) since: Duration,
     pub(super) born: Duration,
     pub(super) served: u64,
-    /// Its program's file is another one now.
+    /// Its program's file has changed.
     pub(super) outdated: bool,
-    /// Bytes that it has, where that is known.
+    /// Its memory in bytes, if known.
     pub(super) memory: Option<u64>,
-    /// How much more or less than others it may have and live, in thousandths.
+    /// How much more or less memory and life than others it may have, in thousandths.
     pub(super) jitter: i64,
 }
 
@@ -103,31 +103,31 @@ pub(super) struct Seen {
 pub(super) struct View<'a> {
     pub(super) settings: &'a PoolSettings,
     pub(super) backends: &'a [Seen],
-    /// Requests that wait.
+    /// Waiting requests.
     pub(super) waiting: usize,
-    /// Backends that wait to be let in at the gate.
+    /// Backends that wait at the gate.
     pub(super) starting: usize,
     /// Backends of all classes that count together.
     pub(super) of_all: u64,
-    /// How many start at once.
+    /// How many may start at once.
     pub(super) processors: usize,
-    /// How much of the time for which they serve backends need one of them, in thousandths, if that is known.
+    /// How much of their serving time backends need a processor, in thousandths, if known.
     pub(super) share: Option<u64>,
-    /// The score when it was last changed, and when that was.
+    /// The score at its last change, and the time of that.
     pub(super) score: (u64, Duration),
-    /// Backends that have ended in a row before they served anything, and when the last one did.
+    /// How many backends in a row ended before they served anything, and when the last one did.
     pub(super) failures: (u32, Duration),
     pub(super) now: Duration,
 }
 
-/// What is to be done.
+/// The decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Decision {
-    /// So many are started.
+    /// How many to start.
     pub(super) start: usize,
-    /// These end, by their places in the view.
+    /// Which ones end, by their places in the view.
     pub(super) end: Vec<(usize, Reason)>,
-    /// When to look again, if nothing happens.
+    /// When to look again, unless something happens before.
     pub(super) again: Option<Duration>,
 }
 
@@ -136,7 +136,7 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     let mut decision = Decision::default();
     let mut again = |at: Duration| decision.again = Some(decision.again.map_or(at, |other| other.min(at)));
     let mut alive = backends.iter().filter(|seen| seen.doing != Doing::Ending).count() as u64;
-    // The longest idle first: what is used last stays warm.
+    // The longest idle first: the last used stays warm.
     let mut idle: Vec<usize> = (0..backends.len()).filter(|index| backends[*index].doing == Doing::Idle).collect();
     idle.sort_by_key(|index| backends[*index].since);
     for index in idle.iter().copied() {
@@ -150,7 +150,7 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
             () if settings.memory.zip(seen.memory).is_some_and(|(most, has)| has > spread(most)) => {
                 Some(Reason::Memory)
             }
-            // One that is old, but one of those that are kept, is replaced when it is needed.
+            // An old one among those that are kept is replaced when it is needed.
             () if old.is_some_and(|at| now >= at) && seen.served > 0 => Some(Reason::Lifetime),
             () if view.waiting == 0 && unused.is_some_and(|at| now >= at) => Some(Reason::Idle),
             () => None,
@@ -164,7 +164,7 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
         }
     }
     let free = idle.len() - decision.end.len();
-    // Those that have not answered yet are as good as free: they are about to be.
+    // Backends that have not answered yet count as free: they soon will be.
     let begins_until = |seen: &&Seen| {
         Some(seen.born + BEGINNING).filter(|until| seen.doing == Doing::Busy && seen.served == 0 && now < *until)
     };
@@ -179,7 +179,7 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     }
     let needed = view.waiting.saturating_sub(free).min(view.processors.saturating_sub(young)).min(useful);
     let wanted = (settings.min.saturating_sub(alive) as usize).max(needed).saturating_sub(view.starting);
-    // One that was asked to end is there until it has ended.
+    // A backend with an order to end counts until it has ended.
     let room = settings.max.saturating_sub(backends.len() as u64).min(settings.max_of_all.saturating_sub(view.of_all));
     let wanted = wanted.min(usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(view.starting));
     if wanted == 0 {
@@ -193,7 +193,7 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     decision
 }
 
-/// How many more have something to do before all processors have.
+/// How many more may be busy before all processors are.
 fn useful(view: &View<'_>) -> usize {
     let Some(share) = view.share else { return usize::MAX };
     let soon_free = |seen: &&Seen| match seen.doing {
@@ -205,7 +205,7 @@ fn useful(view: &View<'_>) -> usize {
     usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(view.backends.iter().filter(soon_free).count())
 }
 
-/// How many may be started now before the score is at its limit; those that are about to be started count already.
+/// How many may start now before the score reaches its limit; those about to start already count.
 fn affordable(view: &View<'_>) -> usize {
     let Some(limits) = view.settings.score.filter(|limits| limits.start > 0) else { return usize::MAX };
     let score = score_at(view.score, limits.second, view.now).saturating_add(view.starting as u64 * limits.start);
@@ -226,7 +226,7 @@ fn starts_from(view: &View<'_>) -> Duration {
     rested.max(fallen)
 }
 
-/// When the pause behind so many failures in a row, the last of them at that time, is over.
+/// When the pause after so many failures in a row, the last of them at that time, is over.
 pub(super) fn rested((failures, failed): (u32, Duration)) -> Duration {
     match failures {
         0 => Duration::ZERO,
@@ -239,11 +239,11 @@ pub(super) fn score_at(view_score: (u64, Duration), second: u64, now: Duration) 
     view_score.0.saturating_sub(now.saturating_sub(view_score.1).as_secs().saturating_mul(second))
 }
 
-/// How many more requests a lease may be for, of a backend that has served so many: not many more than those, so that a young one
-/// is soon weighed, and one that others wait for is soon given back.
+/// How many more requests a lease may cover, for a backend that has served this many: not many more than those, so that
+/// a young backend is soon weighed, and one that others wait for is soon given back.
 pub(super) fn more(settings: &PoolSettings, served: u64) -> u64 {
     match settings.memory {
-        // It is weighed behind each request.
+        // It is weighed after each request.
         Some(_) => 0,
         None => {
             let left = settings.requests.map_or(u64::MAX, |requests| requests.saturating_sub(served + 1));

@@ -1,6 +1,6 @@
-//! Servers that are there already: connections to them, and the whole way of a request through one.
+//! Servers that already run: connections to them, and the whole way of a request through one.
 //!
-//! The server starts none of them. A connection is made for each request, unless the configuration says that connections stay
+//! We start none of them. Each request gets a new connection, unless the configuration keeps connections open
 //! ([`Keep`]); then each child keeps a few, as plain descriptors, for requests that may be sent twice.
 
 use std::collections::HashMap;
@@ -25,17 +25,17 @@ use crate::script::remote::{Remote, StatusLine};
 use crate::script::{Failure, Script};
 use crate::stream::Stream;
 
-/// How soon a server is asked again whose queue was full. The kernel does not say when a unix socket has room.
+/// How soon to try a server again whose queue was full. The kernel does not report when a unix socket has room.
 const RETRY: Duration = Duration::from_millis(5);
-/// More idle connections than this are not kept of all servers together, whatever is configured.
+/// The most idle connections to all servers together, whatever is configured.
 const IDLE_MAX: usize = 1024;
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// At a path.
+    /// A path.
     Unix(String),
-    /// At a port of a host, which is a name or a number.
+    /// A port of a host, given by name or number.
     Tcp(String, u16),
 }
 
@@ -48,19 +48,19 @@ impl fmt::Display for Address {
     }
 }
 
-/// Connections stay open behind a request.
+/// Connections stay open after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// How many a child keeps idle.
+    /// How many idle ones a child keeps.
     pub max: usize,
-    /// For how long, where there is a limit.
+    /// How long, if there is a limit.
     pub idle: Option<Duration>,
 }
 
-/// A server that is there already.
+/// A server that already runs.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Where it is.
+    /// Its address.
     pub address: Address,
     /// Its name in messages, as in its URL.
     pub name: String,
@@ -70,18 +70,18 @@ pub struct Server {
     pub keep: Option<Keep>,
 }
 
-/// What a module says of such servers, each in Apache's words.
+/// A module's messages about such servers, in Apache's words.
 #[derive(Debug)]
 pub struct Phrases {
     /// The protocol, for messages of connections.
     pub protocol: &'static str,
     /// There is no connection to the server of this name.
     pub unconnected: fn(&str) -> String,
-    /// The server of this name does not answer as it should; why follows.
+    /// The server of this name does not answer properly; the reason follows.
     pub failed: fn(&str) -> String,
     /// The status for that.
     pub status: u16,
-    /// Its answers begin with a status line, as those of HTTP do.
+    /// Its answers begin with a status line, as in HTTP.
     pub status_line: bool,
 }
 
@@ -105,8 +105,9 @@ pub async fn converse(
         Ok(bytes) => bytes,
         Err(length) => return run::too_long(request, caller, length),
     };
-    // The server may end a connection the moment it is used: only what can be sent again goes over one that was kept. For
-    // another request it is closed, as it may occupy the very process that a fresh connection would wait for.
+    // The server may end a connection at the very moment it is used: only a request that can be repeated goes over a
+    // kept one. For any other the kept connection is closed, because it may occupy the very process that a fresh
+    // connection would wait for.
     let may_repeat = request.body.is_none() && run::is_safe(request);
     let mut kept = server.keep.and_then(|keep| take(&server.address, keep)).filter(|_| may_repeat);
     loop {
@@ -146,8 +147,8 @@ pub async fn converse(
     }
 }
 
-/// Sends a request over a connection of its own, and waits until the answer begins. `Err`: it does not, which is logged, and this
-/// is the status.
+/// Sends a request over a connection of its own, and waits until the answer begins. `Err`: it does not; this is the
+/// status, and the reason is logged.
 pub(super) async fn begin(
     request: &mut Request,
     caller: &Caller,
@@ -177,7 +178,7 @@ pub(super) async fn begin(
     }
 }
 
-/// Makes a connection. `Err`: there is none, which is logged, and this is the status.
+/// Makes a connection. `Err`: there is none; this is the status, and the reason is logged.
 async fn connect(request: &Request, server: &Server, phrases: &Phrases) -> Result<OwnedFd, u16> {
     let deadline = Instant::now() + server.connect;
     let protocol = phrases.protocol;
@@ -209,7 +210,7 @@ async fn connect(request: &Request, server: &Server, phrases: &Phrases) -> Resul
         };
         match connected {
             Ok(socket) => {
-                // A request is written as a whole; a socket that refuses to hurry works all the same.
+                // A request is written as a whole; a socket that keeps Nagle's delay also works.
                 let _ = sys::socket::set_nodelay(&socket, true);
                 return Ok(socket);
             }
@@ -232,14 +233,14 @@ async fn connect_unix(path: &str, deadline: Instant) -> io::Result<OwnedFd> {
     }
 }
 
-/// A connection that nobody uses, and since when.
+/// An idle connection, and since when.
 type Idle = (Arc<OwnedFd>, Instant);
 
 /// The connections of a child to one server.
 #[derive(Default)]
 struct Connections {
     idle: Vec<Idle>,
-    /// Requests over fresh ones that the server has not begun to answer.
+    /// Requests over fresh connections that the server has not begun to answer.
     unanswered: usize,
 }
 
@@ -249,8 +250,8 @@ fn connections() -> MutexGuard<'static, Option<HashMap<Address, Connections>>> {
     CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request over a fresh connection, until its answer begins. It may wait for the very process that a kept connection would
-/// occupy: meanwhile none is kept.
+/// A request over a fresh connection, until its answer begins. It may wait for the very process that a kept connection
+/// would occupy: meanwhile none is kept.
 struct Unanswered(Address);
 
 impl Unanswered {
@@ -268,7 +269,7 @@ impl Drop for Unanswered {
     }
 }
 
-/// A connection that was kept, the one that was used last. Those that the server has closed are forgotten.
+/// Takes the kept connection that was used last. Forgets those that the server has closed.
 fn take(address: &Address, keep: Keep) -> Option<Arc<OwnedFd>> {
     let mut connections = connections();
     let kept = &mut connections.as_mut()?.get_mut(address)?.idle;
@@ -281,7 +282,7 @@ fn take(address: &Address, keep: Keep) -> Option<Arc<OwnedFd>> {
     None
 }
 
-/// Keeps a connection, if there is room and nobody waits for the process behind it.
+/// Keeps a connection, if there is room and no request waits for the process at its other end.
 fn give(address: Address, keep: Keep, socket: Arc<OwnedFd>) {
     let mut connections = connections();
     let all = connections.get_or_insert_default();

@@ -19,17 +19,17 @@ use crate::script::{Failure, Script};
 use crate::stream::Stream;
 use crate::{env, respond};
 
-/// How many backends a request is given to at most, where one after the other is gone before it was asked.
+/// How many backends a request may try, if one after the other is gone before it got the request.
 const TRIES: u32 = 3;
 
-/// What a request begins with.
+/// The head of a request.
 #[derive(Clone, Debug)]
 pub enum Head {
     /// FastCGI, in this role.
     FastCgi(Role),
     /// FastCGI, as a filter of this file.
     Filter(Data),
-    /// The protocol of runtimes; what is to run.
+    /// The protocol of runtimes; the program to run.
     Runtime(Vec<(&'static str, Vec<u8>)>),
     /// SCGI.
     Scgi,
@@ -38,7 +38,7 @@ pub enum Head {
 }
 
 impl Head {
-    /// What is spoken behind it.
+    /// The protocol after the head.
     pub fn protocol(&self) -> Protocol {
         match self {
             Head::FastCgi(_) | Head::Filter(_) => Protocol::FastCgi,
@@ -47,13 +47,13 @@ impl Head {
         }
     }
 
-    /// Its bytes, for a connection that stays open behind the request or does not. `Err`: the request does not fit into it.
+    /// Its bytes, for a connection that stays open after the request or not. `Err`: the request does not fit.
     pub(super) fn bytes(&self, request: &Request, keep: bool) -> Result<Vec<u8>, usize> {
         let pairs = env::pairs(&request.env);
         self.of_pairs(request, keep, pairs.iter().map(|(name, value)| (&**name, &**value)))
     }
 
-    /// The same of these variables.
+    /// The same for these variables.
     pub(super) fn of_pairs<'a>(
         &'a self,
         request: &Request,
@@ -72,7 +72,7 @@ impl Head {
     }
 }
 
-/// Lets a backend of the class serve the request, and makes an answer of what it says.
+/// Lets a backend of the class serve the request, and turns its output into an answer.
 pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head: &Head, speech: Speech) -> Answer {
     env::add(request).await;
     let bytes = match head.bytes(request, true) {
@@ -86,8 +86,8 @@ pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head
     }
 }
 
-/// Gives the request to a backend of the class, and waits until the answer begins. `may_repeat`: asking twice is as good as asking
-/// once. `Err`: there is no answer, which is logged, and this is the status.
+/// Gives the request to a backend of the class, and waits until the answer begins. `may_repeat`: asking twice is as
+/// good as asking once. `Err`: there is no answer; this is the status, and the reason is logged.
 pub(super) async fn begin_with_one(
     request: &mut Request,
     caller: &Caller,
@@ -104,20 +104,20 @@ pub(super) async fn begin_with_one(
             Err(none) => return Err(no_backend(request, caller, class, none)),
         };
         if lease.queued && request.client.has_ended() {
-            // It has closed the connection meanwhile: the next request need not wait for what nobody reads.
+            // It has closed the connection meanwhile, so the next request need not wait for an unread answer.
             lease.done(Outcome::Ready, stream);
             request.log(caller.module, Level::Debug, "the client has gone while its request waited for a backend");
             return Err(408);
         }
-        // A FastCGI application that has served enough ends by itself, and does not say so: one that had served before is
-        // replaced once, if the request may be repeated. What was not even asked has had no effect at all.
+        // A FastCGI application that has served enough ends by itself, without notice: one that had served before is
+        // replaced once, if the request may be repeated. A request that was never sent has had no effect at all.
         let whole = request.body.is_none() && lease.served > 0;
         let again = whole && tries == 1 && head.protocol() == Protocol::FastCgi && may_repeat;
         let unasked = whole && tries < TRIES;
         let began = Instant::now();
         match begin(request, head, stream, Some(lease), bytes.clone(), caller, speech).await {
             Ok(script) => return Ok(script),
-            // One that took too long would do so again; the manager's clock is not quite this one.
+            // One that took too long would do so again; the manager's clock differs a little from this one.
             Err(failure)
                 if failure.lost
                     && (again || unasked && failure.unasked)
@@ -130,7 +130,7 @@ pub(super) async fn begin_with_one(
     }
 }
 
-/// Lets a server serve the request that is there already, over a connection that somebody has made.
+/// Lets a server that already runs serve the request, over an existing connection.
 pub async fn converse_over(
     request: &mut Request,
     caller: Caller,
@@ -167,12 +167,12 @@ async fn begin(
     Ok(script)
 }
 
-/// Whether asking twice is as good as asking once, and asking changes nothing (RFC 9110 section 9.2.1).
+/// Whether asking twice is as good as asking once, and changes nothing (RFC 9110 section 9.2.1).
 pub(super) fn is_safe(request: &Request) -> bool {
     matches!(&*request.asked.method, "GET" | "HEAD" | "OPTIONS")
 }
 
-/// Says why there is no answer. Returns its status.
+/// Logs why there is no answer. Returns its status.
 fn failed(request: &Request, caller: &Caller, failure: &Failure) -> u16 {
     request.log(caller.module, failure.level, &failure.text);
     failure.status
@@ -184,7 +184,7 @@ pub(super) fn too_long(request: &Request, caller: &Caller, length: usize) -> Ans
     Answer::Status(400)
 }
 
-/// Says why there is no backend. Returns the status of the answer.
+/// Logs why there is no backend. Returns the status of the answer.
 fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBackend) -> u16 {
     let (status, why) = match none {
         NoBackend::Refused(status, why) => (status, why),

@@ -1,5 +1,5 @@
-//! What pools tell of themselves: rows in memory that all processes of the server share. The process manager and those who
-//! have leases write them, and pages read them without asking anybody.
+//! The statistics of pools: rows in memory that all processes of the server share. The process manager and the holders
+//! of leases write them, and pages read them without asking anybody.
 
 use std::io;
 use std::sync::OnceLock;
@@ -13,9 +13,9 @@ use sys::shm::Shared;
 use super::policy::Reason;
 use super::word::{self, Word};
 
-/// How many pools can be seen at once; more work all the same.
+/// How many pools can be shown at once; more work all the same.
 const ROWS: usize = 256;
-/// How much of a pool's name is kept, in bytes.
+/// The stored length of a pool's name, in bytes.
 const NAME: usize = 160;
 const NUMBER: usize = size_of::<u64>();
 const FIELDS: usize = 12 + Reason::ALL.len();
@@ -36,12 +36,12 @@ pub(super) enum Field {
     Started,
     Served,
     Refused,
-    /// µs that requests have waited and have been served, all in all.
+    /// Total time that requests have waited and have been served, in µs.
     Waited,
     Worked,
-    /// The longest that one has waited, in µs.
+    /// The longest wait, in µs.
     LongestWait,
-    /// The first of the reasons for which backends have ended.
+    /// The first of the reasons why backends ended.
     Ended,
 }
 
@@ -50,39 +50,39 @@ pub(super) enum Field {
 pub struct PoolStats {
     /// The name of its class.
     pub name: String,
-    /// Backends that there are, those of them that serve, and the most there may be.
+    /// Existing backends, those of them that serve, and the most there may be.
     pub size: u64,
     /// See `size`.
     pub busy: u64,
     /// See `size`.
     pub max: u64,
-    /// Requests that wait for one.
+    /// Waiting requests.
     pub waiting: u64,
-    /// What its backends have, in bytes, as it was last weighed.
+    /// The memory of its backends in bytes, as last weighed.
     pub memory: u64,
-    /// Backends that were started.
+    /// Backends started.
     pub started: u64,
-    /// Requests that were served, and that were turned away.
+    /// Requests served, and requests turned away.
     pub served: u64,
     /// See `served`.
     pub refused: u64,
-    /// Seconds that requests have waited for a backend, and that they have been served, all in all.
+    /// Total seconds that requests have waited for a backend, and have been served.
     pub waited: f64,
     /// See `waited`.
     pub worked: f64,
-    /// The longest that a request has waited, in seconds.
+    /// The longest wait of a request, in seconds.
     pub longest_wait: f64,
-    /// Backends that have ended, by why.
+    /// Ended backends, by reason.
     pub ended: Vec<(&'static str, u64)>,
 }
 
 static TABLE: OnceLock<Shared<AtomicU64>> = OnceLock::new();
 
-/// Makes the memory where there is none yet. For the parent, before it forks.
+/// Makes the memory if there is none yet. For the parent, before it forks.
 pub(super) fn open() -> io::Result<()> {
     if TABLE.get().is_none() {
         let table = Shared::new(ROWS * ROW)?;
-        // Only one thread is there to do it.
+        // Only one thread exists that could set it.
         let _ = TABLE.set(table);
     }
     Ok(())
@@ -93,7 +93,7 @@ fn row(index: usize) -> Option<&'static [AtomicU64]> {
     TABLE.get()?.get(start..start.checked_add(ROW)?)
 }
 
-/// Counts a request that a backend of this row's pool has served for so long.
+/// Counts a request that a backend of this row's pool has served for `worked`.
 pub(super) fn count_served(index: u64, worked: Duration) {
     if let Some(row) = usize::try_from(index).ok().and_then(row) {
         row[Field::Served as usize].fetch_add(1, Relaxed);
@@ -108,12 +108,12 @@ pub(super) fn word(index: u64, place: u64) -> Option<Word> {
     Some(Word(&row[ROW - WORDS + place]))
 }
 
-/// The row of a pool, as long as its manager has it.
+/// The row of a pool, as long as its manager holds it.
 #[derive(Debug)]
 pub(super) struct Row(Option<(usize, &'static [AtomicU64])>);
 
 impl Row {
-    /// Takes one that is free, or whose manager has died.
+    /// Takes a free row, or one whose manager has died.
     pub(super) fn take(name: &str) -> Row {
         let own = u64::from(Pid::own().number().unsigned_abs());
         let is_dead = |owner: u64| {
@@ -141,12 +141,12 @@ impl Row {
         Row(taken)
     }
 
-    /// None at all.
+    /// No row.
     pub(super) fn none() -> Row {
         Row(None)
     }
 
-    /// Which one it is; the largest number: none.
+    /// Its number; the largest number means none.
     pub(super) fn index(&self) -> u64 {
         self.0.map_or(u64::MAX, |(index, _)| index as u64)
     }
@@ -188,19 +188,19 @@ impl Drop for Row {
 }
 
 impl PoolStats {
-    /// How long a request has waited for a backend, and how long one has served it, in seconds on average.
+    /// The average times that a request waited for a backend and was served, in seconds.
     pub fn averages(&self) -> (f64, f64) {
         let each = |total: f64| total / self.served.max(1) as f64;
         (each(self.waited), each(self.worked))
     }
 
-    /// Why backends have ended, as far as any has.
+    /// The reasons why backends ended, if any did.
     pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.ended.iter().copied().filter(|(_, number)| *number > 0)
     }
 }
 
-/// All pools as they are now, by their names; those of several generations are one.
+/// All pools as they are now, by name; those of several generations are merged.
 pub fn pools() -> Vec<PoolStats> {
     let mut pools: Vec<PoolStats> = Vec::new();
     for row in (0..ROWS).filter_map(row).filter(|row| row[Field::Owner as usize].load(Acquire) != 0) {
@@ -219,7 +219,7 @@ pub fn pools() -> Vec<PoolStats> {
         });
         let pool = &mut pools[index];
         pool.size += number(Field::Size);
-        // Those whose lease a child keeps serve nobody.
+        // Backends whose lease a child merely keeps serve nobody.
         let kept = words.iter().filter(|word| word::is_kept(word.load(Relaxed))).count() as u64;
         pool.busy += number(Field::Busy).saturating_sub(kept);
         pool.max = pool.max.max(number(Field::Max));

@@ -1,5 +1,5 @@
-//! What children and the process manager say to each other. Both are the same program, so numbers are in the machine's own
-//! order; each message is a packet.
+//! The messages between children and the process manager. Both are the same program, so numbers are in the machine's
+//! own byte order; each message is a packet.
 
 use std::time::Duration;
 
@@ -9,63 +9,63 @@ use super::{Class, Concurrency, PoolSettings, Program, Runtime, Score, Version};
 use crate::daemon::wire as command;
 use crate::protocol::Protocol;
 
-/// The longest packet, in bytes: what a socket takes without asking for more.
+/// The longest packet, in bytes: as much as a socket takes by default.
 pub(super) const PACKET_MAX: usize = 128 * 1024;
 const NUMBER: usize = size_of::<u64>();
 /// The most backends of a class, and the most points of a score.
 const COUNT_MAX: u64 = 1 << 20;
 
-/// What a child says.
+/// A child's message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked<'a> {
-    /// It wants a backend of the class that these bytes describe, whose program's file is this one now.
+    /// It wants a backend of the class in these bytes, whose program's file now has this version.
     Backend(Version, &'a [u8]),
-    /// It does not need the one that it has got any more.
+    /// It does not need its backend any more.
     Done(Outcome),
 }
 
-/// How a request has left its backend.
+/// The state in which a request left its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Ready for the next one, on the same connection.
     Ready,
     /// Ready for the next one, on another connection.
     Closed,
-    /// It has said that it ends now.
+    /// It has announced its end.
     Last,
-    /// Nobody waits for the rest of its answer, which goes on at this position ([`Frames`](crate::protocol::Frames)).
+    /// Nobody waits for the rest of its answer, which continues at this position ([`Frames`](crate::protocol::Frames)).
     Abandoned(Vec<u8>),
-    /// The request was given up, and nobody can tell in what state the backend is.
+    /// The request was given up, and the state of the backend is unknown.
     Broken,
-    /// The backend has not answered as it should.
+    /// The backend did not answer properly.
     Failed,
 }
 
-/// What the manager says.
+/// The manager's message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// Here is a connection to a backend.
     Granted(Grant),
-    /// There is none, with the status for the client, and why.
+    /// There is none: the status for the client, and why.
     Refused(u16, String),
 }
 
-/// A lease, as it begins.
+/// A lease at its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grant {
     /// The backend's process.
     pub(super) pid: Pid,
-    /// How many requests it has served before.
+    /// How many requests it served before.
     pub(super) served: u64,
     /// Whether another request had to end first.
     pub(super) queued: bool,
     /// The lease's number.
     pub(super) lease: u64,
-    /// The row of the pool's numbers, and the place of the lease's word there; the largest number: there is none.
+    /// The row of the pool's numbers, and the place of the lease's word there; the largest number means none.
     pub(super) row: u64,
     /// See `row`.
     pub(super) place: u64,
-    /// How many more requests the lease may be for.
+    /// How many more requests the lease may cover.
     pub(super) more: u64,
 }
 
@@ -145,7 +145,7 @@ impl Told {
     }
 }
 
-/// A time, where none is the largest number.
+/// A time; the largest number means none.
 fn micros(time: Option<Duration>) -> u64 {
     time.map_or(u64::MAX, |time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX - 1))
 }
@@ -169,7 +169,7 @@ const NUMBERS: usize = 19;
 const TEXTS: usize = 4;
 
 impl Class {
-    /// The class as bytes, the same for the same class, whatever has become of its program's file.
+    /// The class as bytes: the same for the same class, whatever the version of its program's file.
     pub(super) fn encode(&self) -> Vec<u8> {
         let PoolSettings { max, min, keep, max_of_all, idle, lifetime, requests, busy, memory, score, wait, queue } =
             self.settings;
@@ -216,7 +216,7 @@ impl Class {
         bytes
     }
 
-    /// The class that these bytes are; `None` if they are none.
+    /// The class encoded in these bytes; `None` if they are invalid.
     pub(super) fn decode(bytes: &[u8]) -> Option<Class> {
         let at = |index: usize| Some(u64::from_ne_bytes(*bytes.get(NUMBER * index..)?.first_chunk()?));
         let mut rest = bytes.get(NUMBER * NUMBERS..)?;
@@ -228,7 +228,7 @@ impl Class {
             rest = &behind[length..];
         }
         let [name, module, host, text] = texts.try_into().ok()?;
-        // Whatever a child says, the manager must be able to count it.
+        // The manager must be able to count whatever a child sends.
         let count = |index: usize| at(index).map(|number| number.min(COUNT_MAX));
         let score = Score { start: count(10)?, end: count(11)?, second: count(12)?, limit: count(13)? };
         let settings = PoolSettings {
@@ -301,7 +301,7 @@ mod tests {
             for value in [0, 1, 0xff] {
                 let mut broken = bytes.clone();
                 broken[index] = value;
-                // Whatever it is, it does not panic.
+                // Whatever the result, it does not panic.
                 let _ = Class::decode(&broken);
             }
         }

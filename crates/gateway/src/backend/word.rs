@@ -1,29 +1,29 @@
-//! The word of a lease: what becomes of it, in memory that the child which has it and the process manager share.
+//! The word of a lease: its state, in memory shared by the child that holds it and the process manager.
 //!
-//! A child keeps the lease of a request that is over for its next request of the same class, which then asks nobody. The manager
-//! can take such a lease back at any moment, and it can say that it wants one back when its request is over: whoever changes the
-//! word first has the backend. A word names its lease by a number that no other has, so that an old one is never mistaken for
-//! the present one.
+//! A child keeps the lease of a finished request for its next request of the same class, which then asks nobody. The
+//! manager can take back such a kept lease at any moment, and it can ask for the return of one in use; whoever changes
+//! the word first has the backend. A word identifies its lease by a unique number, so that an old lease is never
+//! mistaken for the current one.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-/// What a lease is for.
+/// The use of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// A request.
     Serving = 1,
     /// The next request.
     Kept = 2,
-    /// A request, and for no other behind it.
+    /// A request, but no other after it.
     Wanted = 3,
 }
 
-/// The lowest bits are the state, those above it say how many requests are over, and the rest is the lease's number. Zero: nobody
-/// has the backend.
+/// The lowest bits are the state, those above count the finished requests, and the rest is the lease's number. Zero:
+/// nobody has the backend.
 const STATE_BITS: u32 = 2;
 const OVER_BITS: u32 = 10;
-/// The most requests that one lease may be for.
+/// The most requests in one lease.
 pub(super) const OVER_MAX: u64 = (1 << OVER_BITS) - 1;
 
 /// The largest number of a lease.
@@ -48,19 +48,20 @@ fn unpack(word: u64) -> Option<(u64, u64, State)> {
     Some((word >> (STATE_BITS + OVER_BITS), word >> STATE_BITS & OVER_MAX, state))
 }
 
-/// Whether a number is the word of a lease that is kept.
+/// Whether a number is the word of a kept lease.
 pub(super) fn is_kept(word: u64) -> bool {
     unpack(word).is_some_and(|(_, _, state)| state == State::Kept)
 }
 
 impl Word {
-    /// How many requests of this lease are over, and its state; `None`: it is over itself.
+    /// How many requests of this lease are over, and its state; `None`: the lease itself is over.
     pub(super) fn look(self, lease: u64) -> Option<(u64, State)> {
         let (present, over, state) = unpack(self.0.load(Acquire))?;
         (present == lease).then_some((over, state))
     }
 
-    /// Goes from one state to another, and counts so many requests. `false`: it is another one, or the lease is over.
+    /// Goes from one state to another, and counts `count` requests. `false`: the state is different, or the lease is
+    /// over.
     fn go(self, lease: u64, from: State, to: State, count: u64) -> bool {
         self.look(lease).is_some_and(|(over, state)| {
             let next = pack(lease, over + count, to);
@@ -73,31 +74,32 @@ impl Word {
         self.0.store(pack(lease, 0, State::Serving), Release);
     }
 
-    /// The manager: takes a lease back that is kept.
+    /// The manager: takes back a kept lease.
     pub(super) fn take_back(self, lease: u64) -> Option<u64> {
         let (over, state) = self.look(lease)?;
         let kept = pack(lease, over, State::Kept);
         (state == State::Kept && self.0.compare_exchange(kept, 0, AcqRel, Acquire).is_ok()).then_some(over)
     }
 
-    /// The manager: wants a lease back. Returns how many of its requests are over, if nobody has said so before.
+    /// The manager: asks for the return of a lease. Returns how many of its requests are over, unless somebody has
+    /// already asked.
     pub(super) fn want(self, lease: u64) -> Option<u64> {
         let (over, _) = self.look(lease)?;
         self.go(lease, State::Serving, State::Wanted, 0).then_some(over)
     }
 
-    /// The manager: a lease is over. Returns how many requests are.
+    /// The manager: ends a lease. Returns how many of its requests are over.
     pub(super) fn end(self, lease: u64) -> u64 {
         let last = unpack(self.0.swap(0, AcqRel));
         last.filter(|(present, ..)| *present == lease).map_or(0, |(_, over, _)| over)
     }
 
-    /// The child: a request is over, and it keeps the lease. `false`: it may not.
+    /// The child: ends a request, and keeps the lease. `false`: it may not.
     pub(super) fn keep(self, lease: u64) -> bool {
         self.go(lease, State::Serving, State::Kept, 1)
     }
 
-    /// The child: the next request begins. `false`: the lease is over.
+    /// The child: begins the next request. `false`: the lease is over.
     pub(super) fn resume(self, lease: u64) -> bool {
         self.go(lease, State::Kept, State::Serving, 0)
     }

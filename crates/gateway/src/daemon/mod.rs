@@ -1,10 +1,10 @@
-//! Daemons that start scripts for the children (`mod_cgid`): small processes of their own, which have neither a child's
-//! memory nor its threads, and live on when a child dies.
+//! Daemons that start scripts for the children (`mod_cgid`): small separate processes with neither a child's memory nor
+//! its threads, which survive a child's death.
 //!
 //! A child connects to the socket that all daemons of a generation accept from ([`socket`]), sends the script's command
-//! with the ends of its pipes, and keeps the connection as long as the script runs ([`remote`]): over it it hears that the
-//! script was started and how it ended, and may tell the daemon to end it ([`wire`]). A connection that breaks off means
-//! that nobody wants the script any more. The daemon that serves a connection is one that is idle ([`serve`]).
+//! with the ends of its pipes, and keeps the connection as long as the script runs ([`remote`]): over it the child
+//! learns that the script was started and how it ended, and may tell the daemon to end it ([`wire`]). A broken
+//! connection means that nobody wants the script any more. An idle daemon serves the next connection ([`serve`]).
 
 mod remote;
 mod serve;

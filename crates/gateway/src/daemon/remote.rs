@@ -1,4 +1,4 @@
-//! A script that a daemon has started, as a child sees it.
+//! A script started by a daemon, from the view of a child.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,18 +17,19 @@ use super::wire::{self, MESSAGE, Message};
 use crate::command::{Command, Failure};
 use crate::leader::Progress;
 
-/// How often somebody tries to connect where too many wait already.
+/// How soon to retry a connection to a socket whose queue is full.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// A script, over the connection to its daemon. Dropped, the daemon ends it, if it has not ended.
+/// A script, over the connection to its daemon. If this is dropped, the daemon ends the script, unless it has ended.
 #[derive(Debug)]
 pub struct Remote {
-    /// Its process, and by when that was started, in clock ticks, once the daemon has said so.
+    /// Its process, and an upper bound for its start in clock ticks, once the daemon has reported them.
     started: OnceLock<(Pid, u64)>,
     connection: Arc<OwnedFd>,
 }
 
-/// Asks a daemon to start a script. Once it has the whole command it may start it at any moment; before, it never does.
+/// Asks a daemon to start a script. Once the daemon has the whole command it may start the script at any moment, but
+/// never before.
 pub(crate) async fn ask(
     address: &Path,
     command: &Command,
@@ -85,23 +86,23 @@ fn receive(connection: &OwnedFd) -> io::Result<Option<Message>> {
 }
 
 impl Remote {
-    /// Its process; `None` as long as the daemon has not started it.
+    /// Its process; `None` until the daemon has started it.
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.started.get().map(|(pid, _)| *pid)
     }
 
-    /// What becomes readable when there is something new to say of its [`progress`](Remote::progress), not for writing too: each
-    /// time that the daemon reads would wake us.
+    /// The descriptor that becomes readable when there is news of its [`progress`](Remote::progress). Do not watch it
+    /// for writing too: each read of the daemon would wake us.
     pub(crate) fn connection(&self) -> Arc<OwnedFd> {
         self.connection.clone()
     }
 
-    /// How far it is.
+    /// Its progress.
     pub(crate) fn progress(&self) -> Progress {
         match receive(&self.connection) {
             Ok(None) => Progress::Runs,
             Ok(Some(Message::Started(pid))) => {
-                // It is said once.
+                // Reported once.
                 let _ = self.started.set((pid, sys::process::ticks()));
                 Progress::Begun(pid)
             }
@@ -122,7 +123,7 @@ impl Remote {
     /// Sends a signal to its group.
     pub(crate) fn signal(&self, signal: Signal) {
         let number = u8::try_from(signal.number()).unwrap_or_default();
-        // Where the daemon is gone nobody is left to do it.
+        // If the daemon is gone, nobody is left to do it.
         let _ = sys::socket::send(&self.connection, &[number], false);
     }
 }

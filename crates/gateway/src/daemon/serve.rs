@@ -22,24 +22,24 @@ use crate::command::{Command, Given, expose};
 use crate::ending::Process;
 use crate::reaper;
 
-/// How long a child may take to say what it wants.
+/// How long a child may take to send its command.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long scripts may take to end when the daemon has to; its parent waits a second for it.
 const OBEY: Duration = Duration::from_millis(300);
-/// How long is waited where there are no descriptors left to accept with.
+/// How long to wait if there are no descriptors left to accept with.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How much is received at once, in bytes: most commands are shorter.
+/// The size of a read, in bytes: most commands are shorter.
 const PIECE: usize = 16 * 1024;
 
-/// Serves until an order comes: `SIGTERM` ends it, and with it all scripts; any other lets it accept nobody any more and end
-/// with its last script.
+/// Serves until an order comes: `SIGTERM` ends it together with all scripts; any other order stops it from accepting,
+/// and it ends with its last script.
 pub fn serve(socket: &Socket, users: Users, orders: &SignalFd) -> io::Result<()> {
-    // What it starts inherits that. A daemon has little memory, and is replaced.
+    // Its scripts inherit this. A daemon has little memory, and is replaceable.
     expose(Pid::own());
     EventLoop::new(|| ())?.run(accept(socket, Arc::new(users), orders))?
 }
 
-/// Tells when nobody has it any more.
+/// Reports when nobody holds it any more.
 struct Present(Awaited<()>);
 
 impl Drop for Present {
@@ -53,7 +53,7 @@ async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Re
     let order = watch(orders.descriptor(), Interest::READABLE)?;
     let listener = watch(socket.listener(), Interest::READABLE)?;
     let all_ended = Awaited::default();
-    // Those that are served have it, and so has this until it is to leave.
+    // Held by every running script, and here until the daemon should leave.
     let mut present = Some(Arc::new(Present(all_ended.clone())));
     let mut runs: Vec<Spawned> = Vec::new();
     let mut ended = pin!(all_ended.wait());
@@ -89,13 +89,13 @@ async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Re
                     }));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready?.clear_ready(),
-                // Those who connect wait meanwhile.
+                // New connections wait meanwhile.
                 Err(_) => sleep(PAUSE).await,
             }
         }
     }
     let leaves = present.take().is_none();
-    // Dropped, they are asked to end; there will be nobody to insist later.
+    // Dropping them orders the scripts to end; nobody can insist later.
     runs.iter().for_each(Spawned::abort);
     all_ended.wait().await;
     let end = Instant::now() + if leaves { reaper::OBEY } else { OBEY };
@@ -106,7 +106,7 @@ async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Re
     Ok(())
 }
 
-/// Serves a connection from its command to the end of the script. Whatever goes wrong with it, the child sees its end.
+/// Serves a connection from its command to the end of the script. On any failure the child sees the connection end.
 async fn attend(connection: OwnedFd, users: Arc<Users>) {
     let Ok(user) = sys::local::peer_user(&connection) else { return };
     if !users.is_known(user) {
@@ -115,7 +115,7 @@ async fn attend(connection: OwnedFd, users: Arc<Users>) {
     }
     let Ok(connection) = watch(Arc::new(connection), Interest::READABLE) else { return };
     let Ok(Ok((command, stdio))) = timeout(PATIENCE, receive(&connection)).await else { return };
-    // A signal, or the end: the client went while others were served.
+    // A signal, or the end: the client left while others were served.
     if sys::socket::peek(connection.get_ref(), &mut [0]).is_ok() {
         return;
     }
@@ -136,13 +136,14 @@ async fn attend(connection: OwnedFd, users: Arc<Users>) {
 }
 
 impl Message {
-    /// Sends it. A child that is gone wants no message.
+    /// Sends it. A child that is gone needs no message.
     fn send(&self, connection: &Watched) {
         let _ = sys::socket::send(connection.get_ref(), &self.encode(), false);
     }
 }
 
-/// Waits for the end of a script, or of the interest in it, and passes signals on. A process that is dropped here is ended.
+/// Waits for the end of a script, or for the child to lose interest, and passes signals on. A process that is dropped
+/// here is ended.
 async fn accompany(mut process: Process, connection: &Watched, end: &Watched) {
     let mut asked = false;
     loop {
@@ -197,7 +198,7 @@ async fn receive(connection: &Watched) -> io::Result<(Command, [OwnedFd; 3])> {
             let command = wire::decode(&bytes[..filled]).ok_or_else(wrong)?;
             return Ok((command, descriptors.try_into().map_err(|_| wrong())?));
         }
-        // No more room than for as much again as has come.
+        // Make room only for as much again as has come.
         bytes.resize(length.min(2 * filled.max(PIECE)), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! The socket where daemons are asked, in the file system (`ScriptSock`).
+//! The daemons' socket in the file system (`ScriptSock`).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use sys::process::Pid;
 /// How many connections may wait until a daemon accepts them; the kernel's `somaxconn` caps it.
 const BACKLOG: i32 = 4096;
 
-/// A socket that daemons accept from. Its file goes when the process that opened it drops it.
+/// A socket that daemons accept from. Its file is removed when the process that opened it drops it.
 #[derive(Debug)]
 pub struct Socket {
     listener: Arc<OwnedFd>,
@@ -20,8 +20,8 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens one at `path` (what an earlier process left there is removed), for `owner` to connect to, if that is somebody
-    /// else.
+    /// Opens a socket at `path`, for `owner` to connect to if that is a different user. Removes what an earlier process
+    /// left there.
     pub fn open(path: PathBuf, owner: Option<(u32, u32)>, kind: Kind) -> io::Result<Socket> {
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -29,18 +29,18 @@ impl Socket {
         }
         let listener = sys::local::listen(&path, BACKLOG, kind)?;
         if let Some((uid, gid)) = owner {
-            // Anybody who may write to the directory could have put a link there meanwhile.
+            // Anybody with write access to the directory could have put a link there meanwhile.
             std::os::unix::fs::lchown(&path, Some(uid), Some(gid))?;
         }
         Ok(Socket { listener: Arc::new(listener), path: path.into(), opened_by: Pid::own() })
     }
 
-    /// What daemons accept from.
+    /// The socket that daemons accept from.
     pub(crate) fn listener(&self) -> Arc<OwnedFd> {
         self.listener.clone()
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> Arc<Path> {
         self.path.clone()
     }
@@ -48,12 +48,12 @@ impl Socket {
 
 static ADDRESS: Mutex<Option<Arc<Path>>> = Mutex::new(None);
 
-/// Where the daemons of this process's configuration are asked, if there are any.
+/// The daemons' address in this process's configuration, if there are any.
 pub fn address() -> Option<Arc<Path>> {
     ADDRESS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Says where. For the parent, before it forks the children that are to know.
+/// Sets it. For the parent, before it forks the children that need it.
 pub fn set_address(path: Arc<Path>) {
     *ADDRESS.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
 }
@@ -61,7 +61,7 @@ pub fn set_address(path: Arc<Path>) {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.opened_by == Pid::own() {
-            // Somebody may have removed it already.
+            // It may have been removed already.
             let _ = std::fs::remove_file(&self.path);
         }
     }

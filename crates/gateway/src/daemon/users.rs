@@ -1,4 +1,4 @@
-//! As whom a process that starts programs for the children does so.
+//! The users for programs that are started on behalf of the children.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ use crate::gate::Permit;
 use crate::leader::{Leader, Permitted};
 use crate::owners::Owners;
 
-/// How long a program may take to become its owner.
+/// How long a program may take to change to its owner.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// `ETIMEDOUT`
 const TIMED_OUT: i32 = 110;
@@ -28,18 +28,18 @@ const TIMED_OUT: i32 = 110;
 /// Why a program was not started.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// It may not run as its owner: why, as a number.
+    /// It may not run as its owner: the reason, as a number.
     Owner(u64),
     /// The system did not start it.
     System(io::Error),
 }
 
-/// Who may ask a daemon, and as whom it starts scripts.
+/// The users that may ask a daemon, and the users it starts scripts as.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
-    /// The user of the children, where the daemon is root and they are not: scripts run as this one too.
+    /// The user of the children, if the daemon is root and they are not: scripts run as this one too.
     pub server: Option<Identity>,
-    /// Who may own scripts, and runs them then.
+    /// The users that may own scripts and then run them.
     pub owners: Option<Arc<dyn Owners>>,
 }
 
@@ -49,8 +49,8 @@ impl Users {
         user == self.server.as_ref().map_or_else(sys::cred::uid, |server| server.uid)
     }
 
-    /// Starts what a command says, as who it is to be. A daemon that is not root starts all as who it is, but never what has
-    /// an owner. `Err`: what to tell the child.
+    /// Starts a command as its user. A daemon that is not root starts everything as its own user, but never a program
+    /// with an owner. `Err`: the message for the child.
     pub(crate) async fn start(&self, mut command: Command, given: Given<'_>) -> Result<Pid, Refused> {
         cap(&mut command.limits);
         let starting = match (command.owner, &self.server) {
@@ -85,7 +85,7 @@ async fn outcome(starting: Starting) -> io::Result<Pid> {
     result.map(|()| pid)
 }
 
-/// Nobody gets more than this process may have itself, whatever was asked for.
+/// No program gets more than this process may have itself.
 fn cap(limits: &mut [(Limit, Bounds)]) {
     for (limit, bounds) in limits {
         let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
@@ -95,7 +95,7 @@ fn cap(limits: &mut [(Limit, Bounds)]) {
     }
 }
 
-/// A program that this process has started, without any right to memory.
+/// A program started by this process, without a permit for memory.
 pub(super) fn process(pid: Pid) -> Process {
     let cost = Arc::new(ScriptUse::new(Duration::ZERO));
     Process::new(Permitted { leader: Leader::Own(pid), permit: Permit::free(), cost })

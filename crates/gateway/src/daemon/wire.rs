@@ -1,6 +1,7 @@
-//! What a child and a daemon say to each other. Both are the same program, so numbers are in the machine's own order.
+//! The messages between a child and a daemon. Both are the same program, so numbers are in the machine's own byte
+//! order.
 //!
-//! The child begins with a command: its length, then numbers, then texts that end with 0. Afterwards each byte that it
+//! The child begins with a command: its length, then numbers, then texts that end with 0. After that, each byte it
 //! sends is the number of a signal for the script's group. The daemon sends [`Message`]s, all of the same length.
 
 use std::ffi::{CStr, CString};
@@ -25,14 +26,14 @@ pub(super) const MESSAGE: usize = MESSAGE_NUMBERS * NUMBER;
 
 const LIMITS: [Limit; 3] = [Limit::Cpu, Limit::Memory, Limit::Processes];
 
-/// What a daemon says of a script.
+/// A daemon's report on a script.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     /// It runs.
     Started(Pid),
     /// It could not be started: the error's number.
     Failed(i32),
-    /// It may not run as its owner: why, as a number.
+    /// It may not run as its owner: the reason, as a number.
     Refused(u64),
     /// It has ended.
     Ended(Reaped),
@@ -43,7 +44,7 @@ fn number(bytes: &[u8], index: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes))
 }
 
-/// The length of a whole command that begins with these bytes; `None` as long as that cannot be known.
+/// The length of a whole command that begins with these bytes; `None` while that is unknown.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     usize::try_from(number(bytes, 0)?).ok()
 }
@@ -76,7 +77,7 @@ pub(crate) fn encode(command: &Command) -> Vec<u8> {
     bytes
 }
 
-/// The command that these bytes are; `None` if they are none.
+/// The command encoded in these bytes; `None` if they are invalid.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Command> {
     let count = |index: usize| number(bytes, index).and_then(|count| usize::try_from(count).ok());
     let (argc, envc, limitc) = (count(1)?, count(2)?, count(3)?);
@@ -194,7 +195,7 @@ mod tests {
             for value in [0, 1, 0xff] {
                 let mut broken = bytes.clone();
                 broken[index] = value;
-                // Whatever it is, it does not panic.
+                // Whatever the result, it does not panic.
                 let _ = decode(&broken);
             }
         }

@@ -1,4 +1,4 @@
-//! Lets requests in that have entered the table, as there is memory.
+//! Admits requests from the table, according to the free memory.
 
 use std::time::{Duration, Instant};
 
@@ -11,30 +11,30 @@ use super::room;
 use super::table::{self, EntryState, Locked, Table};
 use super::wait::WakeUp;
 
-/// How old a reading of the memory may be: where nobody waits, and where somebody does.
+/// How old a reading of the memory may be: if nobody waits, and if somebody does.
 pub(super) const READ_RELAXED: Duration = Duration::from_millis(50);
 const READ_EAGER: Duration = Duration::from_millis(5);
-/// How often somebody who waits looks whether there is memory now, and weighs those who run.
+/// How often a waiting request checks the memory, and weighs the running scripts.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
-/// After so long a script that has never ended is known by what it has.
+/// After this long, a script without any finished run is known by its current memory.
 const LONG: Duration = Duration::from_secs(1);
-/// What is left to everybody else: a part of all memory, but not less than this many bytes.
+/// The reserve for everybody else: this fraction of all memory, but at least this many bytes.
 const RESERVE: (u64, u64) = (16, 48 << 20);
-/// A process has the memory of who has started it until it executes the script: so young a run is not weighed.
+/// Until it executes the script, a process has the memory of its parent: a younger run is not weighed.
 const YOUNG: Duration = Duration::from_millis(50);
-/// How long running scripts are weighed at most, each time.
+/// The most time for weighing running scripts, each time.
 const WEIGHING: Duration = Duration::from_millis(5);
-/// What part of all that scripts may have a script gets that is not known.
+/// An unknown script gets this fraction of the memory for all scripts.
 const UNKNOWN: u64 = 4;
 
-/// The table, and what decides by it.
+/// The table, and the data for decisions.
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) table: Table,
     gauges: Gauges,
     /// How many scripts there is room for, however little they need.
     pub(super) most: u64,
-    /// What the names of the sockets that are woken begin with.
+    /// The prefix of the names of the sockets that wake requests.
     pub(super) name: String,
 }
 
@@ -44,7 +44,7 @@ impl Gate {
         Ok(Gate { table: Table::new()?, gauges: Gauges::of_this_process(), most: room::most_scripts(), name })
     }
 
-    /// Lets in who may come in now. Returns them: they are to be told, without the lock.
+    /// Admits those who may come in now. Returns them: they must be woken, without the lock.
     pub(super) fn admit(&self, locked: &Locked<'_>, memory: Memory) -> Vec<usize> {
         let mut let_in = Vec::new();
         if locked.waiting() == 0 {
@@ -73,18 +73,18 @@ impl Gate {
         entries.into_iter().for_each(|entry| WakeUp::send(&self.name, entry));
     }
 
-    /// The memory, as it was so long ago at most. Without the lock: files are read for it.
+    /// The memory, at most this old. Call it without the lock: it reads files.
     pub(super) fn memory(&self, age: Duration) -> Memory {
         if let Some((available, total)) = self.table.memory(age) {
             return Memory { available, total };
         }
-        // Where the system does not tell, nothing can be decided by it.
+        // If the system does not tell, memory decides nothing.
         let memory = self.gauges.read().unwrap_or(Memory { available: u64::MAX / 4, total: u64::MAX / 4 });
         self.table.set_memory(memory.available, memory.total);
         memory
     }
 
-    /// Lets in who may come in, since something has ended.
+    /// Admits those who may come in, after something has ended.
     pub(super) fn go_on(&self) {
         if self.table.waiting() == 0 {
             return;
@@ -94,11 +94,11 @@ impl Gate {
         self.tell(told.unwrap_or_default());
     }
 
-    /// What who waits does from time to time, one of them for all.
+    /// The periodic work of waiting requests; one does it for all.
     pub(super) fn look(&self) {
         let due = || self.table.lock().filter(|locked| locked.is_due(LOOK / 2)).map(|locked| locked.processes(YOUNG));
         let Some(mut processes) = due() else { return };
-        // Where there are very many, not all of them at once, and others the next time.
+        // If there are very many, not all of them at once; the others get their turn next time.
         if !processes.is_empty() {
             let start = table::now() as usize % processes.len();
             processes.rotate_left(start);
@@ -124,7 +124,7 @@ impl Gate {
         self.tell(told);
     }
 
-    /// Lets in who waits for scripts that were about to end.
+    /// Admits those who wait for scripts that were about to end.
     pub(super) fn end_leaving(&self) {
         if !self.table.is_anybody_leaving() {
             return;
@@ -135,8 +135,8 @@ impl Gate {
     }
 }
 
-/// What scripts that do not run yet may have, as if those that run had nothing more to come. Where programs wait for memory
-/// there is none.
+/// The memory for scripts that do not run yet, assuming that running ones grow no further. None, if programs stall for
+/// memory.
 pub(super) fn free(allowance: Allowance, memory: Memory, running: &[Guest]) -> u64 {
     let Memory { available, total } = memory;
     let have: u64 = running.iter().map(|guest| guest.has).sum();

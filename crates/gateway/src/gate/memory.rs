@@ -1,51 +1,51 @@
-//! How much memory there is for scripts: what the machine has, and what the control groups that the server lives in allow.
+//! How much memory there is for scripts: that of the machine, limited by the control groups that the server is in.
 //!
 //! proc(5) `/proc/meminfo`; Linux cgroup-v1 `memory.rst`, `cgroup-v2.rst`.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// What can be had now, and what there is at all, in bytes.
+/// The memory available now, and the total, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// What nobody uses, and what is used for nothing but files that can be read again.
+    /// Unused memory, and memory used only for files that can be read again.
     pub(super) available: u64,
     /// The size of the machine, or of the smallest control group.
     pub(super) total: u64,
 }
 
-/// Where to read it: found out once.
+/// The files to read, found once.
 #[derive(Debug)]
 pub(super) struct Gauges {
     groups: Vec<Group>,
-    /// Pressure stall information: of our own group, or else of the machine.
+    /// Pressure stall information: that of our own group, or else of the machine.
     pressure: Option<PathBuf>,
 }
 
-/// From how many percent of the last ten seconds on, in which some program waited for memory, nothing more is let in.
+/// The gate admits nothing if some program waited for memory during more than this percentage of the last ten seconds.
 const STALLED_MAX: f64 = 10.0;
 
 #[derive(Debug)]
 struct Group {
     limit: PathBuf,
-    /// From where on the kernel slows programs down instead of refusing them memory; only in the second version.
+    /// The limit above which the kernel slows programs down instead of refusing them memory; only in version 2.
     high: PathBuf,
     usage: PathBuf,
     stat: PathBuf,
 }
 
 impl Gauges {
-    /// Of this process.
+    /// For this process.
     pub(super) fn of_this_process() -> Gauges {
         let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
         let groups = groups(&own, Path::new("/sys/fs/cgroup"));
-        // Where the own group has no file of its own, the one of the machine tells of others too.
+        // If our own group has no such file, the machine's includes other programs too.
         let own = groups.first().map(|group| group.limit.with_file_name("memory.pressure"));
         let pressure = own.into_iter().chain([PathBuf::from("/proc/pressure/memory")]).find(|file| file.exists());
         Gauges { groups, pressure }
     }
 
-    /// As it is now. `None`: the system does not tell.
+    /// The memory now. `None`: the system does not tell.
     pub(super) fn read(&self) -> Option<Memory> {
         let machine = machine(&read_to_string("/proc/meminfo").ok()?)?;
         let groups = self.groups.iter().filter_map(Group::read);
@@ -81,13 +81,12 @@ fn groups(own: &str, mount: &Path) -> Vec<Group> {
     found
 }
 
-/// The directories of the control groups that `/proc/self/cgroup` names for a controller, from the own one up to the root.
+/// The directories of the control groups that `/proc/self/cgroup` names for a controller, from our own up to the root.
 pub(super) fn directories(own: &str, mount: &Path, controller: &str) -> Vec<PathBuf> {
     levels(own, mount, controller).into_iter().map(|(_, directory)| directory).collect()
 }
 
-/// The same, and whether they are of the second version. Lines are `NUMBER:CONTROLLERS:PATH`; the second version of control
-/// groups has none in the middle.
+/// The same, and whether they are of version 2. Lines are `NUMBER:CONTROLLERS:PATH`; version 2 has an empty middle.
 fn levels(own: &str, mount: &Path, controller: &str) -> Vec<(bool, PathBuf)> {
     let mut found = Vec::new();
     for line in own.lines() {
@@ -99,7 +98,7 @@ fn levels(own: &str, mount: &Path, controller: &str) -> Vec<(bool, PathBuf)> {
             _ => continue,
         };
         let own = root.join(path.trim_start_matches('/'));
-        // Within a container the path may be one of outside; its own group is then what is mounted.
+        // Inside a container the path may be one of the outside; then the mounted group is its own.
         let own = if own.is_dir() { own } else { root.clone() };
         let up = own.ancestors().take_while(|directory| directory.starts_with(&root));
         found.extend(up.map(|directory| (controllers.is_empty(), directory.to_path_buf())));
@@ -120,8 +119,8 @@ impl Group {
     }
 }
 
-/// Of a group's memory what it could do without: files that were read, those used of late by half, as the kernel counts for
-/// a whole machine.
+/// The memory that a group could do without: cached files, the recently used ones at half, as the kernel counts for a
+/// whole machine.
 fn cache(stat: &str) -> u64 {
     let value = |name: &str| {
         let line = |prefix: &str| {
@@ -129,19 +128,19 @@ fn cache(stat: &str) -> u64 {
                 line.strip_prefix(prefix)?.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok()
             })
         };
-        // In the first version those of the groups below are counted apart.
+        // Version 1 counts the groups below separately.
         line("total_").or_else(|| line("")).unwrap_or(0)
     };
     value("inactive_file") + value("active_file") / 2
 }
 
-/// In which part of the last ten seconds some program waited for memory, in percent (Linux `psi.rst`).
+/// The percentage of the last ten seconds in which some program waited for memory (Linux `psi.rst`).
 fn stalled(text: &str) -> f64 {
     let share = text.lines().find_map(|line| line.strip_prefix("some avg10=")?.split(' ').next()?.parse().ok());
     share.unwrap_or(0.0)
 }
 
-/// Of `/proc/meminfo`.
+/// From `/proc/meminfo`.
 fn machine(text: &str) -> Option<Memory> {
     let value = |name: &str| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -215,7 +214,7 @@ mod tests {
         );
         let found = groups("9:name=systemd:/\n4:cpu,memory:/x\n", &first);
         assert_eq!(found.iter().filter_map(Group::read).collect::<Vec<_>>(), [Memory { available: 100, total: 2000 }]);
-        // A path of outside the container.
+        // A path outside the container.
         assert_eq!(groups("0::/../elsewhere\n", &second.join("a")).len(), 1);
         for root in [first, second] {
             std::fs::remove_dir_all(root).expect("clean");

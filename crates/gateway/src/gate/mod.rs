@@ -1,9 +1,9 @@
-//! The gate: no script is started for which there is no memory.
+//! The gate: no script starts without memory for it.
 //!
-//! Each script is known by what its runs needed ([`table`]). A request for one enters the table, which all processes of the
-//! server share, as somebody who waits, and whoever finds that there is memory lets in whose turn it is ([`policy`]): the
-//! one that comes, the one that leaves, or one that waits and looks ten times a second. [`memory`] says how much there is.
-//! Static files never come here.
+//! The gate knows each script by the memory that its runs needed ([`table`]). A request for a script first waits in the
+//! table, which all processes of the server share. Any process that finds enough memory admits the request whose turn
+//! it is ([`policy`]): a process whose request comes, leaves, or waits and checks ten times a second. [`memory`]
+//! measures how much there is. Static files never come here.
 
 mod admit;
 mod memory;
@@ -32,37 +32,38 @@ pub use table::ScriptStats;
 /// How much memory scripts may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Allowance {
-    /// What is there, but for a reserve.
+    /// The available memory, except for a reserve.
     #[default]
     Auto,
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
-    /// So much of all, in percent.
+    /// This percentage of all memory.
     Percent(u8),
-    /// As much as they like: the gate is open, and only counts.
+    /// Any amount: the gate is open, and only counts.
     Unlimited,
 }
 
-/// What a request's configuration says of the gate.
+/// A request's configuration of the gate.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// How many runs of a script there may be at once.
     pub most: Option<u64>,
     /// How many requests may wait, over the whole server.
     pub queue: usize,
-    /// How many may wait and run together where somebody has to wait: those hold workers, and plain files need some too.
+    /// How many may wait and run together once requests have to wait: those hold workers, and plain files need some
+    /// too.
     pub places: usize,
-    /// How long one may wait.
+    /// How long a request may wait.
     pub timeout: Duration,
 }
 
 static GATE: OnceLock<Gate> = OnceLock::new();
 
-/// Makes the gate where there is none yet, and says how much memory scripts may have from now on. For the parent, before it
-/// forks.
+/// Makes the gate if there is none yet, and sets how much memory scripts may have from now on. For the parent, before
+/// it forks.
 pub fn open(allowance: Allowance) -> std::io::Result<()> {
     if GATE.get().is_none() {
-        // Only one thread is there to do it.
+        // Only one thread exists that could set it.
         let _ = GATE.set(Gate::new()?);
     }
     if let Some(gate) = GATE.get() {
@@ -71,8 +72,7 @@ pub fn open(allowance: Allowance) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Waits until `script` may run on behalf of `host`, at the request of somebody who may be gone if that is
-/// `doubtful`.
+/// Waits until `script` may run on behalf of `host`, for a client that may be gone if that is `doubtful`.
 pub async fn enter(script: &str, host: &str, rules: &Rules, doubtful: impl Fn() -> bool) -> Result<Permit, Refusal> {
     let Some(gate) = GATE.get() else { return Ok(Permit::free()) };
     let came = Instant::now();

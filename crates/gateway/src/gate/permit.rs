@@ -1,4 +1,4 @@
-//! The right to run a script, which counts as a run of it until it is given back.
+//! The permit to run a script, which counts as a run of it until it is given back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,41 +8,41 @@ use sys::process::{Pid, Reaped};
 use super::seat::Seat;
 use super::table::Usage;
 
-/// The right to run a script, until it is dropped. Without a gate it is a right that nobody had to give.
+/// The permit to run a script, until it is dropped. Without a gate there is a permit for everything.
 #[derive(Debug)]
 pub struct Permit {
     seat: Option<Seat>,
     began: Instant,
-    /// How long it was waited for.
+    /// How long the request waited for it.
     pub queued: Duration,
 }
 
 impl Permit {
-    /// That of a request which came at this time, and has been let in now.
+    /// The permit of a request that came at this time, and has just been admitted.
     pub(super) fn of(seat: Seat, came: Instant) -> Permit {
         let began = Instant::now();
         Permit { seat: Some(seat), began, queued: began - came }
     }
 
-    /// One that nobody had to give.
+    /// A permit without a gate.
     pub fn free() -> Permit {
         Permit { seat: None, began: Instant::now(), queued: Duration::ZERO }
     }
 
-    /// Where the number of the script's process has to stand, best of all before it does anything: should this process of the
-    /// server be killed, its place is the script's as long as that runs.
+    /// The place for the number of the script's process, preferably set before the script does anything: if this
+    /// process of the server is killed, its entry belongs to the script as long as that runs.
     pub fn process(&self) -> Option<&AtomicU64> {
         self.seat.as_ref().map(|seat| seat.gate.table.process(seat.entry))
     }
 
-    /// The script runs as this process.
+    /// Records that the script runs as this process.
     pub fn started(&self, pid: Pid) {
         if let Some(number) = self.process() {
             number.store(u64::from(pid.number().unsigned_abs()), Ordering::Relaxed);
         }
     }
 
-    /// The script, which goes on, has so many bytes: others of it are taken to need as much.
+    /// Records that the script, which continues, has this many bytes: others of it are assumed to need as much.
     pub fn weighed(&self, pid: Pid, has: u64) {
         if let Some(seat) = &self.seat
             && let Some(locked) = seat.gate.table.lock()
@@ -52,8 +52,9 @@ impl Permit {
         }
     }
 
-    /// The script has closed its outputs, and is about to end. Returns whether that need not be noticed at once: nobody waits
-    /// for its place (if somebody comes before it is, they look themselves), and what it needs is known from runs before.
+    /// Records that the script has closed its outputs and is about to end. Returns whether nobody has to notice that at
+    /// once: nobody waits for its place (a request that comes before that checks itself), and its needs are known from
+    /// earlier runs.
     pub fn leaves(&self) -> bool {
         self.seat.as_ref().is_none_or(|seat| {
             seat.gate.table.note_leaving(seat.entry);
@@ -61,8 +62,8 @@ impl Permit {
         })
     }
 
-    /// The script has ended: what it needed is known now. The system counts into its peak what the process had that started
-    /// it, which is `floor` KiB.
+    /// Records that the script has ended, so its needs are known now. The system's peak includes the memory of the
+    /// process that started it, which is `floor` KiB.
     pub fn ended(self, reaped: &Reaped, floor: u64) {
         let usage = Usage {
             status: reaped.status,
@@ -79,7 +80,7 @@ impl Permit {
         }
     }
 
-    /// The script could not be started.
+    /// Records that the script could not be started.
     pub fn not_started(self) {
         if let Some(seat) = &self.seat
             && let Some(locked) = seat.gate.table.lock()

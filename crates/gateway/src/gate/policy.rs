@@ -1,49 +1,49 @@
-//! Who is let in next. Pure.
+//! Decides which request is admitted next. Pure.
 //!
-//! Memory decides how many scripts may run; fairness decides whose turn it is: a script of which the fewest run comes first,
-//! then the virtual host of which the fewest run, then who has waited longest. One that is smaller may pass one that does not
-//! fit, but not for ever. A script of which nothing is known runs one at a time, until it is.
+//! Memory decides how many scripts may run; fairness decides whose turn it is: the script with the fewest runs comes
+//! first, then the virtual host with the fewest, then the longest wait. A smaller script may pass one that does not
+//! fit, but not for ever. A script with unknown needs runs one at a time, until they are known.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How long others may pass somebody for whom there is not enough memory.
+/// How long others may pass a request for which there is not enough memory.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-/// How long they then stand still for it. What runs on for longer must not keep everybody waiting.
+/// How long they then stand still for it. Scripts that run longer than that must not keep everybody waiting.
 const CHANCE: Duration = Duration::from_secs(4);
 
-/// Somebody who waits, or a script that runs.
+/// A waiting request, or a running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Guest {
-    /// Which script.
+    /// The script.
     pub(super) script: usize,
-    /// Which virtual host.
+    /// The virtual host.
     pub(super) host: u64,
-    /// Since when it waits or runs, in µs on the monotonic clock.
+    /// When its wait or run began, in µs on the monotonic clock.
     pub(super) since: u64,
-    /// Bytes it will need, as far as is known.
+    /// Bytes it will need, if known.
     pub(super) needs: u64,
-    /// Bytes it has already.
+    /// Bytes it already has.
     pub(super) has: u64,
-    /// Whether that is known at all.
+    /// Whether its needs are known at all.
     pub(super) known: bool,
-    /// How many of its script may run at once.
+    /// How many runs of its script there may be at once.
     pub(super) most: u64,
-    /// Whether whoever asked may be gone.
+    /// Whether the client may be gone.
     pub(super) doubtful: bool,
 }
 
-/// Memory that has no end: nobody has to be known.
+/// Unlimited memory: no needs have to be known.
 pub(super) const UNLIMITED: u64 = u64::MAX;
 
 impl Guest {
-    /// What it may still take.
+    /// The memory it may still take.
     fn outstanding(&self) -> u64 {
         self.needs.saturating_sub(self.has)
     }
 }
 
-/// Which of `waiting` is let in now, by its index. `free`: bytes that nobody uses and that scripts may use; `now` in µs.
+/// The one of `waiting` to admit now, by its index. `free`: unused bytes that scripts may use; `now` in µs.
 pub(super) fn next(waiting: &[Guest], running: &[Guest], free: u64, now: u64) -> Option<usize> {
     let of = |test: &dyn Fn(&Guest) -> bool| running.iter().filter(|guest| test(guest)).count() as u64;
     let promised = running.iter().map(Guest::outstanding).fold(0, u64::saturating_add);
@@ -58,7 +58,7 @@ pub(super) fn next(waiting: &[Guest], running: &[Guest], free: u64, now: u64) ->
     }
     order.sort_unstable();
     for (_, _, since, index) in order {
-        // What fits nowhere has the machine for itself.
+        // A script that fits nowhere gets the machine to itself.
         if waiting[index].needs <= room || running.is_empty() {
             return Some(index);
         }
@@ -70,8 +70,8 @@ pub(super) fn next(waiting: &[Guest], running: &[Guest], free: u64, now: u64) ->
     None
 }
 
-/// Who of `waiting`, of whom there are too many, goes: one whose client may be gone, or else the last of those who wait for the
-/// script that most wait for. A script that many ask for must not keep out all others.
+/// The one of too many `waiting` that gives way: one whose client may be gone, or else the last of those who wait for
+/// the most wanted script. A popular script must not keep out all others.
 pub(super) fn gives_way(waiting: &[Guest]) -> Option<usize> {
     let alike = |guest: &Guest| waiting.iter().filter(|other| other.script == guest.script).count();
     let mut numbers = HashMap::new();
@@ -100,7 +100,7 @@ mod tests {
         let running = [guest(1, 1, 0, 200), guest(1, 1, 0, 200)];
         assert_eq!(next(&waiting, &running, 600 * MB, 0), Some(0));
         assert_eq!(next(&waiting, &running, 599 * MB, 0), None);
-        // What they have already is not free any more, and is not to come either.
+        // The memory they already have is neither free any more, nor still to come.
         let grown = running.map(|guest| Guest { has: 200 * MB, ..guest });
         assert_eq!(next(&waiting, &grown, 200 * MB, 0), Some(0));
         let beyond = running.map(|guest| Guest { has: 900 * MB, ..guest });

@@ -1,4 +1,4 @@
-//! Why a request is not let in, for the error log.
+//! Why a request is not admitted, for the error log.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use super::admit::Gate;
 use super::table::{Locked, ScriptStats};
 
-/// How long is waited before a request that was refused may come again, at least.
+/// The minimum time before a refused request should come again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Why a request was not let in.
+/// Why a request was not admitted.
 #[derive(Debug)]
 pub struct Refusal {
-    /// What to log.
+    /// The text to log.
     pub reason: String,
-    /// When it may be tried again.
+    /// When to try again.
     pub retry: Duration,
 }
 
 impl Refusal {
-    /// The table cannot be had.
+    /// The table is not available.
     pub(super) fn stuck() -> Refusal {
         let reason = "a process of the server that has the table of scripts does not go on";
         Refusal { reason: reason.into(), retry: RETRY }
@@ -27,7 +27,7 @@ impl Refusal {
 }
 
 impl Gate {
-    /// Why a request for a script is not let in, with who has the memory.
+    /// Why a request for a script is refused, with the scripts that hold the memory.
     pub(super) fn refusal(&self, locked: &Locked<'_>, script: usize, what: String, available: u64) -> Refusal {
         let known = locked.described(script, 0, 0);
         let retry = known.median.max(RETRY);

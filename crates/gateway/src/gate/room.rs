@@ -1,4 +1,4 @@
-//! How many scripts there is room for, however little memory they need: processes and pipes have an end too.
+//! How many scripts there is room for, however little memory they need: processes and pipes run out too.
 //!
 //! proc(5) `/proc/sys/fs/pipe-user-pages-soft`, `/proc/sys/kernel/pid_max` and `threads-max`; Linux `cgroup-v1/pids.rst`,
 //! `cgroup-v2.rst`; getrlimit(2) `RLIMIT_NPROC`.
@@ -10,16 +10,16 @@ use sys::rlimit::{self, Limit};
 
 use super::memory::directories;
 
-/// A script has three pipes, and a pipe is made for sixteen pages. A user who has more than the system likes gets smaller
-/// ones from then on, which all programs of that user feel.
+/// A script has three pipes, and a pipe has sixteen pages. A user over the system's soft limit gets smaller pipes from
+/// then on, which all programs of that user feel.
 const PAGES: u64 = 3 * 16;
-/// How many processes a script is taken for: a shell and what it starts.
+/// How many processes a script is assumed to be: a shell and its commands.
 const PROCESSES: u64 = 4;
-/// What is left to everybody else: a part of all pages, and of all processes.
+/// The reserve for everybody else: a fraction of all pages, and of all processes.
 const PAGES_RESERVE: u64 = 16;
 const PROCESSES_RESERVE: u64 = 4;
 
-/// How many scripts may run at once, as the system is set up. Where it does not tell, it is not what there is least of.
+/// How many scripts may run at once on this system. A limit that the system does not tell is not the tightest one.
 pub(super) fn most_scripts() -> u64 {
     let number = |path: &Path| read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let kernel = |name: &str| number(&Path::new("/proc/sys").join(name));

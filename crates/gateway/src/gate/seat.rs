@@ -1,4 +1,4 @@
-//! The place of a request in the table, and waiting there.
+//! A request's entry in the table, and its wait there.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use super::refusal::Refusal;
 use super::table::EntryState;
 use super::wait::WakeUp;
 
-/// The same at first where a script is about to end, and how often.
+/// The first interval if a script is about to end, and how often it applies.
 const LEAVING: Duration = Duration::from_millis(1);
 const LEAVING_ROUNDS: u32 = 5;
 
 impl Gate {
-    /// Enters the table. Mostly it is let in at once. Where too many wait, somebody gives way: whoever may be gone, or the
-    /// last of those who wait for the script that most wait for.
+    /// Enters the table. Mostly the request is admitted at once. If too many wait, one gives way: one whose client may
+    /// be gone, or the last of those who wait for the most wanted script.
     pub(super) fn queue(&'static self, name: &str, host: &str, rules: &Rules) -> Result<Seat, Refusal> {
         let memory = self.memory(READ_RELAXED);
         let locked = self.table.lock().ok_or_else(Refusal::stuck)?;
@@ -62,7 +62,7 @@ impl Gate {
     }
 }
 
-/// An entry of the table, given back on drop: somebody else may come in then.
+/// An entry of the table. Dropping it gives it back, and another request may come in.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) gate: &'static Gate,
@@ -84,7 +84,7 @@ impl Seat {
         self.gate.table.is_running(self.entry)
     }
 
-    /// Waits to be let in.
+    /// Waits to be admitted.
     pub(super) async fn wait(
         &self,
         deadline: Instant,
@@ -92,13 +92,13 @@ impl Seat {
         script: &str,
         doubtful: impl Fn() -> bool,
     ) -> Result<(), Refusal> {
-        // Without one it looks from time to time, as all do.
+        // Without one it checks from time to time, as all do.
         let mut wake_up = WakeUp::of(&self.gate.name, self.entry);
         let mut timer = seam::executor::Timer::default();
         let mut rounds = 0;
         loop {
             self.gate.end_leaving();
-            // What those that run have taken meanwhile need not be kept for them.
+            // Memory that running scripts have taken meanwhile need not be reserved for them.
             self.gate.look();
             if self.is_let_in() {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! What the gate tells of itself as a whole, for pages and programs.
+//! The state of the gate as a whole, for pages and programs.
 
 use super::GATE;
 use super::admit::{READ_RELAXED, free};
@@ -8,39 +8,39 @@ use super::table::{EntryState, ScriptStats};
 /// The gate at a moment; memory in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct GateStatus {
-    /// Scripts that run.
+    /// Running scripts.
     pub running: u64,
-    /// Requests that wait for their turn.
+    /// Waiting requests.
     pub waiting: u64,
     /// Runs that have ended since the server started.
     pub runs: u64,
-    /// Those of them that did not end well, or could not be started.
+    /// Those of them that ended badly, or could not be started.
     pub failures: u64,
     /// Requests that were refused a run.
     pub refused: u64,
-    /// What the machine, or the server's control group, has left.
+    /// The free memory of the machine, or of the server's control group.
     pub available: u64,
-    /// What it has in all.
+    /// Its total.
     pub total: u64,
-    /// What running scripts have, or are expected to need.
+    /// The memory that running scripts have, or are expected to need.
     pub reserved: u64,
-    /// What all scripts together may have; `None`: as much as they like.
+    /// The limit for all scripts together; `None`: unlimited.
     pub limit: Option<u64>,
-    /// What is known of each script.
+    /// The statistics of each script.
     pub scripts: Vec<ScriptStats>,
 }
 
-/// What is known of all scripts; nothing where there is no gate.
+/// The statistics of all scripts; empty without a gate.
 pub fn scripts() -> Vec<ScriptStats> {
     status().unwrap_or_default().scripts
 }
 
-/// The gate as it is now; `None`: there is none, or it cannot be had.
+/// The gate as it is now; `None`: there is none, or it is not available.
 pub fn status() -> Option<GateStatus> {
     let gate = GATE.get()?;
     let memory = gate.memory(READ_RELAXED);
     let locked = gate.table.lock()?;
-    // Nobody else takes notice of those that ended with their child, as long as nobody waits.
+    // While nobody waits, only this notices those that ended with their child.
     locked.sweep();
     let (_, running) = locked.guests(EntryState::Running);
     let have = running.iter().map(|guest| guest.has).sum();
@@ -62,7 +62,7 @@ pub fn status() -> Option<GateStatus> {
     })
 }
 
-/// Whether there is memory for one more process that a backend makes. Without a gate there is.
+/// Whether there is memory for one more process of a backend. Without a gate there is.
 pub(crate) fn has_room() -> bool {
     let Some(gate) = GATE.get() else { return true };
     let memory = gate.memory(READ_RELAXED);

@@ -1,5 +1,5 @@
-//! What all processes of the server know of scripts: who runs, who waits, and what scripts needed before. In memory that they
-//! share, under one lock that survives whoever held it.
+//! The shared table of scripts: which run, which wait, and how much memory they needed before. In memory shared by all
+//! processes of the server, under one lock that survives the death of its holder.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
@@ -20,9 +20,9 @@ pub(super) use record::Usage;
 
 /// How many may run and wait at once, over the whole server.
 const ENTRIES: usize = 4096;
-/// How many scripts are known apart; what comes after is one script to us.
+/// How many scripts are distinguished; all further ones count as one script.
 const SCRIPTS: usize = 1024;
-/// The longest name that is kept, in words of eight bytes; of longer ones it is the end.
+/// The longest stored name, in words of eight bytes; of longer names the end is stored.
 const NAME: usize = 16;
 
 const HEADER: usize = 11;
@@ -32,23 +32,22 @@ const SCRIPT: usize = RECORD + NAME + 2 * record::STEPS;
 
 #[derive(Clone, Copy)]
 enum Header {
-    /// The process that has the lock, as [`sys::shared_lock::own`] says it; 0: nobody.
+    /// The process that holds the lock, in the form of [`sys::shared_lock::own`]; 0: nobody.
     Lock,
     /// Entries from here on were never used.
     Used,
     /// How many entries wait.
     Waiting,
-    /// When the memory was last looked at, in µs.
+    /// When the memory was last read, in µs.
     Read,
-    /// What there was then: bytes.
+    /// The bytes available then.
     Available,
     Total,
     /// When running scripts were last weighed, in µs.
     Weighed,
-    /// How much scripts may have, as [`Allowance`] says it.
+    /// How much scripts may have, as an encoded [`Allowance`].
     Allowance,
-    /// Of all scripts, also of those that were forgotten: runs that have ended, those that did not end well, requests that
-    /// were refused.
+    /// Over all scripts, including forgotten ones: runs that have ended, those that ended badly, and refused requests.
     Runs,
     Failures,
     Refused,
@@ -57,34 +56,35 @@ enum Header {
 #[derive(Clone, Copy)]
 enum Field {
     State,
-    /// The process of the server, as [`sys::shared_lock::own`] says it.
+    /// The process of the server, in the form of [`sys::shared_lock::own`].
     Holder,
     Script,
     Host,
     Since,
     Has,
-    /// The most it had when it was weighed.
+    /// The most memory it had at any weighing.
     Peak,
     Most,
     /// The process of the script; 0 as long as there is none.
     Process,
-    /// By when that was started, in clock ticks, so that no later one with its number is taken for it.
+    /// An upper bound for the process's start, in clock ticks, so that a later process with its number is not mistaken
+    /// for it.
     StartedBy,
-    /// Whether whoever asked may be gone.
+    /// Whether the client may be gone.
     Doubtful,
-    /// Whether its script has closed its outputs, and nobody may take notice of its end at once.
+    /// Whether its script has closed its outputs, and perhaps nobody will notice its end at once.
     Leaving,
 }
 
-/// What an entry is.
+/// The state of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryState {
     Free = 0,
     Waiting = 1,
     Running = 2,
-    /// It waited, and had to give way to somebody else.
+    /// It waited, and had to give way to another.
     Turned = 3,
-    /// Its script runs no more, though nobody has taken notice of that yet.
+    /// Its script has ended, though nobody has noticed yet.
     Ended = 4,
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Table {
     scripts: Shared<[AtomicU64; SCRIPT]>,
 }
 
-/// µs on the monotonic clock.
+/// The time in µs on the monotonic clock.
 pub(super) fn now() -> u64 {
     micros(monotonic())
 }
@@ -122,18 +122,18 @@ impl Table {
         self.entries[entry][field as usize].store(value, Relaxed);
     }
 
-    /// Whether an entry has been let in. Without the lock.
+    /// Whether an entry has been admitted. Without the lock.
     pub(super) fn is_running(&self, entry: usize) -> bool {
         self.entries[entry][Field::State as usize].load(Acquire) == EntryState::Running as u64
     }
 
-    /// Where it stands which process a running entry has; 0 as long as it has none. It is started within a second.
+    /// The place for the process of a running entry; 0 until it has one. It starts within a second.
     pub(super) fn process(&self, entry: usize) -> &AtomicU64 {
         self.set(entry, Field::StartedBy, sys::process::ticks());
         &self.entries[entry][Field::Process as usize]
     }
 
-    /// The memory as it was last read, at most so long ago: what is available, and all. Without the lock.
+    /// The last reading of the memory, at most this old: available and total. Without the lock.
     pub(super) fn memory(&self, age: Duration) -> Option<(u64, u64)> {
         let load = |field| self.header(field).load(Relaxed);
         let fresh = now().saturating_sub(load(Header::Read)) <= micros(age);
@@ -145,7 +145,8 @@ impl Table {
         values.into_iter().for_each(|(field, value)| self.header(field).store(value, Relaxed));
     }
 
-    /// How much scripts may have. Without the lock: the parent, which says so, must not wait for a child that it has to reap.
+    /// Sets how much scripts may have. Without the lock: the parent, which calls this, must not wait for a child that
+    /// it has to reap.
     pub(super) fn set_allowance(&self, allowance: Allowance) {
         let (kind, value) = match allowance {
             Allowance::Auto => (0, 0),
@@ -166,18 +167,18 @@ impl Table {
         self.entries[entry][Field::State as usize].load(Acquire) == EntryState::Turned as u64
     }
 
-    /// Notes that whoever asked may be gone.
+    /// Records that the client may be gone.
     pub(super) fn doubt(&self, entry: usize) {
         self.set(entry, Field::Doubtful, 1);
     }
 
-    /// Notes that a script is about to end. Whoever comes to wait sees that, or is seen waiting.
+    /// Records that a script is about to end. A request that comes to wait either sees that, or is seen waiting.
     pub(super) fn note_leaving(&self, entry: usize) {
         self.entries[entry][Field::Leaving as usize].store(1, SeqCst);
         fence(SeqCst);
     }
 
-    /// Whether any run of an entry's script has told what it needs. Without the lock.
+    /// Whether any finished run of an entry's script has shown its needs. Without the lock.
     pub(super) fn is_known(&self, entry: usize) -> bool {
         record::is_known(&self.scripts[(self.get(entry, Field::Script) as usize).min(SCRIPTS - 1)])
     }
@@ -188,7 +189,7 @@ impl Table {
         (0..used).any(|entry| self.get(entry, Field::Leaving) != 0 && self.is_running(entry))
     }
 
-    /// Gives an entry back without the lock, because nobody lets go of that.
+    /// Gives an entry back without the lock, because its holder does not let go of it.
     pub(super) fn abandon(&self, entry: usize) {
         self.entries[entry][Field::State as usize].store(EntryState::Free as u64, Release);
     }
@@ -205,7 +206,7 @@ impl Locked<'_> {
         [Header::Runs, Header::Failures, Header::Refused].map(|field| self.0.header(field).load(Relaxed))
     }
 
-    /// Whether something is due that everybody who waits would do, so that one of them does it: `Header::Weighed`.
+    /// Whether periodic work of the waiting requests is due, so that only one of them does it: `Header::Weighed`.
     pub(super) fn is_due(&self, every: Duration) -> bool {
         let (now, last) = (now(), self.0.header(Header::Weighed).load(Relaxed));
         let due = now.saturating_sub(last) >= micros(every);
@@ -226,7 +227,7 @@ impl Locked<'_> {
     }
 }
 
-/// Not 0. The same in all processes (FNV-1a).
+/// Never 0. The same in all processes (FNV-1a).
 fn hash(name: &str) -> u64 {
     let hash = name
         .bytes()

@@ -1,7 +1,8 @@
-//! Waking somebody who waits, in whichever process that is: a datagram to a name of its own.
+//! Wakes a waiting request in any process: with a datagram to a name of its own.
 //!
-//! The names are abstract (unix(7)): no file, and gone with the socket. Anybody on the machine may take one or send to it;
-//! that wakes somebody who then sees that nothing has changed, or lets him look by himself ten times a second.
+//! The names are abstract (unix(7)): no file, and gone with the socket. Anybody on the machine may take one or send to
+//! it; a fake wake-up shows the request that nothing has changed, and without a name the request checks by itself ten
+//! times a second.
 
 use std::future::pending;
 use std::os::fd::OwnedFd;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use sys::watch::{Interest, Watched, watch};
 
-/// What wakes somebody who waits.
+/// The socket that wakes a waiting request.
 #[derive(Debug)]
 pub(super) struct WakeUp(Option<Watched>);
 
@@ -20,7 +21,7 @@ fn name(server: &str, entry: usize) -> std::io::Result<SocketAddr> {
 }
 
 impl WakeUp {
-    /// The one of an entry; `server` is what the names of all sockets of this server begin with.
+    /// The one of an entry; `server` is the prefix of all socket names of this server.
     pub(super) fn of(server: &str, entry: usize) -> WakeUp {
         let bound = name(server, entry).and_then(|name| {
             let socket = UnixDatagram::bind_addr(&name)?;
@@ -30,23 +31,23 @@ impl WakeUp {
         WakeUp(bound.ok())
     }
 
-    /// Waits until it arrives. It may have been sent to somebody before.
+    /// Waits for a wake-up. It may have been meant for an earlier request.
     pub(super) async fn arrives(&mut self) {
         let Some(socket) = &self.0 else { return pending().await };
         if let Ok(mut ready) = socket.readable().await {
-            // One datagram is as good as many; what is left would wake again.
+            // One datagram is as good as many; any left over would wake again.
             while ready.try_io(|fd| sys::socket::receive(fd, &mut [0])).is_some_and(|received| received.is_ok()) {}
         }
     }
 
-    /// Wakes whoever waits at an entry.
+    /// Wakes the request that waits at an entry.
     pub(super) fn send(server: &str, entry: usize) {
         let sent = name(server, entry).and_then(|name| {
             let socket = UnixDatagram::unbound()?;
             socket.set_nonblocking(true)?;
             socket.send_to_addr(&[0], &name)
         });
-        // Nobody listens where it was let in at once.
+        // Nobody listens if it was admitted at once.
         let _ = sent;
     }
 }

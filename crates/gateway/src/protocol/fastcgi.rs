@@ -1,18 +1,18 @@
-//! FastCGI 1.0, as the server speaks it: one request at a time on a connection.
+//! FastCGI 1.0, as this server speaks it: one request at a time on a connection.
 //!
 //! FastCGI Specification (Open Market, 1996), sections 3 to 6.
 
 use super::head::{HEADER, Head, Kind};
 use super::{End, Heard, Rubbish};
 
-/// What an application does for a request (section 6).
+/// The role of an application for a request (section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It makes the answer.
     Responder = 1,
-    /// It says whether the request is allowed.
+    /// It decides whether the request is allowed.
     Authorizer = 2,
-    /// It makes the answer of a file, which comes behind the request's body.
+    /// It turns a file, which follows the request's body, into the answer.
     Filter = 3,
 }
 
@@ -25,9 +25,9 @@ const STDERR: u8 = 7;
 const DATA: u8 = 8;
 /// `FCGI_KEEP_CONN`
 const KEEP_CONNECTION: u8 = 1;
-/// The number of the only request there is.
+/// The number of the only request.
 const ID: u16 = 1;
-/// The longest content of a record, in bytes, such that the next one begins at a multiple of eight.
+/// The longest content of a record, in bytes, that lets the next one begin at a multiple of eight.
 const CONTENT_MAX: usize = 0xfff8;
 
 /// A record, without padding. `content` is not longer than [`CONTENT_MAX`].
@@ -53,7 +53,7 @@ fn length(length: usize, to: &mut Vec<u8>) {
     }
 }
 
-/// The beginning of a request: its role, whether the connection stays open behind it, and its parameters.
+/// The beginning of a request: its role, whether the connection stays open after it, and its parameters.
 pub fn open<'a>(role: Role, keep: bool, parameters: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2048);
     let flags = if keep { KEEP_CONNECTION } else { 0 };
@@ -99,7 +99,7 @@ pub(super) fn head(header: &[u8; HEADER]) -> Result<Head, Rubbish> {
         (STDOUT, ID) => Kind::Output,
         (STDERR, ID) => Kind::Errors,
         (END_REQUEST, ID) => Kind::Whole(END_REQUEST.into()),
-        // Of other requests, which have been given up, or management records.
+        // Records of other requests, which were given up, or management records.
         _ => Kind::Skipped,
     };
     let length = usize::from(u16::from_be_bytes([length_high, length_low]));

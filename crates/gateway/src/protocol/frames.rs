@@ -1,9 +1,9 @@
-//! Cutting what arrives into frames, as far as they have come. Frames of FastCGI and of runtimes begin with eight bytes each.
+//! Cuts the received bytes into frames, as they arrive. Frames of FastCGI and of runtimes begin with eight bytes each.
 
 use super::head::{HEADER, Head, Kind};
 use super::{Heard, Protocol, Rubbish, fastcgi, runtime};
 
-/// The longest content of a frame that has to be there as a whole, in bytes.
+/// The longest content of a frame that has to be buffered whole, in bytes.
 const HELD_MAX: usize = 64 * 1024;
 
 /// Frames as they arrive.
@@ -11,7 +11,7 @@ const HELD_MAX: usize = 64 * 1024;
 pub(crate) struct Frames {
     protocol: Protocol,
     header: [u8; HEADER],
-    /// How much of the header has come; all of it while the content comes.
+    /// How much of the header has come; all of it during the content.
     filled: usize,
     head: Head,
     held: Vec<u8>,
@@ -22,7 +22,7 @@ impl Frames {
         Frames { protocol, header: [0; HEADER], filled: 0, head: Head::default(), held: Vec::new() }
     }
 
-    /// Takes what has come. Nothing is read behind the end of the answer: what comes there is rubbish.
+    /// Takes received bytes. It reads nothing after the end of the answer: bytes there are rubbish.
     pub(crate) fn read(&mut self, mut bytes: &[u8], output: &mut Vec<u8>, heard: &mut Heard) -> Result<(), Rubbish> {
         if self.protocol == Protocol::Plain {
             output.extend_from_slice(bytes);
@@ -74,7 +74,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Where in a frame it is, for somebody who reads on: all but the content that was held.
+    /// Its position in a frame, for another reader to continue: everything except the buffered content.
     pub(crate) fn position(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + 16);
         bytes.push(u8::try_from(self.filled).unwrap_or(0));
@@ -86,7 +86,7 @@ impl Frames {
         bytes
     }
 
-    /// Reads on at such a position; `None`: it is none.
+    /// Continues at such a position; `None`: the position is invalid.
     pub(crate) fn at(protocol: Protocol, position: &[u8]) -> Option<Frames> {
         let mut frames = Frames::new(protocol);
         let (filled, rest) = position.split_first()?;
@@ -137,7 +137,7 @@ mod tests {
                 let (mut frames, mut output, mut heard) = (Frames::new(protocol), Vec::new(), Heard::default());
                 for piece in bytes.chunks(step) {
                     frames.read(piece, &mut output, &mut heard).expect("well formed");
-                    // Somebody else could read on anywhere.
+                    // Another reader could continue anywhere.
                     frames = Frames::at(protocol, &frames.position()).expect("a position");
                 }
                 assert_eq!((&output[..], &heard.errors[..]), (&b"hello"[..], &b"oops"[..]), "{protocol:?} {step}");

@@ -1,4 +1,4 @@
-//! What the header of a frame says, in the terms that all framed protocols have in common.
+//! The header of a frame, in the terms that all framed protocols share.
 
 /// The length of a frame's header, in bytes.
 pub(super) const HEADER: usize = 8;
@@ -6,21 +6,21 @@ pub(super) const HEADER: usize = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) kind: Kind,
-    /// The length of the content, and of what is to be skipped behind it, in bytes.
+    /// The length of the content, and of the padding after it, in bytes.
     pub(super) length: usize,
     pub(super) padding: usize,
 }
 
-/// What becomes of a frame's content.
+/// The use of a frame's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It is output.
     Output,
-    /// It is for the error log.
+    /// It goes to the error log.
     Errors,
-    /// It means something as a whole, under this number.
+    /// It has a meaning as a whole, under this number.
     Whole(u32),
-    /// Nothing.
+    /// It is skipped.
     #[default]
     Skipped,
 }

@@ -1,9 +1,9 @@
-//! What is said to a backend over a stream, and what it says, without I/O.
+//! The messages to and from a backend over a stream, without I/O.
 //!
 //! | protocol | a request | an answer |
 //! |---|---|---|
 //! | FastCGI ([`fastcgi`]) | records | records |
-//! | that of runtimes ([`runtime`]) | frames | frames |
+//! | the protocol of runtimes ([`runtime`]) | frames | frames |
 //! | SCGI, uwsgi ([`plain`]) | a head, then the body as it is | the script's output as it is, to the end of the connection |
 
 pub mod fastcgi;
@@ -18,49 +18,49 @@ use conf::Level;
 
 pub(crate) use frames::Frames;
 
-/// A protocol, once the request's head has been said.
+/// A protocol, after the request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// FastCGI 1.0.
     FastCgi,
-    /// That of runtimes (`docs/backend-protocol.md`).
+    /// The protocol of runtimes (`docs/backend-protocol.md`).
     Runtime,
-    /// The body as it is in, the output as it is out.
+    /// The plain body in, the plain output out.
     Plain,
 }
 
-/// What a backend has said.
+/// The messages of a backend.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// What it wrote to its standard error, as far as nobody took it yet.
+    /// The part of its standard error that nobody has taken yet.
     pub(crate) errors: Vec<u8>,
-    /// What is to be logged besides.
+    /// Other messages to log.
     pub(crate) notes: Vec<(Level, String)>,
-    /// That this was all of the answer.
+    /// Set once the answer is complete.
     pub(crate) end: Option<End>,
 }
 
 /// The end of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
-    /// The exit status of what ran.
+    /// The exit status of the program that ran.
     pub(crate) status: i32,
     /// Why there is no answer, with its status.
     pub(crate) refused: Option<(u16, String)>,
-    /// The server's own page for this status is wanted, if nothing was said but that status.
+    /// The server's own page for this status is wanted, if the script wrote nothing but that status.
     pub(crate) page: Option<u16>,
     /// The backend ends now, by itself.
     pub(crate) last: bool,
-    /// Processor time that the request has taken, in user mode and in the kernel, where the backend says.
+    /// Processor time that the request took, in user mode and in the kernel, if the backend reports it.
     pub(crate) used: Option<(Duration, Duration)>,
 }
 
-/// Why what came cannot be understood.
+/// Why the received bytes are invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rubbish(pub(crate) String);
 
 impl Protocol {
-    /// Frames a piece of the request's body, which is not empty.
+    /// Frames a piece of the request's body, which must not be empty.
     pub(crate) fn input(self, piece: &[u8], to: &mut Vec<u8>) {
         match self {
             Protocol::FastCgi => fastcgi::input(piece, to),
@@ -78,7 +78,7 @@ impl Protocol {
         }
     }
 
-    /// Whether the end of the connection is that of the answer.
+    /// Whether the end of the connection is the end of the answer.
     pub(crate) fn ends_with_connection(self) -> bool {
         self == Protocol::Plain
     }

@@ -1,5 +1,5 @@
-//! Protocols that have a head of their own, and nothing else: the body follows as it is, and what comes back is what a CGI
-//! script would write.
+//! Protocols with a head of their own, and nothing else: the plain body follows, and the answer is what a CGI script
+//! would write.
 
 /// SCGI: a netstring of variables (<https://python.ca/scgi/protocol.txt>). `CONTENT_LENGTH` is the first of them, and `SCGI` the
 /// second, whatever else there is.
@@ -19,8 +19,8 @@ pub fn scgi<'a>(length: u64, variables: impl IntoIterator<Item = (&'a [u8], &'a 
     bytes
 }
 
-/// uwsgi: a block of variables, whose lengths have two bytes each (uWSGI documentation, "The uwsgi Protocol"). `Err`: they are
-/// too long for that.
+/// uwsgi: a block of variables, whose lengths have two bytes each (uWSGI documentation, "The uwsgi Protocol"). `Err`:
+/// they are too long.
 pub fn uwsgi<'a>(variables: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Result<Vec<u8>, usize> {
     let mut content = Vec::with_capacity(2048);
     for (name, value) in variables {
@@ -31,7 +31,7 @@ pub fn uwsgi<'a>(variables: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> R
         }
     }
     let [low, high] = u16::try_from(content.len()).map_err(|_| content.len())?.to_le_bytes();
-    // Modifiers: a request for an application of the server's own kind.
+    // Modifiers for a request to an application of the server's own kind.
     let mut bytes = vec![0, low, high, 0];
     bytes.append(&mut content);
     Ok(bytes)

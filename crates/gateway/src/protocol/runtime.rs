@@ -1,4 +1,4 @@
-//! The protocol of runtimes, which run scripts of a language in processes that stay (`docs/backend-protocol.md`).
+//! The protocol of runtimes, which run the scripts of a language in persistent processes (`docs/backend-protocol.md`).
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn header(kind: u32, length: usize, to: &mut Vec<u8>) {
     to.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
 }
 
-/// The beginning of a request: what is to run, and with which environment. `Err`: they are too long for the protocol.
+/// The beginning of a request: the program to run, and its environment. `Err`: they are too long for the protocol.
 pub fn open<'a>(
     handler: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     environment: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -43,7 +43,7 @@ fn list<'a>(kind: u32, pairs: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, to
     let start = to.len();
     header(kind, 0, to);
     for text in pairs.into_iter().flat_map(|(name, value)| [name, value]) {
-        // A list is cut at these; no variable of a process could have one either.
+        // A list is split at these; no variable of a process could have one either.
         match text.contains(&0) {
             false => to.extend_from_slice(text),
             true => to.extend(text.iter().copied().filter(|byte| *byte != 0)),
@@ -82,7 +82,7 @@ pub(super) fn head(header: &[u8; HEADER]) -> Result<Head, Rubbish> {
     Ok(Head { kind, length, padding: 0 })
 }
 
-/// A frame that means something as a whole.
+/// A frame with a meaning as a whole.
 pub(super) fn whole(number: u32, content: &[u8], heard: &mut Heard) -> Result<(), Rubbish> {
     let mut texts = content.strip_suffix(&[0]).unwrap_or(content).split(|byte| *byte == 0).map(from_bytes);
     let mut pairs = std::iter::from_fn(|| Some((texts.next()?, texts.next()?)));

@@ -1,5 +1,5 @@
-//! A backend that is talked to over a stream: the body of the request and its answer go over the same connection, framed as the
-//! [protocol](crate::protocol) has it.
+//! A backend that is talked to over a stream: the request's body and its answer go over the same connection, framed by
+//! the [protocol](crate::protocol).
 
 use std::io;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use crate::protocol::fastcgi;
 use crate::protocol::{End, Frames, Heard, Protocol};
 use crate::stream::Stream;
 
-/// How many pieces are received or sent before others have their turn.
+/// How many pieces are received or sent before others get their turn.
 const STEPS: usize = 16;
 
-/// The longest position in an answer with which somebody else goes on, in bytes.
+/// The longest position in an answer at which another reader continues, in bytes.
 const POSITION_MAX: usize = 4096;
 
-/// What a module says of its backends in the error log.
+/// A module's messages about its backends in the error log.
 #[derive(Clone, Copy, Debug)]
 pub struct Speech {
-    /// Of a line that one wrote to its standard error.
+    /// For a line that a backend wrote to its standard error.
     pub complaint: fn(&Request, &str) -> String,
-    /// How bad that is; `None`: it goes on with what the line before has said.
+    /// Its level; `None`: it continues the line before.
     pub level: fn(&str) -> Option<Level>,
 }
 
@@ -40,14 +40,14 @@ pub struct Speech {
 pub(crate) struct Conversation {
     protocol: Protocol,
     stream: Stream,
-    /// What is to be said next, and how much of it has been said.
+    /// The next bytes to send, and how many of them have been sent.
     unsent: Vec<u8>,
     sent: usize,
     /// The body, as long as more of it may come.
     body: Option<RequestBody>,
-    /// What follows the body: the file of a filter.
+    /// The part after the body: the file of a filter.
     data: Option<RequestBody>,
-    /// It takes the place of the body already.
+    /// It has already replaced the body.
     is_data: bool,
     /// The client owes the next piece of it.
     starving: bool,
@@ -61,24 +61,25 @@ pub(crate) struct Conversation {
     /// See `asked`.
     answers: bool,
     ended: bool,
-    /// Why it cannot go on, once what came before that was taken.
+    /// Why it cannot go on, reported after everything that came before.
     failure: Option<Failure>,
-    /// The answer has come to its end.
+    /// The answer is complete.
     completed: bool,
     lease: Option<Lease>,
     cost: Arc<ScriptUse>,
-    /// The backend's processor time when the request began, where that is to be known.
+    /// The backend's processor time at the beginning of the request, if it is wanted.
     used: Option<Duration>,
     timer: Timer,
     timeout: Duration,
-    /// When something last happened.
+    /// The last time that something happened.
     active: Instant,
     module: &'static str,
     speech: Speech,
 }
 
 impl Conversation {
-    /// Begins to say `head` over a connection, and then the request's body. A backend of a pool comes with its lease.
+    /// Begins to send `head` over a connection, followed by the request's body. A backend of a pool comes with its
+    /// lease.
     pub(crate) fn new(
         request: &mut Request,
         protocol: Protocol,
@@ -124,7 +125,7 @@ impl Conversation {
         conversation
     }
 
-    /// Lets a file follow the body, for a filter.
+    /// Adds a file after the body, for a filter.
     pub(crate) fn followed_by(mut self, data: RequestBody) -> Conversation {
         self.data = Some(data);
         if self.body.is_none() {
@@ -133,7 +134,7 @@ impl Conversation {
         self
     }
 
-    /// The body has been said: what follows it is next, if there is any.
+    /// Continues with the part after the body, if there is one.
     fn goes_on(&mut self) {
         self.body = self.data.take();
         self.is_data = self.body.is_some();
@@ -178,12 +179,12 @@ impl Conversation {
         Ok(true)
     }
 
-    /// Whether all of the request has been said.
+    /// Whether the whole request has been sent.
     fn has_asked(&self) -> bool {
         self.body.is_none() && self.unsent.is_empty() && !self.deaf
     }
 
-    /// Takes what comes. `None`: nothing that would be an event.
+    /// Takes received bytes. `None`: no event.
     fn hear(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Option<Event>> {
         self.received.clear();
         self.received.reserve(if self.answers { PIECE } else { FIRST_PIECE });
@@ -202,7 +203,7 @@ impl Conversation {
         if let Err(rubbish) = self.frames.read(&self.received, output, &mut self.heard) {
             self.report(request);
             self.give_back(Outcome::Failed);
-            // What it said before that counts.
+            // The output before that counts.
             if self.heard.end.take().is_some() {
                 self.ended = true;
                 return Poll::Ready(Some(if output.len() > before { Event::Output } else { Event::Ended }));
@@ -226,7 +227,7 @@ impl Conversation {
                 let status = page.unwrap_or(500);
                 Some(Event::Failed(Failure { status, text, level: Level::Debug, lost: false, unasked: false }))
             }
-            // What it has said before counts: a header may be there, and with it an answer.
+            // Earlier output counts: a header may be there, and with it an answer.
             Some((status, text)) if output.is_empty() => {
                 let text = format!("{}: {text}", request.mapped.filename);
                 Some(Event::Failed(Failure { status, text, level: Level::Error, lost: false, unasked: false }))
@@ -237,7 +238,7 @@ impl Conversation {
         })
     }
 
-    /// Logs what it has to say.
+    /// Logs its messages.
     fn report(&mut self, request: &Request) {
         for (level, text) in self.heard.notes.drain(..) {
             request.log(self.module, level, text);
@@ -259,7 +260,7 @@ impl Conversation {
         }
     }
 
-    /// The connection has ended before the answer.
+    /// The connection ended before the answer did.
     fn lost(&mut self, request: &Request, error: Option<&io::Error>) -> Event {
         self.ended = true;
         self.give_back(Outcome::Failed);
@@ -275,12 +276,12 @@ impl Conversation {
         }
     }
 
-    /// Whether the connection can be used for another request: the answer is complete, and all of the request has been said.
+    /// Whether the connection can serve another request: the answer is complete, and the whole request has been sent.
     pub(crate) fn is_reusable(&self) -> bool {
         self.completed && self.has_asked()
     }
 
-    /// The answer is complete: gives the backend back. Returns why there is no answer, if the backend says so.
+    /// Gives the backend back after a complete answer. Returns why there is no answer, if the backend says so.
     fn end(&mut self, end: End) -> Option<(u16, String)> {
         self.ended = true;
         self.completed = !end.last && !self.protocol.ends_with_connection();
@@ -295,7 +296,7 @@ impl Conversation {
         }
         let outcome = match () {
             () if end.last => Outcome::Last,
-            // What is left of the body would be taken for the next request.
+            // The rest of the body would be taken for the next request.
             () if !self.has_asked() || self.protocol.ends_with_connection() => Outcome::Closed,
             () => Outcome::Ready,
         };
@@ -304,7 +305,7 @@ impl Conversation {
     }
 }
 
-/// Whether a header has one line, its status, and no body comes behind it.
+/// Whether a header has only one line, its status, and no body after it.
 fn is_only_a_status(output: &[u8]) -> bool {
     let Some(line) = output.strip_prefix(b"Status: ") else { return false };
     let end = line.iter().position(|byte| *byte == b'\n');
@@ -339,7 +340,7 @@ impl Source for Conversation {
                 Poll::Pending if feeds_on => return Poll::Ready(Event::Busy),
                 Poll::Pending => {
                     if self.starving {
-                        // It may be waiting for its input, and so are we: the body has a deadline of its own.
+                        // It may be waiting for its input, and so are we: the body has its own deadline.
                         self.active = Instant::now();
                         return Poll::Pending;
                     }

@@ -1,4 +1,4 @@
-//! What a script writes to its standard error, line by line.
+//! A script's standard error, line by line.
 
 use crate::pipe::Reader;
 
@@ -8,7 +8,7 @@ const ERROR_LINE_MAX: usize = 8191;
 /// Standard error on its way into the log.
 pub(super) struct Errors {
     pub(super) pipe: Reader,
-    /// A line without its end.
+    /// The last line, still incomplete.
     pub(super) line: Vec<u8>,
 }
 
@@ -17,13 +17,13 @@ impl Errors {
         Errors { pipe, line: Vec::new() }
     }
 
-    /// Takes the lines that are whole.
+    /// Takes the complete lines.
     pub(super) fn take_lines(&mut self) -> Vec<Vec<u8>> {
         take_lines(&mut self.line)
     }
 }
 
-/// Takes the whole lines out of `buffer`, without their ends; what is too long for a line is cut.
+/// Takes the complete lines out of `buffer`, without their ends; cuts lines that are too long.
 pub(crate) fn take_lines(buffer: &mut Vec<u8>) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
     loop {

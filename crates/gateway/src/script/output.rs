@@ -13,14 +13,14 @@ use crate::caller::Words;
 /// The output of a script as the body of an answer, sent as it comes.
 pub(crate) struct Output {
     pub(crate) script: Script,
-    /// What the error log speaks of, while the request itself goes its way.
+    /// The request for error log lines, while the real one is on its way.
     pub(crate) speaker: Box<Request>,
-    /// How much is still promised, where the script's own `Content-Length` is trusted.
+    /// How much is still promised, if the script's own `Content-Length` is trusted.
     pub(crate) promised: Option<u64>,
 }
 
 impl Output {
-    /// No more than was promised, if anything was.
+    /// Takes at most the promised amount, if there is one.
     fn take(&mut self) -> Bytes {
         let mut piece = Bytes::from(std::mem::take(&mut self.script.output));
         if let Some(left) = &mut self.promised {
@@ -34,7 +34,7 @@ impl Output {
 impl BodyStream for Output {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(async move {
-            // The time that the client took is not the script's.
+            // The client's time does not count as the script's.
             self.script.source.touch();
             loop {
                 let piece = self.take();
@@ -68,7 +68,7 @@ impl Script {
     }
 }
 
-/// The same where there is no script yet.
+/// The same if there is no script yet.
 pub(crate) fn fail(request: &Request, module: &'static str, words: &Words, timeout: Duration, event: Event) -> u16 {
     match event {
         Event::TimedOut => {

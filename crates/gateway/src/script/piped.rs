@@ -1,5 +1,5 @@
-//! A script that has a process to itself: the body of the request goes into it, its output comes out of it, and what it writes
-//! to its standard error goes to the error log. All at once, because nobody knows in which order it reads and writes.
+//! A script with a process to itself: the request's body goes into it, its output comes out of it, and its standard
+//! error goes to the error log. All of these happen at once, because nobody knows in which order it reads and writes.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -20,29 +20,29 @@ use crate::script::{Event, FIRST_PIECE, PIECE, Source};
 use crate::script_log::{ScriptLog, complain};
 use crate::spawn::Started;
 
-/// Most scripts end sooner. What is done for those that do not: the reactor watches their standard error, and the kernel is to
-/// end them sooner than the server where memory runs out.
+/// Most scripts end sooner. For the others, the reactor watches standard error, and the kernel's OOM killer prefers
+/// them to the server.
 const BRIEF: Duration = Duration::from_millis(10);
 
-/// A running script. Dropped before its end, it is ended.
+/// A running script. Dropping it before its end, ends it.
 pub(crate) struct Piped {
     process: Option<Process>,
     input: Option<Input>,
     stdout: Option<Reader>,
     stderr: Option<Errors>,
-    /// The beginning of the request's body, where the script log wants it.
+    /// The beginning of the request's body, if the script log wants it.
     body_start: Vec<u8>,
-    /// How much room is made for the next read.
+    /// The size of the next read.
     piece: usize,
     timer: Timer,
     timeout: Duration,
-    /// When it last did something.
+    /// The last time it did something.
     active: Instant,
-    /// When it will not have been brief; `None`: that is known already.
+    /// When it stops being brief; `None`: that is already decided.
     brief_until: Option<Instant>,
     module: &'static str,
     log: Option<ScriptLog>,
-    /// Whether its cost is to be known when the answer ends.
+    /// Whether its cost must be known when the answer ends.
     accounts: bool,
 }
 
@@ -67,7 +67,7 @@ impl Piped {
         }
     }
 
-    /// Where the reactor has no room for it, it is read whenever something else happens.
+    /// If the reactor has no room for it, it is read whenever something else happens.
     fn watch_errors(&mut self) {
         if let Some(errors) = &mut self.stderr {
             let _ = errors.pipe.watch();
@@ -97,14 +97,14 @@ impl Piped {
         }
     }
 
-    /// The script reads no further; that is its right.
+    /// The script reads no more; that is its right.
     fn refuse_input(&mut self, request: &Request, error: &io::Error) {
         self.close_input();
         let text = format!("AH02651: Error writing request body to script {}", request.mapped.filename);
         request.log_os(self.module, Level::Error, error, text);
     }
 
-    /// Logs what it complains of; `true`: there may be more of it, but others wait for their turn.
+    /// Logs its standard error; `true`: there may be more of it, but others wait for their turn.
     fn poll_errors(&mut self, cx: &mut Context<'_>, request: &Request) -> bool {
         let mut piece = Vec::new();
         let mut read_so_far = 0;
@@ -141,7 +141,7 @@ impl Piped {
         complain(request, self.module, "AH01215", self.log.as_ref(), request.answer.status(), &text);
     }
 
-    /// Its outputs are closed. Where the access log is to say what it has cost, its end is waited for, for a moment.
+    /// Its outputs are closed. If the access log records its cost, this waits a moment for its end.
     fn poll_cost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let process = self.process.as_mut().filter(|_| self.accounts);
         match process.map(|process| process.poll_end(cx)) {
@@ -150,7 +150,7 @@ impl Piped {
         }
     }
 
-    /// It has closed its outputs: its process is about to be gone.
+    /// It has closed its outputs: its process is about to end.
     fn end(&mut self, request: &Request) {
         match &self.input {
             Some(input) if !input.is_starving() => {
@@ -166,7 +166,7 @@ impl Piped {
 
 impl Source for Piped {
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
-        // The script was asked to end, and nobody is told what comes of that.
+        // The script got the order to end, and nobody wants the result.
         if ending::is_ending() {
             return Poll::Pending;
         }
@@ -188,7 +188,7 @@ impl Source for Piped {
                 Poll::Ready(_) => {
                     self.stdout = None;
                     self.active = Instant::now();
-                    // What it said before its end is logged before its end is. Mostly that has come too.
+                    // Output before its end is logged before its end. Mostly it has already come.
                     busy = self.poll_errors(cx, request);
                     if self.stderr.is_some() && !busy {
                         self.watch_errors();
@@ -211,13 +211,13 @@ impl Source for Piped {
         }
         let starving = self.input.as_ref().is_some_and(Input::is_starving);
         if starving {
-            // It may be waiting for its input, and so are we: the body has a deadline of its own.
+            // It may be waiting for its input, and so are we: the body has its own deadline.
             self.active = Instant::now();
         }
         if let Some(until) = self.brief_until {
             ready!(self.timer.poll_passed(cx, until));
             self.settle();
-            // Its standard error is to be looked at anew.
+            // Its standard error must be checked again.
             return Poll::Ready(Event::Busy);
         }
         if starving {
@@ -225,7 +225,7 @@ impl Source for Piped {
         }
         self.timer.poll_passed(cx, self.active + self.timeout).map(|()| match self.stdout {
             Some(_) => Event::TimedOut,
-            // It has said everything, and something that it started holds its standard error open.
+            // Its output is complete, but a process that it started holds its standard error open.
             None => {
                 self.stderr = None;
                 self.end(request);

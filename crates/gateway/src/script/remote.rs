@@ -1,5 +1,5 @@
-//! A server that is there already, as the source of an answer: what goes wrong with it is told in its module's words, and its
-//! connection is given back where it stays.
+//! A server that already runs, as the source of an answer: its failures are logged in its module's words, and its
+//! connection is given back if it stays open.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -19,9 +19,9 @@ pub(crate) struct Remote {
     /// Gives the connection back.
     back: Option<Box<dyn FnOnce() + Send>>,
     status_line: Option<StatusLine>,
-    /// The status where the server fails.
+    /// The status if the server fails.
     status: u16,
-    /// What is logged then, before why.
+    /// The log text for that, before the reason.
     failed: String,
     /// How long it may be silent.
     timeout: Duration,
@@ -32,7 +32,8 @@ pub(crate) struct Remote {
 pub(crate) struct StatusLine(Vec<u8>);
 
 impl StatusLine {
-    /// Takes what has come. `Ok(true)`: the line was there, and what is left begins with `Status`. `Err`: it is no such line.
+    /// Takes received bytes. `Ok(true)`: the line was there, and the rest begins with `Status`. `Err`: it is not such a
+    /// line.
     fn take(&mut self, output: &mut Vec<u8>) -> Result<bool, ()> {
         self.0.append(output);
         let known = self.0.len().min(5);
@@ -48,7 +49,7 @@ impl StatusLine {
 }
 
 impl Remote {
-    /// `back` gives the connection back once it can be used again.
+    /// Makes one; `back` gives the connection back once it can be reused.
     pub(crate) fn new(
         conversation: Conversation,
         back: Option<Box<dyn FnOnce() + Send>>,

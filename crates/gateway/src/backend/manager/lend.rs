@@ -17,9 +17,9 @@ use crate::backend::pool::Granted;
 use crate::backend::wire::{Asked, Grant, Outcome, PACKET_MAX, Told};
 use crate::protocol::{Frames, Heard};
 
-/// How long the rest of an answer is waited for that nobody wants.
+/// How long to read the rest of an unwanted answer.
 const REST: Duration = Duration::from_secs(2);
-/// How often it is looked whether a child still needs the lease that it has.
+/// How often to check whether a child still needs its lease.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Serves a connection of a child, from one request to the next.
@@ -49,7 +49,8 @@ pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
     }
 }
 
-/// Gets a backend of the class, and waits for it as long as the child does: in the pool with this number. `None`: it is gone.
+/// Gets a backend of the class, and waits for it as long as the child does; also the number of its pool. `None`: the
+/// child is gone.
 async fn get(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8]) -> Option<(usize, Granted)> {
     let (index, waiter, enqueued, wait, behind) = {
         let mut state = shared.state();
@@ -66,7 +67,7 @@ async fn get(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8
     shared.settle(index);
     let queued = behind && granted.get().is_none();
     let mut given = std::pin::pin!(timeout(wait, granted.wait()));
-    // Its end is all that the other side can have to say now.
+    // The other side can only close the connection now.
     let told = poll_fn(|cx| match given.as_mut().poll(cx) {
         Poll::Ready(told) => Poll::Ready(Some(told)),
         Poll::Pending => poll_gone(line, cx).map(|()| None),
@@ -93,16 +94,16 @@ async fn get(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8
     Some((index, granted))
 }
 
-/// A backend that a child has.
+/// A backend that a child holds.
 struct Lent {
-    /// Of its pool.
+    /// The number of its pool.
     index: usize,
     number: u64,
     socket: Arc<OwnedFd>,
     grant: Grant,
 }
 
-/// Lends a backend to the child at the other end, as long as that needs it. Returns what the child asks next.
+/// Lends a backend to the child at the other end for as long as it needs it. Returns the child's next message.
 async fn lend(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
     let Lent { index, number, grant, .. } = *lent;
     let next = match sys::local::send(line.get_ref(), &Told::Granted(grant).encode(), &[lent.socket.as_fd()]) {
@@ -114,19 +115,19 @@ async fn lend(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Le
         give_back(shared, index, number, grant.lease, &outcome);
         return receive(line, packet).await;
     }
-    // It has gone or asks anew, and does not need the lease any more that it may have kept.
+    // It has gone or asks again, and does not need the lease any more that it may have kept.
     let was_kept = shared.state().pools[index].take_back(number, grant.lease);
     if was_kept {
         shared.settle_all(index);
     } else {
-        // What has gone leaves a request behind that may be half-way.
+        // A child that has gone leaves a request behind that may be half finished.
         give_back(shared, index, number, grant.lease, &Outcome::Broken);
     }
     next
 }
 
-/// Hears what a child says that has a backend. Takes it back if the child keeps it for longer than it needs, and ends it if a
-/// request takes too long.
+/// Listens to a child that holds a backend. Takes the backend back if the child keeps it longer than it needs, and ends
+/// it if a request takes too long.
 async fn hear(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
     let Lent { index, number, grant, .. } = *lent;
     let class = shared.state().pools[index].class.clone();
@@ -141,14 +142,14 @@ async fn hear(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Le
         }
         let now = shared.state().pools[index].look(number, grant.lease);
         match now {
-            // It was taken back: the backend may have something to do, or to end.
+            // It was taken back: the backend may have to serve, or to end.
             None => {
                 shared.settle_all(index);
                 break;
             }
             Some(_) if now != seen => (seen, since) = (now, Instant::now()),
             Some((_, true)) => {
-                // The child may need it again in the same moment.
+                // The child may need it again at the same moment.
                 if shared.state().pools[index].take_back(number, grant.lease) {
                     shared.settle_all(index);
                     break;
@@ -162,7 +163,7 @@ async fn hear(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Le
                 );
                 seam::log!(&class.module, Warn, "{text}");
                 shared.state().pools[index].end(number, Reason::Timeout);
-                // The child that waits for its answer learns it at once.
+                // The child that waits for its answer learns of it at once.
                 let _ = sys::socket::shutdown(&lent.socket);
                 break;
             }
@@ -172,7 +173,7 @@ async fn hear(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Le
     receive(line, packet).await
 }
 
-/// Ready when the other side has closed the connection, or says something: there is nothing that it could have to say.
+/// Ready when the other side has closed the connection, or sends anything: it has nothing to say now.
 fn poll_gone(line: &Watched, cx: &mut Context<'_>) -> Poll<()> {
     loop {
         let Ok(mut ready) = ready!(line.poll_read_ready(cx)) else { return Poll::Ready(()) };
@@ -183,7 +184,7 @@ fn poll_gone(line: &Watched, cx: &mut Context<'_>) -> Poll<()> {
     }
 }
 
-/// A lease is over.
+/// Ends a lease.
 fn give_back(shared: &Arc<Shared>, index: usize, number: u64, lease: u64, outcome: &Outcome) {
     let (rest, protocol) = {
         let mut state = shared.state();
@@ -204,7 +205,7 @@ fn give_back(shared: &Arc<Shared>, index: usize, number: u64, lease: u64, outcom
     shared.settle_all(index);
 }
 
-/// Reads the rest of an answer that nobody wants. Returns whether its end has come.
+/// Reads the rest of an unwanted answer. Returns whether it has ended.
 async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
     let Ok(watched) = watch(socket, Interest::READABLE) else { return false };
     let (mut received, mut heard) = (vec![0; PIECE], Heard::default());
@@ -221,7 +222,7 @@ async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
                 if let Some(end) = heard.end {
                     return !end.last;
                 }
-                // One that speaks without end is not all there is.
+                // An endless answer must not starve the others.
                 yield_now().await;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => match watched.readable().await {

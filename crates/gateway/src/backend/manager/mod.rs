@@ -1,7 +1,7 @@
-//! The process manager: a process of its own that has all backends of a configuration.
+//! The process manager: a separate process that owns all backends of a configuration.
 //!
-//! Each child has connections to it, one for each request that asks for a backend or has one; when a child dies at whatever
-//! moment, the manager sees their end. It is single-threaded and never waits for anybody but in its event loop.
+//! Each child has connections to it, one for each request that asks for a backend or holds one; whenever a child dies,
+//! the manager sees them end. It is single-threaded and waits only in its event loop.
 
 mod lend;
 mod start;
@@ -32,69 +32,69 @@ use crate::gate;
 
 pub use crate::daemon::Users;
 
-/// How long a backend that was asked to end may take, before it is ended.
+/// How long a backend may take to follow an order to end, before it is killed.
 const OBEY: Duration = Duration::from_secs(3);
-/// The same where the manager itself was told to end at once; its parent waits a second for it.
+/// The same if the manager itself was ordered to end at once; its parent waits a second for it.
 const OBEY_SOON: Duration = Duration::from_millis(500);
-/// How often it is looked whether others need the memory of idle backends; and where there are none.
+/// How often to check whether others need the memory of idle backends; and the same without any.
 const PRESSURE: Duration = Duration::from_millis(100);
 const CALM: Duration = Duration::from_secs(1);
-/// How many classes there are at most, for how long one is remembered that nobody uses, and how often that is looked at.
+/// How many classes there may be, how long an unused one is remembered, and how often that is checked.
 const CLASSES_MAX: usize = 4096;
 const FORGET: Duration = Duration::from_secs(3600);
 const FORGET_EACH: Duration = Duration::from_secs(60);
-/// How long is waited where there are no descriptors left to accept with.
+/// How long to wait if there are no descriptors left to accept with.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How much is read at once, in bytes.
 const PIECE: usize = 16 * 1024;
 
-/// Where the process manager is asked, and as whom it starts backends.
+/// The address of the process manager, and the users for its backends.
 #[derive(Debug)]
 pub struct Manager {
-    /// Where it is asked; packets.
+    /// Its socket, for packets.
     pub socket: Socket,
-    /// Where the sockets of backends are for a moment: a directory of the manager's own user.
+    /// The directory in which the sockets of backends briefly exist: it belongs to the manager's own user.
     pub directory: PathBuf,
-    /// As whom it starts backends.
+    /// The users for its backends.
     pub users: Users,
-    /// The classes whose backends are there before anybody asks.
+    /// The classes whose backends start before any request.
     pub standing: Vec<Class>,
 }
 
 impl Manager {
-    /// Prepares the memory that pages read. For the parent, before it forks.
+    /// Prepares the memory that status pages read. For the parent, before it forks.
     pub fn open(socket: Socket, directory: PathBuf, users: Users, standing: Vec<Class>) -> io::Result<Manager> {
         stats::open()?;
         Ok(Manager { socket, directory, users, standing })
     }
 }
 
-/// What the manager knows.
+/// The manager's state.
 #[derive(Debug, Default)]
 struct State {
     pools: Vec<Pool>,
     /// The pools by the bytes of their classes.
     by_class: HashMap<Vec<u8>, usize>,
-    /// The places of pools that were forgotten.
+    /// The places of forgotten pools, free for new ones.
     forgotten: Vec<usize>,
-    /// The last number of a backend, and of a request and its lease.
+    /// The last number given to a backend, a request or a lease.
     last: u64,
     /// No more backends are started.
     leaving: bool,
 }
 
-/// What its tasks share.
+/// The state that its tasks share.
 struct Shared {
     state: Mutex<State>,
     directory: PathBuf,
     users: Users,
     processors: usize,
-    /// Tasks that go on by themselves, until they end.
+    /// Independent tasks, until they end.
     tasks: Mutex<HashMap<u64, Task>>,
 }
 
-/// Serves until an order comes: `SIGTERM` ends it, and with it all backends; any other lets it end when nobody asks it any
-/// more.
+/// Serves until an order comes: `SIGTERM` ends it together with all backends; any other order makes it end when no
+/// child asks any more.
 pub fn serve(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
     expose(Pid::own());
     EventLoop::new(|| ())?.run(accept(manager, orders))?
@@ -102,7 +102,7 @@ pub fn serve(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
 
 async fn accept(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
     let shared = Arc::new(Shared {
-        // No manager before this one has used these numbers: children may remember leases of its.
+        // No earlier manager has used these numbers: children may remember its leases.
         state: Mutex::new(State { last: first_number(), ..State::default() }),
         directory: manager.directory.clone(),
         users: manager.users.clone(),
@@ -132,7 +132,7 @@ async fn accept(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
             match sys::local::accept(listener.get_ref()) {
                 Ok(connection) => Shared::go(&shared, lend::attend(shared.clone(), connection)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready?.clear_ready(),
-                // Those who connect wait meanwhile.
+                // New connections wait meanwhile.
                 Err(_) => sleep(PAUSE).await,
             }
         }
@@ -141,7 +141,7 @@ async fn accept(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The time since the machine has started, in µs: more than there are requests.
+/// The time since the machine started, in µs: more than there are requests.
 fn first_number() -> u64 {
     u64::try_from(monotonic().as_micros()).unwrap_or_default() & LEASE_MAX
 }
@@ -151,7 +151,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a task go on by itself.
+    /// Runs a task on its own.
     fn go(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) {
         let number = shared.state().number();
         let owner = Arc::downgrade(shared);
@@ -168,12 +168,12 @@ impl Shared {
         );
     }
 
-    /// Gives what is free to those who wait, starts and ends what the policy says.
+    /// Gives free backends to waiting requests, and starts and ends backends as the policy decides.
     fn settle(self: &Arc<Shared>, index: usize) {
         let mut state = self.state();
         let of_all: u64 = match state.pools[index].class.settings.max_of_all {
             u64::MAX => 0,
-            // Those count together that are one module's.
+            // Pools of one module count together.
             _ => {
                 let module = state.pools[index].class.module.clone();
                 state.pools.iter().filter(|pool| pool.class.module == module).map(Pool::count).sum()
@@ -182,7 +182,7 @@ impl Shared {
         let leaving = state.leaving;
         let pool = &mut state.pools[index];
         if !leaving {
-            // One that has had its time gets no further request, however many wait.
+            // A backend that has reached its limits gets no further request, however many wait.
             pool.reclaim_for_waiting();
             let (decision, numbers) = pool.decide(of_all, self.processors);
             decision.end.into_iter().for_each(|(place, reason)| pool.end(numbers[place], reason));
@@ -221,14 +221,14 @@ impl Shared {
         }
     }
 
-    /// The same where a backend has become free or has ended: others of the module may have waited for that.
+    /// The same after a backend has become free or has ended: other pools of the module may have waited for that.
     fn settle_all(self: &Arc<Shared>, index: usize) {
         self.settle(index);
         let others = self.state().waiting_beside(index);
         others.into_iter().for_each(|other| self.settle(other));
     }
 
-    /// Ends all backends, and waits for that, but not for long.
+    /// Ends all backends, and waits for them, but not for long.
     async fn leave(&self, patience: Duration) {
         let all = |shared: &Shared| -> Vec<(usize, u64, Pid)> {
             let state = shared.state();
@@ -268,7 +268,7 @@ impl State {
         }
     }
 
-    /// Ends the backend of the same module that has been idle for longest, for requests of this pool: there may be no more.
+    /// Ends the backend of the same module that has been idle the longest, to make room for requests of this pool.
     fn make_room(&mut self, index: usize) {
         let wanted = self.pools[index].waiting();
         let module = self.pools[index].class.module.clone();
@@ -297,11 +297,11 @@ impl State {
         (0..self.pools.len()).filter(|other| *other != index && waits(&self.pools[*other])).collect()
     }
 
-    /// The pool of a class, which may be the first that is heard of it.
+    /// The pool of a class, made at its first request.
     fn pool(&mut self, bytes: &[u8], version: Version) -> Option<usize> {
         let known = self.by_class.get(bytes).copied();
         let index = known.or_else(|| self.add(bytes))?;
-        // Not everybody looks.
+        // Some requests do not know the version.
         if version != Version::default() {
             self.pools[index].set_version(version);
         }
@@ -315,7 +315,7 @@ impl State {
             return None;
         }
         let index = match self.forgotten.pop() {
-            // Who still waits for something of the old one knows it by numbers that no other has.
+            // Tasks that still wait for something of the old pool know it by numbers that no other pool has.
             Some(index) => {
                 self.pools[index] = Pool::new(class);
                 index
@@ -329,7 +329,7 @@ impl State {
         Some(index)
     }
 
-    /// Forgets pools that nobody uses any more, such as those of scripts that were deleted.
+    /// Forgets unused pools, such as those of deleted scripts.
     fn forget_unused(&mut self) {
         let State { pools, by_class, forgotten, .. } = self;
         by_class.retain(|_, index| {
@@ -343,7 +343,7 @@ impl State {
     }
 }
 
-/// Ends idle backends, one after the other, as long as requests wait for memory; and forgets pools that nobody uses.
+/// Ends idle backends, one after the other, as long as requests wait for memory; and forgets unused pools.
 async fn relieve(shared: Arc<Shared>) {
     let mut forgot = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Starting backends, and what becomes of each to its end.
+//! Starts backends, and follows each one to its end.
 
 use std::future::poll_fn;
 use std::io;
@@ -23,7 +23,7 @@ use crate::gate::{self, Permit, Rules};
 /// How many connections may wait until a backend accepts them.
 const BACKLOG: i32 = 128;
 
-/// Starts a backend once there is memory for it, and stays with it to its end.
+/// Starts a backend once there is memory for it, and follows it to its end.
 pub(super) async fn start(shared: Arc<Shared>, index: usize) {
     let class = shared.state().pools[index].class.clone();
     let rules = Rules { most: None, queue: usize::MAX, places: usize::MAX, timeout: class.settings.wait };
@@ -35,7 +35,7 @@ pub(super) async fn start(shared: Arc<Shared>, index: usize) {
             return shared.settle(index);
         }
     };
-    // What it was needed for may be over.
+    // The need for it may be over.
     let spare = {
         let mut state = shared.state();
         let spare = state.leaving || state.pools[index].spare();
@@ -69,13 +69,13 @@ pub(super) async fn start(shared: Arc<Shared>, index: usize) {
     }
 }
 
-/// A backend that was started.
+/// A backend that has started.
 struct Launched {
     pid: Pid,
     address: Unnamed,
-    /// What it writes to its standard error.
+    /// Its standard error.
     errors: Watched,
-    /// What can be read when it has ended.
+    /// Becomes readable when it has ended.
     end: Watched,
 }
 
@@ -97,14 +97,14 @@ async fn launch(shared: &Shared, class: &Class, number: u64, permit: &Permit) ->
     })?;
     permit.started(pid);
     let end = end_of(pid).and_then(|end| watch(Arc::new(end), Interest::READABLE)).map_err(|error| {
-        // Nobody would notice its end.
+        // Otherwise nobody would notice its end.
         let _ = pid.kill_group(Signal::KILL);
         sys::describe(&error)
     })?;
     Ok(Launched { pid, address, errors, end })
 }
 
-/// Waits for the end of a backend; one that was asked to end and does not is ended.
+/// Waits for the end of a backend; kills one that does not follow the order to end.
 async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, end: Watched) {
     let asked = shared.state().pools[index].asked(number);
     let ended = async {
@@ -131,7 +131,7 @@ async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, e
         let _ = pid.kill(Signal::KILL);
         ended.await;
     }
-    // What it has started goes with it, as long as the number of its group is its own: until it is reaped.
+    // Its own children go with it. The group number stays its own until it is reaped.
     let _ = pid.kill_group(Signal::KILL);
     let reaped = reap(Some(pid)).ok().flatten();
     let how = reaped.map_or_else(|| "has gone".to_string(), |reaped| how_it_ended(&reaped));
@@ -152,7 +152,7 @@ async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, e
     shared.settle_all(index);
 }
 
-/// Whether a child has ended, which it is left to be reaped for.
+/// Whether a child has ended; it stays to be reaped.
 fn has_ended(pid: Pid) -> bool {
     sys::process::has_ended(pid).unwrap_or(true)
 }
@@ -166,7 +166,7 @@ fn how_it_ended(reaped: &Reaped) -> String {
     }
 }
 
-/// Logs what a backend writes to its standard error.
+/// Logs a backend's standard error.
 async fn complain(module: String, name: String, errors: Watched) {
     let (mut piece, mut line) = (vec![0; PIECE], Vec::new());
     loop {
@@ -177,7 +177,7 @@ async fn complain(module: String, name: String, errors: Watched) {
                 for whole in crate::script::take_lines(&mut line) {
                     seam::log!(&module, Error, "{name}: {}", from_bytes(&whole));
                 }
-                // One that complains without end is not all there is.
+                // Endless output must not starve the others.
                 yield_now().await;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => match errors.readable().await {

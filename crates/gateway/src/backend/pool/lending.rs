@@ -1,4 +1,4 @@
-//! What becomes of the leases of a pool's backends: who gets one, and how it comes back.
+//! The leases of a pool's backends: which requests get one, and how it comes back.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::backend::word::{State, Word};
 use crate::backend::{Concurrency, Version};
 use crate::gate;
 
-/// How often it is tried to take a lease back whose child goes from one request to the next meanwhile.
+/// How often to try to take back a lease whose child goes from one request to the next meanwhile.
 const TRIES: u32 = 8;
 
 impl Pool {
-    /// Gives backends that are free to those who wait, in the order in which they came.
+    /// Gives free backends to waiting requests, in order of arrival.
     pub(in crate::backend) fn grant(&mut self) {
         let (many, most) = match self.class.concurrency {
             Concurrency::One => (false, 1),
             Concurrency::Many(most) => (true, most),
         };
-        // Each of many is a process of its own, which needs memory.
+        // A backend that serves many makes a process for each, which needs memory.
         let has_room = !many || gate::has_room();
         while !self.queue.is_empty() {
             let version = self.version;
@@ -32,7 +32,7 @@ impl Pool {
                     && backend.busy < most
                     && (has_room || backend.busy == 0)
             };
-            // The one that was used last is warm.
+            // The one used last is warm.
             let Some(backend) = self.backends.iter_mut().filter(free).max_by_key(|backend| backend.since) else {
                 match self.reclaim() {
                     true => continue,
@@ -64,7 +64,7 @@ impl Pool {
             self.row.add(Field::Waited, waited);
             self.row.raise(Field::LongestWait, waited);
             backend.lease = waiter.number;
-            // The child believes that it has what it has asked for.
+            // The child assumes that it has the version it asked for.
             let as_asked = [Version::default(), version].contains(&waiter.version);
             let Backend { number, pid, served, lease, word, .. } = *backend;
             if let Some((_, word)) = word {
@@ -83,13 +83,13 @@ impl Pool {
         }
     }
 
-    /// The leases that children have: the backend's number, the lease and its word.
+    /// The leases that children hold: the backend's number, the lease and its word.
     fn lent(&self) -> impl Iterator<Item = (u64, u64, Word)> {
         let lent = self.backends.iter().filter(|backend| backend.busy > 0);
         lent.filter_map(|backend| Some((backend.number, backend.lease, backend.word?.1)))
     }
 
-    /// Takes back the leases that children keep, and wants those that serve, where requests wait for more than is free.
+    /// Takes back leases that children keep, and asks for those in use, when requests wait for more than is free.
     pub(in crate::backend) fn reclaim_for_waiting(&mut self) {
         let free = self.backends.iter().filter(|backend| backend.doing == Doing::Idle).count();
         if self.queue.len() > free {
@@ -97,11 +97,11 @@ impl Pool {
         }
     }
 
-    /// Takes back the leases that children keep, and wants those that serve. Returns whether any has come back.
+    /// Takes back leases that children keep, and asks for those in use. Returns whether any has come back.
     pub(in crate::backend) fn reclaim(&mut self) -> bool {
         let mut any = false;
         for (number, lease, word) in self.lent().collect::<Vec<_>>() {
-            // Meanwhile the child may go from one to the other.
+            // Meanwhile the child may go from one request to the next.
             for _ in 0..TRIES {
                 match word.look(lease) {
                     Some((_, State::Kept)) if self.take_back(number, lease) => any = true,
@@ -114,18 +114,18 @@ impl Pool {
         any
     }
 
-    /// Wants a lease back whose request is not over. `false`: it is.
+    /// Asks for the return of a lease whose request is not over. `false`: it is.
     fn want(&mut self, number: u64, word: Word) -> bool {
         let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else { return false };
         let Some(over) = word.want(backend.lease) else { return false };
-        // When the present request began only the child knows, if it is not the first of the lease.
+        // Only the child knows when the current request began, unless it is the first of the lease.
         if over > 0 {
             backend.since = Instant::now();
         }
         true
     }
 
-    /// Takes back a lease if a child keeps it.
+    /// Takes back a lease if a child keeps it without a request.
     pub(in crate::backend) fn take_back(&mut self, number: u64, lease: u64) -> bool {
         let lent = |backend: &&mut Backend| backend.number == number && backend.lease == lease;
         let Some(backend) = self.backends.iter_mut().find(lent) else { return false };
@@ -136,7 +136,8 @@ impl Pool {
         true
     }
 
-    /// What becomes of a lease: how many of its requests are over, and whether the child keeps it. `None`: it is over.
+    /// The state of a lease: how many of its requests are over, and whether the child keeps it. `None`: the lease is
+    /// over.
     pub(in crate::backend) fn look(&self, number: u64, lease: u64) -> Option<(u64, bool)> {
         let backend = self.backends.iter().find(|backend| backend.number == number && backend.busy > 0)?;
         match backend.word {
@@ -145,8 +146,8 @@ impl Pool {
         }
     }
 
-    /// A request has left its backend, and the lease is over. Returns whether the backend goes on with it: the rest of its answer
-    /// is to be read.
+    /// Ends a lease after a request has left its backend. Returns whether the backend is still busy with it: the rest
+    /// of its answer has to be read.
     pub(in crate::backend) fn release(&mut self, number: u64, lease: u64, outcome: &Outcome) -> Option<Arc<OwnedFd>> {
         let many = self.class.concurrency != Concurrency::One;
         let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else {
@@ -182,7 +183,7 @@ impl Pool {
             return None;
         }
         match outcome {
-            // It was asked to end, and can now.
+            // It had an order to end, and can follow it now.
             Outcome::Ready | Outcome::Closed if backend.doing == Doing::Ending => backend.hang_up(),
             Outcome::Ready => {}
             Outcome::Closed => backend.hang_up(),
@@ -197,7 +198,7 @@ impl Pool {
         None
     }
 
-    /// A request has left a backend that has ended already.
+    /// Handles a request that has left a backend after the backend's end.
     fn decide_late(&mut self, number: u64, outcome: &Outcome) {
         let Some(at) = self.undecided.iter().position(|undecided| *undecided == number) else { return };
         self.undecided.swap_remove(at);
@@ -208,7 +209,7 @@ impl Pool {
         }
     }
 
-    /// What was left of an answer is over: `ready`, it can serve again.
+    /// Handles the end of an unwanted answer; `ready`: the backend can serve again.
     pub(in crate::backend) fn drained(&mut self, number: u64, ready: bool) {
         if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) {
             backend.busy = 0;
@@ -219,7 +220,7 @@ impl Pool {
         }
     }
 
-    /// A backend has nothing to do.
+    /// Makes a backend idle.
     fn rest(&mut self, number: u64) {
         let memory = self.class.settings.memory.is_some();
         if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number)

@@ -1,4 +1,4 @@
-//! A pool of backends and the requests that wait for one of them: what the process manager knows of both.
+//! A pool of backends and the requests that wait for one of them, as the process manager sees them.
 
 mod lending;
 
@@ -20,59 +20,59 @@ use super::{Class, Concurrency, PoolSettings, Version};
 use crate::gate::Permit;
 use crate::stream::is_quiet;
 
-/// How often a backend is weighed that has been weighed before, in requests.
+/// How many requests pass between two weighings of a backend.
 const WEIGHED_EACH: u64 = 1024;
 
 /// A backend.
 #[derive(Debug)]
 pub(super) struct Backend {
-    /// No other of this manager has the same.
+    /// Unique within this manager.
     pub(super) number: u64,
     pub(super) pid: Pid,
     address: Unnamed,
-    /// The connection to it, if there is one that can be used.
+    /// A usable connection to it, if there is one.
     connection: Option<Arc<OwnedFd>>,
     doing: Doing,
-    /// How many requests it serves.
+    /// How many requests it is serving.
     busy: u64,
     since: Instant,
     born: Instant,
     served: u64,
-    /// The lease that a child has of it, or 0; and the word for leases, where there is a place for one.
+    /// The lease that a child holds of it, or 0; and the word for leases, if there is a place for one.
     lease: u64,
     word: Option<(u64, Word)>,
     memory: Option<u64>,
-    /// For how long it had needed a processor when that was last looked at.
+    /// The processor time it had needed at the last look.
     needed: Duration,
-    /// It is weighed once it has served so many requests.
+    /// The number of served requests at which it is weighed.
     weighed_at: u64,
     jitter: i64,
-    /// What its program's file was when it was started.
+    /// The version of its program's file at its start.
     version: Version,
-    /// It has failed at its first request.
+    /// It failed at its first request.
     fails: bool,
-    /// Told when it is asked to end.
+    /// Set when it gets the order to end.
     asked: Awaited<()>,
-    /// Why it ends, once it was asked to.
+    /// Why it ends, once it has the order to.
     reason: Option<Reason>,
     /// The right to its memory, as long as it lives.
     pub(super) permit: Option<Permit>,
 }
 
-/// What a request gets.
+/// The result for a request.
 #[derive(Clone, Debug)]
 pub(super) enum Granted {
-    /// A backend: its number, a connection to it, and what the child learns.
+    /// A backend: its number, a connection to it, and the data for the child.
     Backend { number: u64, socket: Arc<OwnedFd>, grant: Grant },
     /// None: the status for the client, and why.
     None(u16, String),
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug)]
 struct Waiter {
     number: u64,
-    /// What the program's file was when it came.
+    /// The version of the program's file when it came.
     version: Version,
     came: Instant,
     granted: Awaited<Granted>,
@@ -83,22 +83,22 @@ struct Waiter {
 pub(super) struct Pool {
     pub(super) class: Arc<Class>,
     pub(super) row: Row,
-    /// What the program's file was when somebody last looked.
+    /// The version of the program's file at the last look.
     version: Version,
     backends: Vec<Backend>,
     queue: VecDeque<Waiter>,
-    /// Backends that are about to be started.
+    /// Backends about to start.
     pub(super) starting: usize,
     share: Share,
     score: (u64, Duration),
     failures: (u32, Duration),
     /// How the last backend ended that served nothing.
     last_failure: String,
-    /// Backends that have ended well during their first request, of which it is not known yet what became of it.
+    /// Backends that ended well during their first request, whose outcome is not known yet.
     undecided: Vec<u64>,
-    /// When it will be looked at again.
+    /// The time of the next look.
     pub(super) alarm: Option<Duration>,
-    /// When a request last came.
+    /// The time of the last request.
     used: Instant,
     began: Instant,
 }
@@ -125,12 +125,12 @@ impl Pool {
         }
     }
 
-    /// Whether nobody has needed it for so long, and nothing of it is there.
+    /// Whether it was unused for this long, and has nothing left.
     pub(super) fn is_unused_for(&self, time: Duration) -> bool {
         self.count() == 0 && self.queue.is_empty() && self.alarm.is_none() && self.used.elapsed() >= time
     }
 
-    /// Shows it on no page any more.
+    /// Removes it from all pages.
     pub(super) fn hide(&mut self) {
         self.row = Row::none();
     }
@@ -140,7 +140,7 @@ impl Pool {
         self.began.elapsed()
     }
 
-    /// How many backends there are, or will be.
+    /// How many backends there are, including those about to start.
     pub(super) fn count(&self) -> u64 {
         (self.backends.len() + self.starting) as u64
     }
@@ -149,16 +149,16 @@ impl Pool {
         self.backends.iter()
     }
 
-    /// The program's file is this one now.
+    /// Sets the current version of the program's file.
     pub(super) fn set_version(&mut self, version: Version) {
         if self.version != version {
             self.version = version;
-            // What was wrong with the file may not be wrong any more.
+            // The file's faults may be gone.
             self.failures = (0, Duration::ZERO);
         }
     }
 
-    /// Puts a request into the queue. `Err`: it need not wait.
+    /// Puts a request into the queue. `Err`: the answer is known at once.
     pub(super) fn enqueue(&mut self, number: u64, version: Version) -> Result<Awaited<Granted>, Granted> {
         self.used = Instant::now();
         if self.failures.0 >= HOPELESS && self.count() == 0 && self.now() < policy::rested(self.failures) {
@@ -178,13 +178,13 @@ impl Pool {
         format!("its backends end before they have served anything; the last one {}", self.last_failure)
     }
 
-    /// A request is given up that waits.
+    /// Forgets a waiting request that was given up.
     pub(super) fn forget(&mut self, number: u64) {
         self.queue.retain(|waiter| waiter.number != number);
         self.row.set(Field::Waiting, self.queue.len() as u64);
     }
 
-    /// A request has waited for too long.
+    /// Refuses a request that has waited too long.
     pub(super) fn refuse(&mut self, number: u64, text: String) {
         if let Some(index) = self.queue.iter().position(|waiter| waiter.number == number)
             && let Some(waiter) = self.queue.remove(index)
@@ -195,7 +195,7 @@ impl Pool {
         }
     }
 
-    /// There will be no backend: all who wait are told.
+    /// Refuses all waiting requests: there will be no backend.
     fn refuse_all(&mut self, status: u16, text: &str) {
         self.row.add(Field::Refused, self.queue.len() as u64);
         for waiter in self.queue.drain(..) {
@@ -203,7 +203,7 @@ impl Pool {
         }
     }
 
-    /// Asks a backend to end.
+    /// Orders a backend to end.
     pub(super) fn end(&mut self, number: u64, reason: Reason) {
         if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) {
             backend.reason.get_or_insert(reason);
@@ -212,12 +212,12 @@ impl Pool {
         }
     }
 
-    /// What is told when a backend is asked to end.
+    /// The result that is set when a backend gets the order to end.
     pub(super) fn asked(&self, number: u64) -> Option<Awaited<()>> {
         self.backends.iter().find(|backend| backend.number == number).map(|backend| backend.asked.clone())
     }
 
-    /// A backend was started of the program's file as that was.
+    /// Adds a backend that was started from this version of the program's file.
     pub(super) fn started(&mut self, number: u64, pid: Pid, version: Version, address: Unnamed, permit: Permit) {
         self.starting = self.starting.saturating_sub(1);
         if let Some(limits) = self.class.settings.score {
@@ -226,7 +226,7 @@ impl Pool {
         }
         self.row.add(Field::Started, 1);
         let now = Instant::now();
-        // Spread as the numbers are, from a tenth less to a tenth more.
+        // Spread like the numbers, from a tenth less to a tenth more.
         let jitter = i64::try_from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).unwrap_or(0) % 201 - 100;
         let place = (0..WORDS as u64).find(|place| {
             self.class.concurrency == Concurrency::One
@@ -257,19 +257,19 @@ impl Pool {
         });
     }
 
-    /// What the program's file is.
+    /// The version of the program's file.
     pub(super) fn version(&self) -> Version {
         self.version
     }
 
-    /// The attempt to start one has failed: the next one is not made at once.
+    /// Records a failed start: the next attempt does not follow at once.
     pub(super) fn failed_to_start(&mut self, text: &str) {
         self.failures = (self.failures.0 + 1, self.now());
         self.last_failure = format!("could not be started: {text}");
         self.not_started(500, &format!("it cannot be started: {text}"));
     }
 
-    /// One could not be started. Where there is no other, nobody need wait.
+    /// Records that a backend could not be started. Without any other, no request need wait.
     pub(super) fn not_started(&mut self, status: u16, text: &str) {
         self.starting = self.starting.saturating_sub(1);
         if self.backends.is_empty() && self.starting == 0 {
@@ -277,19 +277,19 @@ impl Pool {
         }
     }
 
-    /// Nobody needs the one that was about to be started any more.
+    /// Whether the backend that was about to start is superfluous now.
     pub(super) fn spare(&self) -> bool {
         self.queue.is_empty() && self.backends.len() as u64 >= self.class.settings.min
     }
 
-    /// A backend has ended, `well` or not. Returns it with why, for the log.
+    /// Handles the end of a backend, `well` or not. Returns it with the reason, for the log.
     pub(super) fn ended(&mut self, number: u64, how: &str, well: bool) -> Option<(Backend, Reason)> {
         let index = self.backends.iter().position(|backend| backend.number == number)?;
         let backend = self.backends.swap_remove(index);
         if let Some((_, word)) = backend.word {
             word.end(backend.lease);
         }
-        // One that ends well may, as soon as it has served. What became of a request that it still has is heard of later.
+        // A good end is fine once it has served. The outcome of a request that it still has is known later.
         let own = well && (backend.served > 0 || backend.busy > 0);
         let reason = backend.reason.unwrap_or(if own { Reason::Own } else { Reason::Died });
         let now = self.now();
@@ -305,7 +305,7 @@ impl Pool {
         Some((backend, reason))
     }
 
-    /// A backend has ended before it has served anything.
+    /// Records a backend that ended before it served anything.
     fn fails(&mut self, how: &str) {
         self.failures = (self.failures.0 + 1, self.now());
         how.clone_into(&mut self.last_failure);
@@ -315,7 +315,7 @@ impl Pool {
         }
     }
 
-    /// Whether any backend serves a request.
+    /// Whether any backend is serving a request.
     pub(super) fn is_busy(&self) -> bool {
         self.backends.iter().any(|backend| backend.doing == Doing::Busy)
     }
@@ -325,24 +325,24 @@ impl Pool {
         self.queue.len()
     }
 
-    /// How many backends were asked to end.
+    /// How many backends have an order to end.
     pub(super) fn ending(&self) -> usize {
         self.backends.iter().filter(|backend| backend.doing == Doing::Ending).count()
     }
 
-    /// Whether requests wait only because there are so many backends of all classes together.
+    /// Whether requests wait only because of the limit for all classes together.
     pub(super) fn is_blocked(&self, of_all: u64) -> bool {
         let PoolSettings { max, max_of_all, .. } = self.class.settings;
         self.waiting() > self.starting && of_all >= max_of_all && self.count() < max
     }
 
-    /// The one that has been idle for longest, where others need its memory.
+    /// The backend that has been idle the longest, if others need its memory.
     pub(super) fn longest_idle(&self) -> Option<(Instant, u64)> {
         let idle = self.backends.iter().filter(|backend| backend.doing == Doing::Idle);
         idle.map(|backend| (backend.since, backend.number)).min()
     }
 
-    /// Looks how much of a processor the backends need, where requests wait for more of them than there are processors.
+    /// Measures how much of a processor the backends need, if requests wait for more of them than there are processors.
     pub(super) fn measure(&mut self, processors: usize) {
         if !self.queue.is_empty()
             && self.backends.len() >= processors
@@ -355,7 +355,7 @@ impl Pool {
         }
     }
 
-    /// What is to be done, where `of_all` backends count together.
+    /// The policy's decision, if `of_all` backends count together.
     pub(super) fn decide(&self, of_all: u64, processors: usize) -> (Decision, Vec<u64>) {
         let at = |instant: Instant| instant.saturating_duration_since(self.began);
         let seen: Vec<Seen> = self
@@ -386,7 +386,7 @@ impl Pool {
         (decision, self.backends.iter().map(|backend| backend.number).collect())
     }
 
-    /// Shows what there is.
+    /// Updates the numbers on pages.
     pub(super) fn show(&self) {
         let busy: u64 = self.backends.iter().map(|backend| backend.busy).sum();
         self.row.set(Field::Size, self.backends.len() as u64);
@@ -397,12 +397,12 @@ impl Pool {
 }
 
 impl Backend {
-    /// A connection to it: the one that there is, unless it takes several at once.
+    /// A connection to it: the existing one, unless it takes several at once.
     fn connect(&mut self, many: bool) -> std::io::Result<Arc<OwnedFd>> {
         if many {
             return self.address.connect().map(Arc::new);
         }
-        // It may have closed it behind its last answer.
+        // It may have closed the connection after its last answer.
         if self.connection.as_ref().is_some_and(|connection| !is_quiet(connection)) {
             self.hang_up();
         }
@@ -412,7 +412,7 @@ impl Backend {
         }
     }
 
-    /// Finds out how much memory it has. What is needed is known after a few requests; looking costs as much as a request.
+    /// Measures its memory. A few requests tell how much it needs; measuring costs as much as a request.
     fn weigh(&mut self, always: bool, memory: fn(Pid) -> std::io::Result<u64>) {
         if always || self.served >= self.weighed_at {
             self.weighed_at = self.served + self.served.clamp(1, WEIGHED_EACH);
@@ -423,20 +423,20 @@ impl Backend {
         }
     }
 
-    /// Asks it to end.
+    /// Orders it to end.
     fn end(&mut self) {
         self.asked.tell(());
-        // A request that it serves goes on.
+        // A request that it serves continues.
         if self.busy == 0 {
             self.hang_up();
         }
         let _ = self.pid.kill(sys::signal::Signal::TERM);
     }
 
-    /// Ends the connection, also for a child that has it of a lease that was taken back.
+    /// Ends the connection, even for a child that has it from a lease that was taken back.
     fn hang_up(&mut self) {
         if let Some(connection) = self.connection.take() {
-            // One that the other side has ended is as good.
+            // An end by the other side is just as good.
             let _ = sys::socket::shutdown(&connection);
         }
     }

@@ -1,4 +1,4 @@
-//! Who waits and who runs: an entry for each.
+//! The entries: one for each waiting request and running script.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -44,7 +44,7 @@ impl Locked<'_> {
         self.0.entries[entry][Field::State as usize].store(state as u64, Release);
     }
 
-    /// Takes an entry for somebody who waits from now on. `None`: there are too many already.
+    /// Takes an entry for a request that waits from now on. `None`: there are too many already.
     pub(in crate::gate) fn enter(&self, script: usize, host: &str, most: u64) -> Option<usize> {
         let used = self.used();
         let entry = (0..ENTRIES).find(|entry| *entry >= used || self.state(*entry) == EntryState::Free)?;
@@ -69,12 +69,12 @@ impl Locked<'_> {
         Some(entry)
     }
 
-    /// Lets somebody know that others are to be let in.
+    /// Makes an entry give way to others.
     pub(in crate::gate) fn turn_away(&self, entry: usize) {
         self.set_state(entry, EntryState::Turned);
     }
 
-    /// Lets somebody in.
+    /// Admits an entry.
     pub(in crate::gate) fn admit(&self, entry: usize) {
         self.0.set(entry, Field::Since, now());
         self.set_state(entry, EntryState::Running);
@@ -85,7 +85,7 @@ impl Locked<'_> {
         self.set_state(entry, EntryState::Free);
     }
 
-    /// All in a state, with their entries.
+    /// All entries in a state.
     pub(in crate::gate) fn guests(&self, state: EntryState) -> (Vec<usize>, Vec<Guest>) {
         let entries = (0..self.used()).filter(|entry| self.state(*entry) == state);
         entries.map(|entry| (entry, self.guest(entry))).unzip()
@@ -111,7 +111,7 @@ impl Locked<'_> {
         }
     }
 
-    /// The processes of running entries that were let in so long ago at least.
+    /// The processes of running entries that were admitted at least this long ago.
     pub(in crate::gate) fn processes(&self, age: Duration) -> Vec<(usize, Pid)> {
         let number = |entry: &usize| pid(self.0.get(*entry, Field::Process));
         let before = now().saturating_sub(micros(age));
@@ -120,7 +120,7 @@ impl Locked<'_> {
         running.filter_map(|entry| Some((entry, number(&entry)?))).collect()
     }
 
-    /// The processes of this process's entries that run and have not closed their outputs.
+    /// The running scripts of this process that have not closed their outputs.
     pub(in crate::gate) fn own_processes(&self) -> Vec<Pid> {
         let own = own();
         let is_own =
@@ -129,7 +129,7 @@ impl Locked<'_> {
         running.filter_map(|entry| pid(self.0.get(entry, Field::Process))).collect()
     }
 
-    /// Notes what a running entry has; nothing is what a process has that has ended.
+    /// Records the memory of a running entry; nothing means that the process has ended.
     pub(in crate::gate) fn weigh(&self, entry: usize, pid: Pid, has: u64) {
         let is_the_same = self.0.get(entry, Field::Process) == u64::from(pid.number().unsigned_abs());
         if self.state(entry) != EntryState::Running || !is_the_same {
@@ -142,7 +142,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Looks whether scripts that were about to end have done so; returns whether one has.
+    /// Checks whether scripts that were about to end have done so; returns whether one has.
     pub(in crate::gate) fn end_leaving(&self) -> bool {
         let is_leaving =
             |entry: &usize| self.state(*entry) == EntryState::Running && self.0.get(*entry, Field::Leaving) != 0;
@@ -152,7 +152,8 @@ impl Locked<'_> {
         !ended.is_empty()
     }
 
-    /// Forgets those whose process of the server is gone: who waited at once, who runs when its script is gone too.
+    /// Forgets entries whose process of the server is gone: waiting ones at once, running ones when their script is
+    /// gone too.
     pub(in crate::gate) fn sweep(&self) {
         let mut holders = HashMap::new();
         for entry in (0..self.used()).filter(|entry| self.state(*entry) != EntryState::Free) {

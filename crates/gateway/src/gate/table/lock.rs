@@ -1,19 +1,19 @@
-//! The lock over the table: it outlives a process that is killed while it has it.
+//! The lock of the table: it survives the death of a process that holds it.
 
 use sys::process::Pid;
 use sys::shared_lock::{self, Held};
 
 use super::{Header, Table};
 
-/// The table while nobody else changes it.
+/// The table while nobody else can change it.
 pub(in crate::gate) struct Locked<'a>(pub(super) &'a Table, Held<'a>);
 
 impl Table {
-    /// Takes the lock. `None`: whoever has it does not let go of it.
+    /// Takes the lock. `None`: its holder does not let go of it.
     pub(in crate::gate) fn lock(&self) -> Option<Locked<'_>> {
         let locked = Locked(self, shared_lock::lock(self.header(Header::Lock))?);
         if locked.1.inherited {
-            // Whoever was killed here has left single numbers, each of them whole.
+            // A process killed here left single numbers, each of them whole.
             locked.count_waiting();
         }
         Some(locked)

@@ -1,4 +1,4 @@
-//! What is known of each script: a row of numbers, and its name.
+//! The statistics of each script: a row of numbers, and its name.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -9,10 +9,10 @@ use sys::signal::Signal;
 
 use super::{EntryState, Field, Header, Locked, NAME, RECORD, SCRIPTS, hash, micros, now};
 
-/// Durations are counted in steps of √2 from this many µs on: how many runs belong to each, and their sum in µs.
+/// Durations are counted in steps of √2 from this many µs on: the number of runs in each step, and their sum in µs.
 const FIRST_STEP: u64 = 100;
 pub(super) const STEPS: usize = 44;
-/// How often a refusal of a script is explained at length.
+/// How often a refusal of a script is explained in detail.
 const EXPLAINED: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy)]
@@ -21,31 +21,31 @@ enum Known {
     Runs,
     Failures,
     Refused,
-    /// What the next run is expected to need; 0: it is not known.
+    /// The expected need of the next run; 0: unknown.
     Expected,
-    /// The most that any run needed.
+    /// The most any run needed.
     Peak,
-    /// µs, over all runs.
+    /// In µs, over all runs.
     Cpu,
     Queued,
-    /// When a refusal was last explained, and when the script was last asked for, µs.
+    /// When a refusal was last explained, and when the script was last requested, in µs.
     Explained,
     Asked,
 }
 
-/// Whether it is known what a script needs.
+/// Whether a script's needs are known.
 pub(super) fn is_known(script: &[AtomicU64]) -> bool {
     script[Known::Expected as usize].load(Relaxed) > 0
 }
 
-/// What a run needed.
+/// The resources that a run needed.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gate) struct Usage {
     pub(in crate::gate) status: Status,
-    /// The most memory it had, in bytes; `None` where the system counted no more than what the server's child had that
-    /// started it: then it needed no more than that, and nobody knows how much less.
+    /// Its peak memory, in bytes; `None` if the system counted no more than for the server's child that started it: the
+    /// run then needed no more than that, but it is unknown how much less.
     pub(in crate::gate) peak: Option<u64>,
-    /// What the child had.
+    /// The memory of that child.
     pub(in crate::gate) floor: u64,
     pub(in crate::gate) cpu: Duration,
     pub(in crate::gate) took: Duration,
@@ -53,46 +53,46 @@ pub(in crate::gate) struct Usage {
 }
 
 impl Usage {
-    /// Whether somebody ended it before it had what it needed.
+    /// Whether it was ended before it had all the memory it needed.
     fn was_cut_short(&self) -> bool {
         let by = [Signal::KILL, Signal::TERM, Signal::XCPU];
         matches!(self.status, Status::Signaled { signal, .. } if by.contains(&signal))
     }
 }
 
-/// What is known of a script, for a status page.
+/// The statistics of a script, for a status page.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptStats {
-    /// Its file; the end of it where it is long.
+    /// Its file, or the end of a long name.
     pub name: String,
-    /// How many runs have ended, how many of those not well or before they could be started, and how many requests were
-    /// refused a run.
+    /// How many runs have ended, how many of those badly or before they could start, and how many requests were
+    /// refused.
     pub runs: u64,
     /// See `runs`.
     pub failures: u64,
     /// See `runs`.
     pub refused: u64,
-    /// Bytes the next run is expected to need; 0 where no run has ended.
+    /// Bytes the next run is expected to need; 0 if no run has ended.
     pub expected: u64,
-    /// The most bytes that a run has needed; 0 where none needed more than the process had that started it.
+    /// The most bytes that a run has needed; 0 if none needed more than the process that started it.
     pub peak: u64,
     /// CPU time of all runs.
     pub cpu: Duration,
-    /// Time that requests have waited to be let in.
+    /// Total time that requests have waited to be admitted.
     pub queued: Duration,
-    /// Half of the runs, and 99 of 100, took no longer, as nearly as it is known: this is the mean of the runs of that step.
-    /// 0 where no run has ended that was started.
+    /// Half of the runs, and 99 of 100, took at most this long, as precisely as it is known: this is the mean of that
+    /// step's runs. 0 if no started run has ended.
     pub median: Duration,
     /// See `median`.
     pub p99: Duration,
-    /// How many run now.
+    /// Runs at the moment.
     pub running: u64,
-    /// How many wait now.
+    /// Waiting requests.
     pub waiting: u64,
 }
 
-/// What the next run is expected to need after one that needed `peak`: as much if that is more, otherwise a little less than
-/// before.
+/// The expected need of the next run after one that needed `peak`: the same if that is more, otherwise a little less
+/// than before.
 fn expect(before: u64, peak: u64) -> u64 {
     if peak >= before { peak } else { before - (before - peak) / 8 }
 }
@@ -104,8 +104,8 @@ fn step(took: Duration) -> usize {
 }
 
 impl Locked<'_> {
-    /// The row of a script, by its file. Where there is none left, the one that nobody has asked for the longest is taken,
-    /// and its script forgotten; the last row is that of all others, should every one be in use.
+    /// The row of a script, by its file. If none is left, this takes the row that was not requested for the longest
+    /// time, and forgets its script; if every row is in use, the last one serves all others.
     pub(in crate::gate) fn script(&self, name: &str) -> usize {
         let key = hash(name);
         let start = (key % SCRIPTS as u64) as usize;
@@ -130,7 +130,7 @@ impl Locked<'_> {
         slot
     }
 
-    /// The row that was not asked for the longest, of those that nobody waits for or runs.
+    /// The row that was not requested for the longest time, among those without waiting requests and runs.
     fn forgettable(&self) -> Option<usize> {
         let mut free = [true; SCRIPTS];
         free[SCRIPTS - 1] = false;
@@ -148,13 +148,13 @@ impl Locked<'_> {
         self.0.scripts[script][field as usize].store(value, Relaxed);
     }
 
-    /// What the next run of a script is expected to need; `None`: no run has ended.
+    /// The expected need of a script's next run; `None`: no run has ended.
     pub(in crate::gate) fn expected(&self, script: usize) -> Option<u64> {
         Some(self.known(script, Known::Expected)).filter(|bytes| *bytes > 0)
     }
 
-    /// Learns from a run that has ended. One that was cut short tells no more than that others may need as much; where
-    /// nothing else is known it tells nothing.
+    /// Learns from a run that has ended. A run that was cut short only shows that others may need as much; if nothing
+    /// else is known it shows nothing.
     pub(in crate::gate) fn learn(&self, entry: usize, usage: Usage) {
         let index = self.script_of(entry);
         let script = &self.0.scripts[index];
@@ -178,7 +178,7 @@ impl Locked<'_> {
         script[step + STEPS].fetch_add(micros(usage.took), Relaxed);
     }
 
-    /// Counts a run that could not be started: it has failed, and tells nothing of what the script needs.
+    /// Counts a run that could not be started: it has failed, and shows nothing about the script's needs.
     pub(in crate::gate) fn fail(&self, entry: usize) {
         self.count(self.script_of(entry), true);
     }
@@ -191,13 +191,12 @@ impl Locked<'_> {
         }
     }
 
-    /// A run that has lasted long tells by what it has, before its end, what others may need.
+    /// Learns from the memory of a long run, before its end, what others may need.
     pub(in crate::gate) fn presume(&self, script: usize, has: u64) {
         self.0.scripts[script][Known::Expected as usize].fetch_max(has, Relaxed);
     }
 
-    /// Counts a request that was refused a run. Returns whether it is to be explained at length: that is dear, and those who
-    /// are refused may be many.
+    /// Counts a refused request. Returns whether to explain it in detail: that is expensive, and there may be many.
     pub(in crate::gate) fn refuse(&self, script: usize) -> bool {
         self.0.scripts[script][Known::Refused as usize].fetch_add(1, Relaxed);
         self.0.header(Header::Refused).fetch_add(1, Relaxed);
@@ -222,7 +221,7 @@ impl Locked<'_> {
         (0..SCRIPTS).filter(is_known).map(|index| self.described(index, running[index], waiting[index])).collect()
     }
 
-    /// What is known of those that run.
+    /// The statistics of running scripts.
     pub(in crate::gate) fn running_scripts(&self) -> Vec<ScriptStats> {
         let mut running = std::collections::BTreeMap::new();
         for entry in (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running) {
@@ -231,7 +230,7 @@ impl Locked<'_> {
         running.into_iter().map(|(index, count)| self.described(index, count, 0)).collect()
     }
 
-    /// What is known of one.
+    /// The statistics of one script.
     pub(in crate::gate) fn described(&self, index: usize, running: u64, waiting: u64) -> ScriptStats {
         let row = &self.0.scripts[index];
         let get = |field: Known| self.known(index, field);

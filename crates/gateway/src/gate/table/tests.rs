@@ -55,7 +55,7 @@ fn durations_are_those_of_the_runs() {
     assert_eq!(times(), (0, 0), "it did not run");
     took(25_000);
     assert_eq!(times(), (25_000, 25_000));
-    // Of one step: nobody knows them apart.
+    // Durations of one step, which cannot be told apart.
     took(20_000);
     assert_eq!(times(), (22_500, 22_500));
     (0..97).for_each(|_| took(10));
@@ -156,10 +156,10 @@ fn a_number_that_was_used_again_is_somebody_else() {
     let table = Table::new().expect("memory");
     let (number, later) = (u64::from(Pid::own().number().unsigned_abs()), 1 << NUMBER_BITS);
     assert!(is_there(own()) && !is_there(own() + later) && !is_there(0));
-    // Whoever had the lock is gone, and this process has its number now.
+    // The holder of the lock is gone, and this process now has its number.
     table.header(Header::Lock).store(own() - later, Relaxed);
     let locked = table.lock().expect("the lock of the dead");
-    // The same of who entered, and of their scripts.
+    // The same for entries, and for their scripts.
     let script = locked.script("a");
     let [waits, runs, ended] = [(); 3].map(|()| locked.enter(script, "a", 9).expect("room"));
     for entry in [waits, runs, ended] {
