@@ -1,8 +1,8 @@
 //! The server: connection stages, requests, hooks, sections, virtual hosts, logging.
 //!
-//! The folders lie along the way of a request: a [`transport`] carries bytes, a [`protocol`] makes a [`request`] of them, the
-//! [`phases`] find its answer, for which they look at [`files`] and at the [`config`]uration, and the [`log`] tells of it;
-//! [`explain`] goes the same way for a request that nobody sent. The crate never knows which MPM polls its connections
+//! The folders follow the way of a request: a [`transport`] carries bytes, a [`protocol`] makes a [`request`] from
+//! them, the [`phases`] find its answer, with the help of [`files`] and the [`config`]uration, and the [`log`] records
+//! it; [`explain`] goes the same way for a hypothetical request. The crate never knows which MPM polls its connections
 //! ([`seam`]).
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Paths as the texts of this program hold them, and as the system wants them.
+//! Converts paths between this program's texts and the system's form.
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -33,7 +33,7 @@ pub fn dir_name(path: &str) -> &str {
     memchr::memrchr(b'/', path.as_bytes()).map_or("", |at| &path[..=at])
 }
 
-/// The system's words for why a path is no directory.
+/// The system's words why a path is not a directory.
 pub fn why_no_directory(system: &dyn System, path: &str) -> &'static str {
     match system.exists(path.trim_end_matches('/')) {
         true => "(20)Not a directory",

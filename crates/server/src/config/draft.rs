@@ -4,11 +4,11 @@ use conf::{Origin, SettingsMap};
 
 use crate::config::core::HostAddress;
 
-/// A configuration as it was applied, before it is resolved: modules check and complete it here.
+/// A configuration after its lines were applied and before it is resolved: modules check and complete it here.
 pub struct Draft {
     /// The main server's settings.
     pub main: SettingsMap,
-    /// What holds outside sections on the main server.
+    /// The main server's settings outside sections.
     pub main_dir: SettingsMap,
     /// The virtual hosts, each already merged with the main server.
     pub hosts: Vec<DraftHost>,
@@ -20,14 +20,14 @@ pub struct DraftHost {
     pub addresses: Vec<HostAddress>,
     /// Its server settings, merged with the main server's.
     pub server: SettingsMap,
-    /// What it says itself outside sections.
+    /// Its own settings outside sections.
     pub dir: SettingsMap,
-    /// What the main server and it say outside sections.
+    /// The settings of the main server and its own, outside sections.
     pub merged_dir: SettingsMap,
     /// Its `<VirtualHost>` line.
     pub origin: Origin,
     pub(crate) own: SettingsMap,
-    /// The port of the main server's name, as far as that was read before it.
+    /// The port of the main server's name, if that was read before it.
     pub(crate) main_port: Option<u16>,
 }
 

@@ -1,4 +1,4 @@
-//! How HTTP/2 is spoken: filled by mod_http2, and obeyed by the connection.
+//! The settings of HTTP/2: set by mod_http2, and applied by the connection.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use conf::Setting;
 conf::settings! {
     /// The settings of HTTP/2 of a server or virtual host.
     pub struct Http2 {
-        /// It may be spoken: mod_http2 is there.
+        /// Whether HTTP/2 is available: mod_http2 is loaded.
         pub is_there: Setting<bool> = false,
         /// `H2MaxSessionStreams`
         pub max_session_streams: Setting<u32> = Http2::MAX_SESSION_STREAMS,
@@ -17,7 +17,7 @@ conf::settings! {
         pub stream_max_mem_size: Setting<usize> = Http2::STREAM_MAX_MEM_SIZE,
         /// `H2MaxStreamErrors`; `None`: without limit.
         pub max_stream_errors: Setting<Option<usize>> = Some(8),
-        /// `H2MaxDataFrameLen`, in bytes; `None`: as the client has it.
+        /// `H2MaxDataFrameLen`, in bytes; `None`: the client's limit.
         pub max_data_frame_len: Setting<Option<usize>> = None,
         /// `H2StreamTimeout`; `None`: `Timeout`.
         pub stream_timeout: Setting<Option<Duration>> = None,

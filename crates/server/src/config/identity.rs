@@ -1,4 +1,4 @@
-//! What the program says of itself on pages for administrators, whatever `ServerTokens` tells clients.
+//! The program's own description, for administrators' pages, whatever `ServerTokens` reveals to clients.
 
 use std::sync::OnceLock;
 
@@ -9,21 +9,21 @@ pub struct Identity {
     pub version: String,
     /// When it was built.
     pub built: String,
-    /// Apache's number for what modules may rely on, of the version whose configuration is understood.
+    /// Apache's number for its module interface (MMN), for the version whose configuration is understood.
     pub magic: &'static str,
-    /// What it was built with, a line ` -D NAME` or ` -D NAME=VALUE` for each thing, as `-V` prints them.
+    /// Build options: a line ` -D NAME` or ` -D NAME=VALUE` for each, as `-V` prints them.
     pub built_with: String,
 }
 
 static IDENTITY: OnceLock<Identity> = OnceLock::new();
 
-/// Says what the program is; called once by `main`.
+/// Sets the program's description; called once by `main`.
 pub fn set(identity: Identity) {
     // A second call can only come from a test in the same process.
     let _ = IDENTITY.set(identity);
 }
 
-/// What the program is; nothing in tests that have no program.
+/// The program's description; `None` in tests without a program.
 pub fn get() -> Option<&'static Identity> {
     IDENTITY.get()
 }

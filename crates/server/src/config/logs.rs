@@ -1,4 +1,4 @@
-//! What must be true of error logs before a configuration is taken.
+//! Conditions that error logs must meet before a configuration is accepted.
 
 use conf::{Context, Error, Level, Notice};
 
@@ -7,8 +7,8 @@ use crate::config::draft::Draft;
 use crate::log::{DEFAULT_NAME, ErrorLog};
 use crate::paths::why_no_directory;
 
-/// Whether the directories of all error logs are there: the main server's, then those of the virtual hosts, the last one
-/// first. All that are missing are named.
+/// Checks that the directories of all error logs exist: the main server's, then those of the virtual hosts, the last
+/// one first. Reports all that are missing.
 pub(crate) fn check_directories(draft: &Draft, context: &mut Context) -> Result<(), Error> {
     let main = draft.main.get::<CoreServer>().error_log.get().map_or(DEFAULT_NAME, String::as_str);
     let hosts = draft.hosts.iter().rev().filter_map(|host| {

@@ -1,4 +1,4 @@
-//! Merged section settings, remembered: the same sections in the same order are merged once.
+//! Remembers merged section settings: the same sections in the same order are merged once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -6,25 +6,25 @@ use std::sync::{Arc, PoisonError, RwLock};
 use conf::SettingsMap;
 use foldhash::HashMap;
 
-/// Settings that have been merged, with an identity: equal ids are equal settings.
+/// Merged settings with an identity: equal ids mean equal settings.
 #[derive(Clone, Debug)]
 pub struct Merged {
-    /// Which merge this is.
+    /// The number of this merge.
     pub id: u32,
     /// The result.
     pub slots: Arc<SettingsMap>,
 }
 
-/// A set of settings to be merged: a section's, or an `.htaccess` file's.
+/// A set of settings to merge: a section's, or an `.htaccess` file's.
 #[derive(Clone, Debug)]
 pub struct Layer {
-    /// Which section or file (and version of it) this is.
+    /// The number of this section or file (and version of it).
     pub id: u32,
-    /// What it says.
+    /// Its settings.
     pub slots: Arc<SettingsMap>,
 }
 
-/// More remembered merges than this are forgotten all at once: only ever-changing `.htaccess` files get there.
+/// At this many remembered merges, all are forgotten: only ever-changing `.htaccess` files get there.
 const REMEMBERED_MAX: usize = 16 * 1024;
 
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
@@ -35,7 +35,7 @@ impl Layer {
         Layer { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), slots: Arc::new(slots) }
     }
 
-    /// The layer that everything else is merged onto.
+    /// The layer that is the base for all merges.
     pub fn into_base(self) -> Merged {
         Merged { id: self.id, slots: self.slots }
     }
@@ -48,7 +48,7 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// What is in effect when `layer` stands inside `base`.
+    /// The settings in effect for `layer` inside `base`.
     pub fn merge(&self, base: &Merged, layer: &Layer) -> Merged {
         let key = (base.id, layer.id);
         if let Some(known) = self.steps.read().unwrap_or_else(PoisonError::into_inner).get(&key) {

@@ -33,39 +33,39 @@ use crate::config::plan::Plan;
 use crate::config::vhost::Hosts;
 use crate::log::{ErrorLog, Levels};
 
-/// What reading a configuration yields.
+/// The result of reading a configuration.
 pub struct Loaded {
     /// The server.
     pub server: Server,
-    /// The files that were read.
+    /// All files read.
     pub included: Vec<conf::read::Included>,
-    /// What was worth saying.
+    /// Notices for the administrator.
     pub notices: Vec<Notice>,
-    /// What is wrong, where all errors are kept: the server is not to be run then.
+    /// All errors, if they are kept: such a server must not run.
     pub errors: Vec<Error>,
 }
 
-/// What was read of a configuration that cannot be used.
+/// The result of reading an unusable configuration.
 pub struct Failed {
-    /// Why.
+    /// The reason.
     pub error: Error,
-    /// What else is wrong, where all errors are kept.
+    /// All other errors, if they are kept.
     pub errors: Vec<Error>,
-    /// What was worth saying before.
+    /// Notices up to that point.
     pub notices: Vec<Notice>,
-    /// The files that were read before.
+    /// The files read up to that point.
     pub included: Vec<conf::read::Included>,
-    /// What was learnt before, the loaded modules among it.
+    /// The state of the language up to that point, including the loaded modules.
     pub language: Language,
-    /// The configuration as it was read, where it could be.
+    /// The configuration as read, if it could be read.
     pub tree: Vec<conf::Node>,
-    /// The main server and the virtual hosts, if it is wrong only as a whole.
+    /// The main server and the virtual hosts, if only the configuration as a whole is wrong.
     pub hosts: Vec<VirtualHost>,
-    /// It is wrong only as a whole, and only for a module.
+    /// Only the configuration as a whole is wrong, and only for a module.
     pub of_module: bool,
 }
 
-/// What to read.
+/// The sources of a configuration.
 pub struct Sources<'a> {
     /// The name the server was called by, for messages.
     pub program: &'a str,
@@ -77,7 +77,7 @@ pub struct Sources<'a> {
     pub text: Option<(&'a str, &'a str)>,
     /// `-c` lines.
     pub after: &'a [String],
-    /// Errors do not end the reading: all of them are kept.
+    /// Whether to continue after errors, and keep all of them.
     pub keep_errors: bool,
 }
 
@@ -87,7 +87,7 @@ impl Sources<'_> {
     }
 }
 
-/// Reads a configuration and goes no further: what it says of modules is then known.
+/// Reads a configuration without resolving it: afterwards its modules are known.
 pub fn read_only(
     system: Arc<dyn System>,
     language: Language,
@@ -149,7 +149,7 @@ fn unread(error: Error, reader: Reader) -> Box<Failed> {
     })
 }
 
-/// What is left of a configuration that is wrong as a whole.
+/// The remains of a configuration that is wrong as a whole.
 #[derive(Default)]
 struct Left {
     hosts: Vec<VirtualHost>,
@@ -245,14 +245,14 @@ fn resolve_hosts(draft: &Draft, context: &mut Context, program: &str) -> Result<
         logs: &mut logs,
         context,
     })?);
-    // The last one first, as in Apache: what is said of one stands in that order.
+    // The last one first, as in Apache: their messages appear in that order.
     let names: Vec<Option<String>> = draft.hosts.iter().rev().map(|host| name_by_address(host, context)).collect();
     for (i, (draft_host, by_address)) in draft.hosts.iter().zip(names.into_iter().rev()).enumerate() {
         let own = draft_host.own.get::<CoreServer>();
         let name = own.server_name.get().cloned().unwrap_or_else(|| ServerName {
             https: false,
             name: by_address.unwrap_or_else(|| main.name.clone()),
-            // A port of its address is better than the main server's.
+            // The port of its own address takes precedence over the main server's.
             port: draft_host.addresses.first().and_then(|address| address.port).or(draft_host.main_port),
         });
         all.push(host(HostParts {
@@ -269,8 +269,8 @@ fn resolve_hosts(draft: &Draft, context: &mut Context, program: &str) -> Result<
     Ok(all)
 }
 
-/// The name of a virtual host without `ServerName` that has addresses of its own: that of the first one, as the resolver
-/// knows it. `None`: it has a name, or listens to any address and goes by the main server's.
+/// The name for a virtual host that has addresses of its own but no `ServerName`: the resolver's name of the first
+/// address. `None`: it has a name, or listens on any address and uses the main server's.
 fn name_by_address(host: &DraftHost, context: &mut Context) -> Option<String> {
     if host.own.get::<CoreServer>().server_name.is_set() {
         return None;
@@ -292,7 +292,7 @@ fn name_by_address(host: &DraftHost, context: &mut Context) -> Option<String> {
     Some("bogus_host_without_reverse_dns".into())
 }
 
-/// The main server's name; without `ServerName` the machine is asked, and says so.
+/// The main server's name; without `ServerName` this asks the machine, and reports that.
 fn main_name(draft: &Draft, context: &mut Context, program: &str) -> ServerName {
     if let Some(name) = draft.main.get::<CoreServer>().server_name.get() {
         return name.clone();
@@ -379,7 +379,7 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
     })
 }
 
-/// The modules the program knows, as infos.
+/// The infos of the program's modules.
 pub fn known_infos() -> Vec<&'static ModuleInfo> {
     known().iter().map(|module| &module.info).collect()
 }

@@ -1,4 +1,4 @@
-//! What a module is: a table of directives, and hooks into the phases of a request.
+//! A module: a table of directives, and hooks into the phases of a request.
 
 use std::sync::OnceLock;
 
@@ -17,28 +17,28 @@ use crate::request::response::Body;
 
 /// A way to share small objects among the children (Apache manual, "Shared Object Cache").
 pub struct SharedCache {
-    /// The names that directives may use for it.
+    /// Its names in directives.
     pub names: &'static [&'static str],
-    /// Checks what stands behind `NAME:`; `None` where there is no colon. `Err` is the message of a syntax error.
+    /// Checks the part after `NAME:`; `None` if there is no colon. `Err` is the message of a syntax error.
     pub check: fn(Option<&str>) -> Result<(), String>,
 }
 
 /// A module: one file, one of these, listed once.
 pub struct Module {
-    /// What the configuration language knows of it.
+    /// Its description for the configuration language.
     pub info: ModuleInfo,
-    /// What it does.
+    /// Its hooks.
     pub hooks: &'static [Hook],
 }
 
-/// When a hook runs among those of its phase. Those of the same order run in the order of the list of modules.
+/// A hook's position among those of its phase. Hooks of equal order run in the order of the list of modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Order {
     ReallyFirst,
     First,
     Middle,
-    /// Behind the modules that are `Middle`, in whichever order they are loaded; the lower numbers come first.
+    /// After the modules that are `Middle`, whatever the order in which they were loaded; lower numbers come first.
     Later(u8),
     Last,
     ReallyLast,
@@ -48,36 +48,36 @@ pub enum Order {
 pub type CheckHook = fn(&mut Draft, &mut Context) -> Result<(), Error>;
 /// A check of a handler's name.
 pub type HandlerCheck = fn(&str) -> Result<(), String>;
-/// Where a module joins in. The phases come in this order (Apache manual, "Request Processing in the
-/// Apache HTTP Server 2.x").
+/// A point at which a module joins in. The phases come in this order (Apache manual, "Request Processing in the Apache
+/// HTTP Server 2.x").
 pub enum Hook {
-    /// The configuration was applied: check it as a whole, prepare what requests need.
+    /// After the configuration was applied: checks it as a whole, and prepares data for requests.
     Check(CheckHook),
-    /// A server is about to start with this configuration, or to reload it; does not run where the configuration is only
-    /// checked or shown. `Err`: what in it cannot be served, and what to do.
+    /// Before a server starts with this configuration, or reloads it; does not run if the configuration is only checked
+    /// or shown. `Err`: why it cannot be served, and what to do.
     Start(StartHook),
-    /// What `-t -D NAME` prints for the module.
+    /// The module's output for `-t -D NAME`.
     Dump(&'static str, DumpHook),
     /// A kind of lock that `Mutex` may name.
     Mutex(&'static str),
-    /// Checks a name that `SetHandler` gives. `Err`: nothing will ever answer under it, and why.
+    /// Checks a name in `SetHandler`. `Err`: why no handler will ever answer under it.
     HandlerName(HandlerCheck),
-    /// A cache that all children share, for whoever is told its name.
+    /// A cache that all children share, for any code that knows its name.
     SharedCache(&'static SharedCache),
-    /// Open log files; runs as root, before the server detaches. `Err`: it cannot start.
+    /// Opens log files; runs as root, before the server detaches. `Err`: the server cannot start.
     OpenLogs(LogHook),
-    /// The processes that the module has beside the children, if any; runs in the parent, before they are forked. `Err`: this
-    /// configuration cannot be used. Those that several modules need are there once.
+    /// The module's processes beside the children, if any; runs in the parent, before they are forked. `Err`: this
+    /// configuration cannot be used. Processes that several modules need exist once.
     HelperProcess(&'static HelperHook),
     /// A new child runs, without privileges.
     ChildInit(ServerHook),
-    /// A child is about to end, and serves nobody any more, though requests may be left in its threads.
+    /// A child is about to end, and serves no more, though requests may be left in its threads.
     ChildEnd(fn()),
-    /// What clients of some connections have to say before their first request.
+    /// Data that the clients of some connections send before their first request.
     Preface(&'static Preface),
-    /// What encrypts connections.
+    /// The encryption of connections.
     Encryption(&'static Encryption),
-    /// What a module knows of a request, for logs, expressions and rules, by name.
+    /// The module's variables of a request, by name, for logs, expressions and rules.
     Variable(FindVariable),
     /// Reads extensions of clients' certificates, for expressions.
     Extension(FindExtension),
@@ -85,18 +85,18 @@ pub enum Hook {
     PostRead(Order, PhaseHook),
     /// URL to file name. The first that does not decline wins.
     Translate(Order, PhaseHook),
-    /// The sections that are about files, for what is no file of this machine. The first that does not decline has merged what
-    /// holds instead of them.
+    /// The sections that are about files, for a request that maps to no file of this machine. The first that does not
+    /// decline has merged the replacement settings.
     MapToStorage(Order, PhaseHook),
     /// All sections were merged. All hooks run.
     HeaderParser(Order, PhaseHook),
-    /// Access by where the request comes from. All hooks run.
+    /// Decides access by the origin of the request. All hooks run.
     AccessChecker(Order, PhaseHook),
-    /// Access without asking for a user. The first that does not decline wins.
+    /// Decides access without a user. The first that does not decline wins.
     AccessCheckerEx(Order, PhaseHook),
-    /// Who is it. The first that does not decline wins.
+    /// Authenticates the user. The first that does not decline wins.
     CheckUser(Order, PhaseHook),
-    /// May that user. The first that does not decline wins.
+    /// Authorizes that user. The first that does not decline wins.
     AuthChecker(Order, PhaseHook),
     /// Type, language, encoding, handler. The first that does not decline wins.
     TypeChecker(Order, PhaseHook),
@@ -106,15 +106,15 @@ pub enum Hook {
     Handler(Order, Handler),
     /// Wraps the body of an answer.
     Filter(Order, fn(&mut Request, Body) -> Body),
-    /// A filter that configuration may name.
+    /// A filter that the configuration may name.
     NamedFilter(&'static OutputFilter),
     /// Filters that the configuration itself defines, by name.
     FindFilter(FindFilter),
     /// Puts filters into the chain of a handler's answer. All hooks run.
     InsertFilters(Order, fn(&mut Request, &mut Chain)),
-    /// A filter of the bodies of requests that configuration may name.
+    /// A filter for request bodies that the configuration may name.
     InputFilter(&'static InputFilter),
-    /// Filters of the bodies of requests that the configuration itself defines, by name.
+    /// Filters for request bodies that the configuration itself defines, by name.
     FindInputFilter(FindInputFilter),
     /// Puts filters into the chain of a request's body. All hooks run.
     InsertInputFilters(Order, fn(&mut Request, &mut InputChain)),
@@ -122,21 +122,22 @@ pub enum Hook {
     AnswerFields(Order, AnswerHook),
     /// The answer has gone out, or could not. All hooks run.
     Log(Order, fn(&mut Request)),
-    /// Something else that directives find by its name, and the group it is found in (`dav`, `filesystem`).
+    /// Another object that directives find by name, with its group (`dav`, `filesystem`).
     Provider(&'static str, &'static str),
-    /// A way to say who may (`Require NAME …`).
+    /// A way to authorize (`Require NAME …`).
     Authz(&'static AuthzProvider),
     /// A way to check a password (`AuthBasicProvider NAME`).
     Authn(&'static AuthnProvider),
-    /// Puts into the fields of the answer how to log in, if the given `AuthType` is the module's own.
+    /// Adds the fields that tell the client how to log in, if the given `AuthType` is the module's own.
     NoteAuthFailure(fn(&mut Request, &str)),
-    /// Makes the id of a request for the logs (`%L`), once and only if it is wanted. The first module that does, does.
+    /// Makes the id of a request for the logs (`%L`), only once and only if it is wanted. The first module that returns
+    /// one wins.
     LogId(fn(&Request) -> String),
 }
 
 impl Hook {
-    /// When it runs: the phase, by the name that Apache's mod_info has for it, and when in that phase. `None` for what a
-    /// module only offers to whom asks for it by name.
+    /// When it runs: the phase, by its name in Apache's mod_info, and the order in that phase. `None` for a service
+    /// that is only called by name.
     pub fn phase(&self) -> Option<(&'static str, Order)> {
         Some(match self {
             Hook::Check(_) => ("Check Configuration", Order::Middle),
@@ -181,7 +182,7 @@ impl Hook {
     }
 }
 
-/// The hooks of some modules, in the order in which they run, with the names of their modules in log lines.
+/// The hooks of these modules, in the order in which they run, with the modules' names in log lines.
 fn ordered(modules: &[&'static Module]) -> Vec<(&'static str, &'static Hook)> {
     let all = modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.info.log_name(), hook)));
     let mut ordered: Vec<_> = all.collect();
@@ -189,7 +190,7 @@ fn ordered(modules: &[&'static Module]) -> Vec<(&'static str, &'static Hook)> {
     ordered
 }
 
-/// What these modules do with requests.
+/// These modules' hooks for requests.
 pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
     let mut hooks = Hooks {
         look_up: lookup::run,
@@ -249,14 +250,14 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
             Hook::Variable(find) => hooks.variables.push(*find),
             Hook::Extension(read) => hooks.extensions = Some(*read),
             Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),
-            // Those of the server's life, and what is asked for by name while the configuration is read.
+            // Hooks for the server's life, and those called by name while the configuration is read.
             _ => {}
         }
     }
     hooks
 }
 
-/// What these modules do when the server starts, ends, or is asked about.
+/// These modules' hooks for starting, ending and showing the server.
 pub(crate) fn lifecycle(modules: &[&'static Module]) -> Lifecycle {
     let mut life = Lifecycle::default();
     for (_, hook) in ordered(modules) {
@@ -276,7 +277,7 @@ pub(crate) fn lifecycle(modules: &[&'static Module]) -> Lifecycle {
     life
 }
 
-/// What these modules check of a configuration as a whole.
+/// These modules' checks of a whole configuration.
 pub(crate) fn checks(modules: &[&'static Module]) -> Vec<CheckHook> {
     let check = |(_, hook)| if let &Hook::Check(check) = hook { Some(check) } else { None };
     ordered(modules).into_iter().filter_map(check).collect()
@@ -284,13 +285,13 @@ pub(crate) fn checks(modules: &[&'static Module]) -> Vec<CheckHook> {
 
 static KNOWN: OnceLock<&'static [&'static Module]> = OnceLock::new();
 
-/// Says which modules the program has; called once by `main`.
+/// Sets the program's modules; called once by `main`.
 pub fn set_known(modules: &'static [&'static Module]) {
     // A second call can only come from a test in the same process, with the same list.
     let _ = KNOWN.set(modules);
 }
 
-/// The modules the program has.
+/// The program's modules.
 pub fn known() -> &'static [&'static Module] {
     KNOWN.get().copied().unwrap_or_default()
 }
@@ -320,12 +321,12 @@ pub fn shared_caches(loaded: &[&'static ModuleInfo]) -> impl Iterator<Item = &'s
     })
 }
 
-/// What the loaded modules check of the names of handlers.
+/// The loaded modules' checks of handler names.
 pub fn handler_checks(loaded: &[&'static ModuleInfo]) -> impl Iterator<Item = HandlerCheck> {
     hooks_of(loaded).filter_map(|hook| if let Hook::HandlerName(check) = hook { Some(*check) } else { None })
 }
 
-/// The `Require` provider of that name among the loaded modules; case counts, as in Apache.
+/// The `Require` provider of that name among the loaded modules; names are case-sensitive, as in Apache.
 pub fn find_authz(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthzProvider> {
     hooks_of(loaded).find_map(|hook| match hook {
         Hook::Authz(provider) if provider.name == name => Some(*provider),

@@ -1,4 +1,4 @@
-//! What every request of a virtual host needs, looked up once.
+//! Values that every request of a virtual host needs, looked up once.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::config::read_timeout::{BodyRules, ReadTimeout, ReadTimeouts};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) limits: http1::Limits,
-    /// `HttpProtocolOptions RegisteredMethods`: others are refused with 501, whoever would handle them.
+    /// `HttpProtocolOptions RegisteredMethods`: other methods get 501, whichever handler would take them.
     pub(crate) only_registered_methods: bool,
     pub(crate) keep_alive: bool,
     pub(crate) keep_alive_timeout: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     pub(crate) path: http1::uri::PathOptions,
     pub(crate) redirects_max: u32,
     pub(crate) lookups_max: u32,
-    /// Clients may begin with HTTP/2 without encryption.
+    /// Whether clients may begin with HTTP/2 without encryption.
     pub(crate) h2c: bool,
 }
 
@@ -39,7 +39,7 @@ impl Plan {
             field_size: core.limit_request_field_size(),
             strict: core.strict.or(true),
         };
-        // A clock that counts nanoseconds cannot tell what lies much further ahead.
+        // A clock that counts nanoseconds cannot represent much later times.
         let timeout = core.timeout().min(Duration::from_secs(u32::MAX.into()));
         let read_timeouts = settings.get::<ReadTimeouts>();
         let encoded_slashes = match core.encoded_slashes() {

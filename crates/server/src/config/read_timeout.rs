@@ -1,20 +1,20 @@
-//! How long a client may take to send something.
+//! How long a client may take to send its request.
 
 use std::time::{Duration, Instant};
 
 /// How long a head or a body may take (`RequestReadTimeout`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadTimeout {
-    /// From the beginning on.
+    /// The time allowed from the beginning.
     pub first: Duration,
-    /// However much arrives; `None`: without end.
+    /// The maximum, however much arrives; `None`: without end.
     pub most: Option<Duration>,
-    /// Bytes a second that earn more time; 0: none do.
+    /// Bytes per second that earn more time; 0: none do.
     pub rate: u32,
 }
 
 impl ReadTimeout {
-    /// When reading must be over, `received` bytes after `start`.
+    /// The deadline for reading, if `received` bytes have come since `start`.
     pub fn deadline(&self, start: Instant, received: u64) -> Instant {
         let earned = match self.rate {
             0 => Duration::ZERO,
@@ -25,7 +25,7 @@ impl ReadTimeout {
     }
 }
 
-/// How bodies of a connection are read.
+/// The rules for reading the bodies of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyRules {
     /// `Timeout`: between two pieces.
@@ -36,7 +36,7 @@ pub(crate) struct BodyRules {
 }
 
 conf::settings! {
-    /// `RequestReadTimeout`, filled by mod_reqtimeout and obeyed by the connection.
+    /// `RequestReadTimeout`, set by mod_reqtimeout and applied by the connection.
     pub struct ReadTimeouts {
         /// For a TLS handshake.
         pub handshake: conf::Setting<Option<ReadTimeout>>,

@@ -1,4 +1,4 @@
-//! Sections: what they match, and in which order they count (Apache manual, "Configuration Sections", how the
+//! Sections: their matching, and the order in which they apply (Apache manual, "Configuration Sections", how the
 //! sections are merged).
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use conf::{Origin, SettingsMap};
 use crate::config::merge::Layer;
 use crate::request::fields::Fields;
 
-/// What a section's argument matches.
+/// The condition in a section's argument.
 #[derive(Debug)]
 pub enum Matcher {
     /// A path, and everything below it; without a slash at the end.
@@ -29,20 +29,20 @@ pub enum Matcher {
 /// A section of the configuration.
 #[derive(Debug)]
 pub struct Section {
-    /// What it matches.
+    /// Its condition.
     pub matcher: Matcher,
-    /// For `<ElseIf>` and `<Else>`: the section is passed over when the one before it was taken.
+    /// For `<ElseIf>` and `<Else>`: the section is skipped if the one before it was taken.
     pub after: bool,
-    /// What it says.
+    /// Its settings.
     pub layer: Layer,
-    /// Where it stands.
+    /// Its first line.
     pub origin: Origin,
     /// See [`rank`](Section::rank).
     rank: (bool, usize),
 }
 
 impl Section {
-    /// A section that says `settings` of what its argument matches.
+    /// A section with these settings for everything that its argument matches.
     pub fn new(matcher: Matcher, settings: SettingsMap, origin: Origin) -> Section {
         let rank = match &matcher {
             Matcher::Path(path) | Matcher::Wild(path) => (false, components(path)),
@@ -63,12 +63,12 @@ impl Section {
         self.rank
     }
 
-    /// Whether it is a regular expression that decides.
+    /// Whether it matches by a regular expression.
     pub fn is_regex(&self) -> bool {
         matches!(self.matcher, Matcher::Regex(_))
     }
 
-    /// Whether a `<Directory>` means exactly this directory (or file): `path` without a slash at the end, `/` empty.
+    /// Whether a `<Directory>` matches exactly this directory (or file): `path` without a slash at the end, `/` empty.
     pub fn is_directory(&self, path: &str) -> bool {
         match &self.matcher {
             Matcher::Path(mine) => mine == path,
@@ -81,7 +81,7 @@ impl Section {
         }
     }
 
-    /// Whether a `<Location>` means this URL path.
+    /// Whether a `<Location>` matches this URL path.
     pub fn is_location(&self, uri: &str, env: &mut Fields) -> Result<bool, MatchError> {
         Ok(match &self.matcher {
             Matcher::Path(mine) => uri
@@ -93,7 +93,7 @@ impl Section {
         })
     }
 
-    /// Whether a `<Files>` means a file of this name.
+    /// Whether a `<Files>` matches a file of this name.
     pub fn is_file(&self, name: &str, env: &mut Fields) -> Result<bool, MatchError> {
         Ok(match &self.matcher {
             Matcher::Path(mine) => mine == name,
@@ -103,7 +103,7 @@ impl Section {
         })
     }
 
-    /// Whether a `<DirectoryMatch>` is found in this path.
+    /// Whether a `<DirectoryMatch>` matches this path.
     pub fn is_directory_match(&self, path: &str, env: &mut Fields) -> Result<bool, MatchError> {
         match &self.matcher {
             Matcher::Regex(regex) => found(regex, path, env),
@@ -120,7 +120,7 @@ pub fn components(path: &str) -> usize {
     path.split('/').filter(|part| !part.is_empty()).count()
 }
 
-/// Whether the expression is found; named groups become `MATCH_NAME` variables. An expression that runs out of its
+/// Whether the expression matches; named groups become `MATCH_NAME` variables. An expression that runs out of its
 /// budget is an error, not a "no": the section might be the one that denies.
 fn found(regex: &Regex, subject: &str, env: &mut Fields) -> Result<bool, MatchError> {
     if regex.names().is_empty() {

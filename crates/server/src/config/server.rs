@@ -1,4 +1,4 @@
-//! The server as it runs: what its configuration has become.
+//! The running server, made from its configuration.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::files::htaccess_cache::HtaccessCache;
 use crate::files::watched::WatchedDirectories;
 use crate::log;
 
-/// Opens what a module logs to.
+/// Opens a module's logs.
 pub type LogHook = fn(&Server) -> Result<(), String>;
-/// Opens what a module has beside the children, for which the identity is who they become.
+/// Opens a module's processes beside the children; the identity is the user they change to.
 pub type HelperHook = fn(&Arc<Server>, Option<&Identity>) -> Result<Option<HelperProcess>, String>;
 /// Whether a configuration can be served.
 pub type StartHook = fn(&Server) -> Result<(), String>;
-/// What a module adds to what `-t` shows.
+/// A module's part of the output of `-t`.
 pub type DumpHook = fn(&Server) -> String;
 /// A moment in the life of the server.
 pub type ServerHook = fn(&Server);
 
-/// What the loaded modules do when the server starts, ends, or is asked about.
+/// The loaded modules' hooks for starting, ending and showing the server.
 #[derive(Default)]
 pub(crate) struct Lifecycle {
     pub(crate) start: Vec<StartHook>,
@@ -38,17 +38,17 @@ pub(crate) struct Lifecycle {
     pub(crate) child_end: Vec<fn()>,
 }
 
-/// The server as configured: immutable, but for caches. Restarts make a new one.
+/// The server as configured: immutable, except for caches. A restart makes a new one.
 pub struct Server {
     /// The main server first, then the virtual hosts in file order.
     pub hosts: Vec<VirtualHost>,
-    /// The configuration as it was read, in file order.
+    /// The configuration as read, in file order.
     pub tree: Vec<conf::Node>,
-    /// The lines that were obeyed while it was read, and left no trace in it.
+    /// The lines that took effect during reading, and left no trace in the tree.
     pub ran: Vec<conf::read::Ran>,
     /// The main file of the configuration, if it was read from a file.
     pub file: Option<String>,
-    /// What `.htaccess` files are read with.
+    /// The language settings with which `.htaccess` files are read.
     pub language: Language,
     /// When this configuration was read.
     pub configured: SystemTime,
@@ -60,15 +60,15 @@ pub struct Server {
     pub(crate) htaccess: HtaccessCache,
     pub(crate) watched: WatchedDirectories,
     pub(crate) files: FileCache,
-    /// `ExtendedStatus`: the status page, `tsubame ctl` and the watchdog know whose requests are served. In Apache it is off
-    /// where mod_status is not loaded.
+    /// `ExtendedStatus`: the status page, `tsubame ctl` and the watchdog know the requests being served. In Apache it
+    /// is off unless mod_status is loaded.
     pub(crate) extended_status: bool,
-    /// The table of `Mutex` lines, `-D` names and other things that dumps show stand in the settings.
+    /// The `Mutex` lines, `-D` names and other things that dumps show are in the settings.
     pub(crate) system: Arc<dyn System>,
 }
 
 impl Server {
-    /// Whether a method is one of Apache's or of the configuration's.
+    /// Whether a method is one of Apache's or was added by the configuration.
     pub(crate) fn knows_method(&self, method: &str) -> bool {
         self.language.kept.get::<Methods>().knows(method)
     }
@@ -78,34 +78,34 @@ impl Server {
         &self.hosts[0]
     }
 
-    /// The virtual host for a connection to this address of ours that asks for `name` (lower case, without port), and whether the
-    /// name is known there.
+    /// The virtual host for a connection to this local address that asks for `name` (lower case, without port), and
+    /// whether it knows the name.
     pub fn host_at(&self, local: SocketAddr, name: Option<&str>) -> (&VirtualHost, bool) {
         let (index, known) = self.by_name.choose(local, name);
         (&self.hosts[index], known)
     }
 
-    /// Whether several virtual hosts share this address of ours, so that a name has to tell which is meant.
+    /// Whether several virtual hosts share this local address, so that only a name can select one.
     pub fn is_shared(&self, local: SocketAddr) -> bool {
         self.by_name.candidates(local) > 1
     }
 
-    /// Whether a server can run with this configuration, which is correct. `Err`: what stands in the way.
+    /// Whether a server can run with this correct configuration. `Err`: the obstacle.
     pub fn can_be_served(&self) -> Result<(), String> {
         self.obstacles().next().map_or(Ok(()), Err)
     }
 
-    /// Everything that stands in the way.
+    /// All obstacles.
     pub fn obstacles(&self) -> impl Iterator<Item = String> {
         self.life.start.iter().filter_map(|check| check(self).err())
     }
 
-    /// What the modules print for `-t -D NAME`, for those of their names that `wanted` picks.
+    /// The modules' output for `-t -D NAME`, for the names that `wanted` picks.
     pub fn dumps(&self, wanted: impl Fn(&str) -> bool) -> String {
         self.life.dump.iter().filter(|(name, _)| wanted(name)).map(|(_, dump)| dump(self)).collect()
     }
 
-    /// Opens what the modules log to.
+    /// Opens the modules' logs.
     pub fn open_logs(&self) -> Result<(), String> {
         for host in &self.hosts {
             host.error_log.open().map_err(|error| {
@@ -116,13 +116,13 @@ impl Server {
         self.life.open_logs.iter().try_for_each(|open| open(self))
     }
 
-    /// Opens what the modules have beside the children, for which `children` is who they become.
+    /// Opens the modules' processes beside the children; `children` is the user they change to.
     pub fn helpers(self: &Arc<Server>, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
         let all: Result<Vec<_>, _> = self.life.helper.iter().map(|helper| helper(self, children)).collect();
         Ok(all?.into_iter().flatten().collect())
     }
 
-    /// Tells the modules that this process is a new child, one of so many.
+    /// Tells the modules that this process is a new child, one of `children`.
     pub fn child_started(&self, children: usize) {
         self.watched.child_started(children);
         self.life.child_init.iter().for_each(|start| start(self));

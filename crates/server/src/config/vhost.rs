@@ -1,4 +1,4 @@
-//! Virtual hosts, and which of them a request is for: by address first, then by name (Apache manual, "An In-Depth
+//! Virtual hosts, and the choice of one for a request: by address first, then by name (Apache manual, "An In-Depth
 //! Discussion of Virtual Host Matching").
 
 use std::collections::HashMap;
@@ -24,9 +24,9 @@ pub struct VirtualHost {
     pub name: String,
     /// The port of `ServerName`.
     pub port: Option<u16>,
-    /// The scheme of URLs of our own: `ServerName https://…` says that it is not that of the connection.
+    /// The scheme of our own URLs: `ServerName https://…` states that it differs from that of the connection.
     pub scheme: &'static str,
-    /// Name and port of a connection, as the status page shows them, where all addresses have the same port.
+    /// Name and port of a connection for the status page, if all addresses have the same port.
     pub(crate) label: Option<String>,
     /// Names and wildcard names of `ServerAlias`.
     pub aliases: Vec<String>,
@@ -38,13 +38,13 @@ pub struct VirtualHost {
     pub origin: Option<Origin>,
     /// The server settings of all modules.
     pub settings: SettingsMap,
-    /// What holds outside sections.
+    /// Its settings outside sections.
     pub base: Merged,
     /// Its error log.
     pub error_log: Arc<ErrorLog>,
     /// `LogLevel`.
     pub(crate) levels: Levels,
-    /// `DocumentRoot`, without slash at the end.
+    /// `DocumentRoot`, without a slash at the end.
     pub document_root: String,
     /// `<Directory>` with paths and wildcards, shortest first.
     pub(crate) directories: Vec<Arc<Section>>,
@@ -58,7 +58,7 @@ pub struct VirtualHost {
 }
 
 impl VirtualHost {
-    /// The port that goes without saying in URLs of our own.
+    /// The default port of our own URLs.
     pub fn scheme_port(&self) -> u16 {
         if self.scheme == "https" { 443 } else { 80 }
     }
@@ -68,7 +68,7 @@ impl VirtualHost {
         if self.settings.get::<CoreServer>().encrypted.or(false) { "https" } else { "http" }
     }
 
-    /// Its name with its port, as log lines have it.
+    /// Its name with its port, as in log lines.
     pub fn log_name(&self) -> String {
         format!("{}:{}", self.name, self.port.unwrap_or(self.scheme_port()))
     }
@@ -80,8 +80,8 @@ impl VirtualHost {
         }
     }
 
-    /// The protocols that may be spoken over its encrypted connections, the preferred ones first, as a handshake names them (ALPN).
-    /// HTTP/1.1 is always one of them.
+    /// The protocols allowed over its encrypted connections, the preferred ones first, by their names in a handshake
+    /// (ALPN). HTTP/1.1 is always among them.
     pub fn alpn(&self) -> Vec<Vec<u8>> {
         const HTTP1: &str = "http/1.1";
         let (core, http2) = (self.settings.get::<CoreServer>(), self.settings.get::<Http2>().is_there());
@@ -112,7 +112,7 @@ struct Group {
     wild: Vec<(String, usize)>,
 }
 
-/// What the choice needs, computed once.
+/// Data for the choice, computed once.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     groups: Vec<(Option<IpAddr>, Option<u16>, Group)>,
@@ -134,13 +134,13 @@ impl Hosts {
         Hosts { groups }
     }
 
-    /// Whether the address of a connection matters at all.
+    /// Whether the choice is trivial.
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// The host for a connection to `local` that asks for `name` (lower case, without port): its index, and whether the
-    /// name was known there.
+    /// The host for a connection to `local` that asks for `name` (lower case, without port): its index, and whether it
+    /// knows the name.
     pub(crate) fn choose(&self, local: SocketAddr, name: Option<&str>) -> (usize, bool) {
         let Some(group) = self.group(local) else { return (0, false) };
         match name.and_then(|name| group.named(name)) {
@@ -149,12 +149,12 @@ impl Hosts {
         }
     }
 
-    /// How many hosts there are to choose from for a connection to `local`.
+    /// How many hosts share the address of a connection to `local`.
     pub(crate) fn candidates(&self, local: SocketAddr) -> usize {
         self.group(local).map_or(0, |group| group.members.len())
     }
 
-    /// An exact address counts before any address, an exact port before any port.
+    /// An exact address takes precedence over any address, and an exact port over any port.
     fn group(&self, local: SocketAddr) -> Option<&Group> {
         let ip = local.ip().to_canonical();
         let group = |wanted_ip: Option<IpAddr>, port: Option<u16>| {
@@ -188,7 +188,7 @@ impl Group {
     }
 }
 
-/// Whether an unknown name is to be refused (`StrictHostCheck`).
+/// Whether to refuse an unknown name (`StrictHostCheck`).
 pub(crate) fn is_strict(host: &VirtualHost) -> bool {
     host.settings.get::<CoreServer>().strict_host_check()
 }

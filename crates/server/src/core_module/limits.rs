@@ -1,11 +1,11 @@
-//! The functions behind the core's limits. Messages are Apache's (measured on 2.4.71).
+//! The functions of the core's limits. Messages are Apache's (measured on 2.4.71).
 
 use conf::values::{atoi, number, strtol};
 use conf::{Cmd, Outcome, Setting};
 
 use crate::config::core::{CoreDir, CoreServer, Rlimit};
 
-/// A number that C's `unsigned` holds.
+/// Parses a number that fits C's `unsigned`.
 fn unsigned(value: &str) -> Result<u32, String> {
     let number = number(value.trim_start()).and_then(|n| u32::try_from(n).ok());
     // The brackets are Apache's.
@@ -28,7 +28,7 @@ pub(super) fn flush_max_pipelined(_: &mut Cmd<'_>, value: &str) -> Outcome {
     }
 }
 
-/// A lenient number that must not be negative, with the directive's name in the message.
+/// Parses a lenient number that must not be negative; the message contains the directive's name.
 fn limit(cmd: &Cmd<'_>, value: &str, zero: &str) -> Result<usize, String> {
     let name = cmd.row.name;
     usize::try_from(atoi(value)).map_err(|_| format!("{name} \"{value}\" must be a non-negative integer{zero}"))
@@ -58,7 +58,7 @@ pub(super) fn limit_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn limit_xml_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    /// What Apache can still escape: every character may become six, and an end is to follow.
+    /// The longest text that Apache can still escape: every character may become six, plus an end.
     const MOST: u64 = u64::MAX / 6 - 1;
     let size = u64::try_from(strtol(value)).map_err(|_| "LimitXMLRequestBody requires a non-negative integer.")?;
     if size > MOST {

@@ -1,6 +1,6 @@
-//! `Mutex`: which locks there are, and what is said of them (Apache manual, core; forms and messages measured on 2.4.71).
+//! `Mutex`: the kinds of locks, and their settings (Apache manual, core; forms and messages measured on 2.4.71).
 //!
-//! Nothing here locks with what `Mutex` names: the lines are checked, and shown by `-t -D DUMP_RUN_CFG`.
+//! Nothing here uses the locks that `Mutex` names: the lines are checked, and shown by `-t -D DUMP_RUN_CFG`.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use conf::{Cmd, Language, ModuleInfo, Outcome, SettingsMap};
 use crate::config::core::{CoreServer, Mechanism, Mutex};
 use crate::config::module::{Hook, hooks_of};
 
-/// The words for a mechanism, with what they stand for on Linux; `None` is no lock at all.
+/// The words for mechanisms, with their meanings on Linux; `None` is no lock at all.
 const MECHANISMS: [(&str, Option<Mechanism>); 11] = [
     ("none", None),
     ("no", None),
@@ -27,11 +27,12 @@ const MECHANISMS: [(&str, Option<Mechanism>); 11] = [
 const KNOWN: &str = "(Mutex mechanisms are: 'none', 'default', 'flock:/path/to/file', 'fcntl:/path/to/file', \
                      'file:/path/to/file', 'pthread', 'sysvsem', 'posixsem', 'sem')";
 
-/// The lock around accepting, the only one that may be `none`: prefork and worker have it, which are no modules with hooks.
+/// The lock around accepting, the only one that may be `none`: it belongs to prefork and worker, which are not modules
+/// with hooks.
 const ACCEPT: &str = "mpm-accept";
 const ACCEPTING: [&str; 2] = ["mpm_prefork_module", "mpm_worker_module"];
 
-/// What a line without a name is about.
+/// The kind in a line without a name.
 const DEFAULT: &str = "default";
 
 pub(super) fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
@@ -66,7 +67,7 @@ pub(super) fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     Ok(())
 }
 
-/// A directory below `ServerRoot`; a slash at its end stays.
+/// A directory below `ServerRoot`; keeps a slash at its end.
 fn directory(cmd: &Cmd<'_>, dir: &str) -> Result<String, ()> {
     let path = cmd.context.server_relative_as_written(dir);
     if cmd.context.system.is_dir(&path) { Ok(path) } else { Err(()) }
@@ -82,8 +83,8 @@ fn kinds(loaded: &[&'static ModuleInfo]) -> Vec<&'static str> {
     accept.into_iter().chain(of_modules).collect()
 }
 
-/// The `Mutex` lines of `-t -D DUMP_RUN_CFG`: the default first, then the kinds of the loaded modules. Apache's order is that
-/// of a hash.
+/// The `Mutex` lines of `-t -D DUMP_RUN_CFG`: the default first, then the kinds of the loaded modules. Apache's order
+/// is that of a hash table.
 pub fn dump(main: &SettingsMap, language: &Language) -> String {
     let configured = &main.get::<CoreServer>().mutexes;
     let runtime_dir = format!("{}/", language.runtime_dir().trim_end_matches('/'));
@@ -93,7 +94,7 @@ pub fn dump(main: &SettingsMap, language: &Language) -> String {
     let mut out = default.line(DEFAULT, default_dir);
     for name in kinds(&language.loaded()) {
         match configured.get(name) {
-            // Only a lock that is a file needs a place.
+            // Only a lock in a file needs a place.
             Some(mutex) if matches!(mutex.mechanism, "fcntl" | "flock") => out += &mutex.line(name, default_dir),
             Some(mutex) => out += &mutex.line(name, ""),
             None => _ = writeln!(out, "Mutex {name}: using_defaults"),

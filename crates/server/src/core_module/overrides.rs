@@ -1,4 +1,4 @@
-//! The functions behind the directives of what access files may say. Messages are Apache's (measured on 2.4.71).
+//! The functions of the directives about access files. Messages are Apache's (measured on 2.4.71).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) fn allow_override(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
                 Some("override") => value.skip_forbidden = true,
                 Some("unknown") => value.skip_unknown = true,
                 Some("all") => (value.skip_forbidden, value.skip_unknown) = (true, true),
-                // As in Apache another word says nothing.
+                // As in Apache, any other word is ignored.
                 Some(_) => {}
                 None => return Err("=Override, =Unknown or =All expected after Nonfatal".into()),
             }

@@ -1,4 +1,4 @@
-//! The functions behind the directives of protocols and connections. Messages are Apache's (measured on 2.4.71).
+//! The functions of the directives about protocols and connections. Messages are Apache's (measured on 2.4.71).
 
 use std::time::Duration;
 

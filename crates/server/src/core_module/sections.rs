@@ -1,4 +1,4 @@
-//! The sections of the core: what they match, and what is applied inside (Apache manual, "Configuration Sections").
+//! The sections of the core: their matching, and the settings inside (Apache manual, "Configuration Sections").
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub(super) fn condition(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure
     Ok(cmd.push(|d: &mut CoreDir| &mut d.ifs, section)?)
 }
 
-/// A section has settings of its own, so it cannot stand where lines count only in part: inside `<Limit>`, or inside the
+/// A section has settings of its own, so it cannot be where lines apply only in part: inside `<Limit>`, or inside the
 /// containers of mod_authz_core.
 fn in_full(cmd: &Cmd<'_>) -> Result<(), Failure> {
     const PARTIAL: [&str; 5] = ["<Limit", "<LimitExcept", "<RequireAll", "<RequireAny", "<RequireNone"];
@@ -81,7 +81,7 @@ fn in_full(cmd: &Cmd<'_>) -> Result<(), Failure> {
     }
 }
 
-/// `<Limit>`, `<LimitExcept>`: no settings of their own, the lines inside count for some methods.
+/// `<Limit>`, `<LimitExcept>`: no settings of their own; the lines inside apply to some methods.
 pub(super) fn limit(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     if cmd.place.limited.is_some() {
         return Err(cmd.cannot_occur("<Limit> or <LimitExcept> section").into());
@@ -132,7 +132,7 @@ pub(super) fn virtual_host(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Fail
     Ok(cmd.server_push(|s: &mut CoreServer| &mut s.virtual_hosts, draft)?)
 }
 
-/// The port of the main server's name, as far as that has been read: as in Apache it is that of a virtual host without one.
+/// The port of the main server's name, if that has been read: as in Apache, a virtual host without a port uses it.
 fn main_port(cmd: &Cmd<'_>) -> Option<u16> {
     cmd.server.get::<CoreServer>().server_name.get().and_then(|name| name.port)
 }
@@ -166,8 +166,8 @@ fn host_addresses(cmd: &mut Cmd<'_>, word: &str) -> Result<Vec<HostAddress>, Str
     }
 }
 
-/// A word of a `<VirtualHost>` line taken apart as Apache's library does: the port is what digits stand at its end, behind a
-/// colon or alone.
+/// Splits a word of a `<VirtualHost>` line like Apache's library: the port is the digits at its end, after a colon or
+/// alone.
 fn name_and_port(word: &str) -> Result<(&str, Option<u16>), String> {
     const BAD: &str = "The address or port is invalid";
     let before = word.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -191,7 +191,7 @@ fn name_and_port(word: &str) -> Result<(&str, Option<u16>), String> {
     Ok((name, port))
 }
 
-/// What the argument of a section with paths, wildcards or expressions means.
+/// The matcher for the argument of a section with paths, wildcards or expressions.
 fn matcher(cmd: &Cmd<'_>, argument: &str, regex_name: &str, clean: fn(&str) -> String) -> Result<Matcher, String> {
     let name = cmd.row.name;
     let mut rest = argument;
@@ -202,7 +202,7 @@ fn matcher(cmd: &Cmd<'_>, argument: &str, regex_name: &str, clean: fn(&str) -> S
     let mut regex = name.eq_ignore_ascii_case(regex_name);
     if word == "~" {
         regex = true;
-        // As in Apache an expression that is not given is an empty one, which is found anywhere.
+        // As in Apache, a missing expression is an empty one, which matches anywhere.
         word = next_word(&mut rest);
     }
     if !rest.is_empty() {
@@ -217,7 +217,7 @@ fn matcher(cmd: &Cmd<'_>, argument: &str, regex_name: &str, clean: fn(&str) -> S
     Ok(if is_pattern(&path) { Matcher::Wild(path) } else { Matcher::Path(path) })
 }
 
-/// Applies what stands inside a section.
+/// Applies the lines inside a section.
 fn section(cmd: &mut Cmd<'_>, matcher: Matcher, argument: &str) -> Result<Arc<Section>, Failure> {
     let path = words(argument).into_iter().find(|word| word != "~");
     let place = cmd.inner_place(Allowed::IN_SECTION, path.as_deref());

@@ -1,4 +1,4 @@
-//! The functions behind the core's other directives. Messages are Apache's (measured on 2.4.71).
+//! The functions of the core's other directives. Messages are Apache's (measured on 2.4.71).
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ pub(super) fn document_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 /// The name that `-T` defines.
 pub const NO_ROOT_CHECK: &str = "-T";
 
-/// What the command line defines where a configuration is only shown (`-S`, `-M`, `-L`, `-D DUMP_...`): some files need not
-/// be there.
+/// Defined by the command line if a configuration is only shown (`-S`, `-M`, `-L`, `-D DUMP_...`): some files need not
+/// exist then.
 pub const SHOWN: &str = "-S";
 
 pub(super) fn hostname_lookups(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -100,7 +100,7 @@ pub(super) fn error_log_format(cmd: &mut Cmd<'_>, first: &str, second: Option<&s
             crate::log::Format::parse(&format)?;
             cmd.server_set(|s: &mut CoreServer| &mut s.error_log_format, format)
         }
-        // Lines of their own for a connection or a request are not written; the formats are checked all the same.
+        // Log lines about a connection or a request are not written separately; their formats are still checked.
         Some(format) => match one_of(first, &[("connection", ()), ("request", ())]) {
             Some(()) => crate::log::Format::check_once(format),
             None => Err("ErrorLogFormat type must be one of request, connection".into()),

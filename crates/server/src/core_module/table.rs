@@ -56,7 +56,7 @@ pub static VERSION: Module = Module {
     hooks: &[],
 };
 
-/// Runs what other modules want to have done now and then; none does here.
+/// Runs periodic jobs for other modules; none uses it here.
 pub static WATCHDOG: Module = Module {
     info: ModuleInfo { id: "watchdog_module", source: "mod_watchdog.c", linked: true, directives: WATCHDOG_DIRECTIVES },
     hooks: &[Hook::Mutex("watchdog-callback")],

@@ -1,4 +1,4 @@
-//! From a head to a request: whose it is, and what it says of itself.
+//! From a head to a request: chooses its virtual host, and checks it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use crate::config::vhost::{self, VirtualHost};
 use crate::request::hooks::Hooks;
 use crate::request::{Account, Asked, Client, Kind, Request, RequestHead, Source};
 
-/// What a child serves with.
+/// The server and hooks with which a child serves.
 #[derive(Clone, Copy)]
 pub struct Running {
-    /// What its configuration has become.
+    /// The server.
     pub server: &'static Server,
-    /// What the loaded modules do with requests.
+    /// The loaded modules' hooks for requests.
     pub hooks: &'static Hooks,
 }
 
-/// Why a well-formed head is not served.
+/// Why a well-formed head is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unserved {
-    /// The host it names is not known, and `StrictHostCheck` asks for one that is.
+    /// The host in it is unknown, and `StrictHostCheck` demands a known one.
     UnknownHost,
-    /// `HttpProtocolOptions RegisteredMethods`, and the method is none.
+    /// `HttpProtocolOptions RegisteredMethods`, and the method is not registered.
     Method,
 }
 
-/// A head that is not served.
+/// A refused head.
 pub struct TurnedAway {
-    /// Why.
+    /// The reason.
     pub why: Unserved,
     /// The head.
     pub head: RequestHead,
@@ -47,7 +47,7 @@ impl Unserved {
     }
 }
 
-/// What the error log has of a request for a host that is not known.
+/// The error log's text for a request with an unknown host.
 pub(crate) fn unknown_host(request: &Request) -> String {
     let name = request.asked.hostname.as_deref().unwrap_or_default();
     match &request.vhost.origin {
@@ -62,18 +62,18 @@ pub(crate) fn unknown_host(request: &Request) -> String {
     }
 }
 
-/// How far the host in a head is to be believed.
+/// How far to trust the host in a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskedHost {
-    /// What the configuration does not want served is refused.
+    /// Check it: a host that the configuration rejects is refused.
     Checked,
-    /// As it is: the request is refused in its name.
+    /// Take it as it is: the request is refused in its name.
     Given,
-    /// Not at all: the head is broken.
+    /// Ignore it: the head is broken.
     Nothing,
 }
 
-/// Makes a request of a head.
+/// Makes a request from a head.
 pub(crate) fn request(
     Running { server, hooks }: Running,
     client: &Arc<Client>,
@@ -120,7 +120,7 @@ pub(crate) fn request(
     Ok(request)
 }
 
-/// The virtual host for a name, and whether the name is known; without a name the first one of the address.
+/// The virtual host for a name, and whether it knows the name; without a name, the first one of the address.
 pub(crate) fn virtual_host(
     server: &'static Server,
     client: &Client,
@@ -132,7 +132,8 @@ pub(crate) fn virtual_host(
     }
 }
 
-/// The host of the target counts, and the field has to say the same (RFC 9112 section 3.2.2): programs look there.
+/// The target's host takes precedence, and the field must agree with it (RFC 9112 section 3.2.2), because programs look
+/// there.
 fn reset_host(request: &mut Request) {
     let Some(authority) = request.asked.head.authority() else { return };
     if request.asked.head.field(Known::Host) == Some(authority)

@@ -1,4 +1,4 @@
-//! What the status page says of a request that is being served.
+//! The status page's texts about a request being served.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use seam::scoreboard::{Row, Texts};
 
 use crate::request::Request;
 
-/// Shows on the status page whose request is served.
+/// Shows the request being served on the status page.
 pub(super) fn describe(request: &Request, row: &Row) {
     let (mut address, mut label) = ([0; ADDRESS], [0; LABEL]);
     row.describe(Texts {
@@ -20,7 +20,7 @@ pub(super) fn describe(request: &Request, row: &Row) {
     });
 }
 
-/// The protocol of a request's connection, as Apache names those that it does not name by their version.
+/// The protocol of a request's connection, in Apache's words for those without a version number.
 fn protocol_of(request: &Request) -> &'static str {
     match request.asked.stream {
         None => request.protocol(),
@@ -32,7 +32,7 @@ fn protocol_of(request: &Request) -> &'static str {
 /// Room for as much of a host's name and port as a row shows.
 const LABEL: usize = 80;
 
-/// A host's name and the port of a connection to it, without an allocation. Of a name that is too long it is the beginning.
+/// A host's name and the port of a connection to it, without an allocation; cuts a name that is too long.
 fn label_of<'a>(name: &str, port: u16, into: &'a mut [u8; LABEL]) -> &'a [u8] {
     const PORT: usize = 6;
     let mut used = name.len().min(LABEL - PORT);
@@ -57,7 +57,8 @@ fn text_of(ip: IpAddr, into: &mut [u8; ADDRESS]) -> &[u8] {
     use std::io::Write;
     let mut rest = &mut into[..];
     let written = match ip {
-        // On every request: formatting machinery costs more than all else that a row of the status page needs.
+        // Runs for every request: formatting machinery would cost more than everything else in a row of the status
+        // page.
         IpAddr::V4(ip) => {
             let mut digits = [0; 15];
             rest.write_all(dotted(ip.octets(), &mut digits))

@@ -1,10 +1,10 @@
 //! An exchange: a request and its answer, as every protocol sees them.
 //!
-//! A protocol makes a [`RequestHead`] of what it received and a [`BodySource`](crate::BodySource) of what follows, and
-//! [begins](Exchange::begin) an exchange. [`Exchange::answer`] takes the request through the phases; status and fields of the
-//! answer are then the request's, its body is the [`Response`]'s. When all of it has gone out, or could not, the protocol
-//! [ends](Exchange::end) the exchange, which accounts for it and logs it. What bytes look like on the wire is the
-//! protocol's alone, and what an answer says the exchange's.
+//! A protocol makes a [`RequestHead`] from received bytes and a [`BodySource`](crate::BodySource) for those that
+//! follow, and [begins](Exchange::begin) an exchange. [`Exchange::answer`] takes the request through the phases; the
+//! request then has the answer's status and fields, and the [`Response`] its body. When all of it has been sent, or
+//! could not be, the protocol [ends](Exchange::end) the exchange, which accounts for it and logs it. The protocol alone
+//! decides about bytes on the wire, and the exchange about the content of an answer.
 
 mod begin;
 mod describe;
@@ -22,12 +22,12 @@ use crate::request::{Client, Fields, Request, RequestHead};
 
 /// A request on its way to its answer, with its row of the scoreboard.
 pub struct Exchange {
-    /// The request, and with it status and fields of its answer.
+    /// The request, with the status and fields of its answer.
     pub request: Box<Request>,
     pub(crate) row: Row,
 }
 
-/// What went over the wire for an exchange.
+/// The bytes of an exchange on the wire.
 #[derive(Debug, Default)]
 pub struct Transfer {
     /// All bytes sent.
@@ -36,15 +36,15 @@ pub struct Transfer {
     pub body: u64,
     /// All bytes received.
     pub received: u64,
-    /// The answer has gone out to its end.
+    /// Whether the answer was sent completely.
     pub complete: bool,
-    /// The fields behind the request's body.
+    /// The fields after the request's body.
     pub trailers: Fields,
 }
 
 impl Exchange {
-    /// Begins an exchange with a head that the protocol found to be well formed. `so_far`: what the connection had carried
-    /// before. `Err`: it is not served, and why; what is answered is the protocol's affair.
+    /// Begins an exchange with a well-formed head. `so_far`: the connection's bytes before it. `Err`: the head is
+    /// refused, and why; the protocol decides about the answer.
     pub fn begin(
         running: Running,
         client: &Arc<Client>,
@@ -66,12 +66,12 @@ impl Exchange {
         Exchange { request, row }
     }
 
-    /// Finds the answer: through phases, handlers and filters. May be dropped when the client has gone.
+    /// Makes the answer: through phases, handlers and filters. May be dropped when the client has gone.
     pub async fn answer(&mut self) -> Response {
         phases::answer(&mut self.request).await
     }
 
-    /// Finds what is answered, with this status, to what cannot be served: an error document, or the server's own page.
+    /// Makes the answer for a refused request with this status: an error document, or the server's own page.
     pub async fn refuse(&mut self, status: u16) -> Response {
         phases::refuse(&mut self.request, status).await
     }

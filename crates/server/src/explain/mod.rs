@@ -1,6 +1,6 @@
-//! Why a request would be answered as it would be: it goes through all phases, nothing is sent and no script runs, and what
-//! happens is noted ([`Trace`]). Which line of the configuration is in effect is not worked out a second time: it is one
-//! that the merged settings still hold.
+//! Explains how a request would be answered, and why: it goes through all phases, but nothing is sent and no script
+//! runs, and a [`Trace`] records what happens. The line in effect is not computed a second time: it is the one that the
+//! merged settings hold.
 
 pub(crate) mod trace;
 
@@ -30,48 +30,48 @@ use crate::request::{BodyError, BodySource, Client, Fields, Request, RequestBody
 use crate::transport::Endpoint;
 use crate::transport::tls::Session;
 
-/// A request that nobody sent.
+/// A hypothetical request.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The method.
     pub method: String,
     /// The path and query, as a client would send it.
     pub target: String,
-    /// `Host`, with port if it is to have one; `None`: the client speaks HTTP/1.0, where there need not be one.
+    /// `Host`, with its port if it should have one; `None`: the client speaks HTTP/1.0, where the field is optional.
     pub host: Option<String>,
     /// Further fields.
     pub fields: Vec<(String, String)>,
-    /// Where it seems to come from.
+    /// Its supposed origin.
     pub client: SocketAddr,
-    /// The address of the server that it seems to come to.
+    /// The local address that it supposedly came to.
     pub local: SocketAddr,
 }
 
-/// What would become of it.
+/// The result.
 pub struct Explanation {
-    /// The request, as it is when its answer is about to be made.
+    /// The request, at the point where its answer would be made.
     pub request: Box<Request>,
-    /// What happened on the way.
+    /// The steps on the way.
     pub steps: Vec<Step>,
-    /// How many virtual hosts there were to choose from at that address.
+    /// How many virtual hosts shared that address.
     pub candidates: usize,
-    /// Whether the name asked for is one of the chosen host's.
+    /// Whether the chosen host knows the requested name.
     pub named: bool,
     /// The module that makes the answer, if one does.
     pub handler: Option<&'static str>,
-    /// The path asked for, and those that it was redirected to inside the server, such as that of an error document.
+    /// The requested path, and those it was redirected to inside the server, such as an error document's.
     pub paths: Vec<Settings>,
-    /// The answer would be made by somebody who has to be waited for, as for a script: it was not begun.
+    /// The answer would require waiting, for instance for a script: it was not begun.
     pub waits: bool,
 }
 
-/// What holds for a path.
+/// The settings of a path.
 pub struct Settings {
     /// The path.
     pub path: String,
-    /// What has a part in its settings, in the order in which it counts, and conditional sections that were passed over.
+    /// The parts of its settings in order of precedence, and conditional sections that were skipped.
     pub layers: Vec<Layer>,
-    /// What the `Options` of all layers come to.
+    /// The combined `Options` of all layers.
     pub options: Bits,
 }
 
@@ -80,45 +80,46 @@ pub struct Settings {
 pub struct Layer {
     /// `server level`, the line of a section, or the path of an `.htaccess` file.
     pub title: String,
-    /// Where it begins; `None` for what is no section.
+    /// Its first line; `None` if it is not a section.
     pub origin: Option<Origin>,
-    /// Why it has no part in the settings after all, if it was passed over.
+    /// Why it was skipped, if it was.
     pub unmet: Option<&'static str>,
-    /// Its lines, without those of sections in it that are layers of their own.
+    /// Its lines, without those of inner sections that are layers of their own.
     pub lines: Vec<Line>,
 }
 
 /// A line.
 #[derive(Clone)]
 pub struct Line {
-    /// The directive's row.
+    /// The directive.
     pub row: &'static Directive,
     /// Its module.
     pub module: &'static ModuleInfo,
-    /// What follows the name, as written.
+    /// The text after the name, as written.
     pub args: String,
-    /// The sections around it that have no settings of their own (`<Limit GET>`), with a blank behind; mostly empty.
+    /// The sections around it that have no settings of their own (`<Limit GET>`), with a blank after each; mostly
+    /// empty.
     pub within: String,
-    /// Where it stands.
+    /// Its position.
     pub origin: Origin,
-    /// What has become of it.
+    /// Its effect.
     pub fate: Fate,
 }
 
-/// What has become of a line.
+/// The effect of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It counts.
+    /// It applies.
     Holds,
-    /// Another line counts instead, of the same directive or of one that writes to the same place.
+    /// Another line applies instead, of the same directive or of one that writes to the same place.
     Lost,
-    /// No setting says that it came from this line: the directive has no effect, or has had it already.
+    /// No setting comes from this line: the directive has no effect, or has already had it.
     Silent,
-    /// It stands in a section that was passed over.
+    /// It is in a section that was skipped.
     Unmet,
 }
 
-/// Answers. `Err`: it is no request, or none that is looked at further; the text says why.
+/// Explains a request. `Err`: it is invalid, or would be refused early; the text says why.
 pub fn explain(server: &'static Server, question: &Question) -> Result<Explanation, String> {
     let mut request = begin(server, question)?;
     let mut trace = Trace::default();
@@ -169,7 +170,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
         Err(error) => return Err(refused((error.status(), error.reason()))),
     }
     let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;
-    // For good: a process that explains answers one question.
+    // Leaked: a process that explains answers one question.
     let hooks = Box::leak(Box::new(request_hooks(&with_infos(&server.infos()))));
     let running = Running { server, hooks };
     let host = server.host_at(question.local, None).0;
@@ -185,7 +186,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
     Ok(request)
 }
 
-/// A body that was announced and never comes.
+/// An announced body that never comes.
 struct Promised(Framing);
 
 impl BodySource for Promised {
@@ -230,7 +231,7 @@ impl Endpoint for Nobody {
     }
 }
 
-/// Everything that has a part in the request's settings.
+/// All parts of the request's settings.
 fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<Layer> {
     let infos = server.infos();
     let files = met.iter().filter_map(|met| match met {
@@ -274,7 +275,7 @@ impl Layer {
     }
 }
 
-/// Sections that only say when their lines count, or how they are combined.
+/// Sections that only restrict or combine their lines.
 const TRANSPARENT: [&str; 5] = ["<Limit", "<LimitExcept", "<RequireAll", "<RequireAny", "<RequireNone"];
 
 fn is_transparent(node: &Node) -> bool {
@@ -302,8 +303,8 @@ fn gather(nodes: &[Node], infos: &[&'static ModuleInfo], within: &str, lines: &m
     }
 }
 
-/// The whole configuration, level by level in file order: the lines outside sections, and those of each section. A line that
-/// is lost is lost to another one of the same level.
+/// The whole configuration, level by level in file order: the lines outside sections, and those of each section. A line
+/// only loses to another one of the same level.
 pub fn levels(server: &Server) -> Vec<Layer> {
     let main = server.main();
     let mut settings: HashMap<Origin, Vec<&SettingsMap>> = HashMap::new();
@@ -350,7 +351,7 @@ fn inner_levels(
         let mut level = layer(title.clone(), Some(node.origin.clone()), children, &server.infos());
         match settings.get(&node.origin) {
             Some(settings) => judge(level.lines.iter_mut(), settings),
-            // The module keeps what stands in its section in a way of its own.
+            // The module stores its section's content in its own way.
             None => level.lines.iter_mut().for_each(|line| line.fate = Fate::Holds),
         }
         levels.push(level);
@@ -358,7 +359,7 @@ fn inner_levels(
     }
 }
 
-/// Directives whose lines replace each other's, beside those of their own name.
+/// Directives whose lines also replace those of other names.
 const FAMILIES: [&[&str]; 11] = [
     &["SetEnv", "UnsetEnv", "PassEnv"],
     &["order", "allow", "deny", "Satisfy"],
@@ -373,12 +374,12 @@ const FAMILIES: [&[&str]; 11] = [
     &["AddType", "RemoveType"],
 ];
 
-/// A name that stands for all directives that write to the same place.
+/// One name for all directives that write to the same place.
 fn family(name: &'static str) -> &'static str {
     FAMILIES.iter().find(|names| names.contains(&name)).map_or(name, |names| names[0])
 }
 
-/// Finds out which lines count: those that the settings still hold.
+/// Finds the lines that apply: those that the settings still hold.
 fn judge<'a>(lines: impl Iterator<Item = &'a mut Line>, settings: &[&SettingsMap]) {
     let mut held: HashSet<Origin> = HashSet::new();
     for slots in settings {

@@ -1,4 +1,4 @@
-//! What happened to a request, for who asks why ([`explain`](crate::explain)). Requests of clients have none.
+//! The record of a request's way, for [`explain`](crate::explain). Real requests have none.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,35 +13,35 @@ pub(crate) const HANDLER: &str = "handler";
 /// The record of a request.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// What has a part in its settings, in the order in which it was merged.
+    /// The parts of its settings, in the order of merging.
     pub layers: Vec<Met>,
-    /// The same of the paths that it was for before: those of error documents and other redirects came after them.
+    /// The same for its earlier paths: redirects and error documents led from them to this one.
     pub(crate) before: Vec<Mapped>,
     /// What happened, in order.
     pub steps: Vec<Step>,
-    /// What had been merged where the configuration could not be read on.
+    /// The settings merged up to the point where the configuration became unreadable.
     pub(crate) cut_off: Option<Merged>,
-    /// Messages of the error log: they are noted here instead of being written. Who logs may only read the request.
+    /// Messages for the error log: recorded here instead of written. Code that logs may only read the request.
     said: Mutex<Vec<Step>>,
 }
 
-/// A part of the configuration that a request has met.
+/// A part of the configuration that applied to a request.
 #[derive(Clone, Debug)]
 pub enum Met {
     /// The section that begins here.
     Section(Origin),
     /// An `.htaccess` file: its path and its lines.
     File(String, Vec<Node>),
-    /// The conditional section that begins here was passed over, and why.
+    /// The conditional section that begins here was skipped, and why.
     Unmet(Origin, &'static str),
 }
 
-/// A path that a request was for.
+/// A former path of a request.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) path: String,
     pub(crate) layers: Vec<Met>,
-    /// The settings that came of them.
+    /// The settings for it.
     pub(crate) settings: Merged,
 }
 
@@ -54,28 +54,28 @@ pub struct AccessLine {
     pub text: String,
     /// Its number.
     pub number: u32,
-    /// What is wrong with it, or why it is passed over.
+    /// What is wrong with it, or why it is skipped.
     pub objection: Option<String>,
 }
 
-/// Something that happened.
+/// A step.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// The path that is looked at from now on, and why.
+    /// The current path from now on, and why.
     Path(String, &'static str),
-    /// No access file is looked for in a directory, because of this line.
+    /// No access file is looked up in a directory, because of this line.
     NoAccessFile(String, Option<Origin>),
-    /// An access file is looked for in a directory, and there is none.
+    /// An access file was looked up in a directory, and there is none.
     MissingAccessFile(String),
-    /// An access file was read: its path, its lines, and the first error, because of which none of them counts.
+    /// An access file was read: its path, its lines, and the first error, which invalidates all of them.
     AccessFile(String, Vec<AccessLine>, Option<String>),
     /// A module decided a phase: the phase, the module, and the status if that ends the request.
     Decided(&'static str, &'static str, Option<u16>),
-    /// A module's own words, and the line that they are about.
+    /// A module's own note, and the line it is about.
     Note(&'static str, String, Option<Origin>),
     /// A message of the error log.
     Said(String, Level, String),
-    /// What a look-up went through whose result became the request's own.
+    /// The steps of a look-up whose result became the request's own.
     Adopted(Vec<Step>),
 }
 
@@ -89,7 +89,7 @@ impl Trace {
         }
     }
 
-    /// The module that made the answer, or would.
+    /// The module that made the answer, or would make it.
     pub(crate) fn handler(&self) -> Option<&'static str> {
         self.steps.iter().rev().find_map(|step| match step {
             Step::Decided(HANDLER, module, _) => Some(*module),
@@ -102,36 +102,36 @@ impl Trace {
         self.steps.push(step);
     }
 
-    /// A message that would have been written now.
+    /// Records a message that would have been written.
     pub(crate) fn say(&self, module: &str, level: Level, text: &str) {
         let step = Step::Said(module.to_string(), level, text.to_string());
         self.said.lock().unwrap_or_else(PoisonError::into_inner).push(step);
     }
 
-    /// Puts the messages where they belong among the steps.
+    /// Inserts the messages in their places among the steps.
     pub(crate) fn hear(&mut self) {
         self.steps.append(self.said.get_mut().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The request goes on for another path.
+    /// The request continues with another path.
     pub(crate) fn redirected(&mut self, from: String, settings: Merged, to: String, why: &'static str) {
         let settings = self.cut_off.take().unwrap_or(settings);
         self.before.push(Mapped { path: from, layers: std::mem::take(&mut self.layers), settings });
         self.note(Step::Path(to, why));
     }
 
-    /// The path is mapped from the beginning: what was met on the way to another one does not count.
+    /// Mapping begins again: parts met on the way to another path do not count.
     pub(crate) fn begin(&mut self) {
         self.layers.clear();
     }
 
-    /// What went to the error log because of a look-up whose result is not the request's own.
+    /// Adds error log messages of a look-up whose result is not the request's own.
     pub(crate) fn overhear(&mut self, mut found: Trace) {
         found.hear();
         self.steps.extend(found.steps.into_iter().filter(|step| matches!(step, Step::Said(..))));
     }
 
-    /// Goes on as what a look-up found.
+    /// Continues with the result of a look-up.
     pub(crate) fn adopt(&mut self, mut found: Trace) {
         found.hear();
         self.layers = found.layers;

@@ -1,11 +1,11 @@
-//! Handlers that are known and not there. What they were to run is no file to send: its source may hold passwords.
+//! Known handlers that are not available. A file meant for one of them is never sent: its source may hold passwords.
 //!
-//! A name that nobody knows stays what it is in Apache: the file is sent.
+//! An unknown name works as in Apache: the file is sent.
 
 use conf::{Language, Level, Node, Notice};
 
-/// A handler's name, in which `*` stands for anything, the module of Apache's world that has it, and those of our modules that
-/// have it too.
+/// A handler's name, in which `*` stands for anything, its module in Apache's world, and those of our modules that
+/// provide it too.
 struct Absent(&'static str, &'static str, &'static [&'static str]);
 
 const CGI: &[&str] = &["cgi_module", "cgid_module"];
@@ -38,7 +38,7 @@ const TABLE: &[Absent] = &[
     Absent("wsgi-script", "mod_wsgi", &[]),
 ];
 
-/// The directives that name a handler in their first word. A media type is a handler's name, too.
+/// The directives that name a handler in their first word. A media type is also a handler's name.
 const NAMED_BY: [&str; 4] = ["AddHandler", "AddType", "ForceType", "SetHandler"];
 
 impl Absent {
@@ -55,7 +55,7 @@ impl Absent {
     }
 }
 
-/// The letters that names in the table begin with, a bit for each.
+/// The initials of the names in the table, one bit for each.
 const INITIALS: u32 = {
     let (mut initials, mut at) = (0, 0);
     while at < TABLE.len() {
@@ -65,7 +65,7 @@ const INITIALS: u32 = {
     initials
 };
 
-/// The bit of the letter that a name begins with, in either case.
+/// The bit for a name's initial, in either case.
 const fn initial(name: &[u8]) -> u32 {
     match name.first() {
         Some(first) => 1 << (*first & 0x1f),
@@ -73,16 +73,16 @@ const fn initial(name: &[u8]) -> u32 {
     }
 }
 
-/// The module that a handler would need, if it is one of these.
+/// The module that a handler would need, if the handler is one of these.
 pub(crate) fn module_of(handler: &str) -> Option<&'static str> {
-    // Asked for every file, and most are of types that begin with other letters (`text/…`, `image/…`).
+    // Called for every file, and most have types with other initials (`text/…`, `image/…`).
     if INITIALS & initial(handler.as_bytes()) == 0 {
         return None;
     }
     TABLE.iter().find(|absent| absent.is(handler)).map(|absent| absent.1)
 }
 
-/// What is to be said of a configuration that names such handlers.
+/// Notices about a configuration that names such handlers.
 pub(crate) fn notices(tree: &[Node], language: &Language) -> Vec<Notice> {
     let mut named = Vec::new();
     collect(tree, &mut named);
@@ -108,7 +108,7 @@ pub(crate) fn notices(tree: &[Node], language: &Language) -> Vec<Notice> {
     named.iter().filter_map(notice).collect()
 }
 
-/// The lines that name a handler, with the name, sections included.
+/// The lines that name a handler, with that name, including those in sections.
 fn collect<'a>(tree: &'a [Node], into: &mut Vec<(&'a Node, String)>) {
     for node in tree {
         match &node.children {

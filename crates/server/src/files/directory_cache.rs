@@ -1,4 +1,4 @@
-//! What is remembered of directories: what the sections say of them, and the way there.
+//! The cache of directories: their sections' settings, and the way there.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use foldhash::HashMap;
 use crate::config::merge::Merged;
 use crate::files::watched::Way;
 
-/// What the sections say of directories, by path (with a slash at the end).
+/// The sections' settings of directories, by path (with a slash at the end).
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryCache(pub(crate) HashMap<String, Arc<Walked>>);
 
-/// What the sections say of a directory.
+/// The sections' settings of a directory.
 #[derive(Debug)]
 pub(crate) struct Walked {
     pub(crate) merged: Merged,
-    /// What was found on the way there, where `.htaccess` files are to be looked for, or links to be checked.
+    /// The findings on the way there, if `.htaccess` files are looked up or links checked.
     pub(crate) way: Option<Way>,
-    /// The depth of a name in it, if a `<Directory>` section might mean one.
+    /// The depth of a name in it, if a `<Directory>` section might match one.
     pub(crate) files_at: Option<usize>,
 }

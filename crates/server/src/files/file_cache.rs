@@ -1,4 +1,4 @@
-//! What is remembered of files: the small ones whole, the larger ones open.
+//! The cache of files: small ones whole, larger ones open.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,14 +17,14 @@ use crate::transport::tick::Look;
 
 /// Files up to this size are kept in memory, in bytes.
 pub(crate) const SMALL: u64 = 16 * 1024;
-/// All that is kept in memory, in bytes a process: a process that serves few files needs no more.
+/// The total kept in memory, in bytes per process: a process that serves few files needs no more.
 const KEPT_BYTES_MAX: u64 = 1024 * 1024;
 /// Files that are kept, in memory or open.
 const KEPT_MAX: usize = 128;
-/// A file that changed this short a while ago might change again within the resolution of its times, in nanoseconds.
+/// A file that changed more recently than this might change again within the resolution of its times, in nanoseconds.
 const UNSETTLED: i128 = 50_000_000;
 
-/// Files served lately, by name.
+/// Recently served files, by name.
 #[derive(Default)]
 pub(crate) struct FileCache(RwLock<Files>);
 
@@ -34,12 +34,12 @@ struct Files {
     bytes: u64,
 }
 
-/// A file that was served lately.
+/// A recently served file.
 #[derive(Debug)]
 pub(crate) struct Kept {
     /// Its identity when it was opened.
     pub(crate) meta: Meta,
-    /// When the system last said that it still has this identity.
+    /// When the system last confirmed this identity.
     pub(crate) look: Look,
     pub(crate) parts: etag::Bits,
     pub(crate) etag: Option<Arc<str>>,
@@ -53,7 +53,7 @@ pub(crate) enum Content {
     Open(Arc<OwnedFd>),
 }
 
-/// Opens a file; what is said of it from now on is said of what was opened.
+/// Opens a file; from now on everything refers to the opened file.
 pub(crate) fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
     let path = c_path(name).ok_or(std::io::ErrorKind::NotFound)?;
     let file = sys::file::open(&path)?;
@@ -77,7 +77,7 @@ pub(crate) fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
     })
 }
 
-/// The entity tag of what has no content of its own to digest, such as a directory.
+/// The entity tag of an object without content to digest, such as a directory.
 fn tag_of(meta: &Meta, parts: etag::Bits) -> Option<String> {
     let modified_us = (meta.mtime / 1000) as i64;
     let tag = FileTag {
@@ -88,7 +88,7 @@ fn tag_of(meta: &Meta, parts: etag::Bits) -> Option<String> {
     tag.etag(is_young(modified_us, sys::time::realtime().as_micros() as i64))
 }
 
-/// The entity tag that a file has in answers, or that a directory would have. May read the whole of a file.
+/// The entity tag of a file in answers, or of a directory. May read the whole file.
 pub fn entity_tag(name: &str, meta: &Meta, parts: etag::Bits) -> std::io::Result<Option<String>> {
     if parts & DIGEST != 0 && meta.is_file() {
         return Ok(open(name, parts)?.etag.map(|tag| tag.to_string()));
@@ -122,7 +122,7 @@ fn small(file: &OwnedFd, size: u64) -> Option<Bytes> {
     if size > SMALL {
         return None;
     }
-    // One byte more than there should be: a file that grew is seen.
+    // One byte more than expected, to notice a file that grew.
     let mut bytes = vec![0; size as usize + 1];
     let mut filled = 0;
     loop {
@@ -140,7 +140,7 @@ fn small(file: &OwnedFd, size: u64) -> Option<Bytes> {
 }
 
 impl FileCache {
-    /// What is remembered of a file.
+    /// The cached file.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Kept>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
     }

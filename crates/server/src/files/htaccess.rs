@@ -1,5 +1,4 @@
-//! `.htaccess` files: read through the same tables, remembered by file identity (Apache manual,
-//! ".htaccess files").
+//! `.htaccess` files: read through the same tables, cached by file identity (Apache manual, ".htaccess files").
 
 use std::io::{self, Read};
 use std::sync::PoisonError;
@@ -18,13 +17,13 @@ use crate::paths::{c_path, join};
 use crate::request::Request;
 use crate::request::flow::Flow;
 
-/// A larger file is an error, in bytes: whoever may write one should not be able to fill the server's memory.
+/// The largest file, in bytes: a user with access to one must not be able to fill the server's memory.
 pub(super) const SIZE_MAX: u64 = 1024 * 1024;
-/// More remembered files than this are forgotten all at once.
+/// At this many cached files, all are forgotten.
 const REMEMBERED_MAX: usize = 4096;
 
-/// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends. For
-/// settings that [want](is_wanted) one. `way`: what else is found on the way to the file.
+/// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends.
+/// For settings that [want](is_wanted) one. `way`: collects other findings on the way to the file.
 pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir, way: &mut Way) -> Result<Option<Layer>, Flow> {
     let Some((path, meta)) = find(request, dir, way)? else {
         request.trace.iter_mut().for_each(|trace| trace.note(Step::MissingAccessFile(dir.to_string())));
@@ -47,7 +46,7 @@ pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir, way: &mut W
                 Err(error) => return Err(unreadable(request, &path, dir, &error)),
             };
             note(request, &path, dir, &bytes, &rules);
-            // A file changed within the last tick could change again without a trace: it is not remembered.
+            // A file changed within the last tick could change again without a trace: do not cache it.
             let settled = !is_fresh(meta.mtime.max(meta.ctime)) && !depends_on_files(&bytes);
             let (outcome, warnings) = parse(request, &path, dir, bytes, &rules);
             let known = Known { identity, rules, outcome, warnings };
@@ -62,7 +61,7 @@ pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir, way: &mut W
             known
         }
     };
-    // What is wrong with a file is said for each request.
+    // A file's warnings are logged for each request.
     way.passing |= !known.warnings.is_empty();
     for warning in &known.warnings {
         request.log_apart("core", Level::Warn, warning);
@@ -84,7 +83,7 @@ fn find(request: &Request, dir: &str, way: &mut Way) -> Result<Option<(String, M
         let meta = match sys::file::stat(&os) {
             Ok(meta) => meta,
             Err(error) if matches!(error.raw_os_error(), Some(2 | 20)) => {
-                // What a link leads to may appear where nobody watches.
+                // A link's target may appear where nobody watches.
                 way.passing |= way.is_watched() && sys::file::lstat(&os).is_ok();
                 continue;
             }
@@ -106,7 +105,7 @@ fn find(request: &Request, dir: &str, way: &mut Way) -> Result<Option<(String, M
     Ok(None)
 }
 
-/// What is in a file, whatever has taken its place meanwhile: nothing waits, and there is an end to it.
+/// The content of a file, whatever has replaced it meanwhile: never waits, and has a limit.
 pub(super) fn fetch(path: &str) -> io::Result<Vec<u8>> {
     let file = std::fs::File::from(sys::file::open(&c_path(path).ok_or(io::ErrorKind::InvalidFilename)?)?);
     let mut bytes = Vec::new();
@@ -121,7 +120,7 @@ fn is_fresh(mtime: i128) -> bool {
     sys::time::realtime_coarse().as_nanos() as i128 - mtime < FRESH
 }
 
-/// Whether the meaning of a file may change while the file does not: `<IfFile>` is asked for each request.
+/// Whether the meaning of a file may change while the file does not: `<IfFile>` is evaluated for each request.
 fn depends_on_files(text: &[u8]) -> bool {
     const ASKS: &[u8] = b"<IfFile";
     text.windows(ASKS.len()).any(|window| window.eq_ignore_ascii_case(ASKS))
@@ -155,7 +154,7 @@ fn parse(
     (outcome, warnings)
 }
 
-/// The layer of these settings: the one that the file was before, if it says the same.
+/// The layer of these settings: the file's former one, if its content is the same.
 fn layer_of(cache: &HtaccessCache, path: &str, rules: &Rules, tree: Vec<Node>, slots: SettingsMap) -> Layer {
     let mut said = cache.said.write().unwrap_or_else(PoisonError::into_inner);
     if let Some(before) = said.get(path).filter(|before| before.rules == *rules && before.tree == tree) {
@@ -169,7 +168,7 @@ fn layer_of(cache: &HtaccessCache, path: &str, rules: &Rules, tree: Vec<Node>, s
     layer
 }
 
-/// The lines of a file, and what they are applied with.
+/// The lines of a file, and the context for applying them.
 pub(super) fn read_tree(
     server: &Server,
     path: &str,
@@ -185,7 +184,7 @@ pub(super) fn read_tree(
     (tree, place, Context::of(reader))
 }
 
-/// Notes for who asks what an access file says, and for each of its lines whether it is let in.
+/// Records an access file's lines for an explanation, with whether each is allowed.
 fn note(request: &mut Request, path: &str, dir: &str, bytes: &[u8], rules: &Rules) {
     let Some(mut trace) = request.trace.take() else { return };
     let (tree, place, mut context) = read_tree(request.server, path, dir, bytes.to_vec(), rules, Errors::first());
@@ -194,7 +193,7 @@ fn note(request: &mut Request, path: &str, dir: &str, bytes: &[u8], rules: &Rule
         Err(error) => (Vec::new(), Some(error.message)),
     };
     context.errors = Errors::all();
-    // What ends the reading is among the errors, or one too many of them.
+    // The error that ends the reading is among the others, or one too many.
     let _ = conf::apply(&tree, &mut SettingsMap::default(), &mut SettingsMap::default(), &place, &mut context);
     let errors = context.errors.kept().iter();
     let errors: Vec<Objection> =
@@ -208,10 +207,10 @@ fn note(request: &mut Request, path: &str, dir: &str, bytes: &[u8], rules: &Rule
     request.trace = Some(trace);
 }
 
-/// What is said of a line.
+/// An objection to a line.
 type Objection = (Origin, String);
 
-/// The lines one below the other. Those in a section that is passed over are so too (`barred`).
+/// The lines in order. Those in a skipped section are skipped too (`barred`).
 fn list(nodes: &[Node], depth: usize, barred: bool, objections: &[Objection], lines: &mut Vec<AccessLine>) {
     for node in nodes {
         let own = objections.iter().find(|(origin, _)| *origin == node.origin).map(|(_, text)| text.clone());
@@ -223,8 +222,8 @@ fn list(nodes: &[Node], depth: usize, barred: bool, objections: &[Objection], li
     }
 }
 
-/// Whether access files are looked for with these settings: not with `AllowOverride None` and no list. Where nothing is said
-/// they are, and may say nothing.
+/// Whether to look up access files under these settings: not with `AllowOverride None` and no list. By default they are
+/// looked up, and may set nothing.
 pub(crate) fn is_wanted(core: &CoreDir) -> bool {
     let is_none = core.allow_override.get().is_some_and(|over| over.classes == Allowed::NONE);
     !is_none || core.allow_override_list.get().is_some_and(|list| !list.is_empty())

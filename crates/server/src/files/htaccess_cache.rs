@@ -1,4 +1,4 @@
-//! What is remembered of `.htaccess` files.
+//! The cache of `.htaccess` files.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, RwLock};
@@ -8,7 +8,7 @@ use conf::{Node, Place};
 use crate::config::core::{CoreDir, Override};
 use crate::config::merge::Layer;
 
-/// What a file said when it was read: for this identity, under these rules.
+/// The settings of a file when it was read: for this identity, under these rules.
 #[derive(Clone)]
 pub(super) struct Known {
     pub(super) identity: (u64, u64, u64, i128, i128),
@@ -17,8 +17,8 @@ pub(super) struct Known {
     pub(super) warnings: Vec<String>,
 }
 
-/// What a file came to when it was read last. A file that is read anew and says the same is the same layer: within one request
-/// an internal redirect or a look-up then meets the same settings, and is not asked for access again.
+/// The result of a file's last reading. A file that is read again with the same content is the same layer: within one
+/// request, an internal redirect or a look-up then finds the same settings, and needs no second access check.
 pub(super) struct Said {
     pub(super) rules: Rules,
     pub(super) tree: Vec<Node>,
@@ -32,7 +32,7 @@ pub(crate) struct HtaccessCache {
     pub(super) said: RwLock<HashMap<String, Said>>,
 }
 
-/// What an access file may say here.
+/// The directives that an access file may use here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
     over: Override,

@@ -1,4 +1,4 @@
-//! The real machine, as the configuration language asks for it.
+//! The real machine, for the configuration language.
 
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -64,7 +64,7 @@ impl System for Machine {
 
     fn hostname(&self) -> (String, Option<String>) {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_string();
-        // A name without a dot is not the whole name; the address may know it.
+        // A name without a dot is incomplete; the resolver may know the full one from the address.
         let resolved = (name.as_str(), 0).to_socket_addrs().ok().and_then(|mut found| found.next());
         let is_full = |name: &String| name.contains('.');
         let full = resolved.and_then(|address| {

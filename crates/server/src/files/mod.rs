@@ -1,4 +1,4 @@
-//! Files of this machine: those that are served, and those that say how.
+//! Files of this machine: those that are served, and those that configure.
 
 pub(crate) mod absent;
 pub(crate) mod directory_cache;

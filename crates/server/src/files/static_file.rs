@@ -1,6 +1,6 @@
-//! The default handler: files, as they are on disk at this moment.
+//! The default handler: files, as they are on disk right now.
 //!
-//! What a file says is remembered under its identity (device, inode, size, times): each request has asked the system for
+//! A file's content is cached under its identity (device, inode, size, times): each request has asked the system for
 //! that identity anyway, so a changed file is never served from memory. Small files are kept whole, larger ones open.
 
 use std::collections::HashMap;
@@ -22,8 +22,9 @@ use crate::request::hooks::Handler;
 use crate::request::response::{Answer, Body, FilePart};
 use crate::transport::tick::Slices;
 
-/// Where the request has a body, it is read first, as in Apache: no file needs it, but one that is too long or broken is an
-/// error. After an error the connection closes, and nothing is read; nor is a client asked to send what it still holds back.
+/// A request's body is read first, as in Apache: no file needs it, but a body that is too long or broken is an error.
+/// After an error the connection closes, and nothing is read; nor is a client asked to send the body it still holds
+/// back.
 pub(crate) const AFTER_BODY: Handler = Handler::Later {
     claims: |request| {
         !request.body.is_done()
@@ -50,7 +51,8 @@ async fn after_body(request: &mut Request) -> Answer {
     }
 }
 
-/// Serves a file for `GET`, `HEAD` and, as Apache does, `POST`: at once, unless the whole of it must be read for its tag.
+/// Serves a file for `GET`, `HEAD` and, as Apache does, `POST`: at once, unless its tag requires reading the whole
+/// file.
 pub(crate) const HANDLER: Handler =
     Handler::Later { claims: |_| true, check: at_once, answer: |request| Box::pin(after_digest(request)) };
 
@@ -62,7 +64,7 @@ fn at_once(request: &mut Request) -> Option<Answer> {
     let parts = request.dir::<CoreDir>().etag.effective();
     match request.mapped.kept.take().filter(|kept| kept.meta == meta && kept.parts == parts) {
         Some(kept) => Some(serve(request, &kept)),
-        // What is read at once anyway is digested at once, and waits behind no large file.
+        // A file that is read at once anyway is digested at once, and does not queue behind large files.
         None if parts & DIGEST != 0 && meta.size > SMALL => None,
         None => {
             let opened = open(&request.mapped.filename, parts).map(Arc::new).map_err(Arc::new);
@@ -87,7 +89,7 @@ fn digests() -> MutexGuard<'static, HashMap<Digested, Awaited<Opened>>> {
     DIGESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens a file and reads the whole of it. Requests for the same file wait for the same result.
+/// Opens a file and reads all of it. Requests for the same file wait for the same result.
 async fn digested(name: String, meta: Meta, parts: Bits) -> Opened {
     let identity = [meta.dev.into(), meta.ino.into(), meta.size.into(), meta.mtime, meta.ctime];
     let key = (name, identity, parts);
@@ -103,7 +105,7 @@ async fn digested(name: String, meta: Meta, parts: Bits) -> Opened {
     release_worker(digest.wait()).await
 }
 
-/// The job that computes a digest. However it ends, those that wait get what it has come to: also if it never begins, or
+/// The job that computes a digest. However it ends, the waiting requests get its result, even if it never begins, or
 /// panics.
 struct Digesting {
     key: Digested,
@@ -125,7 +127,7 @@ impl Drop for Digesting {
     }
 }
 
-/// The file that is asked for; `Err`: the answer is another one.
+/// The requested file; `Err`: a different answer.
 fn checked(request: &mut Request) -> Result<Meta, Answer> {
     if request.asked.method == "OPTIONS" {
         let allow = request.allowed_methods();
@@ -178,7 +180,7 @@ fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
             let text = format!("AH00132: file permissions deny server access: {}", request.mapped.filename);
             request.log_os("core", Level::Error, &error, text);
             Answer::Status(match error.kind() {
-                // What is no path is nobody's file.
+                // A name that is not a path belongs to no file.
                 io::ErrorKind::NotFound if request.mapped.filename.starts_with('/') => 404,
                 // Too many other files are being read.
                 io::ErrorKind::WouldBlock => 503,
@@ -196,7 +198,7 @@ fn serve(request: &mut Request, kept: &Kept) -> Answer {
     if let Some(etag) = &kept.etag {
         match &request.answer.vlist_validator {
             None => request.answer.headers_out.set("ETag", etag.clone()),
-            // The same file is another answer when the choice was another one.
+            // After a different choice, the same file is a different answer.
             Some(list) => {
                 let etag = format!("{};{list}\"", etag.strip_suffix('"').unwrap_or(etag));
                 request.answer.headers_out.set("ETag", etag);
@@ -242,7 +244,7 @@ mod tests {
             digests().insert(key.clone(), digest.clone());
             let opened = Err(Arc::new(io::ErrorKind::WouldBlock.into()));
             let digesting = Digesting { key: key.clone(), digest: digest.clone(), opened };
-            // As when a pool does the job, or has no room for it.
+            // As if a pool did the job, or had no room for it.
             let ended = std::thread::spawn(move || {
                 if begins {
                     digesting.run(|_, _| panic!("on purpose"))

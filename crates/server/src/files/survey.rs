@@ -1,6 +1,7 @@
-//! What holds in a directory that no request is for, `.htaccess` files included: for a report about a whole configuration.
+//! The settings in a directory without a request for it, `.htaccess` files included: for a report about a whole
+//! configuration.
 //!
-//! `phases::walk` goes the same way for a request; here nothing is remembered, nothing is logged, and an error in a file is one
+//! `phases::walk` does the same for a request; here nothing is cached, nothing is logged, and an error in a file is one
 //! line of a report instead of the end.
 
 use std::collections::HashSet;
@@ -18,9 +19,9 @@ use crate::paths::{c_path, join};
 
 /// A directory.
 pub struct Surveyed {
-    /// What holds there.
+    /// Its settings.
     merged: Merged,
-    /// Its access file, if it has one that counts.
+    /// Its access file, if it has one.
     pub file: Option<AccessFile>,
 }
 
@@ -28,13 +29,13 @@ pub struct Surveyed {
 pub struct AccessFile {
     /// Where it is.
     pub path: String,
-    /// It counts for nothing here: `AllowOverride None`.
+    /// It is ignored here: `AllowOverride None`.
     pub passed_over: bool,
     /// Why it cannot be read.
     pub unreadable: Option<String>,
-    /// All that is wrong with its lines.
+    /// All errors in its lines.
     pub errors: Vec<Error>,
-    /// What is worth saying of them.
+    /// Notices about them.
     pub notices: Vec<Notice>,
     /// Its lines.
     pub tree: Vec<conf::Node>,
@@ -47,12 +48,12 @@ impl Surveyed {
     }
 }
 
-/// What holds above the root of a virtual host's files.
+/// The settings above the root of a virtual host's files.
 pub fn above_all(host: &VirtualHost) -> Surveyed {
     Surveyed { merged: host.base.clone(), file: None }
 }
 
-/// What holds in the directory `dir`, whose name ends with a slash, with what holds in the one `above` it.
+/// The settings in the directory `dir`, whose name ends with a slash, inside the one `above` it.
 pub fn enter(server: &Server, host: &VirtualHost, above: &Surveyed, dir: &str) -> Surveyed {
     let path = &dir[..dir.len() - 1];
     let depth = crate::config::section::components(path);
@@ -83,8 +84,8 @@ pub fn rules(host: &VirtualHost) -> Vec<u32> {
     host.directories.iter().map(|section| section.layer.id).collect()
 }
 
-/// Sections of which no line counts in any host: a later one for at least the same paths replaces all of them. Each with the
-/// later one.
+/// Sections without any effective line in any host: a later one for at least the same paths replaces all of them. Each
+/// with the later one.
 pub fn replaced_sections(server: &Server) -> Vec<(Origin, Origin)> {
     let mut found: Vec<(Origin, Origin)> = Vec::new();
     let mut count = HashSet::new();
@@ -108,7 +109,7 @@ pub fn replaced_sections(server: &Server) -> Vec<(Origin, Origin)> {
     found
 }
 
-/// Whether a section is for all paths of another one, by their plain paths. `below`: also for paths below its own.
+/// Whether a section covers all paths of another one, by their plain paths. `below`: including paths below its own.
 fn covers(later: &Section, section: &Section, below: bool) -> bool {
     match (&later.matcher, &section.matcher) {
         (Matcher::Path(later), Matcher::Path(path)) => {
@@ -122,7 +123,7 @@ fn covers(later: &Section, section: &Section, below: bool) -> bool {
     }
 }
 
-/// Whether nothing of a section is left behind a later one.
+/// Whether a later section replaces everything in a section.
 fn replaces(later: &Section, section: &Section) -> bool {
     let mut own = HashSet::new();
     section.layer.slots.origins(&mut |origin| {
@@ -136,7 +137,7 @@ fn replaces(later: &Section, section: &Section) -> bool {
 /// The first access file in a directory.
 fn find(host: &VirtualHost, dir: &str) -> Option<String> {
     host.access_file_names.iter().map(|name| join(dir, name)).find(|path| {
-        // A file that cannot be asked about is there, for a report.
+        // For a report, a file that cannot be examined counts as present.
         c_path(path).is_some_and(|os| !matches!(sys::file::stat(&os), Err(error) if is_missing(&error)))
     })
 }
@@ -145,7 +146,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// What a file says, and what is wrong with it.
+/// The settings in a file, and its errors.
 fn examine(server: &Server, dir: &str, rules: &Rules, file: &mut AccessFile) -> SettingsMap {
     let mut slots = SettingsMap::default();
     let bytes = match htaccess::fetch(&file.path) {

@@ -1,12 +1,12 @@
-//! Directories under watch: what was found on the way to a file holds until the kernel says that something on it changed.
+//! Watched directories: the findings on the way to a file hold until the kernel reports a change there.
 //!
-//! On the way to a directory lie all directories that the system passes to get there, symbolic links followed. Under watch
-//! is what they have in them: the next part of the way, and the access files that are *not* there. So one question, whether
-//! there is any news, takes the place of a look for `.htaccess` in each directory. The kernel queues its news before the
-//! call returns that makes the change, so a request that was sent after that finds them. An access file that is there is
-//! looked at all the same: it may be written to under another name, or without a call (mmap(2)).
+//! The way to a directory consists of all directories that the system passes to get there, following symbolic links.
+//! The watches cover their entries: the next part of the way, and the access files that are *not* there. So one
+//! question, whether there is any news, replaces a look for `.htaccess` in each directory. The kernel queues its news
+//! before the changing call returns, so a request sent after that finds them. An access file that exists is always
+//! checked: it may be written to under another name, or without a call (mmap(2)).
 //!
-//! Where the kernel cannot watch (see [`sys::inotify`]), everything is looked at for each request.
+//! If the kernel cannot watch (see [`sys::inotify`]), everything is checked for each request.
 
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -22,9 +22,9 @@ use sys::inotify::{Change, Inotify, News};
 
 use crate::transport::tick::Look;
 
-/// With more children than this nothing is watched: the system lets a user have 128 queues of news for all processes.
+/// With more children than this nothing is watched: the system grants a user 128 queues of news for all processes.
 const CHILDREN_MAX: usize = 64;
-/// More watched directories than this are forgotten all at once: the system lets a user have some thousands.
+/// At this many watched directories, all are forgotten: the system grants a user some thousands.
 const WATCHES_MAX: usize = 2048;
 /// More symbolic links than this lead nowhere (as for the kernel).
 const LINKS_MAX: usize = 40;
@@ -42,33 +42,33 @@ pub(crate) struct WatchedDirectories {
     watcher: Mutex<Option<Watcher>>,
 }
 
-/// The queue of news, and which of them matter.
+/// The queue of news, and the names that matter in them.
 struct Watcher {
     inotify: Inotify,
-    /// Names on the ways, and of access files, in lower case: a file system may not tell them apart.
+    /// Names on the ways, and of access files, in lower case: a file system may ignore case.
     names: HashSet<Vec<u8>>,
-    /// One of the names is not ASCII: then nobody but the file system knows which ones are the same.
+    /// One of the names is not ASCII: then only the file system knows which names are the same.
     any_name: bool,
 }
 
 /// Whether the directories on a way are watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// Nobody has tried.
+    /// Not tried yet.
     #[default]
     Untried,
-    /// They cannot be, at this generation.
+    /// They could not be watched, at this generation.
     Failed(u64),
-    /// Since this generation.
+    /// Watched since this generation.
     Since(u64),
 }
 
-/// What was found on the way to a directory, and for how long that holds.
+/// The findings on the way to a directory, and how long they hold.
 #[derive(Debug, Default)]
 pub(crate) struct Way {
     /// Whether its directories are watched.
     pub(crate) watch: Watch,
-    /// It holds for the present request alone.
+    /// They hold for the current request only.
     pub(crate) passing: bool,
     /// The access files that are there.
     files: Vec<(CString, Meta)>,
@@ -76,7 +76,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// A way that will be looked at now.
+    /// A way that is about to be examined.
     pub(crate) fn new(watch: Watch) -> Way {
         Way { watch, ..Way::default() }
     }
@@ -86,17 +86,17 @@ impl Way {
         matches!(self.watch, Watch::Since(_))
     }
 
-    /// An access file is there.
+    /// Adds an existing access file.
     pub(crate) fn found(&mut self, path: CString, meta: Meta) {
         self.files.push((path, meta));
     }
 
-    /// From now on requests of this tick may share what was found for one that came at `start`.
+    /// From now on requests of this tick may share the findings for one that came at `start`.
     pub(crate) fn looked(&self, start: Instant) {
         self.look.renew(start);
     }
 
-    /// Whether what was found is what a request would find that came at `start`, announced by `tick`.
+    /// Whether a request that came at `start`, announced by `tick`, would find the same.
     pub(crate) fn holds(&self, watched: &WatchedDirectories, tick: Option<NonZeroU64>, start: Instant) -> bool {
         if self.look.holds(tick, start) {
             return true;
@@ -112,13 +112,13 @@ impl Way {
 }
 
 impl WatchedDirectories {
-    /// A new child begins, one of so many.
+    /// A new child begins, one of `children`.
     pub(crate) fn child_started(&self, children: usize) {
         self.enabled.store(children <= CHILDREN_MAX, Ordering::Relaxed);
     }
 
-    /// Watches the way to a directory and the access files in it, unless `before` says that this was done or tried in vain.
-    /// What is looked at after this call holds as long as there is no other generation.
+    /// Watches the way to a directory and the access files in it, unless `before` shows that this was done or tried in
+    /// vain. Findings after this call hold until there is another generation.
     pub(crate) fn watch(&self, dir: &str, access_files: &[String], before: Watch) -> Watch {
         let generation = self.generation.load(Ordering::Relaxed);
         if !self.enabled.load(Ordering::Relaxed)
@@ -151,12 +151,13 @@ impl WatchedDirectories {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Asks the kernel for news. The lock is held until they are taken: others must not find none, and the generation old.
+    /// Asks the kernel for news. Holds the lock until they are taken: others must not find none while the generation is
+    /// still the old one.
     fn ask(&self) {
         let before = self.questions.load(Ordering::Acquire);
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         if self.questions.load(Ordering::Acquire) > before {
-            // While we waited for the lock, somebody has asked after we came.
+            // While we waited for the lock, another thread has asked after our arrival.
             return;
         }
         self.questions.fetch_add(1, Ordering::AcqRel);
@@ -178,7 +179,7 @@ impl Watcher {
         self.inotify.watches() >= WATCHES_MAX || self.names.len() >= WATCHES_MAX
     }
 
-    /// Whether anything has changed that matters.
+    /// Whether anything relevant has changed.
     fn has_news(&mut self) -> io::Result<bool> {
         let Watcher { inotify, names, any_name } = self;
         let News { changes, mounts } = inotify.news()?;
@@ -194,14 +195,14 @@ impl Watcher {
         Ok(matters)
     }
 
-    /// Watches each directory on the way to `dir`, and only then looks where the way goes on in it.
+    /// Watches each directory on the way to `dir`, and only then looks up the next part in it.
     fn follow(&mut self, dir: &str, access_files: &[String]) -> io::Result<()> {
         if !dir.starts_with('/') || access_files.iter().any(|name| name.contains('/')) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         access_files.iter().for_each(|name| self.care_for(&to_bytes(name)));
         let mut links = 0;
-        // Without links, and without a slash at the end; and what is left of the way, its next part last.
+        // The place so far, without links and without a slash at the end; and the rest of the way, its next part last.
         let (mut at, mut rest) = (Vec::new(), parts(&to_bytes(dir)));
         self.inotify.add(c"/")?;
         while let Some(part) = rest.pop() {

@@ -11,10 +11,10 @@ use super::format::{About, Entry, Format};
 use super::{Levels, LogFile};
 use crate::paths::dir_name;
 
-/// Where messages go if no `ErrorLog` says otherwise.
+/// The destination of messages if there is no `ErrorLog`.
 pub(crate) const DEFAULT_NAME: &str = "logs/error_log";
 
-/// Where the messages of a virtual host go.
+/// The destination of a virtual host's messages.
 #[derive(Debug)]
 pub struct ErrorLog {
     name: String,
@@ -52,7 +52,7 @@ impl ErrorLog {
         Ok(ErrorLog { name, target, format: format.map_or_else(|| Ok(Format::standard()), Format::parse)? })
     }
 
-    /// The directory of its file, with a slash at its end; `None` where it is none.
+    /// The directory of its file, with a slash at its end; `None` if it is not a file.
     pub(crate) fn directory(name: &str, context: &Context) -> Option<String> {
         let elsewhere = name.starts_with('|') || name == "syslog" || name.starts_with("syslog:");
         (!elsewhere).then(|| dir_name(&context.server_relative_as_written(name)).to_string())
@@ -76,15 +76,15 @@ impl ErrorLog {
         }
     }
 
-    /// Programs that read logs say there from now on what is wrong with them.
+    /// From now on, programs that read logs write their errors there.
     pub(crate) fn take_messages_of_programs(&self) {
         if let Target::File(file) = &self.target {
             super::program::messages_go_to(file);
         }
     }
 
-    /// Makes it the standard error output of this process. A program that reads a log keeps what it has: its own messages
-    /// must not come back to it.
+    /// Makes it the standard error output of this process. A program that reads a log keeps its own: its messages must
+    /// not come back to it.
     pub fn take_standard_error(&self) -> io::Result<()> {
         match &self.target {
             Target::File(file) => file.descriptor().map_or(Ok(()), sys::process::set_standard_error),
@@ -114,7 +114,7 @@ impl ErrorLog {
             Target::File(file) => {
                 let mut line = self.format.line(entry);
                 line.push('\n');
-                // Messages are rare and wanted at once: they are not kept back.
+                // Messages are rare and wanted at once, so they are not buffered.
                 file.append(&http1::text::to_bytes(&line));
                 file.flush();
             }
@@ -122,7 +122,7 @@ impl ErrorLog {
                 if let Some(syslog) = open.get() {
                     let severity = (entry.level as u8).min(Level::Debug as u8);
                     let text = format!("[{}:{}] {}", entry.module, entry.level.name(), entry.text);
-                    // Nowhere is left to complain to.
+                    // Nobody is left to complain to.
                     let _ = syslog.lock().unwrap_or_else(PoisonError::into_inner).write(severity, &text);
                 }
             }
@@ -149,7 +149,7 @@ impl seam::log::Log for MainLog {
     }
 }
 
-/// A system error as Apache puts it in front of a message: `(13)Permission denied: `.
+/// A system error, in Apache's form before a message: `(13)Permission denied: `.
 pub fn os_prefix(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();

@@ -1,13 +1,13 @@
-//! Files and programs that log lines go to.
+//! The files and programs that log lines go to.
 //!
-//! Lines are kept back until the process is about to wait, or 4 KiB have come together: a busy server writes many lines
-//! with one call, an idle one loses nothing. Each write ends with a whole line, and appends are atomic, so lines of
-//! several processes never mix.
+//! Lines are buffered until the process is about to wait, or there are 4 KiB: a busy server writes many lines with one
+//! call, an idle one loses nothing. Each write ends with a whole line, and appends are atomic, so lines of several
+//! processes never mix.
 //!
-//! Nobody ever waits for the reader of a log. What a pipe does not take is kept back, up to a limit, and tried again
-//! whenever the process is about to wait; beyond the limit lines are lost, and [counted](super::lost). A pipe takes as much
-//! of a line that is longer than it takes atomically as it has room for, and another process could go on behind that: such a
-//! line is cut ([`LogFile::line_max`]).
+//! Nobody ever waits for the reader of a log. Lines that a pipe does not take are buffered, up to a limit, and retried
+//! whenever the process is about to wait; beyond the limit lines are lost, and [counted](super::lost). If a line is
+//! longer than a pipe takes atomically, the pipe takes only the part that fits, and another process could write after
+//! that: such a line is cut ([`LogFile::line_max`]).
 
 use std::collections::HashMap;
 use std::io;
@@ -20,15 +20,15 @@ use super::lost::Lost;
 use super::program;
 use crate::paths::c_path;
 
-/// This much is written at once at most, in bytes, unless a single line is longer: what a pipe takes atomically.
+/// The most bytes in one write, unless a single line is longer: as much as a pipe takes atomically.
 const TOGETHER_MAX: usize = 4096;
-/// What ends a line that was cut.
+/// The end of a line that was cut.
 const CUT: &[u8] = b"...\n";
-/// What a process keeps back for a reader that is behind, in bytes, beside what is in the pipe.
+/// The most bytes that a process buffers for a slow reader, beside those in the pipe.
 const KEPT_MAX: usize = 256 << 10;
-/// How long a process that ends waits for all readers together that are behind.
+/// How long an ending process waits for all slow readers together.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How often the parent looks after its logs.
+/// How often the parent checks its logs.
 const TEND: Duration = Duration::from_secs(1);
 
 /// A log file, or a program (`|/path` or `||/path`) that reads lines.
@@ -44,27 +44,27 @@ pub struct LogFile {
     lost: Arc<Lost>,
 }
 
-/// Lines that are not written yet.
+/// Lines that have not been written yet.
 #[derive(Debug, Default)]
 struct Kept {
     lines: Vec<u8>,
-    /// The reader did not take what was written last.
+    /// The reader did not take the last write.
     behind: bool,
-    /// The process that keeps them ([`sys::process::forks`]): a copy of it has no part in them.
+    /// The process that buffered them ([`sys::process::forks`]): a forked copy must not write them.
     process: u32,
 }
 
-/// All open log files of this process, for [`flush_all`]: equal targets of one configuration are one file.
+/// All open log files of this process, for [`flush_all`]: equal targets in one configuration are one file.
 static FILES: Mutex<Option<Files>> = Mutex::new(None);
 /// By configuration and target.
 type Files = HashMap<(u64, String), Weak<LogFile>>;
-/// The configuration that names files now.
+/// The current configuration, which names files now.
 static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
-/// Whether any file has lines kept back.
+/// Whether any file has buffered lines.
 static KEPT: AtomicBool = AtomicBool::new(false);
-/// Set where no parent looks after the logs of this process, which does it itself; when it did so last.
+/// Set if no parent checks the logs of this process, which then does so itself; holds the time of the last check.
 static ALONE: Mutex<Option<Instant>> = Mutex::new(None);
-/// Whether it is, without a lock.
+/// Whether that is so, without a lock.
 static IS_ALONE: AtomicBool = AtomicBool::new(false);
 
 impl LogFile {
@@ -125,7 +125,7 @@ impl LogFile {
         self.fd.get().filter(|_| !self.is_program()).map(AsFd::as_fd)
     }
 
-    /// How many bytes a line may have, without its line feed. What is cut by whoever knows its parts loses less.
+    /// The most bytes in a line, without its line feed. A caller that knows the parts of a line cuts it with less loss.
     pub fn line_max(&self) -> usize {
         match self.is_pipe.get() {
             Some(true) => TOGETHER_MAX - 1,
@@ -133,7 +133,7 @@ impl LogFile {
         }
     }
 
-    /// Adds a line (with its line feed); it is written soon.
+    /// Adds a line (with its line feed), to be written soon.
     pub fn append(&self, line: &[u8]) {
         if line.len().saturating_sub(1) > self.line_max() {
             return self.append(&[&line[..TOGETHER_MAX - CUT.len()], CUT].concat());
@@ -150,7 +150,7 @@ impl LogFile {
         KEPT.store(true, Ordering::Relaxed);
     }
 
-    /// Writes what is kept back and can be written now.
+    /// Writes as much of the buffer as possible now.
     pub(super) fn flush(&self) {
         self.write(&mut self.kept());
     }
@@ -164,8 +164,8 @@ impl LogFile {
         kept
     }
 
-    /// Writes lines as far as that makes nobody wait. What cannot be written at all is lost: a full disk or a program that is
-    /// gone must not stop the server.
+    /// Writes lines without ever waiting. Lines that cannot be written at all are lost: a full disk or a dead program
+    /// must not stop the server.
     fn write(&self, kept: &mut Kept) {
         let mut written = 0;
         kept.behind = false;
@@ -188,7 +188,7 @@ impl LogFile {
         kept.lines.clear();
     }
 
-    /// As [`flush`](LogFile::flush), and waits for a reader that is behind. What is left is lost.
+    /// Like [`flush`](LogFile::flush), but waits for a slow reader. The rest is lost.
     fn flush_until(&self, end: Instant) {
         let mut kept = self.kept();
         self.write(&mut kept);
@@ -218,7 +218,7 @@ fn lines(bytes: &[u8]) -> u64 {
 }
 
 impl Drop for LogFile {
-    /// A program whose pipe nobody has open any more ends, and shall not be started again.
+    /// A program whose pipe nobody has open any more ends, and must not be restarted.
     fn drop(&mut self) {
         self.flush();
         match self.program.get() {
@@ -228,15 +228,15 @@ impl Drop for LogFile {
     }
 }
 
-/// From now on files are named anew: what a restarted server writes to is opened by its names again, which may have been
-/// given to other files since (log rotation).
+/// From now on files are named anew: a restarted server opens its files by name again, because the names may belong to
+/// other files since (log rotation).
 pub(crate) fn new_configuration() {
     CONFIGURATION.fetch_add(1, Ordering::Relaxed);
     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     files.get_or_insert_default().retain(|_, file| file.strong_count() > 0);
 }
 
-/// Writes what is kept back. Called when the process is about to wait.
+/// Writes all buffers. Called when the process is about to wait.
 pub fn flush_all() {
     if KEPT.swap(false, Ordering::Relaxed) {
         let files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -248,19 +248,19 @@ pub fn flush_all() {
     }
 }
 
-/// The same before the process ends: also what another thread has taken upon itself to write and has not written yet.
+/// The same before the process ends: includes lines that another thread is about to write.
 pub fn flush_last() {
     let end = Instant::now() + FAREWELL;
     all().iter().for_each(|file| file.flush_until(end));
 }
 
-/// Once a second, in the parent: starts programs again that have ended, and says which lines were lost.
+/// Once a second, in the parent: restarts programs that have ended, and reports lost lines.
 pub fn tend() {
     flush_all();
     tell(false);
 }
 
-/// When the parent ends.
+/// Called when the parent ends.
 pub fn tend_last() {
     tell(true);
     flush_last();
@@ -271,7 +271,7 @@ fn tell(at_last: bool) {
     all().iter().filter(|file| !file.is_program()).for_each(|file| file.lost.say(&file.target, at_last));
 }
 
-/// This process is its own parent: it looks after its logs itself.
+/// This process is its own parent: it checks its logs itself.
 pub fn alone() {
     *ALONE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     IS_ALONE.store(true, Ordering::Relaxed);
@@ -303,7 +303,7 @@ mod tests {
         let log = LogFile::named(path.to_str().expect("a path"));
         log.open().expect("open");
         log.append(b"a line\n");
-        // What another thread does first of all in `flush_all`, when the process ends.
+        // The first step of `flush_all` in another thread, when the process ends.
         KEPT.store(false, Ordering::Relaxed);
         flush_all();
         assert_eq!(std::fs::read_to_string(&path).expect("read"), "", "somebody else writes");

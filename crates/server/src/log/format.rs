@@ -16,11 +16,11 @@ pub trait About {
     fn log_id(&self) -> Option<&str>;
     /// The configured name of the virtual host.
     fn host_name(&self) -> &str;
-    /// The name of the server as `UseCanonicalName` wants it.
+    /// The name of the server according to `UseCanonicalName`.
     fn server_name(&self) -> String;
     /// A variable of the request's environment.
     fn env(&self, name: &str) -> Option<&str>;
-    /// What modules told each other.
+    /// A note of one module for others.
     fn note(&self, name: &str) -> Option<&str>;
     /// The first value of a field of the request.
     fn field(&self, name: &str) -> Option<String>;
@@ -42,13 +42,13 @@ pub struct Format(Vec<Item>);
 #[derive(Clone, Debug)]
 struct Item {
     what: What,
-    /// `-`: a `-` where there is nothing.
+    /// `-`: print a `-` for nothing.
     dash: bool,
 }
 
 #[derive(Clone, Debug)]
 enum What {
-    /// Text, dropped with a field that has nothing beside it.
+    /// Text, dropped together with an empty field beside it.
     Text(String),
     /// The end of such a group (`% `).
     Gap,
@@ -82,7 +82,7 @@ enum TimeStyle {
     CompactMicros,
 }
 
-/// What Apache writes where no format is given.
+/// Apache's format if none is given.
 const STANDARD: &str = "[%{u}t] [%-m:%l] [pid %P:tid %T] %7F: %E: [client\\ %a] %M% ,\\ referer:\\ %{Referer}i";
 
 impl Format {
@@ -118,7 +118,7 @@ impl Format {
                     'n' => '\n',
                     c => c,
                 })),
-                // A blank ends a group: what belongs to an empty field goes with it.
+                // A blank ends a group: the text of an empty field is dropped with it.
                 ' ' => {
                     literal.push(' ');
                     items.push(text_item(std::mem::take(&mut literal)));
@@ -199,7 +199,7 @@ impl Format {
         }
     }
 
-    /// The line for a message that is about no request.
+    /// The line for a message without a request.
     pub fn bare_line(&self, module: &str, level: Level, text: &str) -> String {
         self.line(&Entry { about: None, module, level, error: None, text })
     }
@@ -207,9 +207,9 @@ impl Format {
     /// The line for a message, without line feed.
     pub(crate) fn line(&self, entry: &Entry<'_>) -> String {
         let mut line = String::with_capacity(160);
-        // Where the present group began, and whether a field in it had nothing.
+        // The start of the current group, and whether a field in it was empty.
         let (mut start, mut empty, mut filled) = (0, false, false);
-        // What a message ends with is kept, blanks too.
+        // The end of a message is kept, including blanks.
         let mut message_end = 0;
         for item in &self.0 {
             match &item.what {
@@ -329,7 +329,7 @@ fn write_time(line: &mut String, style: TimeStyle) {
     };
 }
 
-/// Control characters and bytes beyond ASCII cannot forge or garble lines.
+/// Escapes control characters and bytes beyond ASCII, which could forge or garble lines.
 pub(super) fn escape_into(line: &mut String, text: &str) {
     if text.bytes().all(|b| (0x20..0x7f).contains(&b) && b != b'\\' && b != b'"') {
         line.push_str(text);

@@ -1,9 +1,9 @@
-//! Which messages are written.
+//! Decides which messages are written.
 
 use conf::{Keyed, Level, Merge, Origin, Setting};
 
-/// `LogLevel`: one level for all, and levels for single modules.
-/// An inner level that says anything replaces it as a whole.
+/// `LogLevel`: one level for all, and levels for single modules. An inner level with any `LogLevel` replaces it as a
+/// whole.
 #[derive(Clone, Debug, Default)]
 pub struct LogLevels {
     /// For the modules not named.
@@ -13,7 +13,7 @@ pub struct LogLevels {
 }
 
 impl LogLevels {
-    /// The level of a module, if anything is said that concerns it.
+    /// The level of a module, if it is set here.
     pub fn of(&self, module: &str) -> Option<Level> {
         self.modules.get(module).or(self.all.get()).copied()
     }

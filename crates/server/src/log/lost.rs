@@ -1,4 +1,4 @@
-//! Log lines that could not be written: all processes count them, the parent says so in the error log.
+//! Log lines that could not be written: all processes count them, and the parent reports them in the error log.
 
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use sys::shm::Shared;
 
-/// How many logs are counted apart from each other; more of them share counters.
+/// How many logs have counters of their own; any further ones share them.
 const COUNTERS: usize = 4096;
-/// How often the error log repeats that lines of a log are lost.
+/// How often the error log repeats that a log loses lines.
 const REPEAT: Duration = Duration::from_secs(60);
 
-/// What all processes count: how many lines, and the error of the last one (0: the reader was too slow). The first counter
-/// is for all logs together.
+/// The counts of all processes: how many lines, and the error of the last one (0: the reader was too slow). The first
+/// counter is for all logs together.
 static COUNTED: OnceLock<Option<Shared<[AtomicU64; 2]>>> = OnceLock::new();
 
 /// The lost lines of one log.
@@ -31,7 +31,7 @@ struct Said {
 }
 
 fn counted() -> Option<&'static Shared<[AtomicU64; 2]>> {
-    // Without the memory nothing is counted, and all else goes on.
+    // Without the memory nothing is counted, and everything else continues.
     COUNTED.get_or_init(|| Shared::new(COUNTERS).ok()).as_ref()
 }
 
@@ -41,7 +41,7 @@ pub fn lines_lost() -> u64 {
 }
 
 impl Lost {
-    /// For a log of its own, before any fork.
+    /// For a separate log, before any fork.
     pub(super) fn new() -> Lost {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = usize::try_from(NEXT.fetch_add(1, Relaxed)).unwrap_or(0);
@@ -50,7 +50,7 @@ impl Lost {
         Lost { counter, said: Mutex::new(Said { lines, when: None }) }
     }
 
-    /// Counts lines. Without an error their reader was too slow.
+    /// Counts lines. No error means that their reader was too slow.
     pub(super) fn count(&self, lines: u64, error: Option<&io::Error>) {
         let number = error.and_then(io::Error::raw_os_error).unwrap_or(0);
         if let Some(counters) = counted() {
@@ -60,8 +60,8 @@ impl Lost {
         }
     }
 
-    /// Says in the error log what has not been said yet, but not too often. For the parent. The log may be the error log
-    /// itself, so its lines must not be locked here.
+    /// Reports in the error log what is not reported yet, but not too often. For the parent. The log may be the error
+    /// log itself, so its lines must not be locked here.
     pub(super) fn say(&self, target: &str, at_last: bool) {
         let Some(counters) = counted() else { return };
         let (lines, error) = (counters[self.counter][0].load(Relaxed), counters[self.counter][1].load(Relaxed));

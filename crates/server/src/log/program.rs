@@ -1,8 +1,8 @@
-//! Programs that read log lines (`|/path`, `||/path`, `|$command`). The parent starts them, and starts them again when they
+//! Programs that read log lines (`|/path`, `||/path`, `|$command`). The parent starts them, and restarts them when they
 //! end.
 //!
-//! A pipe outlives its reader: the parent keeps the end that is read, so that nothing that was written is lost between
-//! two readers, and no writer gets a signal.
+//! A pipe outlives its reader: the parent keeps the reading end, so that nothing is lost between two readers, and no
+//! writer gets a signal.
 
 use std::ffi::CString;
 use std::io;
@@ -17,18 +17,19 @@ use sys::process::Pid;
 use super::LogFile;
 use super::lost::Lost;
 
-/// A program that ends sooner is not started again at once: it would only end again. The pause is doubled each time.
+/// A program that ends sooner is not restarted at once: it would only end again. The pause doubles each time.
 const SHORT_LIFE: Duration = Duration::from_secs(5);
 /// The first pause.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// What a pipe holds for a reader that is behind: the most that any user gets, unless the system was set up otherwise.
+/// The capacity of the pipe to a program, for a slow reader: the most that any user gets, unless the system is set up
+/// otherwise.
 const PIPE_SIZE: usize = 1 << 20;
 
-/// Those of this process, the parent. A child has a copy of the list and no use for it.
+/// The programs of this process, the parent. A child has a useless copy of the list.
 static PROGRAMS: Mutex<Vec<Program>> = Mutex::new(Vec::new());
-/// Where programs say what is wrong with them: the main error log, if that is a file.
+/// The destination of the programs' own errors: the main error log, if that is a file.
 static MESSAGES: Mutex<Weak<LogFile>> = Mutex::new(Weak::new());
 
 #[derive(Debug)]
@@ -40,27 +41,27 @@ struct Program {
     /// `None`: it ended and waits to be started again.
     pid: Option<Pid>,
     started: Instant,
-    /// When to start it again.
+    /// When to restart it.
     due: Instant,
     pause: Duration,
-    /// The parent writes to it no more; children of an earlier configuration may.
+    /// The parent no longer writes to it; children of an earlier configuration may.
     retired: bool,
 }
 
-/// Programs that are started from now on have this log as their standard error.
+/// Programs that start from now on have this log as their standard error.
 pub(super) fn messages_go_to(log: &Arc<LogFile>) {
     // The messages of a program must not come back to it.
     let file = if log.is_program() { Weak::new() } else { Arc::downgrade(log) };
     *MESSAGES.lock().unwrap_or_else(PoisonError::into_inner) = file;
 }
 
-/// Starts a program and returns its number and the end of the pipe to write to, which never makes anybody wait.
+/// Starts a program and returns its number and the writing end of the pipe, which never blocks.
 pub(super) fn start(command: &str, lost: &Arc<Lost>) -> io::Result<(u64, OwnedFd)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let (reads, writes) = io::pipe()?;
     let (reads, writes) = (OwnedFd::from(reads), OwnedFd::from(writes));
     sys::file::set_nonblocking(&writes)?;
-    // A smaller one is a pipe, too.
+    // A smaller pipe also works.
     let _ = sys::file::set_pipe_size(&writes, PIPE_SIZE);
     let pid = Some(spawn(command, &reads)?);
     let (number, now) = (NEXT.fetch_add(1, Ordering::Relaxed), Instant::now());
@@ -78,12 +79,12 @@ pub(super) fn start(command: &str, lost: &Arc<Lost>) -> io::Result<(u64, OwnedFd
     Ok((number, writes))
 }
 
-/// This process writes no more to a program. It ends when all others have closed their ends.
+/// Stops this process from writing to a program, which ends when all others have closed their ends.
 pub(super) fn retire(number: u64) {
     programs().iter_mut().filter(|program| program.number == number).for_each(|program| program.retired = true);
 }
 
-/// Takes notice that a child process of the parent has ended. Returns whether it was a program that reads a log.
+/// Handles the end of a child process of the parent. Returns whether it was a program that reads a log.
 pub fn reaped(pid: i32) -> bool {
     let mut programs = programs();
     let is_it = |program: &&mut Program| program.pid.is_some_and(|own| own.number() == pid);
@@ -94,7 +95,7 @@ pub fn reaped(pid: i32) -> bool {
     true
 }
 
-/// Starts programs again that have ended, and says how many lines were lost. For the parent.
+/// Restarts programs that have ended, and reports lost lines. For the parent.
 pub(super) fn tend(at_last: bool) {
     let mut programs = programs();
     if !at_last {
@@ -102,12 +103,12 @@ pub(super) fn tend(at_last: bool) {
         programs.retain(|program| !program.is_done());
     }
     let lost: Vec<_> = programs.iter().map(|program| (program.lost.clone(), format!("|{}", program.command))).collect();
-    // What is said goes to a log, which may be a program, too.
+    // The report goes to a log, which may also be a program.
     drop(programs);
     lost.iter().for_each(|(lost, target)| lost.say(target, at_last));
 }
 
-/// Takes notice of programs that have ended, in a process that does not wait for just any child.
+/// Notices programs that have ended, in a process that does not wait for just any child.
 pub(super) fn reap() {
     let pids: Vec<Pid> = programs().iter().filter_map(|program| program.pid).collect();
     for pid in pids {

@@ -1,4 +1,4 @@
-//! Who may: the order in which access and authorization are asked (Apache manual, mod_access_compat,
+//! Access: the order in which access control and authorization are applied (Apache manual, mod_access_compat,
 //! `Satisfy`).
 
 use conf::Level;
@@ -8,7 +8,7 @@ use crate::request::authz::Satisfy;
 use crate::request::flow::Flow;
 use crate::request::{Kind, Request};
 
-/// Asks. `Err`: the request ends.
+/// Checks access. `Err`: the request ends.
 pub(crate) async fn check(request: &mut Request) -> Result<(), Flow> {
     if is_known(request) {
         return Ok(());
@@ -24,8 +24,8 @@ pub(crate) async fn check(request: &mut Request) -> Result<(), Flow> {
     }
 }
 
-/// Whether another request was judged by the same settings: what asked for this look-up, or what led to this redirect.
-/// An error document may be shown where everything else is denied: the administrator chose it.
+/// Whether another request was judged under the same settings: the one that asked for this look-up, or that led to this
+/// redirect. An error document may be shown even if everything else is denied: the administrator chose it.
 fn is_known(request: &mut Request) -> bool {
     match &request.kind {
         Kind::Main => false,
@@ -41,10 +41,10 @@ fn is_known(request: &mut Request) -> bool {
     }
 }
 
-/// `number` is that of the message about a user whom nobody knows; Apache has two.
+/// `number` is that of the message about an unknown user; Apache has two.
 async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
     if request.hooks.access_checker_ex.is_empty() {
-        // No module can ask for a user, and no directive of one could have been written.
+        // No module can authenticate a user, and no directive of one could have been written.
         return Ok(());
     }
     match first(request, &phase::ACCESS_CHECKER_EX).await {
@@ -52,7 +52,7 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => {}
     }
-    // A user might be let in: who is it, and may he?
+    // A user might be admitted: authenticate, then authorize.
     match first(request, &phase::CHECK_USER).await {
         Flow::Ok => {}
         Flow::Status(status) => return Err(Flow::Status(status)),
@@ -74,7 +74,7 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
     }
 }
 
-/// No module is set up for a question that must not stay open.
+/// No module is configured for a question that must not stay open.
 fn nobody(request: &Request, what: &str) -> Flow {
     let text = format!("AH00025: configuration error:  couldn't {what}: {}", request.asked.uri);
     request.log("core", Level::Crit, text);

@@ -1,4 +1,4 @@
-//! What every answer goes through on its way out: conditions, the default charset, ranges.
+//! The steps of every answer on its way out: conditions, the default charset, ranges.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::request::{Request, RequestHead};
 /// The fields that can make an answer superfluous.
 const CONDITIONS: [Known; 4] = [Known::IfMatch, Known::IfNoneMatch, Known::IfModifiedSince, Known::IfUnmodifiedSince];
 
-/// Applies `If-…` fields to an answer that succeeded (RFC 9110 section 13): what is sent instead of it, if anything. As
-/// in Apache they speak of the handler's answer; filters that change it come later.
+/// Applies `If-…` fields to a successful answer (RFC 9110 section 13): returns the body to send instead, if any. As in
+/// Apache they apply to the handler's answer; filters that change it come later.
 pub(crate) fn preconditions(request: &mut Request) -> Option<Body> {
-    // As in Apache: the status says it all, and the fields tell which version there is.
+    // As in Apache: the status says everything, and the fields tell which version there is.
     request.answer.set_status(request.unmet_condition()?);
     Some(Body::Empty)
 }
 
 impl Request {
-    /// The status that `If-…` fields ask for instead of the answer that is about to be sent: 304 or 412. For handlers to
-    /// whom it matters whether their body is wanted.
+    /// The status that `If-…` fields require instead of the answer about to be sent: 304 or 412. For handlers that want
+    /// to know whether their body is needed.
     pub fn unmet_condition(&self) -> Option<u16> {
-        // To a file `POST` is what `GET` is, its conditions included; what a script does with it is the script's affair.
+        // For a file `POST` equals `GET`, including its conditions; a script decides for itself.
         let applies = match &*self.asked.method {
             "GET" | "HEAD" => true,
             "POST" => self.answer.headers_out.contains("Accept-Ranges"),
@@ -52,12 +52,12 @@ impl Request {
     }
 }
 
-/// The conditions of a request, for work that goes on without it.
+/// The conditions of a request, for work that continues without it.
 #[derive(Clone)]
 pub struct Conditions(Option<Arc<RequestHead>>);
 
 impl Conditions {
-    /// Those of a request (`If-Match` and the like).
+    /// The conditions of a request (`If-Match` and the like).
     pub fn of(request: &Request) -> Conditions {
         let asks = |name: Known| request.asked.head.has(name);
         let any = request.asked.changed_fields().is_some() || CONDITIONS.into_iter().any(asks);
@@ -69,8 +69,8 @@ impl Conditions {
         self.0.is_some()
     }
 
-    /// Whether they forbid to change what has this tag and this time, or nothing where there is none. `exists`: something
-    /// is there, whether or not it has a tag.
+    /// Whether they forbid changing an object with this tag and time. `exists`: there is an object, with or without a
+    /// tag.
     pub fn forbid(&self, exists: bool, etag: Option<&str>, modified: Option<i64>) -> bool {
         let Some(head) = &self.0 else { return false };
         let (head, text) = head.parts();
@@ -97,7 +97,7 @@ fn validators(request: &Request) -> (Option<String>, Option<i64>) {
     (request.answer.headers_out.get("ETag").map(str::to_string), modified)
 }
 
-/// The head of the request; where a module changed its fields, one made of those.
+/// The head of the request; if a module changed its fields, a new one made from those.
 fn head_in_effect(request: &Request) -> Arc<RequestHead> {
     let Some(fields) = request.asked.changed_fields() else { return request.asked.head.clone() };
     let bytes = |text| http1::text::to_bytes(text);
@@ -107,24 +107,24 @@ fn head_in_effect(request: &Request) -> Arc<RequestHead> {
     Arc::new(RequestHead::assembled(&parts, fields.iter().map(|(name, value)| (&**name, &**value))))
 }
 
-/// A range behind the end of an answer of so many bytes.
+/// A range beyond the end of an answer of this many bytes.
 pub(crate) struct Unsatisfiable {
     pub(crate) length: u64,
 }
 
-/// Applies `Range` to an answer that succeeded (RFC 9110 section 14), as the filters have left it.
-/// `Err`: there is no such range.
+/// Applies `Range` to a successful answer (RFC 9110 section 14), as the filters have left it. `Err`: there is no such
+/// range.
 pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, Unsatisfiable> {
     if request.answer.status() != 200 || !matches!(&*request.asked.method, "GET" | "HEAD") {
         return Ok(body);
     }
-    // What is a range already is not cut again.
+    // An answer that is already a range is not cut again.
     if request.answer.headers_out.contains("Content-Range") {
         return Ok(body);
     }
     let head = head_in_effect(request);
     let (head, buf) = head.parts();
-    // Two fields are one that says `bytes=` twice: no list of ranges.
+    // Two fields combine to one with `bytes=` twice, which is not a list of ranges.
     let Some(range) = head.combined(buf, Known::Range) else { return Ok(body) };
     let length = body.length().filter(|length| *length > 0 && !matches!(body, Body::Stream(_)));
     let Some(length) = length else { return Ok(body) };
@@ -169,12 +169,12 @@ fn slice(body: &Body, first: u64, count: u64) -> Body {
         Body::File(part) => {
             Body::File(FilePart { file: part.file.clone(), offset: part.offset + first, length: count })
         }
-        // Nothing else with a known length reaches a range.
+        // No other body of known length gets here.
         _ => Body::Empty,
     }
 }
 
-/// `AddDefaultCharset`: texts that say nothing of their charset, whoever made them.
+/// `AddDefaultCharset`: for texts without a charset, whatever made them.
 pub(crate) fn default_charset(request: &mut Request) {
     let Some(Some(charset)) = request.dir::<CoreDir>().default_charset.get() else { return };
     let Some(text) = request.answer.content_type() else { return };

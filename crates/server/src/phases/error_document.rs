@@ -7,18 +7,18 @@ use crate::config::core::{CoreDir, CoreServer, ErrorDocument, Tri};
 use crate::request::response::Body;
 use crate::request::{Kind, Request};
 
-/// Where the answer to an error comes from.
+/// The source of the answer to an error.
 pub(crate) enum Page {
-    /// From here.
+    /// This body.
     Body(Body),
-    /// From another path of this server.
+    /// Another path of this server.
     Redirect(String),
 }
 
 /// The answer for a status; sets status and fields of the request.
 pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     let status = if !http1::status::reason(status).is_empty() { status } else { 500 };
-    // As in Apache, a module that has set the status to 200 has this error count as one of its own.
+    // As in Apache, a module that has set the status to 200 makes this error count as its own.
     let is_own = request.answer.status() == 200;
     let failed_document = match &request.kind {
         Kind::Redirected(previous) if previous.status >= 300 && !is_own => Some(previous.status),
@@ -58,9 +58,10 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     Page::Body(page(request, status, None))
 }
 
-/// The page for an error whose document failed itself: the first error counts, and as in Apache the page names no other.
+/// The page for an error whose document failed itself: the first error counts, and as in Apache the page names no
+/// other.
 pub(crate) fn failed(request: &mut Request, original: u16) -> Body {
-    // What the document said of itself is not for the page.
+    // The document's own fields are not for the page.
     request.answer.set_status(original);
     request.answer.headers_out.clear();
     page(request, original, Some(original))
@@ -72,7 +73,7 @@ pub(crate) fn canned(request: &mut Request, status: u16) -> Body {
     page(request, status, None)
 }
 
-/// The page for an answer that turned out not to be sendable: it names the status that the answer would have had.
+/// The page for an answer that turned out to be unsendable: it names the status that the answer would have had.
 pub(crate) fn unsendable(request: &mut Request) -> Body {
     let meant = Some(request.answer.status()).filter(|status| *status != 200);
     request.answer.set_status(500);
@@ -103,8 +104,8 @@ fn value(request: &mut Request, expr: &conf::expr::StringExpr) -> Option<String>
     }
 }
 
-/// Takes away what described the body that is not sent. What holds for all answers takes its place, and is no more what
-/// `Header always` changes, as in Apache.
+/// Removes the fields that describe the unsent body. The fields for all answers replace them, and as in Apache are no
+/// longer those that `Header always` changes.
 fn clear_entity(request: &mut Request, status: u16) {
     let answer = &mut request.answer;
     let is_led = matches!(status, 201 | 300..400);

@@ -1,5 +1,5 @@
-//! Filters that configuration names: of answers, between a handler's and what every answer goes through, and of the bodies of
-//! requests, between client and handler.
+//! Filters that the configuration names: of answers, between the handler and the steps of every answer, and of request
+//! bodies, between client and handler.
 //!
 //! A module lists a filter ([`Hook::NamedFilter`](crate::Hook), [`Hook::InputFilter`](crate::Hook)); `SetOutputFilter`,
 //! `SetInputFilter` and the like, and modules such as mod_filter, put it into the chain of a request. Answers that the server
@@ -20,7 +20,7 @@ pub(crate) fn of(request: &mut Request) -> Chain {
     chain(request)
 }
 
-/// Has the filters that are named say beforehand what they say of the answer.
+/// Lets the named filters announce their effect on the answer.
 pub(crate) fn prepare(request: &mut Request) {
     let dir = request.dir::<CoreDir>();
     if request.answer.output_filters.is_empty() && !dir.output_filters.is_set() {
@@ -64,7 +64,7 @@ fn unknown(request: &Request, name: &str) {
     request.log("core", Level::Error, format!("AH00082: an unknown filter was not added: {name}"));
 }
 
-/// Puts the filters of the request's body in front of it, before a handler is asked. Without a body there is nothing to filter.
+/// Puts the request's filters in front of its body, before a handler runs. Without a body there is nothing to filter.
 pub(crate) fn on_input(request: &mut Request) {
     let named = request.dir::<CoreDir>().input_filters.is_set() || !request.mapped.input_filters.is_empty();
     let inserted = !request.body.is_none() && !request.hooks.insert_input_filters.is_empty();

@@ -1,4 +1,4 @@
-//! The phases of a look-up: all but the handler, and that too where its answer stands inside another one.
+//! The phases of a look-up: all except the handler, and that too if its answer becomes a part of another one.
 
 use crate::phases::{self, walk};
 use crate::request::Request;
@@ -22,8 +22,8 @@ pub(crate) fn run(request: &mut Request, from: From) -> Waiting<'_, Result<(), F
 }
 
 impl Request {
-    /// Makes the answer of what a look-up found, to stand inside another one (a header of a listing, an include). `Err`:
-    /// the status that says why there is none.
+    /// Makes the answer of a look-up's result, as a part of another one (a header of a listing, an include). `Err`:
+    /// there is none, and this status says why.
     pub async fn answer(&mut self) -> Result<Body, u16> {
         phases::inner(self).await
     }

@@ -25,7 +25,7 @@ use crate::request::hooks::{AnswerHook, Handler, Of};
 use crate::request::response::{Answer, Body, Keep};
 use crate::request::tunnel::Tunnel;
 
-/// What goes to the client.
+/// The answer to the client.
 pub struct Response {
     /// The body.
     pub body: Body,
@@ -36,7 +36,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Of a body that has a head.
+    /// For a body with a head.
     pub(crate) fn of(body: Body) -> Response {
         Response { body, raw: false, tunnel: None }
     }
@@ -55,13 +55,13 @@ pub(crate) async fn answer(request: &mut Request) -> Response {
     go_on(request, answer).await
 }
 
-/// The answer to what is no request that could be served: that of the error document for a status.
+/// The answer to a request that cannot be served: the error document for a status.
 pub(crate) async fn refuse(request: &mut Request, status: u16) -> Response {
     name_client(request).await;
     go_on(request, Answer::Status(status)).await
 }
 
-/// From a first answer through redirects, error documents and filters to what is sent.
+/// Goes from a first answer through redirects, error documents and filters to the final response.
 async fn go_on(request: &mut Request, mut answer: Answer) -> Response {
     let mut redirects = 0;
     loop {
@@ -112,16 +112,17 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
     Some(417)
 }
 
-/// Goes on with another path of this server.
+/// Continues with another path of this server.
 async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Answer {
     redirect::redirect(request, uri, status, keep);
-    // Variables of the request's own are made again for the new path.
+    // The request's own variables are set again for the new path.
     let read = all(request, &phase::POST_READ).await;
-    // An error document is sent all the same: it is what tells of errors.
+    // An error document is sent all the same: it reports the error.
     if let (Err(flow), 0..400) = (read, status) {
         return Answer::Status(flow.status());
     }
-    // The path may have come from a client, through the configuration or a script: it is no better than that of a request.
+    // The path may have come from a client, through the configuration or a script: trust it no more than that of a
+    // request.
     let raw = http1::text::to_bytes(&request.asked.uri).into_owned();
     let mapped = match decode(request, &raw, Some(uri)) {
         Ok(()) => map(request).await,
@@ -137,7 +138,7 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> An
     }
 }
 
-/// `HostnameLookups` of the sections that the request has met so far: what needs the client's name later cannot wait for it.
+/// `HostnameLookups` of the request's sections so far: code that needs the client's name later cannot wait for it.
 async fn name_client(request: &Request) {
     let how = request.hostname_lookups();
     if how != Tri::Off && request.client.looked_up(how).is_none() && !request.is_lookup() {
@@ -153,7 +154,7 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
     }
     all(request, &phase::POST_READ).await?;
     if request.mapped.handler.is_some() {
-        // A module has named who answers: nothing that the configuration says of requests comes before that.
+        // A module has named the handler: no other configuration for requests comes before that.
         return Ok(());
     }
     if request.env.contains("downgrade-1.0") {
@@ -173,7 +174,7 @@ fn path_as_sent(request: &Request) -> String {
     http1::text::from_bytes(request.asked.head.path()).into_owned()
 }
 
-/// The path of a target, decoded and cleaned, becomes the request's. `target`: where it is not the client's own.
+/// Sets the request's path to that of a target, decoded and cleaned. `target`: if it is not the client's own.
 fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<(), Flow> {
     let plan = request.vhost.plan;
     if path == b"*" && request.asked.method == "OPTIONS" {
@@ -195,7 +196,7 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
     Ok(())
 }
 
-/// From the URL to the file and the settings of all sections.
+/// Goes from the URL to the file and the settings of all sections.
 pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     request.dir = request.vhost.base.clone();
     request.trace.iter_mut().for_each(|trace| trace.begin());
@@ -224,7 +225,7 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     Ok(())
 }
 
-/// From the file name to the settings of its sections: where a look-up by file begins.
+/// Goes from the file name to the settings of its sections: the beginning of a look-up by file.
 pub(crate) fn map_file(request: &mut Request) -> Result<(), Flow> {
     begin_sections(request);
     walk::directories(request)
@@ -284,7 +285,7 @@ async fn handle(request: &mut Request) -> Answer {
         }
         return match (answer, hook) {
             (Some(answer), _) => answer,
-            // Nobody sent it: what a handler would have to wait for is not started.
+            // A hypothetical request: a handler that would have to wait does not start.
             (None, _) if request.is_question() => std::future::pending().await,
             (None, Handler::Later { answer, .. }) => {
                 seam::needs_worker().await;
@@ -299,8 +300,8 @@ async fn handle(request: &mut Request) -> Answer {
     Answer::Status(500)
 }
 
-/// Asks the handlers for what is to stand inside another answer, its filters applied. `Err`: there is none, with the
-/// status that says why.
+/// Asks the handlers for a part of another answer, with its filters applied. `Err`: there is none, and this status says
+/// why.
 pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
     loop {
         match handle(request).await {
@@ -309,7 +310,7 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
                 return Ok(filters::of(request).run(request, body).await);
             }
             Answer::Status(status) => return Err(status),
-            // How deep look-ups nest is limited.
+            // The nesting depth of look-ups is limited.
             Answer::Redirect { uri, .. } => {
                 let page = request.page.take();
                 *request = *request.lookup_link(&uri).await;
@@ -318,14 +319,14 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
                     return Err(request.answer.status());
                 }
             }
-            // What speaks to the client itself cannot be a part of a page.
+            // An answer that takes over the connection cannot be a part of a page.
             Answer::Raw(_) | Answer::Tunnel(_) | Answer::Declined => return Err(500),
         }
     }
 }
 
-/// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names. `Err`: an
-/// error is sent instead.
+/// Delivers a handler's answer: its validators decide whether it is wanted, then come the filters that the
+/// configuration names. `Err`: an error is sent instead.
 async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
     filters::prepare(request);
     match delivery::preconditions(request) {
@@ -336,7 +337,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
                 seam::needs_worker().await;
                 let before = request.answer.status();
                 body = chain.run(request, body).await;
-                // A filter that can make nothing of the body says so with the status.
+                // A filter that cannot use the body reports that with the status.
                 let status = request.answer.status();
                 if status >= 500 && status != before {
                     return Err(status);
@@ -346,12 +347,13 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     }
     let body = filter(request, body);
     delivery::default_charset(request);
-    // A condition that does not hold is no error to them, as in Apache. Before ranges: to them it is an answer of 200 still.
+    // As in Apache, an unmet condition is not an error for them. They run before ranges: to them it is still an answer
+    // of 200.
     answer_fields(request, false).await;
     match delivery::ranges(request, body) {
         Ok(body) => Ok(Response::of(body)),
         Err(delivery::Unsatisfiable { length }) => {
-            // The page of the error gets its fields anew, and as in Apache nothing of what was there before.
+            // The error page gets new fields, and as in Apache none of the earlier ones.
             request.answer.err_headers_out.clear();
             request.answer.err_headers_out.set("Content-Range", format!("bytes */{length}"));
             Err(416)
@@ -359,14 +361,14 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     }
 }
 
-/// A page of our own, which says of its charset what is to be said.
+/// One of our own pages, with its charset.
 async fn own_page(request: &mut Request, body: Body) -> Response {
     let body = filter(request, body);
     answer_fields(request, true).await;
     Response::of(body)
 }
 
-/// The last word of modules about the answer's fields.
+/// The modules' last changes of the answer's fields.
 async fn answer_fields(request: &mut Request, is_error: bool) {
     for i in 0..request.hooks.answer_fields.len() {
         match request.hooks.answer_fields[i] {
@@ -377,7 +379,7 @@ async fn answer_fields(request: &mut Request, is_error: bool) {
     }
 }
 
-/// What every answer goes through.
+/// The filters of every answer.
 fn filter(request: &mut Request, mut body: Body) -> Body {
     for i in 0..request.hooks.filter.len() {
         body = request.hooks.filter[i](request, body);

@@ -1,4 +1,4 @@
-//! The phases in which modules look at a request, and how their hooks are asked (see [`Hook`](crate::Hook)).
+//! The phases in which modules handle a request, and how their hooks are called (see [`Hook`](crate::Hook)).
 
 use crate::request::Request;
 use crate::request::flow::Flow;

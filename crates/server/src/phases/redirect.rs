@@ -1,4 +1,4 @@
-//! Going on with another path of this server.
+//! Continues with another path of this server.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::request::{Kind, Previous, Request};
 /// Turns the request into one for another path of this server, which is not decoded yet.
 pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
     let before = request.previous().cloned();
-    // What goes on from an error document is still the answer to the error.
+    // A redirect from an error document is still the answer to the error.
     let reached = if status == 200 { request.answer.status() } else { status };
     let previous = Previous {
         status: reached,
@@ -40,7 +40,7 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
         }
     }
     request.env = env;
-    // Who asks is found out anew.
+    // The user is authenticated again.
     request.login.auth_type = None;
     request.login.known = None;
     request.kind = Kind::Redirected(Arc::new(previous));
@@ -68,7 +68,7 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
         request.answer.headers_out.get("Location").filter(|_| (300..400).contains(&status)).map(str::to_string);
     let vary = request.answer.headers_out.get("Vary").map(str::to_string);
     request.reset_mapping(reached);
-    // What has chosen the new path by fields of the request says so in its notes: the answer depends on them.
+    // Code that has chosen the new path by fields of the request records that in its notes: the answer depends on them.
     if let (Kind::Redirected(previous), Some(vary)) = (&request.kind, vary)
         && previous.notes.contains("redirect-keeps-vary")
     {
@@ -79,11 +79,11 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
     }
 }
 
-/// The answer where that has happened too often.
+/// The answer after too many redirects.
 pub(super) fn too_many(request: &mut Request) -> Body {
     let limit = format!("{} internal redirects", request.vhost.plan.redirects_max);
     request.log("core", Level::Error, beyond("AH00124", &limit));
-    // The first error is what the client is told of.
+    // The client learns of the first error.
     let mut first = None;
     let mut previous = request.previous();
     while let Some(one) = previous {

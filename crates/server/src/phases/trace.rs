@@ -5,13 +5,13 @@ use crate::request::flow::Flow;
 use crate::request::response::{Answer, Body};
 use crate::request::{Kind, Request};
 
-/// `TRACE` shows the client only what it sent, so nothing is looked for, and nobody is asked, once it is known that no module
-/// sends it elsewhere.
+/// `TRACE` shows the client only what it sent, so it needs no look-up and no access check, once it is known that no
+/// module redirects it.
 pub(super) fn is_asked(request: &Request) -> bool {
     request.asked.method == "TRACE" && matches!(request.kind, Kind::Main)
 }
 
-/// Whether it is answered (`TraceEnable`).
+/// Whether it is enabled (`TraceEnable`).
 pub(super) fn check(request: &Request) -> Result<(), Flow> {
     match request.host::<CoreServer>().trace() {
         Tri::Off => Err(Flow::Status(405)),

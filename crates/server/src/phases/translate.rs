@@ -6,7 +6,7 @@ use crate::config::core::{CoreDir, CoreServer, HandlerName};
 use crate::request::Request;
 use crate::request::flow::Flow;
 
-/// What no module mapped lies below `DocumentRoot`.
+/// Maps everything that no module has mapped to `DocumentRoot`.
 pub(crate) fn document_root(request: &mut Request) -> Flow {
     if !request.asked.uri.starts_with('/') && request.asked.uri != "*" {
         let uri = request.asked.uri.clone();
@@ -19,7 +19,7 @@ pub(crate) fn document_root(request: &mut Request) -> Flow {
     Flow::Ok
 }
 
-/// `SetHandler` and `ForceType` replace what the file's name says.
+/// `SetHandler` and `ForceType` override the file name's meaning.
 pub(crate) fn overrides(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let core = dir.get::<CoreDir>();
@@ -27,7 +27,7 @@ pub(crate) fn overrides(request: &mut Request) -> Flow {
         request.answer.set_content_type(name.clone());
     }
     match core.handler.get() {
-        // `none` takes back an outer `SetHandler`, not an `AddHandler`.
+        // `none` cancels an outer `SetHandler`, not an `AddHandler`.
         None | Some(HandlerName::Name(None)) => {}
         Some(HandlerName::Name(Some(name))) => request.mapped.handler = Some(name.clone().into()),
         Some(HandlerName::Expr(expr)) => match crate::request::subject::evaluate_string(request, expr) {

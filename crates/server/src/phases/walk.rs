@@ -1,9 +1,9 @@
-//! Which sections a request meets, merged in Apache's order (Apache manual, "Configuration Sections", how the sections
+//! Finds the sections of a request, merged in Apache's order (Apache manual, "Configuration Sections", how the sections
 //! are merged).
 //!
-//! What `<Directory>` sections say of a directory depends on its path alone and is remembered, unless `.htaccess` files
-//! may stand on the way. Merges are remembered by [`Merger`](crate::config::merge::Merger), so a request for a directory seen
-//! before costs a look-up or two.
+//! The settings of a directory's `<Directory>` sections depend only on its path and are cached, unless there may be
+//! `.htaccess` files on the way. [`Merger`](crate::config::merge::Merger) caches merges, so a request for a known
+//! directory costs a look-up or two.
 
 use std::borrow::Cow;
 use std::io;
@@ -26,12 +26,12 @@ use crate::paths::{base_name, c_path, dir_name};
 use crate::request::flow::Flow;
 use crate::request::{Kind, Request};
 
-/// More remembered directories than this are forgotten all at once.
+/// At this many cached directories, all are forgotten.
 const REMEMBERED_MAX: usize = 4096;
-/// After so many missing parts at the end of a name, what there is of it is looked for from the root on.
+/// After this many missing parts at the end of a name, its existing part is searched from the root on.
 const MISSING_MAX: u32 = 8;
 
-/// Whether what is remembered of a directory still holds for a request.
+/// Whether a directory's cached findings still hold for a request.
 fn still_holds(walked: &Walked, request: &Request) -> bool {
     walked
         .way
@@ -45,7 +45,8 @@ pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
         return Ok(());
     }
     let vhost = request.vhost;
-    // With `MergeSlashes Off` a path may hold several slashes in a row; only regular expressions see them (as in Apache).
+    // With `MergeSlashes Off` a path may hold several slashes in a row; only regular expressions see them (as in
+    // Apache).
     let merged = merge_slashes(request, &request.asked.uri);
     for section in &vhost.locations {
         let uri = merged.as_ref().filter(|_| !section.is_regex()).unwrap_or(&request.asked.uri);
@@ -59,8 +60,8 @@ pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
     Ok(())
 }
 
-/// A path with one slash for each row of them, where that makes a difference: `MergeSlashes Off` leaves them in, and no
-/// section would be found for the path as it is.
+/// A path with repeated slashes merged, if that makes a difference: `MergeSlashes Off` keeps them, and no section would
+/// match the path as it is.
 fn merge_slashes(request: &Request, path: &str) -> Option<String> {
     if request.vhost.plan.path.merge_slashes || !path.contains("//") {
         return None;
@@ -74,9 +75,9 @@ fn merge_slashes(request: &Request, path: &str) -> Option<String> {
     Some(merged)
 }
 
-/// `<If>` sections of the settings merged so far, `skip` of which were looked at before.
+/// `<If>` sections of the settings merged so far, without the first `skip`, which were evaluated before.
 pub(crate) async fn conditions(request: &mut Request) -> Result<(), Flow> {
-    // Sections inside the taken sections add to the list while it is walked.
+    // Sections inside the taken sections extend the list during the walk.
     let (mut at, mut taken) = (0, false);
     loop {
         let ifs = &request.dir::<CoreDir>().ifs;
@@ -99,7 +100,7 @@ pub(crate) async fn conditions(request: &mut Request) -> Result<(), Flow> {
     }
 }
 
-/// Whether the condition of an `<If>` holds. As in Apache one that cannot be evaluated does not hold.
+/// Whether the condition of an `<If>` holds. As in Apache, one that cannot be evaluated does not.
 async fn holds(request: &mut Request, expr: &Expr, origin: &Origin) -> Result<bool, Flow> {
     match crate::request::subject::evaluate_waiting(request, expr).await {
         Ok((holds, _)) => Ok(holds),
@@ -136,7 +137,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
     request.dir = walked.merged.clone();
     let vhost = request.vhost;
     if !is_dir {
-        // A section may also name a file, where there is one and nothing is asked for below it.
+        // A section may also name a file, if there is one and the request is not for anything below it.
         let there = request.mapped.stat.is_some() && request.mapped.path_info.is_empty();
         if let Some(depth) = walked.files_at.filter(|_| there) {
             for section in vhost.directories.iter().filter(|s| s.depth() == depth) {
@@ -148,7 +149,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
         check_last_link(request)?;
     }
     for section in &vhost.directory_matches {
-        // As in Apache, a directory ends with a slash where it was asked for with one.
+        // As in Apache, a directory ends with a slash if the request had one.
         let mut env = std::mem::take(&mut request.env);
         let met = section.is_directory_match(&request.mapped.filename, &mut env);
         request.env = env;
@@ -185,15 +186,15 @@ fn merge(request: &mut Request, section: &Section) {
     request.dir = request.server.merger.merge(&request.dir, &section.layer);
 }
 
-/// Goes down from the root to `dir`, directory by directory. `before`: somebody did so before, and saw that not the
-/// configuration alone says what comes of it. What is asked for a second time is worth being watched.
+/// Goes down from the root to `dir`, directory by directory. `before`: an earlier walk found that the result does not
+/// depend on the configuration alone. A directory requested a second time is worth watching.
 fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<Walked>, Flow> {
     let vhost = request.vhost;
     let server = request.server;
     let files_at = crate::config::section::components(dir) + 1;
     let files_at = vhost.directories.iter().any(|section| section.depth() == files_at).then_some(files_at);
     if matches!(before, Some(Watch::Since(_))) {
-        // What is found now may be for this request alone.
+        // The findings may hold for this request only.
         vhost.directory_cache.write().unwrap_or_else(PoisonError::into_inner).0.remove(dir);
     }
     let watch = before.map(|before| server.watched.watch(dir, &vhost.access_file_names, before));
@@ -245,7 +246,7 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<W
     Ok(walked)
 }
 
-/// Whether `path` may be a symbolic link under these settings; `Ok(true)`: it had to be looked at.
+/// Whether `path` may be a symbolic link under these settings; `Ok(true)`: it had to be checked.
 fn check_link(request: &Request, path: &str, merged: &Merged) -> Result<bool, Flow> {
     let options = merged.slots.get::<CoreDir>().options.0.effective();
     if options & SYM_LINKS != 0 {
@@ -269,14 +270,14 @@ fn check_last_link(request: &Request) -> Result<(), Flow> {
     } else if c_path(&request.mapped.filename)
         .is_some_and(|path| sys::file::lstat(&path).is_ok_and(|link| link.is_symlink()))
     {
-        // As in Apache a link that leads nowhere is not the same as nothing.
+        // As in Apache, a dangling link differs from a missing file.
         return Err(link_refused(request, &request.mapped.filename));
     }
     Ok(())
 }
 
 fn link_refused(request: &Request, path: &str) -> Flow {
-    // Apache has two numbers: one is for a file of a directory that this request, or the one it is for, has met before.
+    // Apache has two numbers: one is for a file in a directory that this request, or its parent, has met before.
     let is_beside = |other: &str| dir_name(other) == dir_name(path);
     let number = match &request.kind {
         Kind::Lookup { .. } if path == request.mapped.filename => "AH00032",
@@ -288,7 +289,7 @@ fn link_refused(request: &Request, path: &str) -> Flow {
     Flow::Status(403)
 }
 
-/// Looks for the file; what stands behind the first part that is no directory becomes `PATH_INFO`.
+/// Looks up the file; the part after the first one that is not a directory becomes `PATH_INFO`.
 fn find_file(request: &mut Request) -> Result<(), Flow> {
     if let Some(kept) = request.server.files.find(&request.mapped.filename) {
         if !kept.look.holds(request.account.tick, request.account.start) {
@@ -305,8 +306,8 @@ fn find_file(request: &mut Request) -> Result<(), Flow> {
     find_part(request)
 }
 
-/// Looks for the whole name, then for what is left of it without its last part, and so on. What is missing is mostly the
-/// last part; a client that asks for thousands of parts must not have each of them looked for.
+/// Looks up the whole name, then its rest without the last part, and so on. Mostly only the last part is missing; a
+/// client that sends thousands of parts must not cause a look-up for each.
 fn find_part(request: &mut Request) -> Result<(), Flow> {
     let mut name = request.mapped.filename.clone();
     let mut missing = 0;
@@ -315,11 +316,11 @@ fn find_part(request: &mut Request) -> Result<(), Flow> {
             Found::File(meta) => {
                 let split = name.len();
                 if meta.is_dir() {
-                    // A directory keeps the slash that was asked for, and no more.
+                    // A directory keeps the requested slash, and no more.
                     let whole = request.mapped.filename.clone();
                     request.mapped.path_info = whole[split..].to_string();
                     if split < whole.len() {
-                        // Something below it was asked for that is not there.
+                        // The request is for something below it that does not exist.
                         request.mapped.stat = None;
                         let rest = whole[split..].trim_start_matches('/');
                         let (first, info) =
@@ -358,7 +359,7 @@ fn find_part(request: &mut Request) -> Result<(), Flow> {
     }
 }
 
-/// The length of the beginning of `name` that is there: a file, or the last directory. Looked for from the root on.
+/// The length of the existing beginning of `name`: a file, or the last directory. Searches from the root on.
 fn existing(request: &Request, name: &str) -> Result<usize, Flow> {
     let mut there = 0;
     for (end, _) in name.match_indices('/').skip(1) {

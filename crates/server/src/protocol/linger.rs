@@ -1,4 +1,4 @@
-//! The end of a connection: our side is shut, and the client may have something on its way.
+//! The end of a connection: our side is shut, and the client may still be sending.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use crate::transport::{self, Transport};
 pub(super) const LINGER: Duration = Duration::from_secs(30);
 pub(super) const SHORT_LINGER: Duration = Duration::from_secs(2);
 
-/// How much is drained at once, in bytes.
+/// The size of a drain, in bytes.
 const PIECE: usize = 4096;
 
-/// Shuts our side, and drains what the client still sends (RFC 9112 section 9.6). Where a worker waits with the connection (`held`),
-/// a client that sends nothing for a while is left, as in Apache.
+/// Shuts our side, and drains what the client still sends (RFC 9112 section 9.6). If a worker waits with the connection
+/// (`held`), a client that is silent for a while is abandoned, as in Apache.
 pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: bool, at_most: Duration) -> Stage {
     let deadline = Instant::now() + at_most;
     let silence = if held { SHORT_LINGER } else { at_most };
@@ -32,7 +32,7 @@ pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: b
             Some(Ok(read)) if read > 0 => {}
             _ => return Stage::Closed,
         }
-        // A client that never stops sending must not keep us from looking at the clock, nor from the others.
+        // A client that never stops sending must not keep us from checking the clock, nor from the other connections.
         slices.step().await;
         if Instant::now() > deadline {
             return Stage::Closed;

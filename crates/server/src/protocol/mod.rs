@@ -1,4 +1,4 @@
-//! Protocols: what makes requests of a transport's bytes, and bytes of their answers.
+//! Protocols: they turn a transport's bytes into requests, and answers into bytes.
 
 pub(crate) mod http1;
 mod http2;

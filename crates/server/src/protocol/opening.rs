@@ -1,8 +1,8 @@
-//! The beginning of a connection of which it is not clear yet what is spoken over it: what a proxy says of its client (PROXY
-//! protocol), then the TLS handshake, or the first bytes of HTTP/2 or HTTP/1. From there on another protocol has it.
+//! The beginning of a connection whose protocol is not known yet: a proxy's announcement of its client (PROXY
+//! protocol), then the TLS handshake, or the first bytes of HTTP/2 or HTTP/1. After that another protocol takes over.
 //!
-//! Where a handshake waits for the client it is in the stage `ReadHead`, without a worker; where it computes it is in `Serve`, and
-//! under event a worker's, not the listener's.
+//! A handshake that waits for the client is in the stage `ReadHead`, without a worker; one that computes is in `Serve`,
+//! and under event needs a worker, not the listener.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -30,17 +30,17 @@ use crate::transport::tls::{Configured, Handshake, Progress, Tls, take_remarks};
 /// A connection whose first bytes belong to no protocol yet.
 pub(super) struct Opening {
     service: &'static HttpService,
-    /// It is to be encrypted.
+    /// Its encryption, if it should be encrypted.
     encryption: Option<&'static Encryption>,
     socket: Arc<Socket>,
     local: SocketAddr,
     peer: SocketAddr,
     workers: Arc<Workers>,
-    /// The virtual host that the address stands for.
+    /// The virtual host of the address.
     host: &'static VirtualHost,
     start: Instant,
     timer: Timer,
-    /// Received and not understood yet.
+    /// Received, but not parsed yet.
     buffer: Vec<u8>,
     received: u64,
     preface: Option<&'static Preface>,
@@ -49,10 +49,10 @@ pub(super) struct Opening {
 }
 
 enum Phase {
-    /// The client has said nothing yet that belongs to a handshake.
+    /// The client has sent nothing yet that belongs to a handshake.
     Silent,
     Shaking(Box<Handshake>),
-    /// Another protocol has it.
+    /// Another protocol has taken over.
     Speaking(Box<dyn Connection>),
 }
 
@@ -87,7 +87,7 @@ impl Opening {
         }
     }
 
-    /// Goes on with what was received, until more is needed.
+    /// Continues with the received bytes, until more are needed.
     async fn serve(&mut self) -> Stage {
         loop {
             if let Some(next) = self.move_bytes() {
@@ -145,8 +145,8 @@ impl Opening {
         }
     }
 
-    /// Sends what is to be sent, and receives where nothing is left to look at, without waiting. `Some`: the stage that is next,
-    /// because there is nothing to go on with.
+    /// Sends pending bytes, and receives if there is nothing left to parse, without waiting. `Some`: the next stage,
+    /// because there is nothing to continue with.
     fn move_bytes(&mut self) -> Option<Stage> {
         let mut cx = Context::from_waker(Waker::noop());
         match self.poll_flush(&mut cx) {
@@ -164,7 +164,7 @@ impl Opening {
         None
     }
 
-    /// Waits for more of the client's bytes, and sends meanwhile what is left to send.
+    /// Waits for more of the client's bytes, and sends pending ones meanwhile.
     async fn read(&mut self) -> Stage {
         let mut row = self.workers.acquire();
         row.park();
@@ -201,7 +201,7 @@ impl Opening {
         self.phase.poll_flush(cx, &self.socket)
     }
 
-    /// The client has gone. One that has said nothing may have opened the connection to have it ready.
+    /// The client has gone. If it was silent, it may have opened the connection in advance.
     fn lost(&self) -> Stage {
         if self.received > 0 && self.encryption.is_some() {
             self.log(Level::Info, format_args!("AH02007: SSL handshake stopped: connection was closed"));
@@ -209,21 +209,21 @@ impl Opening {
         Stage::Closed
     }
 
-    /// The handshake has failed: the client is told so.
+    /// The handshake has failed: tells the client so.
     fn fail(&mut self, why: &str) -> Stage {
         let host = &self.host;
         self.log(
             Level::Info,
             format_args!("AH02008: SSL library error 1 in handshake (server {}): {why}", host.log_name()),
         );
-        // The alert is a few bytes in an empty buffer; a client that does not take them does not read.
+        // The alert is a few bytes in an empty buffer; a client that does not take them is not reading.
         let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()));
         let connection = self.service.over(self.socket.clone(), self.peer, self.workers.clone());
         self.phase = Phase::Speaking(Box::new(connection));
         Stage::ShortLinger
     }
 
-    /// The client speaks HTTP without TLS: it is told so, in the same way.
+    /// The client speaks HTTP without TLS: tells it so in plain HTTP.
     fn speak_plainly(&mut self) -> Stage {
         self.log(
             Level::Info,
@@ -235,7 +235,7 @@ impl Opening {
         Stage::Serve
     }
 
-    /// Nothing is encrypted: whether the client begins with HTTP/2 (RFC 9113 section 3.3).
+    /// Without encryption: checks whether the client begins with HTTP/2 (RFC 9113 section 3.3).
     fn choose(&mut self) -> Stage {
         let begun = self.buffer.len().min(http2::PREFACE.len());
         let is_http2 = self.buffer[..begun] == http2::PREFACE[..begun];
@@ -251,7 +251,7 @@ impl Opening {
         self.speak(tls, is_http2)
     }
 
-    /// Leaves the connection to a protocol, with what was received for it already.
+    /// Hands the connection to a protocol, with the bytes already received for it.
     fn speak<T: Transport + 'static>(&mut self, transport: Arc<T>, is_http2: bool) -> Stage {
         let (workers, received) = (self.workers.clone(), std::mem::take(&mut self.buffer));
         let announced = self.announced;
@@ -274,7 +274,7 @@ impl Opening {
     }
 }
 
-/// The same configuration, in which a client's order of protocols counts where the virtual host leaves it to the client
+/// The same configuration, but with the client's order of protocols if the virtual host leaves that to the client
 /// (`ProtocolsHonorOrder off`).
 fn in_order(server: &Server, configured: Configured, hello: &ClientHello<'_>) -> Configured {
     let ours = &configured.config.alpn_protocols;
@@ -307,7 +307,7 @@ impl Connection for Opening {
             return match stage {
                 Stage::Serve => Stepping::waiting(self.serve()),
                 Stage::ReadHead => Stepping::waiting(self.read()),
-                // Nobody wants it any more, and it has asked for nothing.
+                // Nobody wants it any more, and it has requested nothing.
                 _ => Stepping::Done(Stage::Closed),
             };
         }

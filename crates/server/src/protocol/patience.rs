@@ -12,9 +12,9 @@ pub(super) struct Patience {
     rules: BodyRules,
     timer: Timer,
     received: u64,
-    /// When it was first asked for: what waited before did not wait for the client.
+    /// When it was first asked for: earlier waits were not for the client.
     started: Option<Instant>,
-    /// Since when the client owes us the next piece.
+    /// Since when the next piece has been due from the client.
     waiting: Option<Instant>,
 }
 
@@ -28,13 +28,13 @@ impl Patience {
         self.received
     }
 
-    /// Bytes of it have come.
+    /// Counts received bytes.
     pub(super) fn note(&mut self, bytes: usize) {
         self.received += bytes as u64;
         self.waiting = None;
     }
 
-    /// The next piece is asked for. Returns when it has to be there.
+    /// Asks for the next piece. Returns its deadline.
     pub(super) fn deadline(&mut self) -> Instant {
         let now = Instant::now();
         let deadline = *self.waiting.get_or_insert(now) + self.rules.timeout;
@@ -44,7 +44,7 @@ impl Patience {
         }
     }
 
-    /// Ready when it is not there by then.
+    /// Ready if it is not there by then.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         self.timer.poll_passed(cx, deadline)
     }

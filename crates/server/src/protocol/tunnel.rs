@@ -1,4 +1,4 @@
-//! How long a tunnel lasts, whichever protocol has opened it.
+//! How long a tunnel lasts, in any protocol.
 
 use std::future::Future;
 use std::pin::pin;
@@ -8,8 +8,8 @@ use seam::executor::Timer;
 
 use crate::transport::stream::Carried;
 
-/// Waits until a handler has spoken to its end; `false`: the client is gone (`None`). It is looked at each time that `timeout` has
-/// passed: a tunnel that has carried nothing since ends, and so does any when this process is to end.
+/// Waits until a handler has finished speaking; `false`: the client is gone (`None`). Checks after each `timeout`: a
+/// tunnel that has carried nothing since the last check ends, and so does any tunnel when this process should end.
 pub(super) async fn until_silent(
     timer: &mut Timer,
     timeout: Duration,

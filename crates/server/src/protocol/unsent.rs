@@ -1,9 +1,9 @@
-//! Bodies of answers whose clients want none.
+//! Bodies of answers that are not sent.
 
 use crate::request::response::{BodyStream, Piece};
 use crate::transport::tick::Slices;
 
-/// A body that is made and not sent: whatever makes it may come to its end.
+/// A body that is produced but not sent, so that its producer can finish.
 pub(super) struct Unsent(pub(super) Box<dyn BodyStream>);
 
 impl BodyStream for Unsent {

@@ -1,4 +1,4 @@
-//! What is counted and logged of a request.
+//! The counts and times of a request, for the logs.
 
 use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
@@ -7,25 +7,25 @@ use std::time::{Instant, SystemTime};
 use crate::request::Sent;
 use crate::request::script_use::ScriptUse;
 
-/// When a request came in, what it has cost, and what went over the wire for it.
+/// The arrival of a request, its cost, and its bytes on the wire.
 pub struct Account {
     /// When it came in, by the clock.
     pub time: SystemTime,
     /// The same, for durations.
     pub start: Instant,
-    /// The tick that announced it: what the system told another request in it holds for this one too.
+    /// The tick that announced it: answers of the system to other requests of that tick also hold for this one.
     pub(crate) tick: Option<NonZeroU64>,
     /// Numbers for the log, filled while the answer goes out.
     pub sent: Sent,
-    /// What the script that made the answer has cost.
+    /// The cost of the script that made the answer.
     pub script: Option<Arc<ScriptUse>>,
-    /// It is the live page's own, which shows what others do.
+    /// It is the live page's own request, which shows what others do.
     pub watches: bool,
     log_id: OnceLock<String>,
 }
 
 impl Account {
-    /// Of a request that came in at this time.
+    /// For a request that came in at this time.
     #[inline]
     pub(crate) fn new(time: SystemTime, start: Instant) -> Account {
         Account {
@@ -39,17 +39,17 @@ impl Account {
         }
     }
 
-    /// Of a request on behalf of this one: what is logged of it is logged of this one.
+    /// For a request on behalf of this one: its messages are logged as this one's.
     pub(super) fn again(&self) -> Account {
         Account { tick: self.tick, log_id: self.log_id.clone(), ..Account::new(self.time, self.start) }
     }
 
-    /// The id by which the logs speak of the request, once they do.
+    /// The request's id in the logs, once it has one.
     pub(super) fn log_id(&self) -> Option<&str> {
         self.log_id.get().map(String::as_str)
     }
 
-    /// Gives it that id; the first one stays.
+    /// Sets that id; the first one stays.
     pub(super) fn name(&self, id: impl FnOnce() -> String) {
         self.log_id.get_or_init(id);
     }

@@ -1,4 +1,4 @@
-//! What is said of an answer before its body, and how that is to be sent.
+//! The head of an answer, and how to send the body.
 
 use std::borrow::Cow;
 
@@ -7,18 +7,18 @@ use crate::request::Fields;
 /// How fast an answer goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// How many bytes in a second.
+    /// Bytes per second.
     pub bytes_per_second: u32,
-    /// How many bytes before that counts.
+    /// Bytes before the limit applies.
     pub burst: u32,
 }
 
-/// What an answer says of itself. Hooks add to it until it is sent.
+/// The head of an answer. Hooks add to it until it is sent.
 pub struct AnswerHead {
     status: u16,
     status_line: Option<String>,
     content_type: Option<Cow<'static, str>>,
-    /// The type is a script's own word, not the configuration's: it names no handler.
+    /// The type comes from a script, not from the configuration: it names no handler.
     type_by_script: bool,
     /// The encodings, innermost first.
     pub content_encoding: Option<String>,
@@ -26,17 +26,17 @@ pub struct AnswerHead {
     pub content_languages: Vec<String>,
     /// Fields of answers that succeed.
     pub headers_out: Fields,
-    /// Fields of all answers, those of errors too.
+    /// Fields of all answers, including errors.
     pub err_headers_out: Fields,
     /// The answer depends on the moment: no validators, no `304`.
     pub no_local_copy: bool,
-    /// What tells one list of variants from another, once the answer is chosen from one: a part of its `ETag`.
+    /// Distinguishes one list of variants from another, once the answer is chosen from one: a part of its `ETag`.
     pub vlist_validator: Option<String>,
-    /// Output filters that the file's name asks for (`AddOutputFilter`), before those of the configuration.
+    /// Output filters by the file's name (`AddOutputFilter`), before those of the configuration.
     pub output_filters: Vec<String>,
-    /// The methods of `Allow`, where a module has limited them.
+    /// The methods of `Allow`, if a module has limited them.
     pub allowed: Option<Vec<String>>,
-    /// How fast it goes out at most.
+    /// The maximum rate at which it is sent.
     pub pace: Option<Pace>,
 }
 
@@ -67,18 +67,18 @@ impl AnswerHead {
         self.status
     }
 
-    /// A status line of the script's own (`418 Teapot`).
+    /// The script's own status line (`418 Teapot`).
     pub(crate) fn status_line(&self) -> Option<&str> {
         self.status_line.as_deref()
     }
 
-    /// Sets the status. A reason that was given for another one does not fit any more.
+    /// Sets the status, and drops a reason given for another one.
     pub fn set_status(&mut self, status: u16) {
         self.status = status;
         self.status_line = None;
     }
 
-    /// Sets the status together with a line of its own, which begins with it.
+    /// Sets the status together with its own line, which begins with it.
     pub fn set_status_line(&mut self, status: u16, line: String) {
         self.status = status;
         self.status_line = Some(line);
@@ -89,7 +89,7 @@ impl AnswerHead {
         self.content_type.as_deref()
     }
 
-    /// The media type as far as the configuration knows it, not by a script's word.
+    /// The media type as the configuration determines it, not a script.
     pub(crate) fn configured_type(&self) -> Option<&str> {
         self.content_type().filter(|_| !self.type_by_script)
     }
@@ -100,19 +100,19 @@ impl AnswerHead {
         self.type_by_script = false;
     }
 
-    /// Sets the type that a script gave its answer.
+    /// Sets the type from a script's answer.
     pub fn set_script_type(&mut self, text: impl Into<Cow<'static, str>>) {
         self.content_type = Some(text.into());
         self.type_by_script = true;
     }
 
-    /// Takes the type away.
+    /// Removes the type.
     pub fn clear_content_type(&mut self) {
         self.content_type = None;
     }
 
-    /// Forgets what was said for one path, before another one is looked at. The type may stay, and so do the fields of
-    /// all answers.
+    /// Forgets the results for one path, before another one is examined. The type may stay, and so do the fields of all
+    /// answers.
     pub(super) fn begin_again(&mut self, status: u16) {
         self.set_status(status);
         self.content_encoding = None;
@@ -121,7 +121,7 @@ impl AnswerHead {
         self.output_filters.clear();
     }
 
-    /// Goes on as the answer to what a look-up found, with the status that this one has.
+    /// Continues as the answer to a look-up's result, keeping this answer's status.
     pub(super) fn adopt(&mut self, found: AnswerHead) {
         self.content_type = found.content_type;
         self.type_by_script = found.type_by_script;

@@ -1,4 +1,4 @@
-//! What was asked: the head of the request, and what has become of it since.
+//! The request's content: its head, and changes since.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use http1::{Name, Version};
 
 use crate::request::{Fields, Request, RequestHead};
 
-/// What was asked. An internal redirect or a module may change it; the head stays as it came in.
+/// The request's content. An internal redirect or a module may change it; the head stays as it came in.
 pub struct Asked {
     pub(crate) head: Arc<RequestHead>,
     /// The method, as sent; after an internal redirect perhaps `GET`.
     pub method: Cow<'static, str>,
-    /// Only the head of the answer is wanted.
+    /// Whether only the head of the answer is wanted.
     pub header_only: bool,
     /// The protocol version of the request line.
     pub version: Version,
-    /// Which stream it came in, where a connection has several at once.
+    /// The stream it came in, if a connection has several at once.
     pub stream: Option<Stream>,
-    /// The target, where it is not that of the head.
+    /// The target, if it differs from the head's.
     pub(super) target: Option<String>,
     /// The path, decoded and cleaned.
     pub uri: String,
     /// The query, as sent.
     pub args: Option<String>,
-    /// The host asked for, in lower case, without port.
+    /// The requested host, in lower case, without port.
     pub hostname: Option<String>,
     /// Fields that replace those of the head, once a module changed any.
     headers_in: Option<Fields>,
 }
 
-/// A stream among all those of the server.
+/// A stream, unique within the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// The number of the process.
@@ -42,7 +42,7 @@ pub struct Stream {
 }
 
 impl Asked {
-    /// A `GET` with the fields of this head, for nothing yet.
+    /// A `GET` with the fields of this head, without a target yet.
     #[inline]
     pub(crate) fn new(head: Arc<RequestHead>) -> Asked {
         Asked {
@@ -67,12 +67,12 @@ impl Asked {
         }
     }
 
-    /// The target of the request that the client sent, also where this one is on behalf of that.
+    /// The target of the client's own request, even if this one is on behalf of that.
     pub fn sent_target(&self) -> Cow<'_, str> {
         http1::text::from_bytes(self.head.target())
     }
 
-    /// Another `GET` of the same client, with the same fields, for nothing yet.
+    /// Another `GET` of the same client, with the same fields, without a target yet.
     pub(super) fn again(&self) -> Asked {
         Asked {
             version: self.version,
@@ -83,12 +83,12 @@ impl Asked {
         }
     }
 
-    /// The fields of the request where a module changed any; they count instead of the head's.
+    /// The fields of the request if a module changed any; they then replace the head's.
     pub fn changed_fields(&self) -> Option<&Fields> {
         self.headers_in.as_ref()
     }
 
-    /// Makes out of a head that could not be read what the access log shows of it: method, path and query.
+    /// Extracts the access log's method, path and query from a head that could not be parsed.
     pub(crate) fn salvage_line(&mut self) {
         let line = http1::text::from_bytes(self.head.line()).into_owned();
         let mut words = line.split(' ');
@@ -127,7 +127,7 @@ impl Request {
         }
     }
 
-    /// The same as bytes, as they went over the wire.
+    /// The same as bytes, as received.
     pub fn header_bytes(&self, name: Name<'_>) -> Option<Cow<'_, [u8]>> {
         match &self.asked.headers_in {
             None => self.asked.head.combined(name),
@@ -152,8 +152,8 @@ impl Request {
         }
     }
 
-    /// The fields of the request, to be changed: from now on they count instead of the head's. Those that came several times
-    /// are one, as in Apache: what is added to them stands apart.
+    /// The fields of the request, for changes: from now on they replace the head's. Fields that came several times are
+    /// one, as in Apache; added ones stand apart.
     pub fn headers_mut(&mut self) -> &mut Fields {
         if self.asked.headers_in.is_none() {
             let mut own = Fields::default();
@@ -175,7 +175,7 @@ impl Request {
         self.asked.head.line()
     }
 
-    /// The protocol of the request line (`HTTP/1.1`); of a look-up `INCLUDED`.
+    /// The protocol of the request line (`HTTP/1.1`); `INCLUDED` for a look-up.
     pub fn protocol(&self) -> &'static str {
         if self.is_lookup() { "INCLUDED" } else { self.asked.version.as_str() }
     }

@@ -1,4 +1,4 @@
-//! What authorization and authentication modules offer each other: providers, found by name.
+//! The services of authorization and authentication modules for each other: providers, found by name.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::config::merge::{Layer, Merged};
 use crate::request::Request;
 use crate::request::flow::Waiting;
 
-/// What a `Require` line says of a request.
+/// The verdict of a `Require` line on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No.
     Denied,
-    /// No as long as nobody has logged in; a user might change it.
+    /// No, as long as nobody has logged in; a user might change it.
     DeniedNoUser,
     /// Yes.
     Granted,
-    /// Says nothing.
+    /// No opinion.
     Neutral,
-    /// It could not be found out, and the cause was logged. It counts as whatever refuses, unless another line lets the
-    /// request in all the same.
+    /// The verdict could not be determined, and the cause was logged. It counts as a refusal, unless another line
+    /// admits the request.
     Unknown,
     /// The check itself failed.
     Error,
@@ -32,7 +32,7 @@ pub type Parsed = Arc<dyn Any + Send + Sync>;
 
 /// A kind of `Require` line (Apache manual, mod_authz_core).
 pub struct AuthzProvider {
-    /// The word behind `Require`.
+    /// The word after `Require`.
     pub name: &'static str,
     /// Parses the rest of the line; `Err` is the message of a syntax error.
     pub parse: fn(&mut Cmd<'_>, &str) -> Result<Parsed, String>,
@@ -45,21 +45,21 @@ pub struct AuthzProvider {
 pub enum AuthzCheck {
     /// At once.
     Now(fn(&mut Request, &Parsed) -> Verdict),
-    /// Perhaps after waiting for somebody: a name server, a file.
+    /// Possibly after waiting, for a name server or a file.
     Later(for<'a> fn(&'a mut Request, &'a Parsed) -> Waiting<'a, Verdict>),
-    /// One or the other, which depends on the arguments.
+    /// One or the other, depending on the arguments.
     Either {
-        /// Whether somebody may have to be waited for.
+        /// Whether it may have to wait.
         waits: fn(&Parsed) -> bool,
         /// Decides at once.
         now: fn(&mut Request, &Parsed) -> Verdict,
-        /// Decides perhaps after waiting.
+        /// Decides, possibly after waiting.
         later: for<'a> fn(&'a mut Request, &'a Parsed) -> Waiting<'a, Verdict>,
     },
 }
 
 impl AuthzCheck {
-    /// Whether a line with these arguments may have to wait for somebody.
+    /// Whether a line with these arguments may have to wait.
     pub fn waits(&self, arguments: &Parsed) -> bool {
         match self {
             AuthzCheck::Now(_) => false,
@@ -78,7 +78,7 @@ impl AuthzCheck {
     }
 }
 
-/// What a password check says.
+/// The result of a password check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authn {
     /// The password is right.
@@ -102,9 +102,9 @@ pub type RealmHash =
 /// A way to make a digest of user, realm and password (RFC 7616 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RealmDigest {
-    /// That of RFC 2617, and of `htdigest`.
+    /// The digest of RFC 2617, and of `htdigest`.
     Md5,
-    /// The better one.
+    /// The stronger one.
     Sha256,
 }
 
@@ -114,22 +114,22 @@ pub struct AuthnProvider {
     pub name: &'static str,
     /// Checks a password.
     pub check: PasswordCheck,
-    /// What stands for a password where the client does not send it; `None` where this source has no such thing. `Err`
-    /// says why there is no answer.
+    /// Finds the stored digest if the client does not send the password; `None` if this source has none. `Err` says why
+    /// there is no answer.
     pub realm_hash: Option<RealmHash>,
 }
 
 conf::settings! {
-    /// `Satisfy` of mod_access_compat, which the core has to know.
+    /// `Satisfy` of mod_access_compat, which the core needs.
     pub struct Satisfy {
-        /// The lines, each with the methods it counts for: whether either the host check or the user is enough.
+        /// The lines, each with the methods it applies to: whether either the host check or the user is enough.
         pub lines: conf::Gathered<Vec<(Option<Arc<Limited>>, bool, Origin)>>,
     }
 }
 
 impl Satisfy {
-    /// Whether either the host check or the user is enough for a request with this method: the last line that means it
-    /// decides.
+    /// Whether either the host check or the user is enough for a request with this method: the last line for that
+    /// method decides.
     pub fn any(&self, method: &str) -> bool {
         let means = |limited: &Option<Arc<Limited>>| limited.as_ref().is_none_or(|limited| limited.covers(method));
         let lines = self.lines.get().map_or(&[][..], Vec::as_slice);
@@ -138,19 +138,19 @@ impl Satisfy {
 }
 
 impl Request {
-    /// Says in the answer how to log in: asks the module of that `AuthType`.
+    /// Adds to the answer how to log in: asks the module of that `AuthType`.
     pub fn note_auth_failure(&mut self, auth_type: &str) {
         let hooks = self.hooks;
         hooks.note_auth_failure.iter().for_each(|note| note(self, auth_type));
     }
 
-    /// From now on the request is in one more section; gives its settings outside, for [`leave`](Request::leave).
+    /// Enters one more section; returns the settings outside it, for [`leave`](Request::leave).
     pub fn enter(&mut self, layer: &Layer) -> Merged {
         let merged = self.server.merger.merge(&self.dir, layer);
         std::mem::replace(&mut self.dir, merged)
     }
 
-    /// The request is again in the sections that it was in.
+    /// Returns to the sections that the request was in before.
     pub fn leave(&mut self, outside: Merged) {
         self.dir = outside;
     }

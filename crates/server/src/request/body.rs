@@ -1,4 +1,4 @@
-//! The body of a request, read as the handler asks for it.
+//! The body of a request, read on the handler's demand.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -13,7 +13,7 @@ use crate::request::fields::Fields;
 use crate::request::response::{BodyStream, Piece};
 use crate::transport::tick::Slices;
 
-/// Why a body cannot be read on.
+/// Why the rest of a body cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// The client went away.
@@ -24,7 +24,7 @@ pub enum BodyError {
     TooLarge,
     /// Its framing is broken.
     Malformed,
-    /// A filter can make nothing of it, and has said so in the log.
+    /// A filter cannot use it, and has logged why.
     Unfiltered,
 }
 
@@ -40,8 +40,8 @@ impl BodyError {
 }
 
 impl BodyError {
-    /// What an error of a stream means that a body goes through. A filter for which a body becomes too large says so by the
-    /// error's kind.
+    /// Translates an error of a stream that a body goes through. A filter for which a body becomes too large reports
+    /// that by the error's kind.
     fn of(error: &io::Error) -> BodyError {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<BodyError>()) {
             Some(inner) => *inner,
@@ -76,22 +76,22 @@ impl fmt::Display for BodyError {
     }
 }
 
-/// Where a protocol has the body of a request.
+/// A protocol's source of a request's body.
 pub trait BodySource: Send {
-    /// The next piece; `None` at the end. Lets a client go on that waits for that (`100 Continue`).
+    /// The next piece; `None` at the end. Sends `100 Continue` to a client that waits for it.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>>;
 
-    /// The number of bytes still to come, where the client said it.
+    /// The number of bytes still to come, if the client announced it.
     fn length(&self) -> Option<u64>;
 
-    /// Whether everything was read.
+    /// Whether everything has been read.
     fn is_done(&self) -> bool;
 
-    /// The fields behind the body, once its end was read.
+    /// The fields after the body, once its end was read.
     fn trailers(&self) -> Fields;
 }
 
-/// The body of a request. Clones are the same body.
+/// The body of a request. Clones share it.
 #[derive(Clone, Default)]
 pub struct RequestBody(Option<Arc<Mutex<State>>>);
 
@@ -101,12 +101,12 @@ struct State {
     limit: u64,
     taken: u64,
     failed: Option<BodyError>,
-    /// The body as the client sends it, where `source` is what filters make of that.
+    /// The client's body, if `source` is its filtered form.
     unfiltered: Option<RequestBody>,
 }
 
 impl RequestBody {
-    /// The body that a protocol has.
+    /// The body from a protocol.
     pub fn new(source: Box<dyn BodySource>) -> RequestBody {
         RequestBody::with(source, None)
     }
@@ -115,23 +115,24 @@ impl RequestBody {
         RequestBody(Some(Arc::new(Mutex::new(State { source, limit: 0, taken: 0, failed: None, unfiltered }))))
     }
 
-    /// What a stream has, as the body of a request: of a length that nobody knows before its end.
+    /// The content of a stream, as the body of a request: its length is unknown before its end.
     pub fn of(stream: Box<dyn BodyStream>) -> RequestBody {
         RequestBody::new(Box::new(Streamed { at: At::Between(stream), under: RequestBody::default() }))
     }
 
-    /// What a stream makes of this body. When the stream has ended, what it has left of the body is read too.
+    /// This body after a stream has processed it. When the stream has ended, the rest of the body that it left is read
+    /// too.
     pub(crate) fn filtered(&self, stream: Box<dyn BodyStream>) -> RequestBody {
         let source = Streamed { at: At::Between(stream), under: self.clone() };
         RequestBody::with(Box::new(source), Some(self.clone()))
     }
 
-    /// The body as the client sends it, in front of all filters.
+    /// The client's body, before all filters.
     pub(crate) fn unfiltered(&self) -> RequestBody {
         self.lock().and_then(|state| state.unfiltered.clone()).unwrap_or_else(|| self.clone())
     }
 
-    /// The body as a stream: for filters, and for answers that are made of it.
+    /// The body as a stream: for filters, and for answers made from it.
     pub fn stream(&self) -> Box<dyn BodyStream> {
         Box::new(Read { body: self.clone(), length: self.length() })
     }
@@ -145,12 +146,12 @@ impl RequestBody {
         self.0.is_none()
     }
 
-    /// The number of bytes still to come, where the client said it.
+    /// The number of bytes still to come, if the client announced it.
     pub fn length(&self) -> Option<u64> {
         self.lock().map_or(Some(0), |state| state.source.length())
     }
 
-    /// Sets `LimitRequestBody` (0: no limit). `Err`: the client has announced more than that.
+    /// Sets `LimitRequestBody` (0: no limit). `Err`: the client has announced more.
     pub fn set_limit(&self, limit: u64) -> Result<(), BodyError> {
         let Some(mut state) = self.lock() else { return Ok(()) };
         state.limit = limit;
@@ -161,19 +162,19 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Nobody will read it, however small it is: the answer does not wait for it.
+    /// Declares that nobody will read it, however small it is: the answer does not wait for it.
     pub(crate) fn refuse(&self) {
         if let Some(mut state) = self.lock() {
             state.failed = Some(BodyError::TooLarge);
         }
     }
 
-    /// The next piece; `None` at the end. Asks the client to go on if it waits for that.
+    /// The next piece; `None` at the end. Invites a client that waits for that to continue.
     pub async fn read(&self) -> Result<Option<Bytes>, BodyError> {
         poll_fn(|cx| self.poll_read(cx)).await
     }
 
-    /// As [`RequestBody::read`].
+    /// Like [`RequestBody::read`].
     pub fn poll_read(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         let Some(mut state) = self.lock() else { return Poll::Ready(Ok(None)) };
         if let Some(error) = state.failed {
@@ -190,7 +191,7 @@ impl RequestBody {
         Poll::Ready(piece)
     }
 
-    /// Everything, if it is not more than `max` bytes.
+    /// The whole body, if it has at most `max` bytes.
     pub async fn collect(&self, max: usize) -> Result<Vec<u8>, BodyError> {
         let mut all = Vec::new();
         while let Some(piece) = self.read().await? {
@@ -202,23 +203,23 @@ impl RequestBody {
         Ok(all)
     }
 
-    /// Whether something else goes on reading it: a script that answers before it has read all.
+    /// Whether something else continues to read it: a script that answers before it has read everything.
     pub(crate) fn is_shared(&self) -> bool {
         self.0.as_ref().is_some_and(|state| Arc::strong_count(state) > 1)
     }
 
-    /// Whether everything was read.
+    /// Whether everything has been read.
     pub(crate) fn is_done(&self) -> bool {
         self.lock().is_none_or(|state| state.source.is_done())
     }
 
-    /// The fields behind it, once its end was read.
+    /// The fields after it, once its end was read.
     pub fn trailers(&self) -> Fields {
         self.lock().map_or_else(Fields::default, |state| state.source.trailers())
     }
 }
 
-/// What is kept of a body for requests on behalf of its own (mod_request). Clones are the same.
+/// The stored body, for requests on behalf of this one (mod_request). Clones share it.
 #[derive(Clone, Default)]
 pub struct KeptBody(Arc<Mutex<Option<Vec<u8>>>>);
 
@@ -227,7 +228,7 @@ impl KeptBody {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a piece. Returns how much is kept then, in bytes.
+    /// Stores a piece. Returns the stored length, in bytes.
     pub fn keep(&self, piece: &[u8]) -> usize {
         let mut kept = self.lock();
         let all = kept.get_or_insert_default();
@@ -235,12 +236,12 @@ impl KeptBody {
         all.len()
     }
 
-    /// Keeps nothing any more.
+    /// Stores no more.
     pub fn forget(&self) {
         *self.lock() = None;
     }
 
-    /// What is kept; `None`: nobody has read the body.
+    /// The stored body; `None`: nobody has read the body.
     pub fn bytes(&self) -> Option<Bytes> {
         self.lock().as_deref().map(Bytes::copy_from_slice)
     }
@@ -265,14 +266,14 @@ impl BodyStream for Read {
 /// A stream, as a body.
 struct Streamed {
     at: At,
-    /// What the stream reads, if that is the body of a request.
+    /// The input of the stream, if that is the body of a request.
     under: RequestBody,
 }
 
-/// Where it is.
+/// The state of a stream.
 enum At {
     Between(Box<dyn BodyStream>),
-    /// A piece is waited for: what asks for it may ask again and again, which a filter need not know.
+    /// Waits for a piece: the reader may ask again and again, which a filter need not know.
     Waiting(Fetch),
     Ended,
 }
@@ -280,8 +281,8 @@ enum At {
 type Fetched = (Box<dyn BodyStream>, Option<io::Result<Bytes>>);
 type Fetch = Pin<Box<dyn Future<Output = Fetched> + Send>>;
 
-/// The next piece of a stream; at its end, what it has left of the body under it is read, because it stands in front of the
-/// next request.
+/// The next piece of a stream; at its end, reads the rest of the body under it, because the next request comes after
+/// that.
 async fn fetch(mut stream: Box<dyn BodyStream>, under: RequestBody) -> Fetched {
     let mut slices = Slices::new();
     loop {
@@ -327,7 +328,7 @@ impl BodySource for Streamed {
         None
     }
 
-    /// As far as the client is concerned.
+    /// From the client's point of view.
     fn is_done(&self) -> bool {
         match self.under.is_none() {
             true => matches!(self.at, At::Ended),

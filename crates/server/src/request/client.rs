@@ -1,4 +1,4 @@
-//! The client of a connection, as its requests know it.
+//! The client of a connection, from the view of its requests.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::request::unique::{self, Unique};
 use crate::transport::Endpoint;
 use crate::transport::tls::Session;
 
-/// What is the same for all requests of a connection.
+/// The properties shared by all requests of a connection.
 pub struct Client {
     /// The client's address.
     pub peer: SocketAddr,
@@ -22,27 +22,27 @@ pub struct Client {
     pub keepalives: AtomicU32,
     endpoint: Arc<dyn Endpoint>,
     misdirected: AtomicBool,
-    /// Who is at the other end, where that is not the client but somebody who speaks for it.
+    /// The proxy at the other end, if it is not the client itself.
     speaker: Option<Arc<Client>>,
-    /// What the other end has said of the client before its first request.
+    /// The proxy's announcement of the client before the first request.
     announced: OnceLock<Announced>,
-    /// Our address; asked for only when somebody wants to know.
+    /// Our address; determined on first use.
     local: OnceLock<Box<SocketAddr>>,
-    /// The name that belongs to the address, once it was looked up. Anybody can name an address of his after somebody else.
+    /// The name of the address, once it was looked up. Anybody can name an own address after somebody else.
     name: OnceLock<Reply<Option<Arc<str>>>>,
     /// The same, if that name leads back to the address.
     own_name: OnceLock<Reply<Option<Arc<str>>>>,
-    /// What stands for the connection in logs; 0 until the error log has said something about it.
+    /// The id of the connection in the logs; 0 until the error log has mentioned it.
     pub(crate) log_id: AtomicU64,
 }
 
-/// Whom the other end of a connection speaks for, by what it says before its first request (PROXY protocol).
+/// The client that a proxy announces before the first request (PROXY protocol).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Announced {
-    /// For itself.
+    /// Nobody: it speaks for itself.
     #[default]
     Nobody,
-    /// For the client with this address.
+    /// The client with this address.
     Client(SocketAddr),
 }
 
@@ -69,44 +69,45 @@ impl Client {
         }
     }
 
-    /// The client with that address, which this one speaks for.
+    /// The client with that address, for which this one is the proxy.
     pub fn behind(self: &Arc<Client>, peer: SocketAddr) -> Client {
         let speaker = self.speaker.as_ref().unwrap_or(self);
         Client { speaker: Some(speaker.clone()), ..Client::new(peer, self.endpoint.clone()) }
     }
 
-    /// Remembers whom the other end speaks for.
+    /// Records the announced client.
     pub(crate) fn announce(&self, announced: Announced) {
-        // It is said once.
+        // Announced only once.
         let _ = self.announced.set(announced);
     }
 
-    /// Whom the other end of the connection speaks for.
+    /// The announced client.
     pub fn announced(&self) -> Announced {
         self.connection().announced.get().copied().unwrap_or_default()
     }
 
-    /// Who is at the other end of the connection: the client, or somebody who speaks for it.
+    /// The other end of the connection: the client, or its proxy.
     pub fn connection(&self) -> &Client {
         self.speaker.as_deref().unwrap_or(self)
     }
 
-    /// Whether the client sends nothing more. It may be gone, or wait for the answer.
+    /// Whether the client has stopped sending. It may be gone, or wait for the answer.
     pub fn has_ended(&self) -> bool {
         self.endpoint.has_ended()
     }
 
-    /// What the client and we have agreed on, so that nobody between us can read or change what is sent. `None`: anybody can.
+    /// The TLS session with the client, which protects the connection against reading and changes. `None`: there is no
+    /// protection.
     pub fn session(&self) -> Option<&Session> {
         self.endpoint.session()
     }
 
-    /// Whether nobody between the client and us can read or change what is sent.
+    /// Whether the connection is protected against reading and changes.
     pub fn is_secure(&self) -> bool {
         self.session().is_some()
     }
 
-    /// Whether the client speaks without TLS where that is spoken. No request of it is served.
+    /// Whether the client speaks plain HTTP to a TLS port. None of its requests is served.
     pub fn is_misdirected(&self) -> bool {
         self.misdirected.load(Ordering::Relaxed)
     }
@@ -121,15 +122,15 @@ impl Client {
         **self.connection().local.get_or_init(|| Box::new(self.endpoint.local().unwrap_or_else(unknown)))
     }
 
-    /// The client's IP address as text; IPv4 also where it came in through an IPv6 socket.
+    /// The client's IP address as text; IPv4 even if it came in through an IPv6 socket.
     pub fn ip(&self) -> String {
         self.peer.ip().to_canonical().to_string()
     }
 
-    /// The client's name, if that leads back to its address. Only such a name may decide anything.
+    /// The client's name, if that leads back to its address. Only such a name may be used for decisions.
     pub async fn own_name(&self) -> Result<Option<Arc<str>>, Unanswered> {
         let (address, deadline) = (self.peer.ip(), dns::deadline());
-        // Logs show the name from now on, as in Apache.
+        // From now on logs show the name, as in Apache.
         let name = dns::name_of(address, deadline).await;
         let _ = self.name.set(name);
         let own = dns::own_name_of(address, deadline).await;
@@ -137,7 +138,7 @@ impl Client {
         own
     }
 
-    /// Looks the client up for logs and variables as `HostnameLookups` says, once per connection.
+    /// Looks the client up for logs and variables according to `HostnameLookups`, once per connection.
     pub(crate) async fn look_up(&self, how: Tri) {
         let (address, deadline) = (self.peer.ip(), dns::deadline());
         let _ = match how {
@@ -147,8 +148,8 @@ impl Client {
         };
     }
 
-    /// What looking the client up has come to. Where `HostnameLookups` is `Double` nothing but a checked name counts, even if
-    /// another section or a rule has had the name looked up before; otherwise what is known is shown.
+    /// The result of looking the client up. If `HostnameLookups` is `Double` only a checked name counts, even if
+    /// another section or a rule had the name looked up before; otherwise any known name is shown.
     pub(crate) fn looked_up(&self, how: Tri) -> Option<&Reply<Option<Arc<str>>>> {
         match how {
             Tri::Other => self.own_name.get(),
@@ -156,8 +157,8 @@ impl Client {
         }
     }
 
-    /// The id that stands for this connection in the access log and in the error log (`%{c}L`): there is none until the
-    /// error log has written something about one of its requests.
+    /// The id of this connection in the access log and in the error log (`%{c}L`): there is none until the error log
+    /// has mentioned one of its requests.
     pub fn log_id(&self) -> Option<String> {
         let id = self.connection().log_id.load(Ordering::Relaxed);
         (id != 0).then(|| unique::letters(&id.to_be_bytes()))
@@ -165,7 +166,7 @@ impl Client {
 
     pub(super) fn make_log_id(&self) {
         let id = Unique::draw().number();
-        // Several requests may be under way at once: whichever was first, the id stays.
+        // Several requests may run at once: the first id stays.
         let _ = self.connection().log_id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -175,15 +176,15 @@ impl Request {
         self.dir::<CoreDir>().hostname_lookups()
     }
 
-    /// The client's name, if it was looked up and found: by `HostnameLookups`, or to decide about access.
+    /// The client's name, if a look-up has found it: by `HostnameLookups`, or for an access decision.
     pub fn client_name(&self) -> Option<&str> {
         self.client.looked_up(self.hostname_lookups())?.as_ref().ok()?.as_deref()
     }
 
-    /// What a rule knows the client by: its name, or its address if it has none.
+    /// The client's name for a rule: its host name, or its address if it has none.
     ///
     /// # Errors
-    /// `HostnameLookups` wants the name, and nobody knows it: the rule might be about this client.
+    /// `HostnameLookups` requires the name, and it could not be found out: the rule might be about this client.
     pub fn client_host(&self) -> Result<String, EvalError> {
         let how = self.hostname_lookups();
         let unknown = |why: &Unanswered| Err(EvalError::Unknown(format!("{why}: the client's name is unknown")));

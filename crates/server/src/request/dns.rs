@@ -1,11 +1,11 @@
 //! Names of clients and addresses of names.
 //!
-//! A request waits for the answer beside the event loop, and never longer than [`WAIT`]. The resolver itself knows no such
-//! bound, so it works in threads that nobody has to wait for. Requests that ask the same at once wait for one answer, and
-//! answers are remembered for [`REMEMBERED`]: a client with a thousand connections is asked about once.
+//! A request waits for the answer beside the event loop, and never longer than [`WAIT`]. The resolver itself has no
+//! such bound, so it works in threads that nobody has to wait for. Equal questions of several requests share one
+//! answer, and answers are cached for [`REMEMBERED`]: a client with a thousand connections is looked up once.
 //!
-//! That there is no name is an answer. That it could not be found out is none ([`Unanswered`]): whoever can disturb a name
-//! server must not be able to turn a rule off, so what such a rule decides is refused.
+//! "There is no name" is an answer. "The name could not be found out" is none ([`Unanswered`]): an attacker who can
+//! disturb a name server must not be able to turn a rule off, so requests that such a rule would decide are refused.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,25 +18,25 @@ use std::time::{Duration, Instant};
 use seam::{Awaited, Load, executor, offload_apart, release_worker};
 use sys::resolve::{self, Family};
 
-/// How long a question may take: one try of a resolver with the usual settings.
+/// How long a question may take: one attempt of a resolver with the usual settings.
 const WAIT: Duration = Duration::from_secs(5);
-/// How long an answer counts.
+/// How long an answer is valid.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// How long nothing is asked again that a name server could not answer.
+/// How long a failed question is not repeated.
 const FAILURE_REMEMBERED: Duration = Duration::from_secs(10);
-/// More remembered answers than this are forgotten all at once.
+/// At this many cached answers, all are forgotten.
 const REMEMBERED_MAX: usize = 4096;
 
 /// Why a question has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// No name server has answered in time.
+    /// No name server answered in time.
     TimedOut,
-    /// Too many other questions are under way.
+    /// Too many other questions are being asked.
     TooMany,
-    /// Nobody has asked.
+    /// The question was never asked.
     NotAsked,
-    /// What the resolver says.
+    /// The resolver's message.
     Failed(Arc<str>),
 }
 
@@ -51,15 +51,15 @@ impl fmt::Display for Unanswered {
     }
 }
 
-/// What a question comes to.
+/// The answer to a question.
 pub type Reply<T> = Result<T, Unanswered>;
 
-/// When what begins to ask now stops waiting, however many names it asks for one after the other.
+/// The deadline for a task that starts to ask now, however many names it asks for one after the other.
 pub fn deadline() -> Instant {
     Instant::now() + WAIT
 }
 
-/// The name of an address in lower case, `None` if it has none. Anybody can name an address of his after somebody else.
+/// The name of an address in lower case, `None` if it has none. Anybody can name an own address after somebody else.
 pub async fn name_of(address: IpAddr, deadline: Instant) -> Reply<Option<Arc<str>>> {
     NAMES.ask(address.to_canonical(), deadline).await
 }
@@ -77,7 +77,8 @@ pub async fn addresses_of(name: &str, like: IpAddr, deadline: Instant) -> Reply<
     ADDRESSES.ask((name.to_ascii_lowercase(), Family::of(like.to_canonical())), deadline).await
 }
 
-/// The addresses of a host, in the order in which they are tried: a number stands for itself, in brackets or without.
+/// The addresses of a host, in the order in which to try them: a numeric address, in brackets or without, stands for
+/// itself.
 pub async fn all_addresses_of(host: &str) -> Result<Vec<IpAddr>, String> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(ip) = bare.parse() {
@@ -97,7 +98,7 @@ pub async fn all_addresses_of(host: &str) -> Result<Vec<IpAddr>, String> {
     }
 }
 
-/// Whether a host name is `domain` or stands below it (`.example.com` only below), without difference of case.
+/// Whether a host name is `domain` or below it (`.example.com`: only below), ignoring case.
 pub fn in_domain(domain: &str, host: &str) -> bool {
     let Some(start) = host.len().checked_sub(domain.len()) else { return false };
     if !host.is_char_boundary(start) || !host[start..].eq_ignore_ascii_case(domain) || domain.is_empty() {
@@ -119,9 +120,9 @@ static ADDRESSES: Table<(String, Family), Arc<[IpAddr]>> =
         Err(error) => Err(error),
     });
 
-/// Questions of one kind, with what is known of them.
+/// Questions of one kind, with their answers.
 struct Table<K, V> {
-    /// Asks, and blocks.
+    /// Asks the resolver, and blocks.
     resolve: fn(&K) -> io::Result<V>,
     questions: LazyLock<Mutex<HashMap<K, Question<V>>>>,
 }
@@ -131,7 +132,7 @@ enum Question<V> {
     UnderWay(Arc<Asked<V>>),
 }
 
-/// A question under way.
+/// A question being asked.
 struct Asked<V> {
     deadline: Instant,
     reply: Awaited<Reply<V>>,
@@ -157,7 +158,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Ta
         release_worker(reply).await.unwrap_or(Err(Unanswered::TimedOut))
     }
 
-    /// What is known; otherwise begins to ask, unless somebody has.
+    /// Returns a known answer; otherwise asks, or joins a question being asked.
     fn join(&'static self, key: K, deadline: Instant) -> Reply<Joined<V>> {
         let (mut questions, now) = (self.questions(), Instant::now());
         match questions.get(&key) {
@@ -176,7 +177,8 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Ta
     }
 }
 
-/// The job that answers a question. However it ends, those that wait get its reply: also if it never begins, or panics.
+/// The job that answers a question. However it ends, waiting requests get its reply, even if it never begins, or
+/// panics.
 struct Asking<K: Eq + Hash + Clone + 'static, V: Clone + 'static> {
     table: &'static Table<K, V>,
     key: K,
@@ -185,7 +187,7 @@ struct Asking<K: Eq + Hash + Clone + 'static, V: Clone + 'static> {
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Asking<K, V> {
-    /// Asks and blocks, unless the question was in the queue for so long that nobody waits any more.
+    /// Asks the resolver and blocks, unless the question was queued for so long that nobody waits any more.
     fn resolve(mut self) {
         if Instant::now() >= self.asked.deadline {
             self.reply = Err(Unanswered::TimedOut);
@@ -221,7 +223,7 @@ enum Joined<V> {
 
 fn keep<K: Eq + Hash, V>(questions: &mut HashMap<K, Question<V>>, key: K, question: Question<V>) {
     if questions.len() >= REMEMBERED_MAX {
-        // What is under way has a bound of its own: the queue of those that resolve.
+        // Questions being asked have their own bound: the resolver threads' queue.
         questions.retain(|_, question| matches!(question, Question::UnderWay(_)));
     }
     questions.insert(key, question);

@@ -1,10 +1,10 @@
-//! Names and values in order: header fields, the request's environment, notes. Names compare without case.
+//! Names and values in order: header fields, the request's environment, notes. Names ignore case.
 
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A value: a constant, a text of its own, or one that is shared with a cache.
+/// A value: a constant, a string of its own, or one shared with a cache.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A constant.
@@ -57,7 +57,7 @@ impl From<Arc<str>> for Value {
     }
 }
 
-/// A table as httpd's: ordered, names without difference of case, several values of one name allowed.
+/// A table like httpd's: ordered, names ignore case, and a name may have several values.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(Vec<(Cow<'static, str>, Value)>);
 
@@ -74,7 +74,7 @@ impl Fields {
         Some(values.fold(first, |all, value| all + ", " + value))
     }
 
-    /// Replaces all values of a name by one; it keeps the place of the first.
+    /// Replaces all values of a name with one; it keeps the place of the first.
     pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         let (name, value) = (name.into(), value.into());
         match self.0.iter().position(|(have, _)| have.eq_ignore_ascii_case(&name)) {
@@ -93,7 +93,7 @@ impl Fields {
         }
     }
 
-    /// Adds a value; those of the same name stay.
+    /// Adds a value; others of the same name stay.
     pub fn add(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         self.0.push((name.into(), value.into()));
     }
@@ -107,12 +107,12 @@ impl Fields {
         }
     }
 
-    /// Takes a name away, with all its values.
+    /// Removes a name, with all its values.
     pub fn remove(&mut self, name: &str) {
         self.0.retain(|(have, _)| !have.eq_ignore_ascii_case(name));
     }
 
-    /// Whether a name is there.
+    /// Whether there is a value for a name.
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -122,17 +122,17 @@ impl Fields {
         self.0.iter().map(|(name, value)| (name.as_ref(), &**value))
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes everything away.
+    /// Removes everything.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Adds everything of `other` behind what is there.
+    /// Appends everything in `other`.
     pub fn extend(&mut self, other: &Fields) {
         self.0.extend(other.0.iter().cloned());
     }
@@ -142,7 +142,7 @@ impl Fields {
 pub fn add_vary(out: &mut Fields, name: &str) {
     let have = out.get("Vary").unwrap_or_default();
     if !have.split(',').any(|one| one.trim().eq_ignore_ascii_case(name) || one.trim() == "*") {
-        // Without a blank, as Apache writes the list in the end.
+        // Without a blank, as in Apache's final list.
         let list = if have.is_empty() { name.to_string() } else { format!("{have},{name}") };
         out.set("Vary", list);
     }

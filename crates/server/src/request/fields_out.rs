@@ -1,19 +1,19 @@
-//! The fields of an answer, as they go out whichever protocol sends them.
+//! The fields of an answer, in the same form for every protocol.
 
 use http1::response::BadField;
 
 use crate::request::Request;
 
-/// What fields are written to.
+/// Writes fields.
 pub trait FieldSink {
-    /// Takes a field. `Err`: it must not be sent.
+    /// Writes a field. `Err`: it must not be sent.
     fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField>;
 
-    /// The place of the fields that are the protocol's own: how the body is delimited, and what becomes of the connection.
+    /// Writes the protocol's own fields: the framing of the body, and the future of the connection.
     fn own_fields(&mut self) -> Result<(), BadField>;
 }
 
-/// Fields that only the server says, once: what the configuration says of them is not sent.
+/// Fields that only the server sets, once: configured values are not sent.
 const OWN: [&str; 4] = ["Date", "Server", "Content-Length", "Transfer-Encoding"];
 
 /// A field that cannot be sent.
@@ -31,7 +31,7 @@ impl Unsendable {
         Unsendable { name: name.to_string(), value: http1::text::from_bytes(value).into_owned() }
     }
 
-    /// Apache's line for the log, which says what is wrong with it.
+    /// Apache's log line about the fault in it.
     pub fn line(&self) -> String {
         let Unsendable { name, value } = self;
         if name.is_empty() {
@@ -45,11 +45,12 @@ impl Unsendable {
 }
 
 impl Request {
-    /// Gives the fields of the answer in Apache's order. `Err`: one that cannot be sent.
+    /// Writes the fields of the answer in Apache's order. `Err`: one that cannot be sent.
     pub fn fields_out(&self, sink: &mut impl FieldSink) -> Result<(), Unsendable> {
         let not_modified = self.answer.status() == 304;
         let is_one_of = |names: &[&str], name: &str| names.iter().any(|one| one.eq_ignore_ascii_case(name));
-        // A 304 has no body to describe (RFC 9110 section 15.4.5), but has what the configuration or a script says all the same.
+        // A 304 has no body to describe (RFC 9110 section 15.4.5), but still has the fields of the configuration or a
+        // script.
         let has_type = !not_modified && self.answer.content_type().is_some();
         let is_kept = |name: &str| !(is_one_of(&OWN, name) || has_type && name.eq_ignore_ascii_case("Content-Type"));
         let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| Unsendable::new(name, value));
@@ -57,7 +58,7 @@ impl Request {
         if !self.server.software.is_empty() {
             put("Server", self.server.software.as_bytes())?;
         }
-        // As in Apache both tables count, also where they have fields of one name.
+        // As in Apache both tables count, even with fields of the same name.
         for (name, value) in self.answer.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {
             if is_kept(name) {
                 put(name, &http1::text::to_bytes(value))?;
@@ -90,7 +91,7 @@ fn is_vary(name: &str) -> bool {
     name.eq_ignore_ascii_case("Vary")
 }
 
-/// Everything that the answer depends on, whoever said so, each name once: one field, as in Apache.
+/// The answer's dependencies, from all sources, each name once: one field, as in Apache.
 fn vary(request: &Request) -> Option<String> {
     let fields = || {
         request.answer.err_headers_out.iter().chain(request.answer.headers_out.iter()).filter(|(name, _)| is_vary(name))
@@ -101,11 +102,11 @@ fn vary(request: &Request) -> Option<String> {
             names.push(name);
         }
     }
-    // One that names nothing is sent as it is, as in Apache.
+    // A field without names is sent as it is, as in Apache.
     fields().next().map(|_| names.join(","))
 }
 
-/// Hands out the present date, made once a second.
+/// Passes the current date, formatted once a second, to `use_it`.
 fn with_date<T>(use_it: impl FnOnce(&http1::date::HttpDate) -> T) -> T {
     thread_local! {
         static DATE: std::cell::RefCell<http1::date::DateCache> = std::cell::RefCell::default();

@@ -1,12 +1,12 @@
-//! What a hook says, at once or later.
+//! The results of hooks, immediate or later.
 
 use std::future::Future;
 use std::pin::Pin;
 
-/// What a hook says of a request.
+/// A hook's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Not mine; the others go on.
+    /// Not responsible; the others continue.
     Declined,
     /// Done with this phase.
     Ok,
@@ -15,7 +15,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// The status with which a request ends that goes no further.
+    /// The status with which a request ends early.
     pub(crate) fn status(self) -> u16 {
         match self {
             Flow::Status(status) => status,
@@ -24,6 +24,6 @@ impl Flow {
     }
 }
 
-/// What is still being found out: a [`Flow`], an [answer](crate::Answer), or whatever else a module has to wait for. It is dropped when
-/// the client resets the connection, and must be able to bear it.
+/// A result in the making: a [`Flow`], an [answer](crate::Answer), or anything else that a module has to wait for. It
+/// is dropped when the client resets the connection, and must cope with that.
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

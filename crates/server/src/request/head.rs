@@ -1,4 +1,4 @@
-//! The head of a request, whichever protocol it came in.
+//! The head of a request, from any protocol.
 
 use std::borrow::Cow;
 
@@ -7,43 +7,44 @@ use http1::{Head, Name, Version};
 
 use crate::transport::buffers;
 
-/// What a client says of a request before its body: method, target, authority, version and fields.
+/// The head of a client's request: method, target, authority, version and fields.
 ///
-/// A protocol that receives a head as text keeps the text and a table of what stands where ([`received`]); one that receives
-/// it in pieces puts them together ([`assembled`]). What reads a head sees no difference.
+/// A protocol that receives a head as text keeps the text and a table of positions ([`received`]); one that receives it
+/// in pieces assembles them ([`assembled`]). Readers of a head see no difference.
 ///
 /// [`received`]: RequestHead::received
 /// [`assembled`]: RequestHead::assembled
 #[derive(Debug, Default)]
 pub struct RequestHead {
-    /// The text; its first line that is not empty is the request line.
+    /// The text; its first non-empty line is the request line.
     text: Vec<u8>,
     table: Head,
 }
 
 impl RequestHead {
-    /// The head that was parsed into `table` from the beginning of `text`, which holds nothing else.
+    /// The head that was parsed into `table` from `text`, which holds nothing else.
     pub(crate) fn received(text: Vec<u8>, table: Head) -> RequestHead {
         RequestHead { text, table }
     }
 
-    /// The head that these parts make. The protocol has checked them: the method is a token, the authority a host, no value
-    /// holds a line break.
+    /// The head made from these parts. The protocol has checked them: the method is a token, the authority a host, and
+    /// no value holds a line break.
     pub fn assembled<'a>(parts: &Parts<'a>, fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> RequestHead {
         let mut text = Vec::new();
         let table = Head::assemble(parts, fields, &mut text);
         RequestHead { text, table }
     }
 
-    /// The request line as it was sent, without what ends it. It ends with a NUL, too, as in Apache: what has one is no request,
-    /// but a TLS hello, say, and nobody wants all of it in a log. A protocol without request lines makes one for the logs.
+    /// The request line as it was sent, without its end. A NUL ends it too, as in Apache: input with a NUL is not a
+    /// request, but perhaps a TLS hello, and nobody wants all of it in a log. A protocol without request lines makes
+    /// one for the logs.
     pub(crate) fn line(&self) -> &[u8] {
         let start = self.text.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(0);
         let rest = &self.text[start..];
         &rest[..memchr::memchr3(b'\r', b'\n', 0, rest).unwrap_or(rest.len())]
     }
 
-    /// How many bytes it was on the wire, where it came as text.
+    /// Its length on the wire, if it came as text.
     pub(crate) fn len(&self) -> u64 {
         self.text.len() as u64
     }
@@ -63,12 +64,12 @@ impl RequestHead {
         self.table.path(&self.text)
     }
 
-    /// What follows the first `?` of the target.
+    /// The part after the first `?` of the target.
     pub fn query(&self) -> Option<&[u8]> {
         self.table.query(&self.text)
     }
 
-    /// Host and port that the request is for: the target's own, else those of the `Host` field.
+    /// Host and port of the request: the target's own, else those of the `Host` field.
     pub fn authority(&self) -> Option<&[u8]> {
         self.table.host(&self.text)
     }
@@ -98,12 +99,12 @@ impl RequestHead {
         self.table.fields(&self.text)
     }
 
-    /// Table and text, for what works on heads without knowing requests: framing, conditions.
+    /// Table and text, for code that works on heads without requests: framing, conditions.
     pub(crate) fn parts(&self) -> (&Head, &[u8]) {
         (&self.table, &self.text)
     }
 
-    /// Leaves its memory to the next request.
+    /// Gives its memory to the next request.
     pub(crate) fn recycle(self) {
         buffers::give(self.text);
         buffers::give_head(self.table);

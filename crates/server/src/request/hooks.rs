@@ -1,4 +1,4 @@
-//! What modules may do with a request, and when: the functions that [`Hook`](crate::Hook) lists name, sorted by phase.
+//! The modules' hooks for requests: the functions listed in [`Hook`](crate::Hook), sorted by phase.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -17,49 +17,49 @@ use crate::transport::tls::Configured;
 /// A hook of a phase.
 #[derive(Clone, Copy)]
 pub enum PhaseHook {
-    /// Says it at once.
+    /// Answers at once.
     Now(fn(&mut Request) -> Flow),
     /// May have to wait: for a look-up, a password, a name server.
     Later {
-        /// Whether it has anything to say; where not, it has declined, and costs no more than a function call.
+        /// Whether it has an answer; if not, it has declined, and costs only a function call.
         claims: fn(&Request) -> bool,
-        /// Says it.
+        /// Answers.
         run: fn(&mut Request) -> Waiting<'_, Flow>,
     },
 }
 
-/// A hook that changes the fields of an answer. It is told whether the answer is the server's own page of an error or a redirect,
-/// or has no body but for its status.
+/// A hook that changes the fields of an answer. Its argument says whether the answer is the server's own page for an
+/// error or a redirect, or has no body except for its status.
 #[derive(Clone, Copy)]
 pub enum AnswerHook {
     /// Changes them at once.
     Now(fn(&mut Request, bool)),
-    /// May have to wait: for a database that keeps what belongs to them.
+    /// May have to wait: for a database with the data for them.
     Later {
-        /// Whether it has anything to change; where not, it costs no more than a function call.
+        /// Whether it has anything to change; if not, it costs only a function call.
         claims: fn(&Request) -> bool,
         /// Changes them.
         run: fn(&mut Request, bool) -> Waiting<'_, ()>,
     },
 }
 
-/// A content handler. It looks at `Request::handler_name` and leaves alone what is not its own.
+/// A content handler. It checks `Request::handler_name` and declines all others.
 #[derive(Clone, Copy)]
 pub enum Handler {
     /// Answers at once.
     Now(fn(&mut Request) -> Answer),
     /// Waits for something: a script, a request body.
     Later {
-        /// Whether the answer is its to make.
+        /// Whether it is responsible for the answer.
         claims: fn(&Request) -> bool,
-        /// What the answer is where it is known at once; `None`: it has to be made.
+        /// The answer, if it is known at once; `None`: it has to be made.
         check: fn(&mut Request) -> Option<Answer>,
         /// Makes it.
         answer: fn(&mut Request) -> Waiting<'_, Answer>,
     },
 }
 
-/// Where a filter stands in the chain: the answer goes from lower ranks to higher ones (httpd's filter types).
+/// A filter's place in the chain: the answer goes from lower ranks to higher ones (httpd's filter types).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub u8);
 
@@ -68,39 +68,39 @@ impl Rank {
     pub const RESOURCE: Rank = Rank(10);
     /// Works on the content as a whole, such as compression.
     pub const CONTENT_SET: Rank = Rank(20);
-    /// Between content and connection.
+    /// Works between content and connection.
     pub const PROTOCOL: Rank = Rank(30);
-    /// As a transfer coding would.
+    /// Works like a transfer coding.
     pub const TRANSCODE: Rank = Rank(40);
-    /// Of the connection.
+    /// Works on the connection.
     pub const CONNECTION: Rank = Rank(50);
-    /// Nearest to the network.
+    /// Works nearest to the network.
     pub const NETWORK: Rank = Rank(60);
 }
 
-/// A filter at work. It may have to wait for the beginning of the body before it can decide about fields.
+/// A running filter. It may have to wait for the beginning of the body before it can decide about fields.
 pub type Filtering<'a> = Pin<Box<dyn Future<Output = Body> + Send + 'a>>;
 
 /// A filter with a name.
 pub struct OutputFilter {
-    /// The name, in capitals as is the custom; found without difference of case.
+    /// The name, by custom in capitals; found regardless of case.
     pub name: &'static str,
-    /// Where it stands.
+    /// Its place.
     pub rank: Rank,
-    /// Before the handler's answer is judged by the conditions of the request: what the filter says of the answer whatever
-    /// its body is.
+    /// Runs before the request's conditions are applied to the handler's answer: the filter's effect on the answer that
+    /// does not depend on the body.
     pub prepare: Option<fn(&mut Request)>,
-    /// Takes the body, may change the request's fields, gives the body on.
+    /// Takes the body, may change the request's fields, and returns the new body.
     pub apply: fn(&mut Request, Body) -> Filtering<'_>,
 }
 
-/// What a link of a chain does.
+/// One link of a chain.
 pub type Link = Box<dyn for<'a> FnOnce(&'a mut Request, Body) -> Filtering<'a> + Send>;
 
-/// The filters of one answer, or of one request's body, as they were put in.
+/// The filters of one answer, or of one request's body, in order of insertion.
 pub struct Links<L> {
     links: Vec<(Rank, L)>,
-    /// Those that configuration names.
+    /// Those named by the configuration.
     named: Vec<String>,
 }
 
@@ -114,30 +114,30 @@ impl<L> Default for Links<L> {
 }
 
 impl<L> Links<L> {
-    /// Puts a link behind all those of the same rank.
+    /// Adds a link after all those of the same rank.
     pub fn add(&mut self, rank: Rank, link: L) {
         self.links.push((rank, link));
     }
 
-    /// The same for a filter that configuration names.
+    /// The same for a filter named by the configuration.
     pub(crate) fn add_named(&mut self, name: &str, rank: Rank, link: L) {
         self.named.push(name.into());
         self.add(rank, link);
     }
 
-    /// Whether configuration names a filter, so that it need not be put in.
+    /// Whether the configuration names a filter, so that it need not be added.
     pub fn has(&self, name: &str) -> bool {
         self.named.iter().any(|one| one.eq_ignore_ascii_case(name))
     }
 
-    /// Whether a body would go through unchanged.
+    /// Whether a body would pass unchanged.
     pub(crate) fn is_empty(&self) -> bool {
         self.links.is_empty()
     }
 }
 
 impl Chain {
-    /// Sends a handler's answer through.
+    /// Sends a handler's answer through the chain.
     pub(crate) async fn run(self, request: &mut Request, mut body: Body) -> Body {
         let Links { mut links, .. } = self;
         links.sort_by_key(|(rank, _)| *rank);
@@ -151,22 +151,23 @@ impl Chain {
 /// The body of a request on its way to the handler.
 pub type Stream = Box<dyn BodyStream>;
 
-/// A filter of the bodies of requests.
+/// A filter for request bodies.
 pub struct InputFilter {
-    /// The name, as that of an [`OutputFilter`]; there may be one with the same name.
+    /// The name, like that of an [`OutputFilter`]; both kinds may share a name.
     pub name: &'static str,
-    /// Where it stands.
+    /// Its place.
     pub rank: Rank,
-    /// Takes what the client sends, or what filters nearer to the client make of it, and gives what the handler reads. It
-    /// reads nothing before it is asked for a piece: the handler may want none, and the client may wait for `100 Continue`.
+    /// Takes the client's body, or the output of filters nearer to the client, and returns the handler's input. It must
+    /// read nothing before it is asked for a piece: the handler may want none, and the client may wait for
+    /// `100 Continue`.
     pub apply: fn(&mut Request, Stream) -> Stream,
 }
 
-/// What a link of the chain of a request's body does.
+/// One link of the chain of a request's body.
 pub type InputLink = Box<dyn FnOnce(&mut Request, Stream) -> Stream + Send>;
 
-/// The filters of one request's body. It goes from higher ranks to lower ones, and among those of one rank from the last to the
-/// first: what was put in first is nearest to the handler, as in Apache.
+/// The filters of one request's body. The body goes from higher ranks to lower ones, and within a rank from the last to
+/// the first: the first filter added is nearest to the handler, as in Apache.
 pub type InputChain = Links<InputLink>;
 
 impl InputChain {
@@ -181,39 +182,39 @@ impl InputChain {
     }
 }
 
-/// What the client of a connection says before its first request.
+/// Data that the client of a connection sends before its first request.
 pub struct Preface {
-    /// Whether this is expected of anybody.
+    /// Whether it is expected of any client.
     pub is_used: fn(&Server) -> bool,
-    /// Whether it is expected of the client with this address, at this address of ours.
+    /// Whether it is expected of the client with this address, at this local address.
     pub is_expected: fn(&Server, client: IpAddr, ours: SocketAddr) -> bool,
-    /// Reads it, from everything that was received. `None`: there is more to come.
+    /// Parses it from all received bytes. `None`: there is more to come.
     pub read: fn(&[u8]) -> Option<Said>,
 }
 
-/// What was said in a [`Preface`].
+/// The content of a [`Preface`].
 pub enum Said {
     /// This, in so many bytes.
     Announced(Announced, usize),
-    /// It is not there, or cannot be read, for this reason, which the log gets: the connection ends.
+    /// It is missing or invalid, for this logged reason: the connection ends.
     Broken(Level, String),
 }
 
-/// What encrypts connections.
+/// The encryption of connections.
 pub struct Encryption {
     /// Whether any are encrypted.
     pub is_used: fn(&Server) -> bool,
-    /// Whether those are whose address leads to this virtual host.
+    /// Whether connections to addresses of this virtual host are.
     pub is_expected: fn(&VirtualHost) -> bool,
-    /// What a client gets that has connected to this address of ours and said this first. `Err`: nothing, for this reason, which
-    /// the log gets.
+    /// The configuration for a client that connected to this local address with this first message. `Err`: none, for
+    /// this logged reason.
     pub configure: fn(&Server, SocketAddr, &ClientHello<'_>) -> Result<Configured, String>,
 }
 
-/// Finds a filter that the configuration has defined, by the name that it has there.
+/// Finds a filter defined in the configuration, by its name there.
 pub type FindFilter = fn(&Request, &str) -> Option<(Rank, Link)>;
 
-/// The same for bodies of requests.
+/// The same for request bodies.
 pub type FindInputFilter = fn(&Request, &str) -> Option<(Rank, InputLink)>;
 
 /// A hook, and the name of its module in log lines.
@@ -223,24 +224,24 @@ pub(crate) struct Of<T> {
     pub(crate) hook: T,
 }
 
-/// Where a look-up begins.
+/// The starting point of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum From {
-    /// With a URL path.
+    /// A URL path.
     Path,
-    /// With the name of a file.
+    /// The name of a file.
     File,
 }
 
-/// Finds a variable that a module knows of a request, by its name.
+/// Finds a module's variable of a request, by its name.
 pub type FindVariable = fn(&Request, &str) -> Option<String>;
 
-/// The values of an extension of the client's certificate, by its OID or OpenSSL's name of that.
+/// The values of an extension of the client's certificate, by its OID or OpenSSL's name for that.
 pub type FindExtension = fn(&Request, &str) -> Vec<String>;
 
 /// The hooks of the loaded modules for requests, phase by phase, in the order in which they run.
 pub struct Hooks {
-    /// Takes a look-up through the phases; they are above what looks up.
+    /// Takes a look-up through the phases, which are a layer above the code that looks up.
     pub(crate) look_up: fn(&mut Request, From) -> Waiting<'_, Result<(), Flow>>,
     pub(crate) post_read: Vec<Of<PhaseHook>>,
     pub(crate) translate: Vec<Of<PhaseHook>>,
@@ -271,7 +272,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// The filter of that name, without difference of case.
+    /// The filter of that name, ignoring case.
     pub fn named_filter(&self, name: &str) -> Option<&'static OutputFilter> {
         self.named_filters.iter().copied().find(|filter| filter.name.eq_ignore_ascii_case(name))
     }

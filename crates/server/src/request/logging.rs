@@ -1,4 +1,4 @@
-//! What the error log has of a request.
+//! The error log's messages about a request.
 
 use std::io;
 
@@ -51,7 +51,7 @@ fn level_for(request: &Request, module: &str) -> Level {
 impl Request {
     /// Whether a message of that module and level would be written.
     pub fn logs(&self, module: &str, level: Level) -> bool {
-        // Notices are always written, whatever the level. Who asks why wants to hear it all.
+        // Notices are always written, whatever the level. An explanation records everything.
         level == Level::Notice || level <= if self.trace.is_some() { Level::Debug } else { level_for(self, module) }
     }
 
@@ -68,7 +68,7 @@ impl Request {
         }
     }
 
-    /// The same with a system error in front (`(13)Permission denied: `).
+    /// The same after a system error (`(13)Permission denied: `).
     pub fn log_os(&self, module: &str, level: Level, error: &io::Error, text: impl AsRef<str>) {
         if self.logs(module, level) {
             match &self.trace {
@@ -81,7 +81,7 @@ impl Request {
         }
     }
 
-    /// The same without the client's address, for what would be said of the server's files whoever asks.
+    /// The same without the client's address, for messages about the server's files that concern every client.
     pub fn log_apart(&self, module: &str, level: Level, text: impl AsRef<str>) {
         if self.logs(module, level) {
             match &self.trace {
@@ -96,13 +96,13 @@ impl Request {
         &self.vhost.error_log
     }
 
-    /// The id that stands in the access log and in the error log for the same request (`%L`): there is none until the
-    /// error log has written something about it.
+    /// The id of the request in the access log and in the error log (`%L`): there is none until the error log has
+    /// mentioned it.
     pub fn log_id(&self) -> Option<&str> {
         self.account.log_id()
     }
 
-    /// Gives the request and its connection the ids by which the error log is about to speak of them.
+    /// Gives the request and its connection the ids for the next error log line.
     pub(crate) fn name_for_logs(&self) {
         self.client.make_log_id();
         self.account.name(|| match self.hooks.log_id {

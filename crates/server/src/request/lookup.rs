@@ -1,4 +1,4 @@
-//! Looking something up on behalf of a request: all phases but the handler, nothing is sent.
+//! Look-ups on behalf of a request: all phases except the handler, and nothing is sent.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -11,10 +11,10 @@ use crate::request::hooks::From;
 use crate::request::response::Body;
 use crate::request::{Kind, Request, RequestBody, Source};
 
-/// What a look-up found: the request as it would be, with `status` 200 if it would be served.
+/// The result of a look-up: the request as it would be, with `status` 200 if it would be served.
 pub type Found = Box<Request>;
 
-/// What comes of something that does not wait, if only to let others go first a few times.
+/// The result of work that does not wait, except to yield to others a few times.
 pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     (0..100).find_map(|_| match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -23,7 +23,7 @@ pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
     })
 }
 
-/// What is logged where requests lead to more and more others.
+/// The log message for requests that lead to more and more others.
 pub(crate) fn beyond(id: &str, limit: &str) -> String {
     format!(
         "{id}: Request exceeded the limit of {limit} due to probable configuration error. Use 'LimitInternalRecursion' to \
@@ -40,12 +40,12 @@ impl Request {
         }
     }
 
-    /// Looks up a target as it stands in a page, escaped: absolute, or relative to this request's.
+    /// Looks up a target as written in a page, escaped: absolute, or relative to this request's.
     pub async fn lookup_link(&self, target: &str) -> Found {
         self.lookup_link_by(Cow::Borrowed("GET"), target).await
     }
 
-    /// The same with the method of this request: whether what it does may be done there.
+    /// The same with this request's method: whether its action is allowed there.
     pub async fn lookup_alike(&self, target: &str) -> Found {
         self.lookup_link_by(self.asked.method.clone(), target).await
     }
@@ -69,7 +69,7 @@ impl Request {
         }
     }
 
-    /// The same for a path that is decoded, so that a `?` in it is a part of it.
+    /// The same for a decoded path, in which a `?` is an ordinary character.
     pub async fn lookup_path(&self, path: &str, args: Option<String>) -> Found {
         self.lookup_path_by(Cow::Borrowed("GET"), path, args).await
     }
@@ -88,12 +88,12 @@ impl Request {
         found.run(self, From::Path).await
     }
 
-    /// Looks up a file of this request's directory by name.
+    /// Looks up a file in this request's directory by name.
     pub async fn lookup_file(&self, name: &str) -> Found {
         self.lookup_entry(name, false).await
     }
 
-    /// The same for an entry that was found in the directory: the path of one that is itself a directory ends with a slash.
+    /// The same for an entry found in the directory: the path of a directory gets a slash at its end.
     pub async fn lookup_entry(&self, name: &str, is_dir: bool) -> Found {
         let mut found = self.asking();
         let slash = if is_dir { "/" } else { "" };
@@ -105,7 +105,7 @@ impl Request {
     }
 
     /// Looks up a file by its path: absolute, or relative to this request's directory, and then not above it. A file
-    /// elsewhere has no URL path, so no `<Location>` is about it.
+    /// elsewhere has no URL path, so no `<Location>` applies to it.
     pub async fn lookup_named(&self, path: &str) -> Option<Found> {
         let dir = self.directory();
         let full = conf::paths::join(&dir, path);
@@ -128,8 +128,8 @@ impl Request {
         }
     }
 
-    /// A request that speaks for this one in the error log after this one has gone on: for answers that are still being
-    /// made while they are sent.
+    /// A copy of this request for the error log after this one has gone on: for answers that are still being made while
+    /// they are sent.
     pub fn speaker(&self) -> Box<Request> {
         let mut speaker = self.asking();
         speaker.kind = self.kind.clone();
@@ -143,7 +143,7 @@ impl Request {
         speaker
     }
 
-    /// The same with all that the path stands for: looks up things on behalf of this request after it has gone on.
+    /// The same with the mapping of the path: for look-ups on behalf of this request after it has gone on.
     pub fn stand_in(&self) -> Box<Request> {
         let mut stand_in = self.speaker();
         stand_in.asked.header_only = self.asked.header_only;
@@ -153,8 +153,7 @@ impl Request {
         stand_in
     }
 
-    /// Which limit keeps a look-up on behalf of many others, or behind many redirects, from being begun
-    /// (`LimitInternalRecursion`).
+    /// The limit that forbids another look-up, after too many nested ones or redirects (`LimitInternalRecursion`).
     fn limit_reached(&self) -> Option<(&'static str, String)> {
         let Kind::Lookup { depth, redirects, .. } = self.kind else { return None };
         let plan = &self.vhost.plan;
@@ -182,13 +181,13 @@ impl Request {
             asker.fails_closed();
         }
         if let Some(id) = self.account.log_id() {
-            // What was logged on behalf of a request was logged of it.
+            // Messages on behalf of a request are logged as its own.
             asker.account.name(|| id.to_string());
         }
         self
     }
 
-    /// A request on behalf of this one, for nothing yet.
+    /// A request on behalf of this one, without a target yet.
     fn asking(&self) -> Box<Request> {
         let depth = match &self.kind {
             Kind::Lookup { depth, .. } => depth + 1,
@@ -210,7 +209,8 @@ impl Request {
         asking
     }
 
-    /// Goes on as what a look-up found: the same answer as if it had been asked for (`DirectoryIndex`, MultiViews).
+    /// Continues as a look-up's result: the same answer as if the client had requested it (`DirectoryIndex`,
+    /// MultiViews).
     pub fn become_found(&mut self, found: Found) {
         let mut found = *found;
         if let (Some(own), Some(theirs)) = (&mut self.trace, found.trace.take()) {

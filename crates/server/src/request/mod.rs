@@ -60,27 +60,27 @@ pub enum Kind {
     Redirected(Arc<Previous>),
     /// A look-up on behalf of another request: nothing is sent. Holds its merged section settings and user.
     Lookup {
-        /// The asking request's settings: the same settings need no second check of access.
+        /// The asking request's settings: under the same settings, access need not be checked again.
         dir: Merged,
         /// The asking request's path.
         asker: Box<str>,
-        /// How deep look-ups nest.
+        /// The nesting depth of look-ups.
         depth: u32,
         /// How many internal redirects led to the asking request.
         redirects: u32,
     },
 }
 
-/// What is remembered of the request before an internal redirect.
+/// The record of a request before an internal redirect.
 #[derive(Debug)]
 pub struct Previous {
     /// Its status, for `REDIRECT_STATUS` and the original status in the log.
     pub status: u16,
-    /// Who was to make its answer.
+    /// The handler it would have had.
     pub handler: Option<Cow<'static, str>>,
     /// Its target.
     pub uri: String,
-    /// The file that was mapped to.
+    /// The file it was mapped to.
     pub filename: String,
     /// Its query.
     pub args: Option<String>,
@@ -90,7 +90,7 @@ pub struct Previous {
     pub user: Option<String>,
     /// Its notes.
     pub notes: Fields,
-    /// The settings of all sections that it met.
+    /// The settings of all its sections.
     pub dir: Merged,
     /// Its method.
     pub method: String,
@@ -100,7 +100,7 @@ pub struct Previous {
 
 /// A request. The fields carry the names of httpd's `request_rec` where it has them.
 pub struct Request {
-    /// What the loaded modules do with it.
+    /// The loaded modules' hooks.
     pub(crate) hooks: &'static Hooks,
     /// The server's configuration at the time the request came in.
     pub server: &'static Server,
@@ -110,50 +110,50 @@ pub struct Request {
     pub client: Arc<Client>,
     /// Why it exists.
     pub kind: Kind,
-    /// What was asked.
+    /// Its content.
     pub asked: Asked,
-    /// What its path stands for.
+    /// The mapping of its path.
     pub mapped: Mapped,
     /// The settings of all sections, merged.
     pub dir: Merged,
-    /// What its answer says of itself.
+    /// The head of its answer.
     pub answer: AnswerHead,
-    /// Who asks.
+    /// Its user.
     pub login: Login,
     /// The environment (`subprocess_env`).
     pub env: Fields,
-    /// What modules tell each other.
+    /// Notes of modules for other modules.
     pub notes: Fields,
     /// The body of the request.
     pub body: RequestBody,
-    /// What is kept of it for what an answer includes, if anything is.
+    /// The stored body for included answers, if it is stored.
     pub kept_body: Option<KeptBody>,
-    /// What the page shares with it that it is to stand in, if it is to stand in one.
+    /// Data shared with the page of which it becomes a part, if it does.
     pub page: Option<Arc<dyn Any + Send + Sync>>,
-    /// The way to the client before its answer begins, where the protocol has one.
+    /// The way to the client before its answer begins, if the protocol has one.
     pub interim: Option<Arc<dyn Interim>>,
-    /// What is counted and logged of it.
+    /// Its counts and times for the logs.
     pub account: Account,
-    /// What happened to it, where somebody asks.
+    /// The record of its way, for an explanation.
     pub(crate) trace: Option<Box<Trace>>,
-    /// A line was met that could not be decided (see [`fails_closed`](Request::fails_closed)).
+    /// A line could not be decided (see [`fails_closed`](Request::fails_closed)).
     pub(crate) undecided: AtomicBool,
 }
 
-/// Who asks.
+/// The user of a request.
 #[derive(Clone, Default)]
 pub struct Login {
     /// The user's name.
     pub user: Option<String>,
-    /// How that was found out.
+    /// The way the user was authenticated.
     pub auth_type: Option<String>,
-    /// A proof that is good for one request and was accepted for this one: its redirects and look-ups need no other.
+    /// A one-time proof that was accepted for this request: its redirects and look-ups need no other.
     pub proof: Option<String>,
-    /// What the module that checked the password knows of the user besides, for its own `Require` lines.
+    /// Further data about the user from the module that checked the password, for its own `Require` lines.
     pub known: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 pub(crate) struct Source {
     pub(crate) server: &'static Server,
     pub(crate) hooks: &'static Hooks,
@@ -162,7 +162,7 @@ pub(crate) struct Source {
 }
 
 impl Request {
-    /// A `GET` that has not been through any phase. What else is known of it its maker sets.
+    /// A `GET` that has not been through any phase. The caller sets everything else.
     pub(crate) fn new(source: Source, kind: Kind, asked: Asked, account: Account) -> Box<Request> {
         let Source { server, hooks, vhost, client } = source;
         Box::new(Request {
@@ -208,7 +208,7 @@ impl Request {
         }
     }
 
-    /// How many internal redirects led here, those of requests included that this one is a look-up of.
+    /// How many internal redirects led here, including those of the request that this is a look-up for.
     pub fn redirects(&self) -> u32 {
         match &self.kind {
             Kind::Main => 0,
@@ -233,15 +233,15 @@ impl Request {
         matches!(self.kind, Kind::Lookup { .. })
     }
 
-    /// Whether nobody sent it: somebody asks what would happen ([`explain`](crate::explain)), and nothing is to be written
-    /// or changed because of that.
+    /// Whether this is only a hypothetical request ([`explain`](crate::explain)): nothing may be written or changed for
+    /// it.
     pub fn is_question(&self) -> bool {
         self.trace.is_some()
     }
 }
 
 impl Request {
-    /// Forgets what was found out for one path, before another one is looked at.
+    /// Forgets the results for one path, before another one is examined.
     pub(crate) fn reset_mapping(&mut self, status: u16) {
         self.mapped.clear();
         self.body = self.body.unfiltered();

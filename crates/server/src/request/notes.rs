@@ -1,4 +1,4 @@
-//! What happens to a request, noted for [`explain`](crate::explain).
+//! Records a request's steps for [`explain`](crate::explain).
 
 use conf::Origin;
 
@@ -6,8 +6,8 @@ use crate::explain::trace::{Met, Step};
 use crate::request::Request;
 
 impl Request {
-    /// Notes what a module does with this request, and the line that makes it do so, for who asks why; costs nothing where
-    /// nobody does.
+    /// Records a module's action on this request, and the line that causes it, for an explanation; costs nothing
+    /// without one.
     #[inline]
     pub fn note_step(&mut self, module: &'static str, origin: Option<&Origin>, text: impl FnOnce(&Request) -> String) {
         if self.trace.is_some() {
@@ -17,8 +17,8 @@ impl Request {
         }
     }
 
-    /// Notes that what a look-up found is of no use, as [`note_step`](Request::note_step) does, and what the error log has
-    /// of it.
+    /// Records that a look-up's result is unused, like [`note_step`](Request::note_step), and the look-up's error log
+    /// messages.
     #[inline]
     pub fn note_unused(
         &mut self,
@@ -33,7 +33,7 @@ impl Request {
         }
     }
 
-    /// Notes that a part of the configuration was met, or passed over.
+    /// Records that a part of the configuration applied, or was skipped.
     #[inline]
     pub(crate) fn note_met(&mut self, met: impl FnOnce() -> Met) {
         if let Some(trace) = &mut self.trace {

@@ -1,4 +1,4 @@
-//! What a handler answers, and where its bytes come from.
+//! A handler's answer, and the source of its bytes.
 
 use std::future::Future;
 use std::io;
@@ -10,9 +10,9 @@ use bytes::Bytes;
 
 use crate::request::tunnel::Tunnel;
 
-/// What a handler makes of a request.
+/// A handler's answer to a request.
 pub enum Answer {
-    /// Not mine.
+    /// Not responsible.
     Declined,
     /// This status, with the server's own page or `ErrorDocument`.
     Status(u16),
@@ -22,37 +22,37 @@ pub enum Answer {
     Redirect {
         /// Path with query.
         uri: String,
-        /// What stays of the request.
+        /// The parts of the request that stay.
         keep: Keep,
     },
-    /// The client and something else speak over the connection from now on; fields are in the request.
+    /// From now on the client and a handler speak over the connection; fields are in the request.
     Tunnel(Box<Tunnel>),
     /// The script speaks to the client itself: the body is the whole answer, head included.
     Raw(Body),
 }
 
-/// What an internal redirect leaves as it is.
+/// The parts of a request that an internal redirect keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// The method, which is `GET` otherwise, and the body.
+    /// The method, otherwise `GET`, and the body.
     pub method: bool,
-    /// The media type, where the new path has none of its own.
+    /// The media type, if the new path has none of its own.
     pub media_type: bool,
 }
 
 /// A piece of a stream being fetched; `None` at its end.
 pub type Piece<'a> = Pin<Box<dyn Future<Output = Option<io::Result<Bytes>>> + Send + 'a>>;
 
-/// A body that is made while it is sent. The connection asks for the next piece only when the last one has gone out,
-/// so nothing piles up.
+/// A body that is produced while it is sent. The connection asks for the next piece only when the last one has gone
+/// out, so nothing piles up.
 pub trait BodyStream: Send {
     /// The next piece.
     fn next(&mut self) -> Piece<'_>;
-    /// The number of bytes in all, where it is known beforehand.
+    /// The total number of bytes, if it is known in advance.
     fn length(&self) -> Option<u64> {
         None
     }
-    /// What turned out on the way, once the end was reached: notes for the log.
+    /// Findings on the way, available at the end: notes for the log.
     fn notes(&self) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -81,7 +81,7 @@ pub enum Body {
     File(FilePart),
     /// Several parts, one after the other (multipart ranges).
     Parts(Vec<Body>),
-    /// Made on the way.
+    /// Produced on the way.
     Stream(Box<dyn BodyStream>),
 }
 
@@ -91,7 +91,7 @@ impl Body {
         Body::Bytes(Bytes::from(text.into()))
     }
 
-    /// The number of bytes, where it is known.
+    /// The number of bytes, if it is known.
     pub fn length(&self) -> Option<u64> {
         match self {
             Body::Empty => Some(0),
@@ -102,7 +102,7 @@ impl Body {
         }
     }
 
-    /// The body as a stream, whatever it is: for filters.
+    /// The body as a stream, of whatever kind: for filters.
     pub fn into_stream(self) -> Box<dyn BodyStream> {
         match self {
             Body::Stream(stream) => stream,
@@ -111,10 +111,10 @@ impl Body {
     }
 }
 
-/// How much of a file a filter gets at once, in bytes.
+/// The size of the pieces in which a filter gets a file, in bytes.
 const PIECE: u64 = 64 * 1024;
 
-/// A body that is there already, as a stream.
+/// A complete body, as a stream.
 struct Whole {
     parts: Vec<Body>,
 }

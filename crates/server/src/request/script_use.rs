@@ -1,26 +1,26 @@
-//! What the script of a request has cost, for access logs.
+//! The cost of a request's script, for access logs.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use sys::process::Reaped;
 
-/// Of one run. Its end may come later than that of its answer.
+/// The cost of one run. The script's end may come later than that of its answer.
 #[derive(Debug)]
 pub struct ScriptUse {
-    /// How long the request waited until the script was let in.
+    /// How long the request waited until the script was admitted.
     pub queued: Duration,
     spawned: OnceLock<Duration>,
     ended: OnceLock<Reaped>,
 }
 
 impl ScriptUse {
-    /// Of a script that was let in just now.
+    /// For a script that has just been admitted.
     pub fn new(queued: Duration) -> ScriptUse {
         ScriptUse { queued, spawned: OnceLock::new(), ended: OnceLock::new() }
     }
 
-    /// It was started, which took so long.
+    /// Records that it was started, which took this long.
     pub fn set_started(&self, spawned: Duration) {
         // A process begins once.
         let _ = self.spawned.set(spawned);
@@ -31,13 +31,13 @@ impl ScriptUse {
         self.spawned.get().copied().unwrap_or_default()
     }
 
-    /// It has ended.
+    /// Records its end.
     pub fn set_ended(&self, reaped: Reaped) {
         // A process ends once.
         let _ = self.ended.set(reaped);
     }
 
-    /// How it ended and what it has used; `None` as long as that is not known.
+    /// Its result and the resources it used; `None` until that is known.
     pub fn ended(&self) -> Option<&Reaped> {
         self.ended.get()
     }

@@ -1,10 +1,10 @@
-//! What went over the wire for a request: for the logs.
+//! The bytes of a request on the wire, for the logs.
 
 use std::time::Duration;
 
 use crate::request::fields::Fields;
 
-/// What went over the wire for a request.
+/// The bytes of a request on the wire.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
     /// Bytes of the body.
@@ -19,11 +19,11 @@ pub struct Sent {
     pub aborted: bool,
     /// The connection stays open after this answer.
     pub keepalive: bool,
-    /// What the head of the answer said of its body and of the connection.
+    /// The framing and persistence announced in the head of the answer.
     pub(crate) head: Option<(Delimiter, Persist)>,
-    /// Until the first byte of the answer.
+    /// Time to the first byte of the answer.
     pub first_byte: Option<Duration>,
-    /// Until the last byte of the answer.
+    /// Time to the last byte of the answer.
     pub duration: Duration,
     /// Trailer fields of the request.
     pub trailers_in: Fields,
@@ -31,22 +31,22 @@ pub struct Sent {
     pub trailers_out: Fields,
 }
 
-/// How the end of a body is told.
+/// How the client recognises the end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delimiter {
     /// By its length, or because there is none.
     Length(u64),
-    /// There is no body, and nothing is known of its length.
+    /// There is no body, and its length is unknown.
     Nothing,
     /// By the last chunk.
     Chunked,
     /// By the end of the connection.
     Close,
-    /// The connection is a tunnel from then on.
+    /// The connection becomes a tunnel.
     Tunnel,
 }
 
-/// Whether the connection stays open, and what the client is told about it.
+/// Whether the connection stays open, and the announcement of that to the client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Persist {
     pub(crate) keep: bool,

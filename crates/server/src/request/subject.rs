@@ -1,4 +1,4 @@
-//! What expressions may ask of a request.
+//! The data of a request that expressions can access.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -16,12 +16,12 @@ use crate::request::flow::Flow;
 use crate::request::lookup::at_once;
 use crate::request::{Kind, Request};
 
-/// Evaluates a condition; fields of the request that decided it go into `Vary`.
+/// Evaluates a condition, and adds the fields of the request that decided it to `Vary`.
 pub fn evaluate(request: &mut Request, expr: &Expr) -> Result<bool, EvalError> {
     evaluate_keeping(request, expr, &mut Eval::new())
 }
 
-/// As [`evaluate`]; `eval` keeps the groups of the last match.
+/// Like [`evaluate`], but `eval` keeps the groups of the last match.
 pub fn evaluate_keeping(request: &mut Request, expr: &Expr, eval: &mut Eval) -> Result<bool, EvalError> {
     let asked = OfRequest::new(request, None);
     let result = expr.eval(&asked, eval);
@@ -30,9 +30,9 @@ pub fn evaluate_keeping(request: &mut Request, expr: &Expr, eval: &mut Eval) -> 
     result
 }
 
-/// As [`evaluate`] where look-ups that the condition asks for (`-U`, `-F`) may wait; gives the groups of the last match, too.
+/// Like [`evaluate`], but look-ups in the condition (`-U`, `-F`) may wait; also returns the groups of the last match.
 pub async fn evaluate_waiting(request: &mut Request, expr: &Expr) -> Result<(bool, Eval), EvalError> {
-    // The condition is evaluated again with each answer, until it asks for nothing more.
+    // The condition is evaluated again with each result, until it needs no more.
     let mut answers = Vec::new();
     loop {
         let mut eval = Eval::new();
@@ -52,17 +52,17 @@ pub async fn evaluate_waiting(request: &mut Request, expr: &Expr) -> Result<(boo
     }
 }
 
-/// So many look-ups one condition may ask for.
+/// The most look-ups of one condition.
 const LOOKUPS_MAX: usize = 100;
 
-/// Fields of the request that have decided something go into `Vary`.
+/// Adds request fields that decided something to `Vary`.
 fn note_deciding(request: &mut Request, vary: Vec<String>) {
     for name in vary {
         add_vary(&mut request.answer.headers_out, &name);
     }
 }
 
-/// Whether the client may have what a target stands for. `None`: nobody knows.
+/// Whether the client may access a target. `None`: unknown.
 async fn look_up(request: &Request, access: Access, target: &str) -> Option<bool> {
     let found = match access {
         Access::Url => request.lookup_link(target).await,
@@ -76,7 +76,7 @@ async fn look_up(request: &Request, access: Access, target: &str) -> Option<bool
 }
 
 impl Request {
-    /// What a module knows of this request under that name.
+    /// A module's variable of this request.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.hooks.variables.iter().find_map(|find| find(self, name))
     }
@@ -86,13 +86,14 @@ impl Request {
         self.server.system.env(name)
     }
 
-    /// Says of the expression in the line at `origin` why it has no value.
+    /// Logs why the expression in the line at `origin` has no value.
     pub fn not_evaluated(&self, module: &str, why: &EvalError, origin: &Origin) {
         self.log(module, Level::Error, format!("Evaluation of expression from {origin} failed: {why}"));
     }
 
-    /// Refuses what the line at `origin` was to decide: a regular expression in it ran out of its budget, or it asks for what
-    /// would have to wait or for a name that nobody knows. So nobody knows what it comes to, and the line might be the one that denies.
+    /// Refuses a request that the line at `origin` should have decided: a regular expression in it ran out of its
+    /// budget, or it needs a result that would have to wait, or a name that could not be found out. So the result is
+    /// unknown, and the line might be the one that denies.
     pub fn undecided(&self, module: &str, why: &dyn fmt::Display, origin: &Origin) -> Flow {
         self.log(
             module,
@@ -102,14 +103,14 @@ impl Request {
         self.fails_closed()
     }
 
-    /// Refuses what cannot be decided, for a reason that was logged. What looks this request up then does not know what it comes
-    /// to, whereas any other status is an answer.
+    /// Refuses an undecidable request, for a logged reason. A look-up of it then knows that there is no result, whereas
+    /// any other status is one.
     pub fn fails_closed(&self) -> Flow {
         self.undecided.store(true, Ordering::Relaxed);
         Flow::Status(500)
     }
 
-    /// Whether nobody knows what this look-up comes to.
+    /// Whether the result of this look-up is unknown.
     pub fn is_undecided(&self) -> bool {
         self.answer.status() == 500 && self.undecided.load(Ordering::Relaxed)
     }
@@ -120,7 +121,7 @@ pub fn evaluate_string(request: &Request, expr: &StringExpr) -> Result<String, E
     evaluate_string_keeping(request, expr, &mut Eval::new())
 }
 
-/// As [`evaluate_string`]; `$1` in the text is what `eval` kept.
+/// Like [`evaluate_string`], but `$1` in the text refers to the groups in `eval`.
 pub fn evaluate_string_keeping(request: &Request, expr: &StringExpr, eval: &mut Eval) -> Result<String, EvalError> {
     if let Some(text) = expr.constant() {
         return Ok(text.to_string());
@@ -128,15 +129,15 @@ pub fn evaluate_string_keeping(request: &Request, expr: &StringExpr, eval: &mut 
     expr.eval(&OfRequest::new(request, None), eval).map(Cow::into_owned)
 }
 
-/// What was looked up, and whether the client may have it, if that is known.
+/// The targets looked up, and whether the client may access them, if that is known.
 type Answers = [(Access, String, Option<bool>)];
 
 struct OfRequest<'a> {
     request: &'a Request,
     vary: RefCell<Vec<String>>,
-    /// What was looked up before, where look-ups may wait.
+    /// The results so far, if look-ups may wait.
     answers: Option<&'a Answers>,
-    /// What has to be looked up.
+    /// The next target to look up.
     missing: RefCell<Option<(Access, String)>>,
 }
 
@@ -157,7 +158,7 @@ impl Subject for OfRequest<'_> {
 
     fn header_out(&self, name: &str) -> Option<Cow<'_, str>> {
         let request = self.request;
-        // The media type becomes a field when the head goes out, as in Apache; until then `%{CONTENT_TYPE}` tells it.
+        // The media type becomes a field when the head goes out, as in Apache; until then `%{CONTENT_TYPE}` shows it.
         if name.eq_ignore_ascii_case("Content-Type") && request.account.sent.head.is_some() {
             return request.answer.content_type().map(Cow::Borrowed);
         }
@@ -206,7 +207,7 @@ impl Subject for OfRequest<'_> {
     }
 
     fn access(&self, access: Access, target: &str) -> Option<bool> {
-        // A look-up that asks for itself would do so for ever.
+        // A look-up for its own target would recurse for ever.
         if matches!(&self.request.kind, Kind::Lookup { asker, .. } if **asker == *self.request.asked.uri) {
             return Some(false);
         }

@@ -1,11 +1,11 @@
-//! Numbers that no other thread, process or start of the server has: they tell requests and connections apart in logs.
+//! Unique numbers across threads, processes and starts of the server: they tell requests and connections apart in logs.
 
 use std::cell::Cell;
 
-/// Something that there is once.
+/// A unique number.
 ///
-/// 128 bits are drawn at random for each thread, and its numbers count from there: no thread needs to know of another, and
-/// only the first number of a thread asks the system for anything.
+/// Each thread draws 128 random bits, and counts from there: no thread needs to know of another, and only the first
+/// number of a thread costs a system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Unique {
     random: [u64; 2],
@@ -13,7 +13,7 @@ pub struct Unique {
 }
 
 impl Unique {
-    /// The next one of this thread.
+    /// The next number of this thread.
     pub fn draw() -> Unique {
         thread_local! {
             static NEXT: Cell<Option<Unique>> = const { Cell::new(None) };
@@ -33,15 +33,15 @@ impl Unique {
         bytes
     }
 
-    /// As a number, never 0. Those of a thread that follow each other do not look alike.
+    /// As a number, never 0. Successive numbers of a thread do not look alike.
     pub fn number(self) -> u64 {
-        // An odd number, so that no number comes twice before all have come (2^64 divided by the golden ratio).
+        // An odd number, so that no number repeats before all have come (2^64 divided by the golden ratio).
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         self.random[0].wrapping_add(self.count.wrapping_mul(STEP)).max(1)
     }
 }
 
-/// Bytes as letters, digits, `-` and `_` (RFC 4648 section 5, without padding).
+/// Encodes bytes as letters, digits, `-` and `_` (RFC 4648 section 5, without padding).
 pub fn letters(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);

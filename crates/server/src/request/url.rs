@@ -1,4 +1,4 @@
-//! URLs of this server, as a request's answer may name them.
+//! URLs of this server, for a request's answer.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::config::core::{CoreDir, Tri};
 use crate::request::Request;
 
 impl Request {
-    /// The `Accept-Ranges` of what has a length.
+    /// The `Accept-Ranges` value for an answer with a length.
     pub fn accept_ranges(&self) -> &'static str {
         if self.dir::<CoreDir>().max_ranges() == Some(0) { "none" } else { "bytes" }
     }
@@ -17,7 +17,7 @@ impl Request {
         self.dir::<CoreDir>().options.0.effective()
     }
 
-    /// The name of this server as it is to appear in URLs that it makes itself (`UseCanonicalName`).
+    /// The name of this server for URLs it makes itself (`UseCanonicalName`).
     pub fn server_name(&self) -> Cow<'_, str> {
         match (&self.asked.hostname, canonical_name(self)) {
             (Some(host), false) => Cow::Borrowed(host),
@@ -30,7 +30,7 @@ impl Request {
         server_port(self)
     }
 
-    /// An absolute URL of this server; `path` begins with `/` and is escaped already.
+    /// An absolute URL of this server; `path` begins with `/` and is already escaped.
     pub fn url(&self, path: &str) -> String {
         let name = self.server_name();
         let name = if name.contains(':') && !name.starts_with('[') { format!("[{name}]") } else { name.into_owned() };
@@ -41,26 +41,26 @@ impl Request {
         }
     }
 
-    /// The port that the client named in `Host` or in its target.
+    /// The port in the client's `Host` or target.
     fn asked_port(&self) -> Option<u16> {
         let host = self.asked.head.authority()?;
         http1::Authority::parse(host, false)?.port
     }
 }
 
-/// Whether URLs of our own carry the configured name instead of the one asked for.
+/// Whether our own URLs use the configured name instead of the requested one.
 fn canonical_name(request: &Request) -> bool {
     !matches!(request.dir::<CoreDir>().canonical_name(), Tri::Off)
 }
 
-/// The port of URLs of our own (Apache manual, `UseCanonicalName`, `UseCanonicalPhysicalPort`).
+/// The port of our own URLs (Apache manual, `UseCanonicalName`, `UseCanonicalPhysicalPort`).
 fn server_port(request: &Request) -> u16 {
     let dir = request.dir::<CoreDir>();
     let physical = dir.canonical_physical_port().then(|| request.client.local().port());
     let configured = request.vhost.port;
     let port = match dir.canonical_name() {
         Tri::On => configured.or(physical),
-        // `DNS` is about the name.
+        // `DNS` concerns the name.
         Tri::Off | Tri::Other => request.asked_port().or(physical).or(configured),
     };
     port.filter(|port| *port != 0).unwrap_or(request.vhost.scheme_port())

@@ -1,17 +1,17 @@
-//! A request as it went over the wire: for the access log, which writes what was received and sent.
+//! A request as it appeared on the wire: for the access log, which shows received and sent data.
 
 use std::borrow::Cow;
 
 use crate::request::{Delimiter, Persist, Request};
 
 impl Request {
-    /// A field of the answer that went out. The type comes without its parameters, `Date` and `Server` not at all, as in
+    /// A field of the sent answer. The type comes without its parameters, and `Date` and `Server` are missing, as in
     /// Apache's logs.
     pub fn header_sent(&self, name: &str) -> Option<Cow<'_, str>> {
         let is = |one: &str| one.eq_ignore_ascii_case(name);
         let field = || self.answer.err_headers_out.get(name).or_else(|| self.answer.headers_out.get(name));
         if is("Content-Type") {
-            // A 304 says nothing of its own about a body.
+            // A 304 has no fields of its own about a body.
             let own = self.answer.content_type().filter(|_| self.answer.status() != 304);
             let text = own.or_else(field)?;
             return Some(text.split(';').next().unwrap_or_default().trim().into());

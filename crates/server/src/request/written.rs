@@ -1,7 +1,7 @@
-//! Bodies that a task writes: it goes on as far as the client takes what it makes.
+//! Bodies that a task writes, as fast as the client takes them.
 //!
-//! A filter that changes its body by more than a piece at a time is easier to read as a function that writes than as one
-//! that is asked for pieces. The task is polled by whatever asks for the body, so it is dropped with it.
+//! A filter that changes its body by more than a piece at a time is easier to read as a function that writes than as
+//! one that is asked for pieces. The reader of the body polls the task, so the task is dropped with the body.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,11 +11,10 @@ use std::task::{Context, Poll};
 
 use crate::request::response::{Body, BodyStream, Piece};
 
-/// How much is written ahead of the client, in bytes. A body that is shorter, and for which nothing had to be waited, is sent as
-/// a whole.
+/// How far the task may write ahead of the client, in bytes. A shorter body that needs no waiting is sent as a whole.
 const ROOM: usize = 16 * 1024;
 
-/// Where such a task writes.
+/// The task's output.
 pub struct Writer(Arc<Mutex<Vec<u8>>>);
 
 impl Writer {
@@ -23,10 +22,10 @@ impl Writer {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a part of the body, and waits where more is there than the client has taken.
+    /// Writes a part of the body, and waits if the client has not taken enough yet.
     pub async fn write(&self, bytes: &[u8]) {
         self.room().extend_from_slice(bytes);
-        // Nobody is woken: the task is polled when the body is asked for the next piece, and there is room then.
+        // No wake-up is needed: the task is polled when the next piece of the body is wanted, and there is room then.
         poll_fn(|_| if self.room().len() < ROOM { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 }
@@ -34,14 +33,14 @@ impl Writer {
 type Work = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 struct Written {
-    /// `None`: it has ended.
+    /// `None`: the task has ended.
     work: Option<Work>,
     room: Writer,
     failed: Option<io::Error>,
 }
 
 impl Written {
-    /// Lets the task go on; whatever it has written then is there to be taken.
+    /// Runs the task; its new output can then be taken.
     fn go_on(&mut self, cx: &mut Context<'_>) {
         let Some(work) = &mut self.work else { return };
         if let Poll::Ready(ended) = work.as_mut().poll(cx) {
@@ -69,7 +68,7 @@ impl BodyStream for Written {
     }
 }
 
-/// A stream that a task writes. The task begins when the first piece is asked for.
+/// A stream written by a task, which begins when the first piece is wanted.
 pub fn written_later<W>(work: impl FnOnce(Writer) -> W) -> Box<dyn BodyStream>
 where
     W: Future<Output = io::Result<()>> + Send + 'static,
@@ -86,8 +85,8 @@ where
     Written { work: Some(work), room: Writer(room), failed: None }
 }
 
-/// A body that a task writes. The task begins at once; what it has written when it first waits is there, and if that is all
-/// of it the body has a length.
+/// A body written by a task, which begins at once. Its output up to its first wait is available, and if that is all of
+/// it, the body has a length.
 pub async fn written<W>(work: impl FnOnce(Writer) -> W) -> Body
 where
     W: Future<Output = io::Result<()>> + Send + 'static,

@@ -1,7 +1,7 @@
-//! What requests leave to the next ones: a busy connection needs two buffers and a head, an idle one none.
+//! Memory that requests leave to later ones: a busy connection needs two buffers and a head, an idle one none.
 //!
-//! Each thread keeps a few. Where one thread receives and another one serves, the first never gets a buffer back: so who
-//! has too many leaves half of them to all threads, and who has none takes such a half.
+//! Each thread keeps a few. If one thread receives and another one serves, the first never gets a buffer back: so a
+//! thread with too many gives half of them to a shared store, and a thread without any takes such a half.
 
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use http1::Head;
 
 /// How many of each kind a thread keeps.
 const KEPT: usize = 8;
-/// How many buffers are kept for all threads.
+/// How many buffers the shared store keeps.
 const KEPT_FOR_ALL: usize = 32;
-/// A larger buffer is not kept, in bytes.
+/// The largest buffer that is kept, in bytes.
 const LARGEST: usize = 32 * 1024;
-/// Nor is a head with more fields.
+/// The most fields of a head that is kept.
 const MOST_FIELDS: usize = 100;
 
 thread_local! {
@@ -40,7 +40,7 @@ pub(crate) fn take() -> Vec<u8> {
     })
 }
 
-/// Leaves a buffer to the next request.
+/// Leaves a buffer to later requests.
 pub(crate) fn give(mut buffer: Vec<u8>) {
     if buffer.capacity() == 0 || buffer.capacity() > LARGEST {
         return;
@@ -61,7 +61,7 @@ pub(crate) fn take_head() -> Head {
     HEADS.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
-/// Leaves a head to the next request.
+/// Leaves a head to later requests.
 pub(crate) fn give_head(mut head: Head) {
     if head.field_count() > MOST_FIELDS {
         return;

@@ -1,6 +1,6 @@
-//! Transports: how bytes come from a client and go to it, and how long that may take.
+//! Transports: they carry bytes from and to a client, and limit the time for that.
 //!
-//! A transport knows nothing of the protocol that is spoken over it, and no protocol knows what carries its bytes.
+//! A transport knows nothing of the protocol spoken over it, and no protocol knows what carries its bytes.
 
 pub(crate) mod buffers;
 pub(crate) mod socket;
@@ -15,30 +15,31 @@ use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// The ends of a connection: all that a request may know of what carries it.
+/// The ends of a connection: all that a request may know of its transport.
 pub trait Endpoint: Send + Sync {
     /// Our own address.
     fn local(&self) -> io::Result<SocketAddr>;
 
-    /// What the client and we have agreed on, so that nobody between us can read or change what is sent. `None`: anybody can.
+    /// The TLS session with the client, which protects the connection against reading and changes. `None`: there is no
+    /// protection.
     fn session(&self) -> Option<&tls::Session> {
         None
     }
 
-    /// Whether the client sends nothing more, or is gone, and all that it sent was received.
+    /// Whether the client has stopped sending, or is gone, and all its bytes were received.
     fn has_ended(&self) -> bool;
 }
 
 /// Carries bytes in both directions. All methods take `&self`, so that a body can be read while an answer is written.
 pub trait Transport: Endpoint {
-    /// Receives into the spare room of `buffer`, at least `room` bytes of it. `Ok(0)` is the end. An empty buffer has no memory
-    /// while it waits.
+    /// Receives into the spare room of `buffer`, at least `room` bytes of it. `Ok(0)` is the end. An empty buffer
+    /// occupies no memory during a wait.
     fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, room: usize) -> Poll<io::Result<usize>>;
 
     /// Sends; `more` says that further bytes follow at once. Returns how many bytes went out.
     fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>>;
 
-    /// Sends a part of a file; moves `offset` on.
+    /// Sends a part of a file; advances `offset`.
     fn poll_send_file(
         &self,
         cx: &mut Context<'_>,
@@ -47,28 +48,30 @@ pub trait Transport: Endpoint {
         count: usize,
     ) -> Poll<io::Result<usize>>;
 
-    /// Ends once the client has reset the connection. That it only sends nothing more is no reset: it waits for its answer.
+    /// Ends once the client has reset the connection. A client that has only stopped sending waits for its answer; that
+    /// is no reset.
     fn reset(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// Whether bytes have come that nobody has received, also those that the reactor has not seen yet.
+    /// Whether there are bytes to receive, even if the reactor has not seen them yet.
     fn has_input(&self) -> bool;
 
     /// Shuts our side: the client sees the end of the answer.
     fn shutdown(&self) -> io::Result<()>;
 
-    /// The connection is closed next, and what was sent is all: says so where the end alone could be somebody else's doing.
+    /// Called before the connection is closed, when everything was sent: announces the end if an attacker could fake a
+    /// plain one.
     fn close(&self) {}
 }
 
-/// Receives, waiting for it.
+/// Receives, and waits for it.
 pub(crate) async fn read(transport: &dyn Transport, buffer: &mut Vec<u8>, room: usize) -> io::Result<usize> {
     poll_fn(|cx| transport.poll_read(cx, buffer, room)).await
 }
 
-/// The result of `task`; `None` once the client has reset the connection, when nobody is there to be answered.
+/// The result of `task`; `None` once the client has reset the connection, so that there is nobody to answer.
 pub(crate) async fn unless_reset<T>(transport: &dyn Transport, task: impl Future<Output = T>) -> Option<T> {
     let mut task = pin!(task);
-    // Most tasks do not wait, and then nothing has to be watched.
+    // Most tasks do not wait, and then need no watching.
     let mut reset = None;
     poll_fn(|cx| match task.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(Some(result)),

@@ -27,7 +27,7 @@ impl Endpoint for Socket {
         sys::socket::local_address(&self.socket)
     }
 
-    /// Safe to ask beside [`reset`](Transport::reset).
+    /// Safe to call beside [`reset`](Transport::reset).
     fn has_ended(&self) -> bool {
         sys::socket::has_ended(&self.socket).unwrap_or(true)
     }
@@ -42,11 +42,11 @@ impl Transport for Socket {
             buffer.reserve(room);
             let spare = buffer.capacity() - buffer.len();
             let filled = sys::socket::receive_into(socket, buffer)?;
-            // Less than there was room for: the socket is empty, and saying so saves asking it once more.
+            // Less than there was room for: the socket is empty, and reporting that saves another call.
             Ok((filled, filled < spare))
         });
         if read.is_pending() && buffer.is_empty() {
-            // A connection that waits has no buffer.
+            // A waiting connection has no buffer.
             buffers::give(std::mem::take(buffer));
         }
         read
@@ -79,7 +79,7 @@ impl Transport for Socket {
             {
                 return;
             }
-            // What cannot be watched may still be there; the next write to it will tell.
+            // A client that cannot be watched may still be there; the next write will tell.
             std::future::pending().await
         })
     }
@@ -104,12 +104,12 @@ impl Socket {
             return Ok(registered);
         }
         let registered = watch(self.socket.clone(), Interest::READABLE | Interest::WRITABLE)?;
-        // Only one task uses a socket; losing the race would only mean that it is registered already.
+        // Only one task uses a socket; losing the race would only mean that it is already registered.
         Ok(self.registered.get_or_init(|| registered))
     }
 
-    /// Tries `act` until it does not say that it would block. `act` returns its result and whether the socket is known
-    /// to be exhausted in that direction.
+    /// Tries `act` until it no longer says that it would block. `act` returns its result and whether the socket is
+    /// known to be exhausted in that direction.
     pub(super) fn poll_ready<T>(
         &self,
         cx: &mut Context<'_>,
@@ -164,7 +164,7 @@ mod tests {
     use super::super::{read, unless_reset};
     use super::*;
 
-    /// A client, and what the server has of it.
+    /// A client, and the server's end.
     fn connected() -> (TcpStream, Socket) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("bind");
         let client = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");

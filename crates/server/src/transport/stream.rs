@@ -1,4 +1,4 @@
-//! A transport as a stream, against which libraries are written.
+//! A transport as a stream, for libraries that work on streams.
 
 use std::io;
 use std::pin::Pin;
@@ -11,9 +11,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::{Transport, tick};
 use crate::request::tunnel::Speaking;
 
-/// How much is received at once, in bytes.
+/// The size of a read, in bytes.
 const PIECE: usize = 16 * 1024;
-/// After this many bytes of one client others have their turn.
+/// After this many bytes of one client, others get their turn.
 const TURN_BYTES: u64 = 1024 * 1024;
 
 /// Bytes that a stream has carried.
@@ -33,21 +33,21 @@ impl Carried {
     }
 }
 
-/// A transport, as a stream. Many bytes of it in a row leave others their turn.
+/// A transport, as a stream. Long transfers give others their turn in between.
 pub(crate) struct Stream {
     transport: Arc<dyn Transport>,
-    /// Received and not read yet.
+    /// Received, but not read yet.
     buffer: Vec<u8>,
     used: usize,
     carried: Arc<Carried>,
-    /// Bytes carried since the last turn of others, and the next one, which comes after too many of them. A wait counts for no
-    /// turn: it may be that of one direction, while the other one goes on.
+    /// Bytes carried since the last turn of others, and the turn that is due after too many of them. A wait does not
+    /// count as a turn: it may be that of one direction, while the other one continues.
     since: u64,
     turn: Option<Speaking>,
 }
 
 impl Stream {
-    /// `buffer`: what was received already, and is read first.
+    /// Makes one; `buffer` holds bytes that were already received, and are read first.
     pub(crate) fn new(transport: Arc<dyn Transport>, buffer: Vec<u8>, carried: Arc<Carried>) -> Stream {
         carried.received.store(buffer.len() as u64, Ordering::Relaxed);
         Stream { transport, buffer, used: 0, carried, since: 0, turn: None }
@@ -66,7 +66,7 @@ impl Stream {
         Poll::Ready(())
     }
 
-    /// Counts what was moved.
+    /// Counts the bytes moved.
     fn note(&mut self, polled: &Poll<io::Result<usize>>, which: fn(&Carried) -> &AtomicU64) {
         if let Poll::Ready(Ok(count)) = polled {
             self.since += *count as u64;
@@ -121,7 +121,7 @@ mod tests {
     use super::super::Endpoint;
     use super::*;
 
-    /// A client that sends without end and takes everything.
+    /// A client that sends without end and accepts everything.
     struct Tireless;
 
     impl Endpoint for Tireless {
@@ -167,7 +167,7 @@ mod tests {
         let mut stream = Stream::new(Arc::new(Tireless), b"early".to_vec(), carried.clone());
         let mut cx = Context::from_waker(Waker::noop());
         let mut piece = [0; 4096];
-        // Twice: after its turn it goes on.
+        // Twice: it continues after its turn.
         for turns in 1..=2 {
             while Pin::new(&mut stream).poll_read(&mut cx, &mut ReadBuf::new(&mut piece)).is_ready()
                 && Pin::new(&mut stream).poll_write(&mut cx, &piece).is_ready()

@@ -1,17 +1,17 @@
-//! Ticks of an event loop: what the system was asked once in a tick need not be asked again in it.
+//! Ticks of an event loop: an answer of the system is shared within a tick.
 //!
-//! A tick begins when a thread goes to wait for events, and what these events announce was sent before it returned.
-//! Whatever the system says of a file after that is at least as new. So requests that an event loop announced in the same
-//! tick may share one look at a file, and still each sees the file as it was when the request was sent, or newer. Only a
-//! head of which the end was still on its way when its beginning was announced may see an older one: the look itself
-//! holds for [`HOLDS`] at most. A request that was found without an announcement (the first one of a connection, one that
-//! came in behind another) begins a look of its own.
+//! A tick begins when a thread goes to wait for events, and the announced data was sent before that wait returned. Any
+//! later answer of the system about a file is at least as new. So requests that an event loop announced in the same
+//! tick may share one look at a file, and each still sees the file as it was when the request was sent, or newer. Only
+//! a head whose end was still on its way when its beginning was announced may see an older one: the look itself holds
+//! for [`HOLDS`] at most. A request without an announcement (the first one of a connection, or a pipelined one) begins
+//! a look of its own.
 //!
-//! Every tick of every thread has a number of its own. A request carries that of the tick that announced it, and the
-//! thread that serves it takes it over for its looks ([`resume`]): so a look bears the number of a tick only if it came
-//! after that tick's announcements, whichever thread it is that looks.
+//! Every tick of every thread has a unique number. A request carries that of the tick that announced it, and the thread
+//! that serves it adopts it for its looks ([`resume`]): so a look has the number of a tick only if it came after that
+//! tick's announcements, whichever thread looks.
 //!
-//! Where a task lets the reactor look for events without the thread waiting ([`pass`]), other tasks may run before the
+//! If a task lets the reactor look for events without the thread waiting ([`pass`]), other tasks may run before the
 //! reactor does: until the thread waits again, there is no tick, and nothing is shared.
 
 use std::cell::Cell;
@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a look at a file holds, whatever else is to be done in the same tick.
+/// How long a look at a file holds, however long the tick lasts.
 const HOLDS: Duration = Duration::from_millis(1);
 
 /// The last number given to a tick.
@@ -31,17 +31,17 @@ thread_local! {
     static PRESENT: Cell<Option<NonZeroU64>> = const { Cell::new(None) };
 }
 
-/// A new tick of this thread begins: called before it waits.
+/// Begins a new tick of this thread: called before it waits.
 pub(crate) fn next() {
     PRESENT.set(NonZeroU64::new(LAST.fetch_add(1, Ordering::Relaxed) + 1));
 }
 
-/// There is no tick in this thread until it waits again: the reactor is going to look for events before that.
+/// Ends the tick of this thread until it waits again: the reactor is going to look for events before that.
 pub(crate) fn none() {
     PRESENT.set(None);
 }
 
-/// The present tick of this thread, if there is one.
+/// The current tick of this thread, if there is one.
 pub(crate) fn present() -> Option<NonZeroU64> {
     PRESENT.get()
 }
@@ -52,7 +52,7 @@ fn nanoseconds(at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(*BASE).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// This thread serves a request that was announced in a tick: in its present one, or in one of another thread.
+/// Adopts the tick that announced the request being served: this thread's current one, or another thread's.
 pub(crate) fn resume(tick: NonZeroU64) {
     PRESENT.set(Some(tick));
 }
@@ -60,9 +60,9 @@ pub(crate) fn resume(tick: NonZeroU64) {
 /// When the system was last asked for something, so that requests may share the answer.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
-    /// The tick in which it was asked; 0: none.
+    /// The tick of the question; 0: none.
     tick: AtomicU64,
-    /// When that was, in nanoseconds of this process's clock.
+    /// Its time, in nanoseconds of this process's clock.
     at: AtomicU64,
 }
 
@@ -74,44 +74,44 @@ impl Look {
         self.tick.load(Ordering::Acquire) == tick.get() && u128::from(age) <= HOLDS.as_nanos()
     }
 
-    /// The system is asked now.
+    /// Records that the system is asked now.
     pub(crate) fn renew(&self, now: Instant) {
         self.at.store(nanoseconds(now), Ordering::Relaxed);
         self.tick.store(present().map_or(0, NonZeroU64::get), Ordering::Release);
     }
 }
 
-/// Lets the other tasks have their turn, and those that wait for events too: whoever wakes itself only lets those go first
-/// that are ready already.
+/// Gives the other tasks their turn, including those that wait for events; a task that merely wakes itself only yields
+/// to those that are already ready.
 pub async fn pass() {
     none();
     seam::executor::yield_now().await;
 }
 
-/// How long all that works without waiting may work together, before other connections have their turn.
+/// How long all work without waiting may take together before other connections get their turn.
 const SLICE: Duration = Duration::from_millis(1);
-/// The shortest slice: to pass the turn on is a system call.
+/// The shortest slice: passing the turn on costs a system call.
 const SLICE_MIN: Duration = Duration::from_micros(50);
 
-/// How many there are that share a slice in this process.
+/// How many share a slice in this process.
 static SHARED: AtomicU32 = AtomicU32::new(0);
 
-/// Long work, cut into slices between which others have their turn. The more there is of it, the shorter they are: who
-/// waits for a turn waits for one slice of each.
+/// Long work, cut into slices between which others get their turn. The more there is of it, the shorter the slices: a
+/// waiting task waits for one slice of each.
 #[derive(Debug)]
 pub struct Slices {
     since: Instant,
 }
 
 impl Slices {
-    /// The first slice begins.
+    /// Begins the first slice.
     #[allow(clippy::new_without_default, reason = "it depends on when it is called")]
     pub fn new() -> Slices {
         SHARED.fetch_add(1, Ordering::Relaxed);
         Slices { since: Instant::now() }
     }
 
-    /// To be called between small steps: passes the turn on where the slice is over.
+    /// Call it between small steps: it passes the turn on at the end of a slice.
     pub async fn step(&mut self) {
         if self.since.elapsed() > slice(SHARED.load(Ordering::Relaxed)) {
             pass().await;
@@ -158,7 +158,7 @@ mod tests {
         next();
         assert!(!look.holds(present(), now), "another tick");
 
-        // What was ready before may look before the reactor does.
+        // Tasks that were ready before may look before the reactor does.
         let _ = pin!(pass()).poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!(present(), None);
         look.renew(now);

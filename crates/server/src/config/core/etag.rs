@@ -1,4 +1,4 @@
-//! `FileETag`: what the `ETag` of a file is made of, with its own way to merge.
+//! `FileETag`: the parts of a file's `ETag`, with its own way to merge.
 
 use conf::{Merge, Origin};
 
@@ -25,19 +25,20 @@ const NAMES: [(&str, Bits); 6] = [
     ("None", NONE),
 ];
 
-/// `FileETag` of one level, as in Apache: a set, and changes to the inherited one. An empty set is none that was given: what is
-/// added where nothing was given stands alone, and where everything was taken away the default holds again.
+/// `FileETag` of one level, as in Apache: a set, and changes to the inherited one. An empty set counts as none:
+/// additions to nothing stand alone, and if everything was removed the default applies again.
 #[derive(Clone, Debug, Default)]
 pub struct FileETag {
     set: Bits,
     add: Bits,
     remove: Bits,
-    /// The lines that had a part in it.
+    /// The lines that contributed to it.
     lines: Vec<Origin>,
 }
 
 impl FileETag {
-    /// What is in effect: the default is `MTime Size`. A digest says all, and says it beside `None` too.
+    /// The set in effect: the default is `MTime Size`. A digest makes the others redundant, and is used even beside
+    /// `None`.
     pub fn effective(&self) -> Bits {
         match if self.set == 0 { self.add } else { self.set } {
             0 => MTIME | SIZE,
@@ -92,11 +93,11 @@ impl Merge for FileETag {
         }
         let added = (base.add & !add.remove) | add.add;
         let removed = (base.remove & !add.add) | add.remove;
-        // A part that is added stands in place of the digest, in which it would be lost.
+        // An added part replaces the digest, in which it would be lost.
         let replaced = if add.add & !DIGEST != 0 { DIGEST } else { 0 };
         let set = (base.set & !removed & !replaced) | added;
         FileETag {
-            // What is added to none is not none.
+            // An addition to none makes a set.
             set: if set == NONE { set } else { set & !NONE },
             add: added,
             remove: removed,

@@ -1,4 +1,4 @@
-//! The settings of the core module, which holds with no other module loaded.
+//! The settings of the core module, which works without any other module.
 
 pub mod etag;
 pub mod options;
@@ -14,7 +14,7 @@ use self::etag::FileETag;
 use crate::config::section::Section;
 use crate::log::LogLevels;
 
-/// A kind of thing that is off, on, or something in between.
+/// A setting that is off, on, or something in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the keywords")]
 pub enum Tri {
@@ -24,7 +24,7 @@ pub enum Tri {
 }
 
 impl Tri {
-    /// The word for a default in a table of directives. The third one differs from directive to directive.
+    /// The word for a default in a table of directives. The third value's word differs from directive to directive.
     pub(crate) const fn shown(self) -> &'static str {
         match self {
             Tri::Off => on_or_off(false),
@@ -59,9 +59,9 @@ pub enum HandlerName {
 /// `AllowOverride`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// The classes that are let in; empty for None.
+    /// The allowed classes; empty for None.
     pub classes: Allowed,
-    /// The options that may be named.
+    /// The allowed options.
     pub options: options::Bits,
     /// `Nonfatal=Override` or `All`.
     pub skip_forbidden: bool,
@@ -82,15 +82,15 @@ pub const DOCUMENT_ROOT: &str = "/var/www/html";
 /// `ServerName`.
 #[derive(Clone, Debug, Default)]
 pub struct ServerName {
-    /// Of URLs of our own: what comes in is secured by somebody in front of us.
+    /// The scheme of our own URLs is https: a proxy in front of us encrypts the connections.
     pub https: bool,
     /// The name.
     pub name: String,
-    /// The port, where one is named.
+    /// The port, if given.
     pub port: Option<u16>,
 }
 
-/// `ServerTokens`: how much the `Server` field says.
+/// `ServerTokens`: how much the `Server` field reveals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the keywords")]
 pub enum Tokens {
@@ -102,7 +102,7 @@ pub enum Tokens {
     Full,
 }
 
-/// A virtual host as it was written, before it is merged with the main server.
+/// A virtual host as written, before it is merged with the main server.
 #[derive(Clone, Debug)]
 pub struct HostDraft {
     /// The addresses of its `<VirtualHost>` line.
@@ -111,11 +111,11 @@ pub struct HostDraft {
     pub server: SettingsMap,
     /// Its settings outside sections.
     pub dir: SettingsMap,
-    /// The port of the main server's name, as far as that has been read.
+    /// The port of the main server's name, if that has been read yet.
     pub main_port: Option<u16>,
 }
 
-/// An address of a `<VirtualHost>` line. `None` is any.
+/// An address of a `<VirtualHost>` line. `None` means any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostAddress {
     /// The IP address.
@@ -124,7 +124,7 @@ pub struct HostAddress {
     pub port: Option<u16>,
 }
 
-/// What holds where the configuration says nothing, for the fields below and for what the table of directives shows.
+/// The defaults, for the fields below and for the table of directives.
 pub(crate) mod defaults {
     use std::time::Duration;
 
@@ -167,7 +167,7 @@ settings! {
         pub server_aliases: Listed<String>,
         pub server_path: Setting<String>,
         pub server_admin: Setting<String>,
-        /// Its connections are encrypted: set by the module that does it.
+        /// Its connections are encrypted: set by the module that does that.
         pub encrypted: Setting<bool>,
         pub error_log: Setting<String>,
         pub error_log_format: Setting<String>,
@@ -199,7 +199,7 @@ settings! {
 }
 
 settings! {
-    /// The methods that the configuration adds, wherever it does: a request may have them at every virtual host.
+    /// The methods that the configuration adds, anywhere: requests may use them at every virtual host.
     pub struct Methods {
         pub added: Listed<String>,
     }
@@ -245,14 +245,14 @@ settings! {
 }
 
 impl CoreServer {
-    /// The protocols that may be spoken, the preferred ones first (`Protocols`).
+    /// The allowed protocols, the preferred ones first (`Protocols`).
     pub fn protocols(&self) -> impl Iterator<Item = &str> {
         let named = self.protocols.get().map_or(&[][..], |named| &named[..]);
         let default = if named.is_empty() { Some("http/1.1") } else { None };
         named.iter().map(String::as_str).chain(default)
     }
 
-    /// Whether this one may be.
+    /// Whether this protocol is allowed.
     pub fn speaks(&self, protocol: &str) -> bool {
         self.protocols().any(|one| one == protocol)
     }
@@ -274,7 +274,7 @@ impl Methods {
 /// A soft limit, and a hard one if it differs; `None` is `max`.
 pub type Rlimit = (Option<u64>, Option<Option<u64>>);
 
-/// A field whose own type says how it merges.
+/// A field whose own type defines how it merges.
 #[derive(Clone, Debug, Default)]
 pub struct Plain<T>(pub T);
 
@@ -299,7 +299,7 @@ pub struct Mutex {
 /// How to lock, in the spelling of the dump.
 pub(crate) type Mechanism = &'static str;
 
-/// The list of a kind of section that `slots` hold.
+/// The list of sections of one kind in `slots`.
 pub(crate) fn listed<S: Settings>(slots: &SettingsMap, field: fn(&S) -> &Listed<Arc<Section>>) -> Vec<Arc<Section>> {
     field(slots.get::<S>()).iter().cloned().collect()
 }

@@ -6,7 +6,7 @@ use conf::{Allowed, Merge, Origin};
 /// A set of options, as bits.
 pub type Bits = u32;
 
-/// `Indexes`: list a directory without index file.
+/// `Indexes`: list a directory without an index file.
 pub const INDEXES: Bits = 1;
 /// Server-side includes.
 pub const INCLUDES: Bits = 2;
@@ -20,31 +20,31 @@ pub const INC_WITH_EXEC: Bits = 16;
 pub const SYM_OWNER: Bits = 32;
 /// `MultiViews`.
 pub const MULTI: Bits = 64;
-/// `All`: everything but MultiViews.
+/// `All`: everything except MultiViews.
 pub const ALL: Bits = INDEXES | INCLUDES | INC_WITH_EXEC | SYM_LINKS | EXEC_CGI;
-/// What holds where no `Options` is given.
+/// The default without any `Options`.
 pub const DEFAULT: Bits = SYM_LINKS;
 
 /// `Options` of one level: an absolute set, or changes to the inherited one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The set, if it was given absolutely.
+    /// The set, if it was absolute.
     pub set: Option<Bits>,
     /// `+` names.
     pub add: Bits,
     /// `-` names.
     pub remove: Bits,
-    /// The lines that had a part in it.
+    /// The lines that contributed to it.
     lines: Vec<Origin>,
 }
 
 impl Options {
-    /// What is in effect.
+    /// The set in effect.
     pub fn effective(&self) -> Bits {
         (self.set.unwrap_or(DEFAULT) & !self.remove) | self.add
     }
 
-    /// Applies the line at `origin`. `may` are the options that may be named here (`AllowOverride Options=`).
+    /// Applies the line at `origin`. `may` are the options allowed here (`AllowOverride Options=`).
     pub fn apply(&mut self, words: &[String], may: Bits, origin: &Origin) -> Result<(), String> {
         if words.first().is_some_and(|word| !word.starts_with(['+', '-'])) {
             self.lines.clear();
@@ -54,7 +54,7 @@ impl Options {
     }
 
     fn read(&mut self, words: &[String], may: Bits) -> Result<(), String> {
-        // After `All` or `None` a name may have a sign and none; after a sign every name needs one.
+        // After `All` or `None`, names with and without a sign may be mixed; after a sign every name needs one.
         let (mut after_all, mut signed) = (false, false);
         for (i, word) in words.iter().enumerate() {
             let (sign, name) = match word.chars().next() {
@@ -98,7 +98,7 @@ impl Options {
         Ok(())
     }
 
-    /// An absolute set: what was said before does not count.
+    /// Starts an absolute set, which cancels earlier ones.
     fn begin(&mut self, bits: Bits) {
         (self.set, self.add, self.remove) = (Some(bits), 0, 0);
     }
@@ -107,7 +107,7 @@ impl Options {
         self.add |= bits;
         self.remove &= !bits;
         if lower == "includesnoexec" {
-            // Naming it takes the right to run commands away again.
+            // Naming it withdraws the right to run commands.
             self.remove |= INC_WITH_EXEC;
             self.add &= !INC_WITH_EXEC;
         }
@@ -144,7 +144,7 @@ impl Merge for Options {
     }
 }
 
-/// A set as an `Options` line that says nothing else.
+/// A set, as an `Options` line with only that.
 pub fn names(bits: Bits) -> String {
     const NAMES: [(Bits, &str); 6] = [
         (INDEXES, "Indexes"),

@@ -14,22 +14,22 @@ use crate::request::Fields;
 use crate::request::body::{BodyError, BodySource, RequestBody};
 use crate::transport::Transport;
 
-/// What the connection knows of the body that is being read.
+/// The connection's view of the body being read.
 pub(super) struct Incoming(Arc<Mutex<Inner>>);
 
-/// What the request reads it from.
+/// The request's source of the body.
 struct Source(Arc<Mutex<Inner>>);
 
 struct Inner {
     transport: Arc<dyn Transport>,
     patience: Patience,
     framing: Remaining,
-    /// Received but not decoded; behind the body's end, the beginning of the next request.
+    /// Received but not decoded; after the body's end, the beginning of the next request.
     raw: Vec<u8>,
     used: usize,
-    /// `Expect: 100-continue` was not answered yet.
+    /// `Expect: 100-continue` has not been answered yet.
     expects: bool,
-    /// What a section of trailers holds.
+    /// The budget for a section of trailers.
     unfinished: Unfinished,
 }
 
@@ -40,10 +40,10 @@ enum Remaining {
     Done,
 }
 
-/// How much is received at once, in bytes.
+/// The size of a read, in bytes.
 const PIECE: usize = 16 * 1024;
 
-/// The body that follows a head; `raw` is what was received behind the head. `None`: there is none.
+/// The body after a head; `raw` are the bytes received after the head. `None`: there is no body.
 pub(super) fn incoming(
     transport: &Arc<dyn Transport>,
     framing: Framing,
@@ -73,17 +73,18 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 }
 
 impl Incoming {
-    /// The answer begins: from here on `100 Continue` would stand inside it. Whether the client still waits for that.
+    /// Called when the answer begins: from here on `100 Continue` would appear inside it. Returns whether the client
+    /// still waits for that.
     pub(super) fn withdraw(&self) -> bool {
         std::mem::take(&mut lock(&self.0).expects)
     }
 
-    /// Bytes received for it so far, behind those that came with the head.
+    /// Bytes received for it so far, without those that came with the head.
     pub(super) fn received(&self) -> u64 {
         lock(&self.0).patience.received()
     }
 
-    /// What was received behind its end.
+    /// The bytes received after its end.
     pub(super) fn take_rest(&self) -> Vec<u8> {
         let mut inner = lock(&self.0);
         let used = std::mem::take(&mut inner.used);
@@ -136,7 +137,7 @@ impl Inner {
                 let sent = ready!(self.transport.poll_send(cx, CONTINUE, false));
                 self.expects = false;
                 if !matches!(sent, Ok(length) if length == CONTINUE.len()) {
-                    // A socket takes so few bytes as a whole. Behind a part of them nothing else can be said.
+                    // A socket takes so few bytes as a whole. After only a part of them nothing else can be sent.
                     let _ = self.transport.shutdown();
                     return Poll::Ready(Err(BodyError::Closed));
                 }
@@ -161,7 +162,7 @@ impl Inner {
         matches!(self.framing, Remaining::Done) || matches!(&self.framing, Remaining::Chunked(c) if c.is_end())
     }
 
-    /// Takes a piece of the body out of what was received.
+    /// Takes a piece of the body out of the received bytes.
     fn decode(&mut self) -> Result<Option<Bytes>, BodyError> {
         let raw = &self.raw[self.used..];
         match &mut self.framing {
@@ -180,7 +181,7 @@ impl Inner {
                 if chunked.is_end() || raw.is_empty() {
                     return Ok(None);
                 }
-                // However small the chunks are, what was received at once is one piece.
+                // However small the chunks are, bytes received together form one piece.
                 let mut data = Vec::new();
                 loop {
                     let step = chunked.decode(&self.raw[self.used..]).map_err(|error| match error.status() {

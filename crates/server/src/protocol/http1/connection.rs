@@ -1,4 +1,4 @@
-//! What an HTTP/1 connection is between two of its stages.
+//! The state of an HTTP/1 connection between two of its stages.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::request::hooks::Preface;
 use crate::request::{Client, Interim};
 use crate::transport::Transport;
 
-/// How much of a head is received at once, in bytes.
+/// The size of a read of a head, in bytes.
 pub(in crate::protocol) const HEAD_PIECE: usize = 4096;
 
-/// Why no more of a head is read.
+/// Why the rest of a head is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CutOff {
     /// The client took too long.
     Timeout,
-    /// Unfinished requests of this process hold all the memory they may.
+    /// This process's unfinished requests use all the memory they may.
     NoRoom,
 }
 
@@ -41,38 +41,38 @@ pub(in crate::protocol) struct HttpConnection {
     pub(super) workers: Arc<Workers>,
     /// Bytes sent and received with the requests that were answered.
     pub(super) traffic: u64,
-    /// How long the next request may take to come: `KeepAliveTimeout` of the virtual host that was asked last.
+    /// The deadline for the next request: `KeepAliveTimeout` of the last request's virtual host.
     pub(super) idle_until: Instant,
     pub(super) timer: Timer,
     /// Received and not served yet.
     pub(super) buffer: Vec<u8>,
-    /// What the client has to say before its first request, until it was said.
+    /// The preface that the client has to send before its first request, until it has.
     pub(super) preface: Option<&'static Preface>,
-    /// What is in the buffer is all that was read of a head, and why.
+    /// The buffer holds all that was read of a head, and this is why.
     pub(super) cut_off: Option<CutOff>,
-    /// Its part of the budget for that.
+    /// Its share of the budget for unfinished heads.
     pub(super) unfinished: Unfinished,
-    /// The turn in which the reactor announced what is in the buffer.
+    /// The tick in which the reactor announced the bytes in the buffer.
     pub(super) announced: Option<NonZeroU64>,
-    /// Requests served in a row without waiting for one.
+    /// Requests served in a row without a wait for one.
     pub(super) behind: u32,
     /// The body of the request that is being served.
     pub(super) incoming: Option<Incoming>,
     /// An answer of which a part still has to go out.
     pub(super) sending: Option<Box<Sending>>,
-    /// What has become of the connection.
+    /// The tunnel, if the connection has become one.
     pub(super) tunnel: Option<Box<Open>>,
-    /// What the client wants to become of the connection after the request that is being served.
+    /// The client's wish for the connection after the current request.
     pub(super) wish: Persistence,
-    /// Bytes received for that request, but for what came of its body behind the head.
+    /// Bytes received for that request, without those of its body that came after the head.
     pub(super) received: u64,
-    /// How the connection ends once its last answer is sent: what came was no request.
+    /// How the connection ends once its last answer is sent: the input was not a valid request.
     pub(super) refused: Option<Stage>,
-    /// The virtual host that the address stands for; not looked for yet if `None`.
+    /// The virtual host of the address; `None` until it is looked up.
     pub(super) by_address: Option<&'static VirtualHost>,
 }
 
-/// An exchange and what is left to send of its answer.
+/// An exchange and the unsent rest of its answer.
 pub(super) struct Sending {
     pub(super) exchange: Exchange,
     pub(super) outgoing: Outgoing,

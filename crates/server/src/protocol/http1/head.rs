@@ -1,4 +1,4 @@
-//! Heads of answers as HTTP/1.1 writes them.
+//! Heads of answers in the form of HTTP/1.1.
 
 use conf::Level;
 use http1::response::{BadField, ResponseHead};
@@ -8,8 +8,8 @@ use crate::request::fields_out::{FieldSink, Unsendable};
 use crate::request::response::Body;
 use crate::request::{Delimiter, Persist, Request};
 
-/// Writes the head of an answer. `Some`: a field cannot be sent, and what was written instead is the head of an error, whose
-/// page this is and after which the connection closes.
+/// Writes the head of an answer. `Some`: a field cannot be sent, so the head of an error was written instead; this is
+/// its page, and the connection closes after it.
 pub(super) fn write_head(
     request: &mut Request,
     delimiter: Delimiter,
@@ -39,7 +39,7 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
     request.fields_out(&mut sink)?;
     sink.head.end();
     if request.asked.version == http1::Version::Http10 && request.env.contains("force-response-1.0") {
-        // `HTTP/1.1` of the status line: some old clients take no other version than their own.
+        // `HTTP/1.1` of the status line: some old clients accept only their own version.
         out["HTTP/1.".len()] = b'0';
     }
     Ok(())

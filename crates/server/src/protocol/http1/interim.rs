@@ -1,4 +1,4 @@
-//! Interim responses as HTTP/1.1 writes them, over any transport.
+//! Interim responses in the form of HTTP/1.1, over any transport.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -42,14 +42,14 @@ impl<T: Transport> Interim for T {
             };
             let result = timeout(time, all).await.map_err(io::Error::from).and_then(|sent| sent);
             if result.is_err() {
-                // What the client has may be half a head. An error means that the connection is gone already.
+                // The client may have received half a head. An error means that the connection is already gone.
                 let _ = self.shutdown();
             }
             result
         })
     }
 
-    /// `Upgrade` counts only where `Connection` names it (RFC 9110 section 7.8).
+    /// `Upgrade` counts only if `Connection` names it (RFC 9110 section 7.8).
     fn tunnel_for<'h>(&self, head: &'h RequestHead) -> Option<Cow<'h, [u8]>> {
         let (table, text) = head.parts();
         let asks = head.version() >= Version::Http11 && Persistence::of(table, text).upgrade;

@@ -1,6 +1,6 @@
 //! A connection's life, stage by stage: read a head, process, write; wait for the next; linger; close.
 //!
-//! HTTP/1.1 is spoken here and nowhere else. Whoever polls the stages is the MPM's affair.
+//! Only this module speaks HTTP/1.1. The MPM decides which thread polls the stages.
 
 pub(crate) mod body;
 mod connection;
@@ -42,10 +42,10 @@ use crate::transport::socket::Socket;
 use crate::transport::{self, Endpoint, Transport, buffers, tick};
 use seam::executor::Timer;
 
-/// After this many requests that came in behind each other, other connections have their turn.
+/// After this many pipelined requests, other connections get their turn.
 const PIPELINED: u32 = 16;
 
-/// The server as the MPM sees it.
+/// The server from the view of the MPM.
 pub struct HttpService {
     server: Arc<Server>,
     hooks: Hooks,
@@ -63,12 +63,12 @@ impl HttpService {
         HttpService { server, hooks, h2c }
     }
 
-    /// What its connections are served with.
+    /// The server and hooks for its connections.
     pub(super) fn running(&'static self) -> Running {
         Running { server: &self.server, hooks: &self.hooks }
     }
 
-    /// A connection that is carried by `transport`.
+    /// A connection over `transport`.
     pub(super) fn over<T>(&'static self, transport: Arc<T>, peer: SocketAddr, workers: Arc<Workers>) -> HttpConnection
     where
         T: Transport + 'static,
@@ -118,7 +118,7 @@ impl Service for HttpService {
     }
 
     fn child_started(&self, children: usize) {
-        // What one client made large must not stay large for good.
+        // Memory that one client made large must not stay large for good.
         sys::memory::large_blocks_apart();
         self.server.child_started(children);
     }
@@ -163,19 +163,19 @@ impl Connection for HttpConnection {
 }
 
 impl HttpConnection {
-    /// The client has sent this already.
+    /// Starts with bytes that the client has already sent.
     pub(super) fn begin_with(&mut self, received: Vec<u8>) {
         self.buffer = received;
     }
 
-    /// The client has begun to speak HTTP where TLS is spoken. What it asks for is not read: the request that is answered
-    /// instead is the one that Apache has in its logs.
+    /// The client has spoken HTTP where TLS is expected. Its request is not read: the answer goes to the stand-in
+    /// request that Apache shows in its logs.
     pub(super) fn misdirected(&mut self) {
         self.client.set_misdirected();
         self.buffer = b"GET /mod_ssl:error:HTTP-request HTTP/1.0\r\n\r\n".to_vec();
     }
 
-    /// Serves a request: from its head, which is there, to what fits of its answer into the socket.
+    /// Serves a request: from its complete head to as much of its answer as fits into the socket.
     async fn serve(&mut self) -> Stage {
         if self.behind >= PIPELINED {
             self.behind = 0;
@@ -183,7 +183,7 @@ impl HttpConnection {
         }
         let mut bytes = std::mem::take(&mut self.buffer);
         if bytes.is_empty() {
-            // What is not there yet, or never will be, is found out by the stage that can wait for it.
+            // If the rest is not there yet, or never will be, the stage that can wait for it finds out.
             let _ = self.transport.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
         }
         if self.preface.is_some() {
@@ -216,7 +216,7 @@ impl HttpConnection {
         self.refuse(Refusal::of(why, RequestHead::received(bytes, head)), row).await
     }
 
-    /// Reads a head to its end, or to where it is wrong.
+    /// Reads a head to its end, or to its first error.
     async fn read_head(&mut self) -> Stage {
         let plan = *self.plan();
         let start = Instant::now();
@@ -232,7 +232,7 @@ impl HttpConnection {
                 self.cut_off = Some(CutOff::NoRoom);
                 return Stage::Serve;
             }
-            self.announced = None; // The end of a head may be sent after the turn that announced its beginning.
+            self.announced = None; // The end of a head may be sent after the tick that announced its beginning.
             match self.timer.until(deadline, transport::read(&*self.transport, &mut self.buffer, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Stage::Closed,
                 Some(Ok(_)) if self.is_partial(&plan, &mut head) => {}
@@ -245,13 +245,13 @@ impl HttpConnection {
         }
     }
 
-    /// What holds before it is known which virtual host is asked for: the first one of the address decides.
+    /// The settings before the virtual host is known: the first one of the address decides.
     fn plan(&mut self) -> &'static Plan {
         let (server, client) = (self.running.server, &self.client);
         &self.by_address.get_or_insert_with(|| exchange::virtual_host(server, client, None).0).plan
     }
 
-    /// Processes a request and writes its answer. `rest`: what was received behind its head.
+    /// Processes a request and writes its answer. `rest`: the bytes received after its head.
     async fn answer(&mut self, head: RequestHead, rest: Vec<u8>) -> Stage {
         let row = self.workers.acquire();
         let (table, text) = head.parts();

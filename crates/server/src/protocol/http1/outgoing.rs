@@ -16,7 +16,7 @@ use crate::transport::Transport;
 /// Bytes on their way to the client.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
-    /// The head, and what was small enough to go with it.
+    /// The head, and bodies small enough to go with it.
     front: Vec<u8>,
     front_sent: usize,
     rest: VecDeque<Chunk>,
@@ -33,18 +33,18 @@ enum Chunk {
 
 /// Bodies up to this size go out in one write with their head, in bytes.
 const WITH_HEAD: usize = 16 * 1024;
-/// After this many bytes to one client that takes them all, other connections have their turn.
+/// After this many bytes to one fast client, other connections get their turn.
 const TURN_BYTES: u64 = 1024 * 1024;
 
 impl Outgoing {
-    /// Starts with a head; what follows it goes out at this pace.
+    /// Starts with a head; the body goes out at this pace.
     pub(crate) fn new(front: Vec<u8>, pace: Option<request::Pace>) -> Outgoing {
         let free = |pace: &request::Pace| front.len() + pace.burst as usize;
         let pace = pace.map(|pace| Box::new(Pace::new(pace.bytes_per_second, free(&pace))));
         Outgoing { front, pace, ..Outgoing::default() }
     }
 
-    /// Adds a body that is there already; a stream is not.
+    /// Adds a body that is available; not a stream.
     pub(crate) fn push(&mut self, body: Body) {
         match body {
             Body::Empty | Body::Stream(_) => {}
@@ -59,13 +59,13 @@ impl Outgoing {
         }
     }
 
-    /// Takes the buffer of the head away, once it was sent.
+    /// Takes the buffer of the head, once it has been sent.
     pub(crate) fn take_front(&mut self) -> Vec<u8> {
         self.front_sent = 0;
         std::mem::take(&mut self.front)
     }
 
-    /// Sends until everything is out (`true`), or so much that other connections should have their turn. `more`: further
+    /// Sends until everything is out (`true`), or so much that other connections should get their turn. `more`: further
     /// bytes will follow.
     pub(crate) fn poll_write(
         &mut self,
@@ -103,7 +103,7 @@ impl Outgoing {
                     let most = ready!(poll_pace(&mut self.pace, cx, self.sent));
                     let count = most.min((*left).min(TURN_BYTES) as usize);
                     match ready!(transport.poll_send_file(cx, file, offset, count))? {
-                        // The file was cut short: what was promised cannot be kept.
+                        // The file was truncated: the promised length cannot be kept.
                         0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
                         sent => {
                             *left -= sent as u64;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use seam::executor::Timer;
 
-/// How often more may go out: often enough that no deadline for the client's side passes meanwhile.
+/// How often more may go out: often enough that no deadline on the client's side passes meanwhile.
 const PULSE: Duration = Duration::from_millis(500);
 
-/// How much of an answer may have gone out by now. The time to come is waited for with a timer, so whoever sends at a pace
-/// is no busier than whoever waits for a slow client.
+/// How much of an answer may have gone out by now. A timer waits for the next time, so a paced answer keeps the server
+/// no busier than a slow client does.
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// Bytes for each pulse.
@@ -21,13 +21,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Of so many bytes a second; `free` bytes do not count.
+    /// A pace of this many bytes a second; the first `free` bytes do not count.
     pub(crate) fn new(bytes_per_second: u32, free: usize) -> Pace {
         let share = u64::from(bytes_per_second / 2).max(1);
         Pace { share, allowed: free as u64 + share, next: Instant::now() + PULSE, timer: Timer::default() }
     }
 
-    /// How many bytes may go out after the first `sent`; waits while there are none.
+    /// How many bytes may go out after the first `sent`; pending while there are none.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, sent: u64) -> Poll<usize> {
         while sent >= self.allowed {
             ready!(self.timer.poll_passed(cx, self.next));
@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    /// The timer takes a moment longer, never less, than it should.
+    /// The timer may take a moment longer than it should, never less.
     #[test]
     fn half_of_it_each_half_second() {
         let event_loop = sys::event_loop::EventLoop::new(|| ());

@@ -1,4 +1,4 @@
-//! What a client says of itself before its first request, where that is expected (PROXY protocol).
+//! The data that a client sends before its first request, if that is expected (PROXY protocol).
 
 use http1::{Head, Parse};
 use seam::Stage;
@@ -8,7 +8,7 @@ use crate::config::plan::Plan;
 use crate::request::hooks::Said;
 
 impl HttpConnection {
-    /// A new connection: whether its client has something to say first.
+    /// Checks whether the client of a new connection has to send a preface.
     pub(super) fn expect_preface(&mut self) {
         let client = &self.client;
         self.preface = self.running.hooks.preface.filter(|preface| {
@@ -16,8 +16,8 @@ impl HttpConnection {
         });
     }
 
-    /// Takes what was said off the beginning of what was received. `None`: there is more to come; otherwise the stage in which
-    /// the connection goes on.
+    /// Takes the preface off the beginning of the received bytes. `None`: there is more to come; otherwise the next
+    /// stage of the connection.
     pub(super) fn take_preface(&mut self, bytes: &mut Vec<u8>) -> Option<Stage> {
         let Some(preface) = self.preface else { return Some(Stage::Serve) };
         match (preface.read)(bytes)? {
@@ -34,7 +34,7 @@ impl HttpConnection {
         }
     }
 
-    /// Whether more is to come before anything can be served.
+    /// Whether more must arrive before anything can be served.
     pub(super) fn is_partial(&self, plan: &Plan, head: &mut Head) -> bool {
         let start = match self.preface.map(|preface| (preface.read)(&self.buffer)) {
             Some(None) => return true,

@@ -1,4 +1,4 @@
-//! What is answered where there is no request to be served.
+//! The answers to invalid requests.
 
 use conf::Level;
 use http1::HeadError;
@@ -43,10 +43,10 @@ impl Why {
 }
 
 impl HttpConnection {
-    /// Answers what is no request, and closes.
+    /// Answers an invalid request, and closes.
     pub(super) async fn refuse(&mut self, refusal: Refusal, row: Row) -> Stage {
         let Refusal { why, head } = refusal;
-        // A client that did not even send a line is not answered: it may have opened the connection to have it ready.
+        // A client that has not even sent a line gets no answer: it may have opened the connection in advance.
         let silent = matches!(why, Why::CutOff(CutOff::Timeout)) && !head.parts().1.contains(&b'\n');
         let (status, reason) = why.words();
         let (module, level, note) = match why {
@@ -74,7 +74,7 @@ impl HttpConnection {
         if !note.is_empty() {
             request.notes.set("error-notes", note);
         }
-        // Not what is returned here: the answer may have to wait, and then another stage ends the exchange.
+        // Not the returned value: the answer may have to wait, and then another stage ends the exchange.
         self.refused = Some(if status == 408 { Stage::ShortLinger } else { Stage::Linger });
         let mut exchange = Exchange { request, row };
         match transport::unless_reset(&*self.transport, exchange.refuse(status)).await {

@@ -1,4 +1,4 @@
-//! Connections over a transport that does as it is bid: what no client can bring about at will.
+//! Connections over a scripted transport: situations that no client can bring about at will.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -23,12 +23,12 @@ use crate::files::machine::Machine;
 use crate::request::RequestBody;
 use crate::transport::{Endpoint, Transport};
 
-/// A transport with a client that does what is written here.
+/// A transport with a scripted client.
 #[derive(Default)]
 struct Script {
-    /// What it says when it is read: `None`, that nothing is there yet.
+    /// The client's bytes for each read; `None`: nothing is there yet.
     reads: Mutex<VecDeque<Option<&'static str>>>,
-    /// It takes nothing.
+    /// It takes no bytes.
     full: AtomicBool,
     sent: Mutex<Vec<u8>>,
 }
@@ -103,11 +103,11 @@ fn connection(configuration: &str, script: impl IntoIterator<Item = Option<&'sta
     service.over(Arc::new(script), ([127, 0, 0, 1], 1).into(), workers)
 }
 
-/// A head may come in the moment in which the time for it is over. It is served, and a head that begins behind it has its own
+/// A head may arrive at the very moment its time is over. It is served, and a head that begins after it has its own
 /// time.
 #[test]
 fn a_time_out_does_not_outlive_its_request() {
-    // Looked for twice in vain, until the time is over, and there when it is looked for the last time.
+    // Missing at the first two reads, until the time is over, and there at the last read.
     let late = "GET /none HTTP/1.1\r\nHost: a\r\n\r\nGET /next HT";
     let mut connection =
         connection("ServerName a\nDocumentRoot /\nErrorLog /dev/null\nTimeout 1\n", [None, None, None, Some(late)]);
@@ -118,8 +118,8 @@ fn a_time_out_does_not_outlive_its_request() {
     assert_eq!(step(Stage::Serve), Stage::ReadHead, "of which the rest may come");
 }
 
-/// A socket may take nothing when `100 Continue` is to be sent, and the answer may begin meanwhile: from there on the client is
-/// not asked for anything, though a script reads on.
+/// A socket may take nothing when `100 Continue` should be sent, and the answer may begin meanwhile: from there on the
+/// client is not invited to send, though a script reads on.
 #[test]
 fn no_invitation_comes_inside_an_answer() {
     let client = Arc::new(Script::default());

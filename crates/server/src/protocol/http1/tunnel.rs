@@ -1,4 +1,4 @@
-//! A connection that has become a tunnel: what a handler reads from and writes to, and how long that goes on.
+//! A connection that has become a tunnel: the handler's end of it, and its deadlines.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl HttpConnection {
         Stage::Tunnel
     }
 
-    /// Lets the handler speak to its end.
+    /// Runs the handler to its end.
     pub(super) async fn tunnel(&mut self) -> Stage {
         let Some(open) = self.tunnel.take() else { return Stage::Closed };
         let Open { mut sending, head_len, mut speaking, carried } = *open;

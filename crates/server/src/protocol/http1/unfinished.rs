@@ -1,24 +1,25 @@
-//! How much input that is no whole request yet a process keeps.
+//! The budget of a process for input that is not a whole request yet.
 //!
-//! `LimitRequestFields` and `LimitRequestFieldSize` let each client send most of a megabyte before its head is too large.
-//! Times a thousand clients that never finish, that is the memory of the machine. So all connections of a process share a
-//! budget. What nearly every client sends is always taken; whatever is larger is taken as long as there is room.
+//! `LimitRequestFields` and `LimitRequestFieldSize` let each client send most of a megabyte before its head is too
+//! large. Times a thousand clients that never finish, that is the memory of the machine. So all connections of a
+//! process share a budget. The usual size is always accepted; larger input is accepted while there is room.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A head, or a section of trailers, up to this size always has room, in bytes: twice what browsers with many cookies send.
+/// A head, or a section of trailers, up to this size is always accepted, in bytes: twice the size from browsers with
+/// many cookies.
 const USUAL: usize = 16 * 1024;
-/// What all larger ones of a process hold together, in bytes.
+/// The most bytes of all larger ones in a process together.
 const BUDGET: usize = 16 * 1024 * 1024;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// What one connection holds of the budget; it is given back when this is dropped.
+/// The share of one connection in the budget; dropping it gives it back.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished(usize);
 
 impl Unfinished {
-    /// The input has grown, or shrunk, to so many bytes. `false`: there is no room for it.
+    /// The input has grown, or shrunk, to this many bytes. `false`: there is no room for it.
     pub(super) fn hold(&mut self, bytes: usize) -> bool {
         let counted = if bytes > USUAL { bytes } else { 0 };
         let before = std::mem::replace(&mut self.0, counted);

@@ -23,8 +23,7 @@ impl HttpConnection {
     }
 }
 
-/// A connection that waits for its next request. Written by hand because thousands of them wait: it holds nothing but
-/// this.
+/// A connection that waits for its next request. Written by hand because thousands of them wait: it holds only this.
 pub(super) struct Idle<'a> {
     connection: &'a mut HttpConnection,
     waited: bool,
@@ -39,7 +38,7 @@ impl Future for Idle<'_> {
             Poll::Ready(read) => read,
             Poll::Pending => {
                 let passed = timer.poll_passed(cx, *idle_until);
-                // One that has come in time is served, though nobody has announced it yet.
+                // A request that has come in time is served, even if no event has announced it yet.
                 let end = |()| {
                     if transport.has_input() {
                         return Stage::Serve;

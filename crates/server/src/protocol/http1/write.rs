@@ -1,4 +1,4 @@
-//! From an answer to the client: framing, sending as far as the client reads, and what comes after.
+//! From an answer to the client: framing, sending as fast as the client reads, and the next step.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,30 +21,30 @@ use crate::request::{Delimiter, Persist, Request, RequestBody};
 use crate::transport::tick::{self, Slices};
 use crate::transport::{self, buffers};
 
-/// How much of an unread request body is read and thrown away to keep the connection, in bytes.
+/// How much of an unread request body is discarded to keep the connection, in bytes.
 const DISCARD_MAX: u64 = 256 * 1024;
 
-/// An answer whose head is written.
+/// An answer with its head written.
 pub(super) struct Composed {
     sending: Sending,
     /// The length of the head.
     head_len: u64,
-    /// A body that is still being made.
+    /// A body that is still being produced.
     stream: Option<Box<dyn BodyStream>>,
     chunked: bool,
 }
 
 impl HttpConnection {
-    /// Writes an answer; what is there already and does not fit into the socket is left to another stage.
+    /// Writes an answer; another stage sends the part that does not fit into the socket.
     pub(super) async fn write(&mut self, exchange: Exchange, mut response: Response) -> Stage {
         if let Some(tunnel) = response.tunnel.take() {
             return Box::pin(self.open_tunnel(exchange, *tunnel)).await;
         }
         let body = &exchange.request.body;
-        // A client that still waits for `100 Continue` may or may not send its body now: nobody could tell the next
-        // request from it.
+        // A client that still waits for `100 Continue` may or may not send its body now: the next request could not be
+        // told apart from it.
         let expects = self.incoming.as_ref().is_some_and(Incoming::withdraw);
-        // A script may answer before it has read everything; it goes on reading while its answer goes out.
+        // A script may answer before it has read everything; it continues to read while its answer goes out.
         let shared = body.is_shared();
         let unread = expects || !shared && !body.is_done() && !discard(body).await;
         let mut composed = self.compose(exchange, response, unread);
@@ -56,19 +56,19 @@ impl HttpConnection {
         if shared && !body.is_done() && !discard(body).await {
             (sending.keep, sending.linger) = (false, true);
         }
-        // What goes out with an empty body, its last chunk, is none of it.
+        // The last chunk of an empty body does not count as body.
         let head_len = if sending.exchange.request.account.sent.body == 0 { sending.outgoing.sent } else { head_len };
         self.finish(sending, ended.is_ok(), head_len)
     }
 
-    /// Ends an exchange of which the client wants to know no more.
+    /// Ends an exchange whose client wants no more of it.
     pub(super) fn give_up(&mut self, exchange: Exchange) -> Stage {
         let nothing = Response { raw: true, ..Response::of(Body::Empty) };
         let composed = self.compose(exchange, nothing, true);
         self.finish(composed.sending, false, 0)
     }
 
-    /// Decides how the answer is framed and whether the connection stays, and writes the head. `unread`: a part of the
+    /// Decides the framing of the answer and whether the connection stays, and writes the head. `unread`: a part of the
     /// request's body will not be read.
     fn compose(&mut self, mut exchange: Exchange, response: Response, unread: bool) -> Composed {
         let request = &mut exchange.request;
@@ -88,7 +88,7 @@ impl HttpConnection {
         let mut front = buffers::take();
         let instead = if raw { None } else { write_head(request, delimiter, persist, &mut front) };
         if let Some(page) = instead {
-            // The head that was written instead says so.
+            // The replacement head says so.
             delimiter = page.length().map_or(Delimiter::Nothing, Delimiter::Length);
             persist = Persist { keep: false, announce: None };
             body = if request.asked.header_only { Body::Empty } else { page };
@@ -112,7 +112,7 @@ impl HttpConnection {
         Composed { sending, head_len, stream, chunked: delimiter == Delimiter::Chunked }
     }
 
-    /// Sends an answer that is there as a whole, once, without waiting: most fit into the socket's buffer.
+    /// Tries once to send a complete answer, without waiting: most fit into the socket's buffer.
     fn send(&mut self, composed: Composed) -> Stage {
         let Composed { mut sending, head_len, .. } = composed;
         let mut cx = Context::from_waker(Waker::noop());
@@ -137,7 +137,7 @@ impl HttpConnection {
         self.finish(*sending, written.is_ok(), head_len)
     }
 
-    /// Sends a body that is being made, piece by piece.
+    /// Sends a body that is being produced, piece by piece.
     async fn write_stream(
         &mut self,
         sending: &mut Sending,
@@ -147,14 +147,15 @@ impl HttpConnection {
         let timeout = sending.exchange.request.vhost.plan.timeout;
         let mut slices = Slices::new();
         loop {
-            // A body that costs time (compression) and a client that takes it all may never make each other wait.
+            // A body that costs time (compression) and a client that accepts everything must never keep each other busy
+            // for ever.
             slices.step().await;
             let piece = {
                 let mut next = source.next();
                 match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
                     Poll::Ready(piece) => piece,
                     Poll::Pending => {
-                        // The client need not wait for the head until there is a body.
+                        // The client should get the head before there is a body.
                         self.write_all(&mut sending.outgoing, timeout).await?;
                         let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
                         transport::unless_reset(&*self.transport, next).await.ok_or_else(reset)?
@@ -171,7 +172,7 @@ impl HttpConnection {
                     }
                     return self.write_all(&mut sending.outgoing, timeout).await;
                 }
-                // The client must not take a part for the whole: the connection breaks off instead.
+                // The client must not mistake a part for the whole, so the connection breaks.
                 Some(Err(error)) => return Err(error),
                 Some(Ok(bytes)) if bytes.is_empty() => {}
                 Some(Ok(bytes)) => {
@@ -196,7 +197,7 @@ impl HttpConnection {
         loop {
             let before = outgoing.sent;
             let write = poll_fn(|cx| match outgoing.poll_write(cx, &*self.transport, false) {
-                // Progress moves the deadline on.
+                // Progress moves the deadline.
                 Poll::Pending if outgoing.sent > before => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(result) => Poll::Ready(Some(result)),
@@ -211,7 +212,7 @@ impl HttpConnection {
         }
     }
 
-    /// Ends an exchange and says what comes next.
+    /// Ends an exchange and returns the next stage.
     pub(super) fn finish(&mut self, sending: Sending, complete: bool, head_len: u64) -> Stage {
         let Sending { mut exchange, mut outgoing, keep, linger } = sending;
         buffers::give(outgoing.take_front());
@@ -233,10 +234,10 @@ impl HttpConnection {
         exchange.end(transfer);
         let Exchange { request, row } = exchange;
         drop(row);
-        // From the end of the answer on, whose time is known.
+        // Counted from the end of the answer, whose time is known.
         let account = &request.account;
         self.idle_until = account.start + account.sent.duration + request.vhost.plan.keep_alive_timeout;
-        // Whatever became of the body: what was not read of it is no request.
+        // Whatever happened to the body: its unread part is not a request.
         let (keep, linger) = if request.body.is_done() { (keep, linger) } else { (false, true) };
         if let Some(rest) = rest {
             self.buffer = rest;
@@ -251,7 +252,7 @@ impl HttpConnection {
             return end;
         }
         match (keep, linger) {
-            // What has been received already may be the next request.
+            // The received bytes may be the next request.
             (true, _) if !self.buffer.is_empty() => {
                 self.behind += 1;
                 Stage::Serve
@@ -261,7 +262,7 @@ impl HttpConnection {
                 Stage::KeepAlive
             }
             (false, true) => Stage::Linger,
-            // A client that announced the end sends nothing more that a closed socket could answer with a reset.
+            // A client that announced the end sends nothing more that a closed socket would answer with a reset.
             (false, false) => {
                 self.transport.close();
                 Stage::Closed
@@ -273,7 +274,7 @@ impl HttpConnection {
     fn persist(&self, request: &Request, possible: bool) -> Persist {
         let plan = &request.vhost.plan;
         let used = self.client.keepalives.load(Ordering::Relaxed);
-        // As in Apache `max` counts this request too, and the one after the last of them closes.
+        // As in Apache, `max` includes this request, and the connection closes one after it reaches 0.
         let left = (plan.keep_alive_max > 0).then(|| (plan.keep_alive_max).saturating_sub(used));
         let keep = possible
             && plan.keep_alive
@@ -281,7 +282,7 @@ impl HttpConnection {
             && left != Some(0)
             && self.wish.allows(request.asked.version)
             && !http1::status::closes_connection(request.answer.status())
-            // A client takes what a script calls 1xx for an interim answer, and the next one for that to this request.
+            // A client takes a script's 1xx for an interim answer, and the next answer for the one to this request.
             && request.answer.status() >= 200
             && !request.env.contains("nokeepalive")
             && self.refused.is_none()
@@ -291,7 +292,7 @@ impl HttpConnection {
     }
 }
 
-/// Reads what is left of a small request body; `false`: too much, or it does not come.
+/// Reads the rest of a small request body; `false`: it is too long, or does not arrive.
 async fn discard(body: &RequestBody) -> bool {
     let mut read = 0;
     while read <= DISCARD_MAX {
