@@ -1,8 +1,8 @@
-//! Where a server's CPU time is read: a control group of its own, or else its process tree.
+//! The source of a server's CPU time: a control group of its own, or else its process tree.
 //!
-//! A control group counts every process that was ever in it, ended ones included, in nanoseconds; that is what
-//! servers made of many short-lived processes need. The process tree is the fallback: it sees ended processes only in
-//! ticks of 10 ms, and only once somebody in the tree has waited for them.
+//! A control group counts every process that was ever in it, ended ones included, in nanoseconds; that is what servers
+//! made of many short-lived processes need. The process tree is the fallback: it sees ended processes only in ticks of
+//! 10 ms, and only once another process in the tree has waited for them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::procfs;
 /// Ended processes leave their group a moment after they were waited for.
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Groups of the laboratory are recognised by this, so that those of an interrupted run can be cleared away.
+/// The prefix of the laboratory's groups, so that those of an interrupted run can be cleaned up.
 pub(crate) const PREFIX: &str = "tsubame-lab.";
 
-/// How CPU time is accounted on this machine.
+/// The way CPU time is measured on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Accounting {
     /// cgroup v1: `cpuacct.usage` below this directory.
@@ -30,7 +30,7 @@ pub(crate) enum Accounting {
 }
 
 impl Accounting {
-    /// The best method that works here: tried out, not guessed.
+    /// The best method that works here: tried, not guessed.
     pub(crate) fn detect() -> Self {
         let (mounts, own_groups) = mounts_and_groups();
         candidates(&mounts, &own_groups).into_iter().find(Accounting::works).unwrap_or(Self::ProcessTree)
@@ -60,7 +60,7 @@ impl Accounting {
         }
     }
 
-    /// Removes groups of runs that were interrupted; the kernel refuses while anything lives in them.
+    /// Removes groups of interrupted runs; the kernel refuses while anything lives in them.
     fn clear_leftovers(&self) {
         let entries = self.parent().and_then(|parent| std::fs::read_dir(parent).ok());
         for entry in entries.into_iter().flatten().flatten() {
@@ -72,7 +72,7 @@ impl Accounting {
     }
 }
 
-/// The laboratory that a group belongs to, by the group's name.
+/// The laboratory process that a group belongs to, by the group's name.
 fn owner_of(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('.').next()?.parse().ok()
 }
@@ -89,21 +89,21 @@ impl fmt::Display for Accounting {
     }
 }
 
-/// Groups are made below our own group where that is allowed, else below the root of the hierarchy.
+/// Groups are made below our own group if that is allowed, otherwise below the root of the hierarchy.
 fn candidates(mounts: &str, own_groups: &str) -> Vec<Accounting> {
     let first = directories(mounts, own_groups, "cgroup", "cpuacct").into_iter().map(Accounting::Cpuacct);
     let second = directories(mounts, own_groups, "cgroup2", "").into_iter().map(Accounting::Unified);
     first.chain(second).collect()
 }
 
-/// Where groups that have a controller can be made here, the best place first; the second version has all of them in one
-/// place, and is asked for with an empty name.
+/// The places where groups with a controller can be made, the best place first; version 2 has all controllers in one
+/// place, and is requested with an empty name.
 pub(crate) fn mounted(kind: &str, controller: &str) -> Vec<PathBuf> {
     let (mounts, own_groups) = mounts_and_groups();
     directories(&mounts, &own_groups, kind, controller)
 }
 
-/// The group of another process, and those that it is in, up to the root of the hierarchy; named as for [`mounted`].
+/// The groups of another process, from its own up to the root of the hierarchy; named as for [`mounted`].
 pub(crate) fn groups_of(pid: u32, kind: &str, controller: &str) -> Vec<PathBuf> {
     let (mounts, _) = mounts_and_groups();
     let its_groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -139,7 +139,7 @@ fn own_group<'a>(own_groups: &'a str, controller: &str) -> &'a str {
         .map_or("", |(_, path)| path)
 }
 
-/// The processes of one server, together; removed when dropped.
+/// The processes of one server, together; dropping this removes the group.
 #[derive(Debug)]
 pub(crate) struct Group {
     accounting: Accounting,
@@ -148,7 +148,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Leaves so many bytes of memory to the group.
+    /// Limits the group to this many bytes of memory.
     pub(crate) fn limit_memory(&mut self, name: &str, bytes: u64) -> Result<()> {
         self.cage = Some(match (&self.accounting, &self.directory) {
             (Accounting::Unified(_), Some(directory)) => Cage::of(directory, bytes)?,
@@ -157,12 +157,12 @@ impl Group {
         Ok(())
     }
 
-    /// What happened in the memory that was left.
+    /// Memory events within that limit.
     pub(crate) fn marks(&self) -> Result<Marks> {
         self.cage.as_ref().map_or_else(|| Ok(Marks::default()), Cage::marks)
     }
 
-    /// The files that a process writes its number to in order to enter.
+    /// The files to which a process writes its number in order to enter.
     pub(crate) fn entrances(&self) -> Vec<PathBuf> {
         self.procs().into_iter().chain(self.cage.as_ref().and_then(Cage::entrance)).collect()
     }
@@ -171,7 +171,7 @@ impl Group {
         self.directory.as_ref().map(|directory| directory.join("cgroup.procs"))
     }
 
-    /// The CPU time used so far. `root` is the first process, for when there is no control group.
+    /// The CPU time used so far. `root` is the first process, for the case without a control group.
     pub(crate) fn cpu(&self, root: u32) -> Result<Duration> {
         match (&self.accounting, &self.directory) {
             (Accounting::Cpuacct(_), Some(directory)) => {

@@ -1,4 +1,4 @@
-//! Published experiments that Tsubame began with: the figures that their articles printed, and what stands beside each here. The
+//! Published experiments that inspired Tsubame: the figures in their articles, and the corresponding figures here. The
 //! table is below.
 
 mod table;
@@ -14,13 +14,13 @@ pub(crate) use table::PUBLISHED;
 pub(crate) struct Published {
     /// The experiment that repeats it.
     pub(crate) experiment: &'static str,
-    /// What was measured, with what load.
+    /// The measurement, and its load.
     pub(crate) title: &'static str,
-    /// On what machine, with what software, and when, where the article says so.
+    /// The machine, the software and the date, if the article gives them.
     pub(crate) machine: &'static str,
-    /// What is different here, in sentences.
+    /// The differences here, in sentences.
     pub(crate) here: &'static str,
-    /// What the article measured: the heading of the figures that stand beside its own.
+    /// The article's subject: the heading for the figures beside its own.
     pub(crate) peer: &'static str,
     /// The figures of each row.
     pub(crate) metrics: &'static [Metric],
@@ -30,14 +30,14 @@ pub(crate) struct Published {
     pub(crate) rows: &'static [Row],
 }
 
-/// A figure that an article printed.
+/// A figure in an article.
 #[derive(Debug)]
 pub(crate) struct Metric {
-    /// With its unit.
+    /// Its name, with its unit.
     pub(crate) name: &'static str,
-    /// Whether a lower one is better; nothing where neither is.
+    /// Whether a lower one is better; `None` if neither is.
     pub(crate) lower_is_better: Option<bool>,
-    /// The same here.
+    /// The same figure here.
     pub(crate) figure: Figure,
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// One for each metric.
     pub(crate) figures: &'static [f64],
-    /// What the article says besides, as the rest of a sentence.
+    /// The article's other remarks, as the rest of a sentence.
     pub(crate) remark: &'static str,
     /// The workload that repeats it.
     pub(crate) workload: &'static str,
-    /// Over how many connections.
+    /// The number of connections.
     pub(crate) connections: u32,
     /// The server of the article, or why it is not measured here.
     pub(crate) same: Counterpart,
@@ -59,11 +59,11 @@ pub(crate) struct Row {
     pub(crate) tsubame: Counterpart,
 }
 
-/// What stands beside a row, or why nothing does: in a word, empty where a reason would say nothing.
+/// The counterpart of a row, or the reason for none: in a word, empty if a reason would add nothing.
 pub(crate) type Counterpart = Result<Entry, &'static str>;
 
 impl Published {
-    /// The tables that an experiment repeats and that a run has measured a row of.
+    /// The tables that an experiment repeats, if the run has measured any of their rows.
     pub(crate) fn of<'s>(
         experiment: &'static str,
         summary: &'s Summary<'_>,
@@ -80,7 +80,7 @@ impl Published {
 }
 
 impl Row {
-    /// What a run has measured of one side.
+    /// The measurements of one side.
     pub(crate) fn cell<'s, 'a>(&self, summary: &'s Summary<'a>, side: Counterpart) -> Option<&'s Cell<'a>> {
         summary.cell(workload::find(self.workload)?, self.connections, side.ok()?)
     }

@@ -1,4 +1,4 @@
-//! One measurement: start a server, see that it answers correctly, warm it up, measure, stop it.
+//! One measurement: start a server, check that it answers correctly, warm it up, measure, stop it.
 
 mod probe;
 mod queue;
@@ -29,12 +29,12 @@ use crate::tls::Client;
 use crate::workload::{DOCUMENTS, Gathering, Kind, Over, Profile, SMALL};
 use probe::{probe, probe_script};
 
-/// Servers get addresses of their own in 127.88.0.0/24, so that connections of one leave no trace for the next; those
-/// for whom one is not enough have another one in 127.88.1.0/24, and so on.
+/// Servers get addresses of their own in 127.88.0.0/24, so that connections of one leave no trace for the next; if one
+/// is not enough, they get another in 127.88.1.0/24, and so on.
 const NETWORK: [u8; 2] = [127, 88];
 
-/// A client has 28 000 ports for each address of a server, and looks for a free one the longer the fewer are left; those
-/// of the warm-up are not free yet.
+/// A client has 28 000 ports for each address of a server, and the search for a free one takes longer the fewer are
+/// left; those of the warm-up are not free yet.
 const CONNECTIONS_PER_ADDRESS: u32 = 10_000;
 
 /// The directory of scripts in the scratch directory.
@@ -43,17 +43,17 @@ const SCRIPTS: &str = "scripts";
 /// Enough for caches and branch predictors; threads and children are there already.
 const WARM_UP_SECONDS: u32 = 1;
 
-/// How long connections rest before memory is read, so that a server can give back what only requests needed.
+/// How long connections rest before memory is read, so that a server can release memory that only requests needed.
 const REST: Duration = Duration::from_secs(1);
 
-/// Opening so many connections takes about a second, which a measurement must not consist of.
+/// Opening this many connections takes about a second, which must not dominate a measurement.
 const CONNECTIONS_PER_SECOND: u32 = 1500;
 
-/// With a thousand clients a request waits for a second or more; what takes five is a failure, which must have the time to
-/// become one.
+/// With a thousand clients a request waits for a second or more; one that takes five counts as a failure, and must have
+/// the time to become one.
 const CLIENTS_PER_SECOND: u32 = 100;
 
-/// Fresh requests without an answer after which nobody asks any more.
+/// How many fresh requests may go unanswered before we stop sending them.
 const SILENCES_MAX: u64 = 10;
 
 /// Everything that measurements share.
@@ -68,7 +68,7 @@ pub(crate) struct Bench {
     identity: OnceCell<Identity>,
 }
 
-/// Who is measured, with what, under which configuration.
+/// The subject of a measurement, its configuration and its load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial<'a> {
     /// The server.
@@ -77,11 +77,11 @@ pub(crate) struct Trial<'a> {
     pub(crate) program: &'a Path,
     /// Its configuration.
     pub(crate) profile: Profile,
-    /// What is done to it.
+    /// The kind of load.
     pub(crate) kind: &'static Kind,
-    /// Over how many connections.
+    /// The number of connections.
     pub(crate) connections: u32,
-    /// For how long.
+    /// The duration.
     pub(crate) seconds: u32,
 }
 
@@ -107,17 +107,17 @@ impl Bench {
         })
     }
 
-    /// How many files a process may open.
+    /// The limit on open files of a process.
     pub(crate) fn descriptors(&self) -> u64 {
         self.descriptors
     }
 
-    /// How CPU time is read.
+    /// How CPU time is measured.
     pub(crate) fn accounting(&self) -> String {
         self.accounting.to_string()
     }
 
-    /// Measures; also tells the exact configuration that was used.
+    /// Measures; also returns the exact configuration.
     pub(crate) fn measure(&self, trial: &Trial<'_>) -> Result<(Measure, Configuration)> {
         let site = self.site(trial)?;
         let recipe = (trial.subject.recipe)(&site)?;
@@ -128,7 +128,7 @@ impl Bench {
         };
         let server = Server::start(&self.accounting, &cores, trial.program, &recipe, &site)?;
         let measure = self.take(&server, &site, trial);
-        // Whatever else is said of a server that is not there any more, this is the reason.
+        // If the server is gone, this is the reason for any other error.
         server.check_alive(&site)?;
         Ok((measure?, configuration))
     }
@@ -138,7 +138,7 @@ impl Bench {
             Kind::Load { document, close, over, .. } => {
                 probe(site, client(*over)?.as_ref(), document, *close)?;
                 let expected = site.documents.join(document.name);
-                // Frames of HTTP/2 are the generator's to read, and so are what is in them.
+                // Only the generator can parse frames of HTTP/2, so it compares their contents.
                 let expect = matches!(over, Over::Http2 { .. }).then_some(expected.as_path());
                 let shot = shot(site, document.name, trial.connections, trial.seconds);
                 self.shoot(server, site, Shot { over: *over, expect, ..shot })
@@ -194,7 +194,7 @@ impl Bench {
         })
     }
 
-    /// The script that a measurement is about, or the first of them, all made when they are asked for.
+    /// The script of a measurement, or the first of them; makes them on first use.
     fn script(&self, kind: &Kind) -> Result<Option<PathBuf>> {
         let scripts = match kind {
             Kind::Script { script, .. } => std::slice::from_ref(script),
@@ -206,7 +206,7 @@ impl Bench {
         made.collect::<Result<Vec<PathBuf>>>().map(|paths| paths.into_iter().next())
     }
 
-    /// The certificate of servers that speak TLS, made when it is first needed.
+    /// The certificate for servers that speak TLS, made on first use.
     fn identity(&self, profile: Profile) -> Result<Option<Identity>> {
         if !matches!(profile, Profile::Tls | Profile::Http2) {
             return Ok(None);
@@ -222,7 +222,7 @@ impl Bench {
         self.scratch.path().join(SCRIPTS)
     }
 
-    /// A fresh directory, which belongs to whom the server turns into: some open their logs only then.
+    /// A fresh directory, owned by the user that the server changes to: some servers open their logs only then.
     fn server_directory(&self) -> Result<PathBuf> {
         let directory = self.scratch.create_anew("server")?;
         if let Some(account) = &self.account {
@@ -290,7 +290,7 @@ impl Bench {
         })
     }
 
-    /// Fresh requests while a crowd stays. Those who linger come last: a server need not wait for them long.
+    /// Sends fresh requests while a crowd stays. Lingering connections come last: a server need not wait for them long.
     fn crowd(&self, server: &Server, site: &Site, gathering: &Gathering) -> Result<Load> {
         probe(site, None, &SMALL, false)?;
         let copies = copies(self.descriptors, gathering.idle + gathering.slow + gathering.lingering);
@@ -312,7 +312,7 @@ impl Bench {
         .map(|(load, lingering)| Load { lost: idle.lost().all + slow.lost().failed + lingering, ..load })
     }
 
-    /// Children as they were born, then again when there was work for all of them.
+    /// The children just after their start, and again when all of them had work.
     fn children(&self, server: &Server, count: u32, shot: Shot<'_>) -> Result<Memory> {
         server.await_children(count)?;
         let before_kib = server.pss_kib()?;
@@ -342,7 +342,7 @@ fn shot<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -> Sh
     Shot {
         addresses: &site.addresses,
         name,
-        // A few less than asked for are as good; the report says so.
+        // A few fewer than wanted are as good; the report says so.
         connections: u64::from(connections).min(site.descriptors - DESCRIPTORS_IN_RESERVE) as u32,
         per_connection: u32::from(site.close),
         per_second: None,
@@ -352,12 +352,12 @@ fn shot<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -> Sh
     }
 }
 
-/// What checks connect with, where the server speaks TLS.
+/// The client for checks, if the server speaks TLS.
 fn client(over: Over) -> Result<Option<Client>> {
     over.tls().map(|tls| tls.client()).transpose()
 }
 
-/// Asks so many times, one request after the other, each on a connection of its own.
+/// Sends so many requests, one after the other, each on a connection of its own.
 fn ask(address: SocketAddr, times: u32) -> Counts {
     let began = Instant::now();
     let mut latencies_us = Vec::new();
@@ -389,7 +389,7 @@ fn describe(trial: &Trial<'_>, recipe: &Recipe) -> Configuration {
     }
 }
 
-/// Addresses of the laboratory's networks with a port that is free at this moment: as many as the connections need.
+/// Addresses of the laboratory's networks with a port that is free right now: as many as the connections need.
 fn free_addresses(host: u8, connections: u32) -> Result<Vec<SocketAddr>> {
     let ip = |network| IpAddr::V4(Ipv4Addr::new(NETWORK[0], NETWORK[1], network, host));
     let port = TcpListener::bind((ip(0), 0))

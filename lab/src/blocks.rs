@@ -1,11 +1,11 @@
 //! Bars and plots of block characters: readable without colour.
 
-/// An eighth of a cell to a whole one, from its bottom.
+/// An eighth of a cell up to a whole one, from its bottom.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The same from its left.
 const WIDTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// A bar for a share (0 to 1) of `width` cells, filled up with blanks. What is more than nothing can be seen.
+/// A bar for a share (0 to 1) of `width` cells, filled up with blanks. Anything above nothing is visible.
 pub(crate) fn bar(share: f64, width: usize) -> String {
     let eighths = eighths(share, width);
     let mut out = "█".repeat(eighths / 8);
@@ -16,13 +16,13 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
     out + &" ".repeat(blanks)
 }
 
-/// A row of cells for values, each as high as the value is of the highest; or several rows, the highest first.
+/// A row of cells for values, each height in proportion to the highest value; or several rows, the top one first.
 pub(crate) fn plot(values: &[u64], rows: usize) -> Vec<String> {
     let highest = values.iter().copied().max().unwrap_or(0).max(1) as f64;
     columns(values.iter().map(|value| *value as f64 / highest), rows)
 }
 
-/// The same for shares (0 to 1) of what is as high as all rows.
+/// The same for shares (0 to 1) of the full height of all rows.
 pub(crate) fn columns(shares: impl Iterator<Item = f64>, rows: usize) -> Vec<String> {
     let heights: Vec<usize> = shares.map(|share| eighths(share, rows)).collect();
     let cell = |height: usize, row: usize| match height.saturating_sub(row * 8) {
@@ -36,7 +36,8 @@ fn eighths(share: f64, cells: usize) -> usize {
     (share.clamp(0.0, 1.0) * (cells * 8) as f64).ceil() as usize
 }
 
-/// Values for so many columns: the highest of several where there are more, each several times where there are fewer.
+/// Values for this many columns: the highest of several if there are more values, each several times if there are
+/// fewer.
 pub(crate) fn fit(values: &[u64], columns: usize) -> Vec<u64> {
     let highest = |chunk: &[u64]| chunk.iter().copied().max().unwrap_or(0);
     let chunk = values.len().div_ceil(columns).max(1);

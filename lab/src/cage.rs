@@ -1,25 +1,25 @@
-//! A control group with little memory, and what happened in it.
+//! A control group with little memory, and its memory events.
 
 use std::path::{Path, PathBuf};
 
 use crate::accounting::{PREFIX, mounted};
 use crate::error::{Context as _, Error, Result, read_text, write_file};
 
-/// A group whose processes together may have so much memory, and as much swap as there is.
+/// A group whose processes together may use this much memory, and any amount of swap.
 #[derive(Debug)]
 pub(crate) struct Cage {
     directory: PathBuf,
     files: &'static Files,
-    /// Whether it was made for this, and is to be removed.
+    /// Whether we made it, and have to remove it.
     own: bool,
 }
 
-/// What the kernel calls things.
+/// The kernel's names.
 #[derive(Debug)]
 struct Files {
     limit: &'static str,
     peak: &'static str,
-    /// How often memory was wanted beyond the limit: a file, and a line of it where it has several.
+    /// The counter of attempts to exceed the limit: a file, and a line in it if it has several.
     at_limit: (&'static str, &'static str),
     oom_kills: (&'static str, &'static str),
     major_faults: (&'static str, &'static str),
@@ -43,12 +43,12 @@ static SECOND: Files = Files {
     major_faults: ("memory.stat", "pgmajfault"),
 };
 
-/// What happened in a cage since it was made.
+/// The events in a cage since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// How often its processes wanted more than there was.
+    /// How often its processes wanted more memory than there was.
     pub(crate) at_limit: u64,
-    /// Processes that the kernel ended for want of memory.
+    /// Processes that the kernel killed for lack of memory.
     pub(crate) oom_kills: u64,
     /// Pages that had to be read from disk.
     pub(crate) major_faults: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Marks {
 }
 
 impl Cage {
-    /// A new group of the first version, in the hierarchy that has memory.
+    /// A new group of version 1, in the hierarchy with the memory controller.
     pub(crate) fn make(name: &str, bytes: u64) -> Result<Self> {
         let absent =
             || Error::new("no control group may limit memory here").advise("run as root, with the memory controller");
@@ -69,10 +69,10 @@ impl Cage {
         Self { directory: made.ok_or_else(absent)?, files: &FIRST, own: true }.limited(bytes)
     }
 
-    /// An existing group of the second version, which has all controllers.
+    /// An existing group of version 2, which has all controllers.
     pub(crate) fn of(directory: &Path, bytes: u64) -> Result<Self> {
         if let Some(parent) = directory.parent() {
-            // Where it may be had already this fails, and nothing is lost.
+            // If the controller was already enabled this fails, which does no harm.
             let _ = write_file(parent.join("cgroup.subtree_control"), "+memory");
         }
         Self { directory: directory.to_owned(), files: &SECOND, own: false }.limited(bytes)
@@ -82,19 +82,19 @@ impl Cage {
         write_file(self.directory.join(self.files.limit), bytes.to_string()).map(|()| self)
     }
 
-    /// The file that a process writes its number to in order to enter, if it is a group of its own.
+    /// The file to which a process writes its number in order to enter, if it is a separate group.
     pub(crate) fn entrance(&self) -> Option<PathBuf> {
         self.own.then(|| self.directory.join("cgroup.procs"))
     }
 
-    /// What happened so far.
+    /// The events so far.
     pub(crate) fn marks(&self) -> Result<Marks> {
         let read = |(file, line): (&str, &str)| number(&read_text(self.directory.join(file))?, file, line);
         Ok(Marks {
             at_limit: read(self.files.at_limit)?,
             oom_kills: read(self.files.oom_kills)?,
             major_faults: read(self.files.major_faults)?,
-            // Kernels before 6 do not tell in the second version.
+            // Kernels before 6 do not show it in version 2.
             peak_kib: read((self.files.peak, "")).unwrap_or(0) / 1024,
         })
     }
@@ -108,7 +108,7 @@ impl Drop for Cage {
     }
 }
 
-/// The number in a file that has nothing else, or after the first word of one of its lines.
+/// The only number in a file, or the one after the first word of one of its lines.
 fn number(text: &str, file: &str, line: &str) -> Result<u64> {
     let found = match line {
         "" => Some(text),

@@ -1,6 +1,6 @@
-//! Clients of scripts that take long: each asks, waits for the whole answer, and asks again, until time is up; then they
-//! all wait for their last answers. Or each asks once, when its time has come. Nothing that a script did goes uncounted,
-//! however few requests there are.
+//! Clients of scripts that take long: each asks, waits for the whole answer, and asks again, until time is up; then all
+//! wait for their last answers. Or each asks once, at its time. All work of a script counts, however few requests there
+//! are.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,10 +12,10 @@ use crate::interrupt;
 use crate::load::face::load::json::Moment;
 use crate::load::timeline::Timeline;
 
-/// Scripts are slow: a few answers in each interval are wanted.
+/// Scripts are slow, and each interval should have a few answers.
 const INTERVALS: usize = 32;
 
-/// What is asked for.
+/// The requests to make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     /// The server.
@@ -24,15 +24,15 @@ pub(crate) struct Call<'a> {
     pub(crate) names: &'a [String],
     /// The body of a good answer.
     pub(crate) answer: &'static str,
-    /// How many ask at a time.
+    /// How many clients ask at a time.
     pub(crate) clients: u32,
-    /// For how long they ask again.
+    /// How long they repeat.
     pub(crate) seconds: u32,
     /// How long one waits for an answer.
     pub(crate) patience: Duration,
 }
 
-/// What one client met.
+/// The results of one client.
 #[derive(Default)]
 struct Met {
     /// When good answers were complete, and how long they took.
@@ -41,7 +41,7 @@ struct Met {
 }
 
 impl Call<'_> {
-    /// Asks; returns after the last answer. The time that is counted ends with the last good one.
+    /// Makes the requests; returns after the last answer. The time that counts ends with the last good one.
     pub(crate) fn make(self) -> Counts {
         let (began, turn) = (Instant::now(), AtomicUsize::new(0));
         let met: Vec<Met> = std::thread::scope(|scope| {
@@ -51,7 +51,7 @@ impl Call<'_> {
         count(began, &met)
     }
 
-    /// Each client asks once, when it is due; returns after the last answer.
+    /// Makes each client ask once, when it is due; returns after the last answer.
     pub(crate) fn at(self, due: impl Fn(u32) -> Duration + Sync) -> Counts {
         let began = Instant::now();
         let ask = |number| {
@@ -68,7 +68,8 @@ impl Call<'_> {
         count(began, &met)
     }
 
-    /// A client. One that fails asks again after a moment, for failing costs nothing and would fill the figures.
+    /// One client. After a failure it pauses for a moment before it asks again, because failing costs nothing and would
+    /// fill the figures.
     fn ask(self, began: Instant, turn: &AtomicUsize) -> Met {
         const MOMENT: Duration = Duration::from_millis(100);
         let mut met = Met::default();
@@ -101,7 +102,7 @@ impl Call<'_> {
     }
 }
 
-/// Adds up what clients met. The time that is counted ends with the last good answer.
+/// Adds up the clients' results. The time that counts ends with the last good answer.
 fn count(began: Instant, met: &[Met]) -> Counts {
     let answers = || met.iter().flat_map(|met| &met.answers);
     let ended = answers().map(|(when, _)| *when).max().unwrap_or_else(Instant::now);

@@ -1,4 +1,4 @@
-//! The command line: what a person can ask for, and the help that teaches it.
+//! The command line: the commands, and the help that teaches them.
 
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
@@ -20,8 +20,8 @@ use crate::tune::TuneOptions;
 /// The laboratory of Tsubame: measures web servers side by side, on your machine.
 ///
 /// Every figure is a ratio between servers that were measured in turn in the same run; the unit is requests per
-/// CPU-second of the server, which a noisy machine disturbs least. A floor (a bare epoll loop that answers without
-/// reading) stands in every table for the best that the kernel allows.
+/// CPU-second of the server, which a noisy machine disturbs least. Every table has a floor (a bare epoll loop that
+/// answers without reading): the best that the kernel allows.
 #[derive(Parser)]
 #[command(name = "tsubame-lab", version, after_help = FIRST_STEPS)]
 pub(crate) struct Cli {
@@ -29,14 +29,14 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The tools whose command line is spoken here, also under their own names.
+/// The tools whose command lines we understand, also under their own names.
 const FACES: [&str; 4] = ["ab", "weighttp", "httperf", "dstat"];
 
 /// Reads the command line of a program that may have been called by the name of such a tool: `ab -n 10 URL` is
 /// `tsubame-lab ab -n 10 URL`.
 ///
 /// # Errors
-/// It is wrong, or only help was asked for; and the status with which to end.
+/// The command line is wrong, or only asks for help; together with the exit status.
 pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Cli, (clap::Error, u8)> {
     let all: Vec<OsString> = arguments.collect();
     let name = all.first().and_then(|program| Path::new(program).file_name()).and_then(OsStr::to_str);
@@ -70,25 +70,25 @@ First steps:
   tsubame-lab run seeds --out bench-seeds  the published experiments that Tsubame began with
   tsubame-lab list                         the subjects and workloads by name";
 
-/// What the laboratory does.
+/// The commands.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Run an experiment
     #[command(subcommand)]
     Run(Choice),
-    /// Send requests to a URL, and tell how it answers
+    /// Send requests to a URL, and show how it answers
     Load(Box<LoadCommand>),
-    /// Load two URLs, or servers of two configurations, in turn, and tell which answers better, and by how much
+    /// Load two URLs, or servers with two configurations, in turn, and show which answers better, and by how much
     Compare(Box<CompareOptions>),
-    /// Work out how many workers a running server should have, from its status page and its memory, without any load
+    /// Recommend how many workers a running server should have, from its status page and its memory, without any load
     Advise(Box<AdviseOptions>),
-    /// Search the settings of a server's processes and threads that answer a load best, and prove that they do
+    /// Search for the process and thread settings that answer a load best, and prove that they do
     Tune(Box<TuneOptions>),
-    /// `load` with the options and the text of ApacheBench
+    /// `load` with ApacheBench's options and output
     Ab(Box<AbOptions>),
-    /// `load` with the options of weighttp, the text of 0.4 and the JSON of 0.5
+    /// `load` with weighttp's options, the text of 0.4 and the JSON of 0.5
     Weighttp(Box<WeighttpOptions>),
-    /// `load` with the options and the text of httperf 0.9
+    /// `load` with the options and output of httperf 0.9
     Httperf(Box<HttperfOptions>),
     /// Watch the machine: processors, memory, swap, disks, networks, in the columns of dstat
     #[command(visible_alias = "dstat")]
@@ -97,11 +97,11 @@ pub(crate) enum Command {
     Top(Box<TopOptions>),
     /// Write report.html, report.md and setup.txt again from the results.json of an earlier run
     Report(ReportOptions),
-    /// Say which servers, tools and kernel controllers are here, and how to get those that are missing
+    /// Show which servers, tools and kernel controllers are available, and how to get those that are missing
     Doctor(DoctorOptions),
     /// List subjects, workloads and targets
     List,
-    /// Serve the floor: a fixed response to whatever arrives
+    /// Serve the floor: a fixed response to any request
     #[command(hide = true)]
     Floor(FloorOptions),
     /// Do a part of a load that is too large for one process
@@ -138,7 +138,7 @@ pub(crate) enum Choice {
     Tls(RunOptions),
     /// CGI scripts: what it costs to run one, in C and Perl, beside Apache, lighttpd and a bare spawn loop
     ///
-    /// Server and scripts have all cores, and their CPU time counts together: that of every script too, however
+    /// Server and scripts have all cores, and their CPU time counts together, including that of every script, however
     /// short its life. Each request has a connection of its own.
     #[command(after_help = CGI_EXAMPLES)]
     Cgi(RunOptions),
@@ -148,10 +148,10 @@ pub(crate) enum Choice {
     /// its own.
     #[command(after_help = PERL_EXAMPLES)]
     Perl(RunOptions),
-    /// Scripts that need more memory than there is, and the files that people want meanwhile
+    /// Scripts that need more memory than there is, and requests for files meanwhile
     ///
-    /// Server and scripts live in a memory control group of 1 GB, on one core; clients have the other. Nobody's
-    /// configuration says how many scripts may run, but for one Apache that is tuned by hand.
+    /// Server and scripts live in a memory control group of 1 GB, on one core; clients have the other. No configuration
+    /// says how many scripts may run, except for one Apache that is tuned by hand.
     #[command(after_help = MEMORY_EXAMPLES)]
     Memory(RunOptions),
     /// CGI under prefork, worker and event, with 300 and 1 000 clients
@@ -160,18 +160,18 @@ pub(crate) enum Choice {
     EventVsNginx(RunOptions),
     /// Requests per second against the number of connections, from 1 to 20 000
     Concurrency(RunOptions),
-    /// event beside worker, at a fixed rate and as fast as it goes
+    /// event beside worker, at a fixed rate and at full speed
     EventVsWorker(RunOptions),
-    /// What it costs to replace children
+    /// The cost of replacing children
     Recycling(RunOptions),
-    /// The published experiments that Tsubame began with, one after the other: cgi-mpm, memory, event-vs-nginx, concurrency,
-    /// perl, event-vs-worker, recycling
+    /// The published experiments that inspired Tsubame, one after the other: cgi-mpm, memory, event-vs-nginx,
+    /// concurrency, perl, event-vs-worker, recycling
     #[command(after_help = SEEDS_EXAMPLES)]
     Seeds(RunOptions),
 }
 
 impl Choice {
-    /// What to run, and how.
+    /// The experiments to run, and how.
     pub(crate) fn parts(&self) -> (Vec<&'static Experiment>, &RunOptions) {
         let (one, options) = match self {
             Self::Http(options) => (&experiment::HTTP, options),
@@ -252,11 +252,11 @@ Swap is used as it is there. To have some as on a small server:
 /// Choices for `run`.
 #[derive(Args)]
 pub(crate) struct RunOptions {
-    /// How often each server is measured on each workload; below 3 nothing is proved [default: 3, or 1 with --quick]
+    /// How often each server is measured on each workload; fewer than 3 prove nothing [default: 3, or 1 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: Option<u32>,
 
-    /// Length of one measurement [default: 4, or 1 with --quick]
+    /// Length of one measurement in seconds [default: 4, or 1 with --quick]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) seconds: Option<u32>,
 
@@ -276,7 +276,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) tsubame: Option<PathBuf>,
 
-    /// Keep results.json, raw.csv, setup.txt, report.md and report.html here; a run that was interrupted goes on
+    /// Keep results.json, raw.csv, setup.txt, report.md and report.html here; an interrupted run continues
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
@@ -307,7 +307,7 @@ pub(crate) struct DoctorOptions {
 /// Choices for the hidden `floor`.
 #[derive(Args)]
 pub(crate) struct FloorOptions {
-    /// Where to listen
+    /// The address to listen on
     #[arg(long)]
     pub(crate) listen: SocketAddr,
 
@@ -315,15 +315,15 @@ pub(crate) struct FloorOptions {
     #[arg(long)]
     pub(crate) close: bool,
 
-    /// A thread for each connection instead of one loop for all
+    /// Use a thread for each connection instead of one loop for all
     #[arg(long)]
     pub(crate) threads: bool,
 
-    /// Start this script for each connection and answer with what it says, in one process for each core
+    /// Start this script for each connection and answer with its output, in one process for each core
     #[arg(long, value_name = "PATH")]
     pub(crate) spawn: Option<PathBuf>,
 
-    /// Start no other process for the other cores
+    /// Start no further processes for the other cores
     #[arg(long)]
     pub(crate) alone: bool,
 }

@@ -1,5 +1,5 @@
-//! A small HTTP client of our own, in the clear or over TLS: to see whether a server answers correctly before it is measured, and to hold
-//! connections that stay. It never shares code with the server, so a framing mistake there is noticed here.
+//! A small HTTP client of our own, plain or over TLS: it checks that a server answers correctly before it is measured,
+//! and holds connections open. It shares no code with the server, so it notices the server's framing mistakes.
 
 mod whole;
 
@@ -17,18 +17,18 @@ use crate::tls::Client;
 /// How long any single answer may take on an otherwise idle machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// More head than any measured server sends.
+/// More bytes than any measured server's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// More than any page has that is read without knowing its length.
+/// More bytes than any page that is read without a known length.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// How to connect.
+/// The options of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dial {
     /// How long connecting, and each wait for bytes, may take.
     pub(crate) patience: Duration,
-    /// Bytes that the kernel may receive in advance; `None` leaves it to the kernel.
+    /// Bytes that the kernel may receive in advance; `None` leaves that to the kernel.
     pub(crate) receive_buffer: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ impl Dial {
         Ok(Connection { stream: Stream::Clear(stream), address, host: address.to_string() })
     }
 
-    /// Connects, with TLS where there is a client for it; the handshake comes with the first request.
+    /// Connects, with TLS if there is a client for it; the handshake comes with the first request.
     pub(crate) fn open_with(self, address: SocketAddr, tls: Option<&Client>) -> Result<Connection> {
         let mut connection = self.open(address)?;
         if let (Some(client), Stream::Clear(stream)) = (tls, &connection.stream) {
@@ -57,8 +57,7 @@ impl Dial {
         Ok(connection)
     }
 
-    /// The limit for sending is the limit for connecting too; the window that a connection begins with is what its
-    /// buffer was before.
+    /// The limit for sending also applies to connecting; a connection's first window depends on its buffer before that.
     fn connect(self, address: SocketAddr) -> rustix::io::Result<TcpStream> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -75,7 +74,7 @@ impl Dial {
     }
 }
 
-/// What goes to and fro.
+/// The bytes in both directions.
 #[derive(Debug)]
 enum Stream {
     Clear(TcpStream),
@@ -90,7 +89,7 @@ impl Stream {
         }
     }
 
-    /// Waits for something to read, which stays where it is; nothing comes where it has ended.
+    /// Waits for bytes to read, without taking them; 0 is the end.
     fn look(&mut self) -> io::Result<usize> {
         match self {
             Self::Clear(stream) => stream.peek(&mut [0]),
@@ -129,11 +128,11 @@ impl Write for Stream {
 pub(crate) struct Connection {
     stream: Stream,
     address: SocketAddr,
-    /// What stands in `Host`.
+    /// The value of `Host`.
     host: String,
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Response {
     /// The status code.
@@ -143,7 +142,7 @@ pub(crate) struct Response {
 }
 
 impl Connection {
-    /// Asks for the virtual host `host`, where that is not the address.
+    /// Requests from the virtual host `host` instead of the address.
     pub(crate) fn with_host(self, host: String) -> Self {
         Self { host, ..self }
     }
@@ -154,7 +153,7 @@ impl Connection {
         self.exchange(request.as_bytes()).context(|| format!("get /{name} from {}", self.address))
     }
 
-    /// Requests `/name` as the last one, and reads until the server closes: for answers whose length it does not know.
+    /// Requests `/name` as the last one, and reads until the server closes: for answers of unknown length.
     pub(crate) fn fetch(&mut self, name: &str) -> Result<Response> {
         let request = self.request(name, true);
         let mut received = Vec::new();
@@ -172,7 +171,7 @@ impl Connection {
         format!("GET /{name} HTTP/1.1\r\nHost: {}\r\n{close}\r\n", self.host)
     }
 
-    /// Requests `/name` and waits for the first byte of the answer, which stays where it is.
+    /// Requests `/name` and waits for the first byte of the answer, without taking it.
     pub(crate) fn begin(&mut self, name: &str) -> Result<()> {
         let request = self.request(name, false);
         self.stream.write_all(request.as_bytes()).context(|| "send the request".to_owned())?;
@@ -182,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Takes at most `bytes` of what has arrived, without waiting; false when nothing will arrive any more.
+    /// Takes at most `bytes` of the received data, without waiting; false if no more will arrive.
     pub(crate) fn sip(&mut self, bytes: usize) -> bool {
         let mut buffer = vec![0; bytes];
         let taken = self.stream.socket().set_nonblocking(true).and_then(|()| self.stream.read(&mut buffer));
@@ -238,12 +237,12 @@ impl Connection {
             Ok(0) => Ok(()),
             Ok(_) => Err(Error::new("there is more than Content-Length announced")),
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => Ok(()),
-            Err(error) => Err(Error::new(format!("the server does not close although asked to: {error}"))),
+            Err(error) => Err(Error::new(format!("the server was asked to close the connection, but does not: {error}"))),
         }
     }
 }
 
-/// What a response head says about framing.
+/// The framing in a response head.
 #[derive(Debug)]
 pub(crate) struct Head {
     /// The status code.
@@ -253,7 +252,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// How many bytes head and body have together.
+    /// The length of head and body together, in bytes.
     pub(crate) fn end(&self) -> usize {
         self.length + self.content_length
     }

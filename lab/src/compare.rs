@@ -1,6 +1,7 @@
 //! `tsubame-lab compare A B`: two servers, two pages, or two configurations, under the same load in turn.
 //!
-//! Every round measures A and B, the next one B and A. Ratios are those within rounds; their bounds say whether the difference is one.
+//! Every round measures A and B, the next one B and A. Ratios are taken within rounds; their bounds tell whether there
+//! is a real difference.
 
 pub(crate) mod calm;
 mod configured;
@@ -44,7 +45,7 @@ pub(crate) struct CompareOptions {
     path: String,
 }
 
-/// The results, for other programs.
+/// The results in a form for other programs.
 #[derive(Serialize)]
 struct Results<'r> {
     urls: [&'r str; 2],
@@ -60,7 +61,7 @@ struct Figure<'r> {
     more_is_better: bool,
     a: &'r [f64],
     b: &'r [f64],
-    /// A's to B's, and between which bounds it is in 95 of 100 cases.
+    /// The ratio of A to B, and its bounds in 95 of 100 cases.
     ratio: Option<f64>,
     bounds: Option<[f64; 2]>,
 }
@@ -119,7 +120,7 @@ fn doubts_of(sides: &[Side<'_>; 2], rounds: u32) -> Vec<String> {
     for (name, side) in ["A", "B"].into_iter().zip(sides) {
         all.extend(side.doubts.iter().map(|doubt| format!("{name}: {doubt}")));
         if side.server.is_none() {
-            all.push(format!("{name}: the processes of its server cannot be seen, so nothing is said of its CPU time (root may see them)"));
+            all.push(format!("{name}: the processes of its server cannot be seen, so its CPU time is unknown (root may see them)"));
         }
     }
     if let [Some(a), Some(b)] = sides.each_ref().map(|side| &side.server)
@@ -147,7 +148,7 @@ fn text(sides: &[Side<'_>; 2], doubts: &[String]) -> String {
     out
 }
 
-/// What a ratio means in words.
+/// A ratio in words.
 fn said(name: &str, found: &Ratio) -> String {
     let Ratio { middle, bounds } = *found;
     if let Some([low, high]) = bounds

@@ -1,5 +1,6 @@
-//! Copies of this program that do a part of its work, where one process may not open enough files. A copy reads from standard input
-//! what it is to do, and tells on standard output what comes of it, a line of JSON each time. It ends when its input ends.
+//! Copies of this program that do a part of its work, if one process may not open enough files. A copy reads its task
+//! from standard input, and writes its results to standard output, a line of JSON each time. It ends when its input
+//! ends.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -13,7 +14,7 @@ use crate::error::{Context as _, Error, Result};
 #[derive(Debug)]
 pub(crate) struct Copy {
     process: Child,
-    /// It goes on as long as this is there.
+    /// It runs as long as this exists.
     orders: Option<ChildStdin>,
     news: BufReader<ChildStdout>,
 }
@@ -29,18 +30,18 @@ impl Copy {
         Ok(Self { orders: process.stdin.take(), news: BufReader::new(news), process })
     }
 
-    /// Tells it something. One that does not listen has ended.
+    /// Sends it an order. A copy that does not listen has ended.
     pub(crate) fn order(&mut self, what: &impl Serialize) -> Result<()> {
         let told = self.orders.as_mut().map_or(Ok(()), |orders| tell(orders, what));
         told.map_err(|error| self.hear::<IgnoredAny>().err().unwrap_or(error))
     }
 
-    /// What it hears orders from; dropping that lets it end.
+    /// Its input; dropping that ends it.
     pub(crate) fn take_orders(&mut self) -> Option<ChildStdin> {
         self.orders.take()
     }
 
-    /// The next thing that it tells.
+    /// Its next message.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
         match read(&mut self.news)? {
             Some(news) => Ok(news),
@@ -59,7 +60,7 @@ impl Drop for Copy {
     }
 }
 
-/// Says something, on a line.
+/// Sends a message, on one line.
 pub(crate) fn tell(to: &mut impl Write, what: &impl Serialize) -> Result<()> {
     let mut tell = || -> std::io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
@@ -70,7 +71,7 @@ pub(crate) fn tell(to: &mut impl Write, what: &impl Serialize) -> Result<()> {
     tell().context(|| "talk to another process of the generator".to_owned())
 }
 
-/// What the next line says; nothing when there is none any more.
+/// The message on the next line; `None` at the end.
 pub(crate) fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<T>> {
     let mut line = String::new();
     let read = from.read_line(&mut line).context(|| "listen to another process of the generator".to_owned())?;

@@ -7,13 +7,13 @@ use crate::procfs;
 use crate::results::Moment;
 use crate::server::Server;
 
-/// How often to look at first; less would cost more than it shows.
+/// The first interval between samples; a shorter one would cost more than it shows.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// More moments than a plot can show: then every second one goes, and looks become half as frequent.
+/// More samples than a plot can show: at this number every second one is dropped, and the interval doubles.
 const MOMENTS_MAX: usize = 200;
 
-/// Looks at the machine while a load lasts.
+/// Samples the machine during a load.
 pub(crate) struct Course<'a> {
     server: &'a Server,
     cores: Cores,
@@ -24,7 +24,7 @@ pub(crate) struct Course<'a> {
     pub(crate) moments: Vec<Moment>,
 }
 
-/// Seconds of work at a moment.
+/// CPU seconds so far, at one moment.
 struct Clocks {
     when: Instant,
     server: f64,
@@ -39,7 +39,7 @@ impl<'a> Course<'a> {
         Self { server, cores, began, interval: INTERVAL, swapped, last, moments: Vec::new() }
     }
 
-    /// Looks, if it is time. What cannot be read leaves a gap.
+    /// Takes a sample, if it is time. Unreadable values leave a gap.
     pub(crate) fn look(&mut self) {
         let is_early = |last: &Clocks| last.when.elapsed() < self.interval;
         if self.last.as_ref().is_some_and(is_early) {

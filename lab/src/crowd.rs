@@ -1,4 +1,5 @@
-//! Connections that stay: idle, slow, or lingering; opened one after the other, one request each, then only held.
+//! Connections that stay open: idle, slow, or lingering; opened one after the other, with one request each, then only
+//! held.
 
 use std::io::BufReader;
 use std::net::SocketAddr;
@@ -18,26 +19,27 @@ use crate::workload::{LARGE, SMALL};
 /// Descriptors that a process needs besides its connections.
 pub(crate) const DESCRIPTORS_IN_RESERVE: u64 = 64;
 
-/// Refusals after which nobody else tries: each may have waited for its time limit, and the rest would fare alike.
+/// The number of refusals after which we stop trying: each may have waited for its time limit, and the rest would do no
+/// better.
 const REFUSALS_MAX: u64 = 10;
 
-/// How long a connection may take to be answered for the first time, among thousands of others.
+/// How long a connection may wait for its first answer, among thousands of others.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Small enough that most of what a slow client asks for has to stay with the server.
+/// Small enough that the server has to keep most of a slow client's answer.
 const SLOW_BUFFER: usize = 4096;
 
 /// A slow client takes as much as its buffer holds, twice a second.
 const SLOW_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What the connections of a crowd do.
+/// The behaviour of the connections in a crowd.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Manner {
-    /// They have got an answer and are kept alive.
+    /// They have received an answer and are kept alive.
     Idle,
     /// They read a large answer slowly.
     Slow,
-    /// They have got their last answer and do not close.
+    /// They have received their last answer and do not close.
     Lingering,
 }
 
@@ -63,12 +65,12 @@ fn visit(mut connection: Connection, close: bool) -> Result<Connection> {
     }
 }
 
-/// Who is to come.
+/// The description of a crowd.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Party {
     pub(crate) manner: Manner,
     pub(crate) address: SocketAddr,
-    /// How connections are encrypted, where they are.
+    /// The encryption of connections, if any.
     pub(crate) tls: Option<Tls>,
     pub(crate) count: u32,
 }
@@ -80,24 +82,25 @@ pub(crate) enum Crowd {
     Elsewhere(Vec<(Copy, Lost)>),
 }
 
-/// Connections that are not there.
+/// Missing connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lost {
-    /// Those that never came about.
+    /// Those that were never established.
     pub(crate) failed: u64,
     /// Those, and the ones that the server has closed since.
     pub(crate) all: u64,
 }
 
-/// How many copies have to hold so many connections, where a process may open so many files; none where this one may.
+/// How many copies are needed for this many connections if a process may open so many files; none if this process can
+/// hold them.
 pub(crate) fn copies(allowed: u64, connections: u32) -> u32 {
     let room = u32::try_from(allowed.saturating_sub(DESCRIPTORS_IN_RESERVE)).unwrap_or(u32::MAX).max(1);
     if connections <= room { 0 } else { connections.div_ceil(room) }
 }
 
 impl Crowd {
-    /// Opens all connections, in so many copies. A server that refuses some is measured with the others, but the refusals are
-    /// counted.
+    /// Opens all connections, in this many copies. A server that refuses some is measured with the rest, but the
+    /// refusals are counted.
     ///
     /// # Errors
     /// A copy cannot be started, or TLS cannot.
@@ -116,19 +119,19 @@ impl Crowd {
         gathered.collect::<Result<_>>().map(Self::Elsewhere)
     }
 
-    /// Reads from all of them in turn, a little each, until told to stop; copies do so by themselves.
+    /// Reads from all of them in turn, a little each, until told to stop; copies do that on their own.
     pub(crate) fn read_slowly(&mut self, stop: &AtomicBool) {
         if let Self::Here(held) = self {
             held.read_slowly(stop);
         }
     }
 
-    /// Connections that are not there. Nobody reads slowly any more from then on.
+    /// Counts missing connections. From then on nobody reads slowly any more.
     pub(crate) fn lost(&mut self) -> Lost {
         match self {
             Self::Here(held) => held.lost(),
             Self::Elsewhere(copies) => copies.iter_mut().fold(Lost::default(), |sum, (copy, known)| {
-                // One that does not answer has lost no less than before.
+                // A copy that does not answer has lost at least as many as before.
                 let lost = copy.order(&()).and_then(|()| copy.hear()).unwrap_or(*known);
                 Lost { failed: sum.failed + lost.failed, all: sum.all + lost.all }
             }),
@@ -136,10 +139,10 @@ impl Crowd {
     }
 }
 
-/// Does what a copy has to do: gathers, tells of it, and tells again when it is asked, until its input ends.
+/// The work of a copy: gathers, reports, and reports again on request, until its input ends.
 ///
 /// # Errors
-/// The task cannot be understood, or as with [`Crowd::gather`].
+/// The task is unreadable, or as with [`Crowd::gather`].
 pub(crate) fn serve() -> Result<()> {
     launch::raise_descriptor_limit()?;
     let (mut orders, mut news) = (BufReader::new(std::io::stdin()), std::io::stdout());

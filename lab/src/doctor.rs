@@ -1,4 +1,4 @@
-//! `tsubame-lab doctor`: what is here, what is missing, and the command that brings it.
+//! `tsubame-lab doctor`: shows what is available, what is missing, and the command to install it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,23 +19,23 @@ use crate::style;
 use crate::subject::{Program, SUBJECTS};
 use crate::table::Table;
 
-/// How long to watch how busy the machine is.
+/// How long to observe how busy the machine is.
 const WATCH: Duration = Duration::from_millis(500);
 
 /// More than this share of busy cores disturbs a run.
 const BUSY_MAX: f64 = 0.05;
 
-/// One thing looked at.
+/// One item of the examination.
 #[derive(Debug, Serialize)]
 struct Finding {
     what: String,
-    /// What was found.
+    /// What is available.
     found: Option<String>,
-    /// What to do, when nothing was found or it is not as it should be.
+    /// What to do if it is missing or not as it should be.
     remedy: Option<String>,
 }
 
-/// Looks at everything that `run` depends on.
+/// Examines everything that `run` depends on.
 pub(crate) fn examine(options: &DoctorOptions) -> Result<()> {
     let mut findings = find_programs(options)?;
     findings.push(examine_accounting());
@@ -57,12 +57,12 @@ fn print(findings: &[Finding]) {
         let found = finding.found.as_deref().unwrap_or("not here");
         table.push(vec![finding.what.clone(), found.to_owned()]);
     }
-    // Colour comes after alignment: it has no width.
+    // Colour is added after alignment, because it has no width.
     for (line, finding) in table.to_text().lines().skip(1).zip(findings) {
         match &finding.remedy {
             None => say_line!("{} {line}", style::good("ok     ")),
             Some(remedy) if finding.found.is_none() => {
-                say_line!("{} {line}; to have it: {remedy}", style::bad("missing"))
+                say_line!("{} {line}; to get it: {remedy}", style::bad("missing"))
             }
             Some(remedy) => say_line!("{} {line}: {remedy}", style::doubtful("look   ")),
         }

@@ -1,12 +1,12 @@
-//! One error type: what went wrong and, where we know it, what to do about it.
+//! One error type: what went wrong and, if we know it, what to do about it.
 
 use std::fmt;
 use std::path::Path;
 
-/// What every fallible function of the laboratory returns.
+/// The result of every fallible function of the laboratory.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// A failure told to a person: the fact, and the remedy if there is one.
+/// A failure for a person: the fact, and the remedy if there is one.
 #[derive(Debug)]
 pub(crate) struct Error {
     what: String,
@@ -15,23 +15,23 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    /// A failure with nothing to advise.
+    /// A failure without advice.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), remedy: None, status: 1 }
     }
 
-    /// The status with which the laboratory ends, where others than 1 are usual.
+    /// Sets the exit status, if it should not be 1.
     pub(crate) fn ending_with(mut self, status: u8) -> Self {
         self.status = status;
         self
     }
 
-    /// The status with which the laboratory ends.
+    /// The exit status of the laboratory.
     pub(crate) fn status(&self) -> u8 {
         self.status
     }
 
-    /// Adds what the reader can do.
+    /// Adds advice for the user.
     pub(crate) fn advise(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
@@ -50,7 +50,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Says what was being done when a lower layer failed.
+/// Adds the action during which a lower layer failed.
 pub(crate) trait Context<T> {
     /// Prefixes the failure with `doing`, for example "read /proc/stat".
     fn context(self, doing: impl FnOnce() -> String) -> Result<T>;
@@ -68,7 +68,8 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> Result<String> {
     std::fs::read_to_string(path).context(|| format!("read {}", path.display()))
 }
 
-/// Writes a whole file anew: what was there of its name goes first, and where that was a link, what it led to stays as it is.
+/// Writes a whole file anew: removes the old file of that name first, and if that was a link, leaves its target as it
+/// is.
 pub(crate) fn write_anew(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<()> {
     use std::io::Write as _;
     let path = path.as_ref();

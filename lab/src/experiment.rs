@@ -1,4 +1,4 @@
-//! The experiments: each a table of workloads, a table of targets, and what a reader has to know about both.
+//! The experiments: each a table of workloads, a table of targets, and the explanations for both.
 
 use crate::subject::{SUBJECTS, Subject};
 use crate::target::{self, Target};
@@ -11,11 +11,11 @@ pub(crate) struct Experiment {
     pub(crate) id: &'static str,
     /// The heading of the report.
     pub(crate) title: &'static str,
-    /// What is measured, in order.
+    /// The workloads to measure, in order.
     pub(crate) workloads: &'static [Workload],
-    /// What was promised.
+    /// The promises.
     pub(crate) targets: &'static [Target],
-    /// How the figures come about, for the report.
+    /// How the figures are obtained, for the report.
     pub(crate) method: &'static str,
 }
 

@@ -1,10 +1,10 @@
-//! The floor: a bare epoll loop that answers every read with one fixed response, without looking at what it read.
+//! The floor: a bare epoll loop that answers every read with one fixed response, without parsing the request.
 //!
-//! No server that reads requests can be expected to do better with the same system calls; where one does
-//! (keeping connections differently, fewer calls), the table shows it as more than 1.
+//! No server that parses requests can be expected to do better with the same system calls; if one does (with another
+//! way to keep connections, or fewer calls), the table shows it as more than 1.
 //!
-//! A server with a thread for each connection pays for a switch with every request, whatever else it does: its floor is the
-//! same with such threads. A server that runs scripts pays for those: its floor is in [`spawn`].
+//! A server with a thread for each connection pays for a switch with every request, whatever else it does: its floor is
+//! the same loop with such threads. A server that runs scripts also pays for those: its floor is in [`spawn`].
 
 mod spawn;
 
@@ -27,7 +27,7 @@ const BACKLOG: i32 = 4096;
 /// Enough for a thread that reads and writes, in bytes.
 const STACK: usize = 64 * 1024;
 
-/// What the loop waits for is the listener when an event carries this instead of a descriptor's number.
+/// In an event, stands for the listener instead of a descriptor's number.
 const LISTENER: u64 = u64::MAX;
 
 /// Serves until killed.
@@ -39,7 +39,7 @@ pub(crate) fn serve(options: &FloorOptions) -> Result<()> {
     serve(options).context(|| format!("serve the floor on {}", options.listen))
 }
 
-/// A listener; `prepare` sets what else it wants before it gets its address.
+/// A listener; `prepare` sets further options before it gets its address.
 fn listener(
     options: &FloorOptions,
     flags: SocketFlags,
@@ -94,7 +94,7 @@ fn run(options: &FloorOptions) -> rustix::io::Result<()> {
     }
 }
 
-/// Accepts whatever waits; a connection is found again by the number of its descriptor.
+/// Accepts all waiting connections; a connection is found again by the number of its descriptor.
 fn accept_all(listener: &OwnedFd, epoll: &OwnedFd, connections: &mut Vec<Option<OwnedFd>>) -> rustix::io::Result<()> {
     loop {
         let connection = match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
@@ -123,7 +123,7 @@ fn answer(connection: &OwnedFd, response: &[u8]) -> bool {
     }
 }
 
-/// A response with the header fields that an ordinary server sends for the same file.
+/// A response with the header fields that a normal server sends for the same file.
 fn response(close: bool) -> Vec<u8> {
     let connection = if close { "close" } else { "keep-alive" };
     let head = format!(

@@ -1,5 +1,5 @@
-//! Who sends the requests of a measurement: `tsubame-lab load` as a process of its own, on its own core, which is started, watched,
-//! and waited for with a limit.
+//! The generator for a measurement: `tsubame-lab load` as a separate process, on its own core, which is started,
+//! watched, and waited for with a limit.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::results::Interval;
 use crate::stats::percentile;
 use crate::workload::Over;
 
-/// A generator stops by itself; if it has not after this much longer than it should take, it hangs.
+/// A generator stops by itself; if it has not after this much extra time, it hangs.
 const OVERTIME: Duration = Duration::from_secs(20);
 
 /// How often to look.
@@ -26,7 +26,7 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// An answer that takes longer counts as an error.
 pub(crate) const TIMEOUT_SECONDS: u32 = 5;
 
-/// What a generator counted.
+/// The counts of a generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     /// The time in which the requests were completed, in seconds.
@@ -52,9 +52,9 @@ pub(crate) struct Counts {
     pub(crate) late_p99_us: u64,
     /// Handshakes that were complete.
     pub(crate) handshakes: Handshakes,
-    /// How many of a hundred requests took at most so many microseconds, in order.
+    /// For various percentages of the requests, the most microseconds they took, in order.
     pub(crate) latencies: Vec<(f64, u64)>,
-    /// The same over time.
+    /// The counts over time.
     pub(crate) intervals: Vec<Interval>,
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct Counts {
 pub(crate) struct Errors {
     /// Connections refused or not established.
     pub(crate) connect: u64,
-    /// Connections broken while reading, and answers that are none.
+    /// Connections that broke during reading, and invalid answers.
     pub(crate) read: u64,
-    /// Connections broken while writing.
+    /// Connections that broke during writing.
     pub(crate) write: u64,
     /// Responses that took too long.
     pub(crate) timeout: u64,
@@ -83,26 +83,26 @@ impl Errors {
 /// A load on a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shot<'a> {
-    /// Where to, in turn: an address has not enough ports for 20 000 connections.
+    /// The addresses, used in turn: one does not have enough ports for 20 000 connections.
     pub(crate) addresses: &'a [SocketAddr],
-    /// For which document, without the leading slash.
+    /// The document, without the leading slash.
     pub(crate) name: &'a str,
-    /// Over how many connections.
+    /// The number of connections.
     pub(crate) connections: u32,
     /// Requests after which a connection is closed; 0 keeps it.
     pub(crate) per_connection: u32,
-    /// So many requests a second, whatever became of those before; otherwise as many as are answered.
+    /// A fixed rate per second, regardless of earlier requests; otherwise as many as are answered.
     pub(crate) per_second: Option<u32>,
-    /// For how long.
+    /// The duration.
     pub(crate) seconds: u32,
-    /// How the server is spoken to.
+    /// The protocol.
     pub(crate) over: Over,
-    /// A file with the body that every answer has to have, where nothing else has seen one.
+    /// A file with the expected body of every answer, if nothing else has checked it.
     pub(crate) expect: Option<&'a Path>,
 }
 
 impl Shot<'_> {
-    /// Fires from `core` and waits for the counts. `watch` is called all the while; when that fails, it is over.
+    /// Fires from `core` and waits for the counts. Calls `watch` repeatedly meanwhile; if that fails, the shot is over.
     pub(crate) fn fire(&self, core: usize, watch: &mut dyn FnMut() -> Result<()>) -> Result<Counts> {
         let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
         let mut command = launch::command(&[], &[core], &lab)?;
@@ -136,7 +136,7 @@ impl Shot<'_> {
             add("--expect", path.display().to_string());
         }
         all.extend(self.over.options());
-        // A schedule is kept without sleeping: the generator has the core to itself.
+        // The generator keeps a schedule without sleeping: it has the core to itself.
         let flags = [("--close", self.per_connection == 1), ("--spin", self.per_second.is_some())];
         all.extend(flags.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(flag, _)| flag.to_owned()));
         all
@@ -144,7 +144,7 @@ impl Shot<'_> {
 }
 
 impl Counts {
-    /// What came of requests that were made in so many seconds without a generator.
+    /// The counts of requests that were made in so many seconds without a generator.
     pub(crate) fn of_latencies(seconds: f64, mut latencies_us: Vec<u64>, errors: Errors) -> Self {
         latencies_us.sort_unstable();
         Self {
@@ -192,7 +192,7 @@ impl Counts {
     }
 }
 
-/// Answers over time, from what happened in each `length` of these seconds. A last interval that is less than half is left out.
+/// Answers over time, in intervals of `length` seconds. A last interval of less than half that length is left out.
 pub(crate) fn intervals(moments: &[json::Moment], length: f64, seconds: f64) -> Vec<Interval> {
     let interval = |(index, moment): (usize, &json::Moment)| {
         let from = index as f64 * length;
@@ -209,8 +209,8 @@ pub(crate) fn intervals(moments: &[json::Moment], length: f64, seconds: f64) -> 
     moments.iter().enumerate().filter_map(interval).collect()
 }
 
-/// Runs `command`, which should take `seconds`, and calls `watch` all the while; when that fails, it is over.
-/// What a generator writes is far smaller than a pipe.
+/// Runs `command`, which should take `seconds`, and calls `watch` repeatedly meanwhile; if that fails, the run is over.
+/// A generator's output is far smaller than a pipe.
 fn run(mut command: Command, seconds: u32, watch: &mut dyn FnMut() -> Result<()>) -> Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().context(|| "start the load generator".to_owned())?;
@@ -272,7 +272,7 @@ mod tests {
             (0..times).for_each(|_| timeline.at(Duration::from_millis(at_ms)).answer(Duration::from_millis(2), 1));
         }
         let moments: Vec<json::Moment> = timeline.intervals.iter().map(json::Moment::of).collect();
-        // The last interval has ten milliseconds, of which nothing can be said.
+        // The last interval has ten milliseconds, which prove nothing.
         let told = intervals(&moments, timeline.length.as_secs_f64(), 0.51);
         let figures: Vec<(f64, f64)> = told.iter().map(|interval| (interval.until, interval.answers)).collect();
         assert_eq!(figures, [(0.25, 40.0), (0.5, 80.0)]);

@@ -6,7 +6,7 @@ use rustix::thread::sched_getaffinity;
 
 use crate::error::{Context as _, Result};
 
-/// What is known about the machine.
+/// Facts about the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Host {
     /// The distribution.
@@ -28,13 +28,13 @@ pub(crate) struct Host {
     pub(crate) load_average: String,
     /// The load generator's version.
     pub(crate) generator: String,
-    /// How many files a process may open; 0 when that is not known.
+    /// The limit on open files of a process; 0 if unknown.
     #[serde(default)]
     pub(crate) descriptors: u64,
 }
 
 impl Host {
-    /// Reads /proc, /sys and /etc; what cannot be read stays empty.
+    /// Reads /proc, /sys and /etc; unreadable values stay empty.
     pub(crate) fn observe() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let first_word = |text: String| text.split_whitespace().next().unwrap_or_default().to_owned();
@@ -58,7 +58,7 @@ impl Host {
     }
 }
 
-/// Who runs where.
+/// The division of cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cores {
     /// The server's only core.
@@ -68,7 +68,7 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// The last core for the server, since interrupts prefer the first.
+    /// Chooses the last core for the server, since interrupts prefer the first.
     pub(crate) fn choose() -> Result<Self> {
         let cores = allowed_cores()?;
         let first = cores.first().copied().unwrap_or(0);
@@ -98,7 +98,7 @@ fn value_of(text: &str, key: &str, separator: char) -> String {
         .unwrap_or_default()
 }
 
-/// Now, for people: `2026-01-31 23:59 UTC`.
+/// The current time, for people: `2026-01-31 23:59 UTC`.
 pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string()
 }

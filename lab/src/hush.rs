@@ -1,17 +1,17 @@
-//! A terminal that does not show what is typed while something is drawn on it: a `^C` at the end of a line would move the cursor on,
-//! and a line of what was drawn would stay.
+//! Stops a terminal from showing typed characters while something is drawn on it: a `^C` at the end of a line would
+//! move the cursor on, and a line of the drawing would stay.
 
 use std::io::Stderr;
 
 use rustix::process::getpgrp;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
-/// The terminal shows what is typed again when this is dropped.
+/// Dropping this makes the terminal show typed characters again.
 #[derive(Debug)]
 pub(crate) struct Hush(Option<Termios>);
 
 impl Hush {
-    /// From now on. Nothing happens where standard error is no terminal, or another program has it.
+    /// Takes effect at once. Does nothing if standard error is no terminal, or another program has it.
     pub(crate) fn new() -> Self {
         let before = tcgetattr(std::io::stderr()).ok();
         if let Some(before) = &before {
@@ -29,10 +29,10 @@ impl Drop for Hush {
     }
 }
 
-/// Who does not have the terminal would be stopped for this.
+/// A process in the background would be stopped for this.
 fn set(terminal: &Stderr, modes: &Termios) {
     if tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()) {
-        // What is drawn is not worth an error.
+        // A failed drawing is not worth an error.
         let _ = tcsetattr(terminal, OptionalActions::Now, modes);
     }
 }

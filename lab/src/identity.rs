@@ -1,4 +1,4 @@
-//! The certificate of measured servers: one of an elliptic curve (P-256), signed by itself, the same for all.
+//! The certificate for measured servers: elliptic curve (P-256), self-signed, the same for all.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub(crate) const NAME: &str = "localhost";
 /// The characters of a line of PEM (RFC 7468 section 2).
 const LINE: usize = 64;
 
-/// Where certificate and key are.
+/// The files of certificate and key.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) certificate: PathBuf,

@@ -1,7 +1,7 @@
 //! The hidden subcommand `launch`: arranges the process from inside, then becomes the program to measure.
 //!
-//! A process that enters its control group itself, before `exec`, is accounted from its first instruction, and
-//! everything it starts later inherits group, core and limits. It also needs no `unsafe` hook between fork and exec.
+//! A process that enters its control group itself, before `exec`, is accounted from its first instruction, and all its
+//! children inherit group, core and limits. It also needs no `unsafe` hook between fork and exec.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -26,9 +26,9 @@ pub(crate) fn command(groups: &[PathBuf], cores: &[usize], program: &Path) -> Re
     Ok(command)
 }
 
-/// Arranges this process and executes the command; returns only when that failed.
+/// Arranges this process and executes the command; returns only on failure.
 pub(crate) fn exec(options: &LaunchOptions) -> Result<()> {
-    // A server must not outlive a laboratory that was interrupted.
+    // A server must not outlive an interrupted laboratory.
     set_parent_process_death_signal(Some(Signal::TERM))
         .context(|| "ask for a signal when the laboratory ends".to_owned())?;
     for group in &options.groups {
@@ -42,17 +42,17 @@ pub(crate) fn exec(options: &LaunchOptions) -> Result<()> {
     Err(Error::new(format!("cannot execute {}: {error}", program.display())))
 }
 
-/// Keeps the calling process, and whatever it starts, on these cores.
+/// Keeps the calling process, and its children, on these cores.
 pub(crate) fn pin(cores: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     cores.iter().for_each(|core| set.set(*core));
     sched_setaffinity(None, &set).context(|| format!("stay on cores {cores:?}"))
 }
 
-/// Enough for 20 000 connections in one process. Beyond the hard limit only root may have it.
+/// Enough for 20 000 connections in one process. Above the hard limit, only root may have it.
 const DESCRIPTORS: u64 = 50_000;
 
-/// Raises the limit of open descriptors as far as may be and returns it: thousands of connections need it.
+/// Raises the limit of open descriptors as far as possible and returns it: thousands of connections need it.
 pub(crate) fn raise_descriptor_limit() -> Result<u64> {
     let hard = getrlimit(Resource::Nofile).maximum;
     let enough = hard.map(|hard| hard.max(DESCRIPTORS));

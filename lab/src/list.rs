@@ -1,4 +1,4 @@
-//! `tsubame-lab list`: what can be named on the command line.
+//! `tsubame-lab list`: the names for the command line.
 
 use crate::error::Result;
 use crate::experiment::EXPERIMENTS;

@@ -1,4 +1,4 @@
-//! Who listens at an address of this machine, and what processor time that takes.
+//! The server that listens on an address of this machine, and its processor time.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use crate::procfs;
 
-/// The state of a socket that listens, in /proc/net/tcp.
+/// The state of a listening socket, in /proc/net/tcp.
 const LISTENS: &str = "0A";
 
-/// A server on this machine: the processes that share its listening socket, and their parents among them.
+/// A server on this machine: the processes that share its listening socket, including their parents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listener {
-    /// The processes that were not started by another one of them.
+    /// The processes whose parents are not among them.
     roots: Vec<u32>,
 }
 
 impl Listener {
-    /// The server at an address: who listens at this very one, or else at all of them. `None` where it is not on this machine, or its processes may not be looked at.
+    /// The server at an address: the one that listens on exactly this address, or else on all of them. `None` if it is
+    /// not on this machine, or its processes may not be examined.
     pub(crate) fn at(address: SocketAddr) -> Option<Self> {
         let texts = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
         let all: Vec<(u64, SocketAddr)> = texts.iter().flat_map(|text| addresses(text)).collect();
@@ -30,29 +31,29 @@ impl Listener {
         (!roots.is_empty()).then_some(Self { roots })
     }
 
-    /// The processes that were not started by another one of them.
+    /// The processes whose parents are not among them.
     pub(crate) fn roots(&self) -> &[u32] {
         &self.roots
     }
 
-    /// All of them, with everything that they started.
+    /// All of them, with all their descendants.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let all: HashSet<u32> = self.roots.iter().flat_map(|root| procfs::tree(*root)).collect();
         all.into_iter().collect()
     }
 
-    /// Their processor time so far, with that of everything that they started.
+    /// Their processor time so far, with that of all their descendants.
     pub(crate) fn cpu_time(&self) -> Duration {
         self.processes().into_iter().filter_map(procfs::cpu_time).sum()
     }
 
-    /// Their proportional memory, where it may be read.
+    /// Their proportional memory, if it may be read.
     pub(crate) fn pss_kib(&self) -> Option<u64> {
         procfs::pss_kib(&self.processes()).ok()
     }
 }
 
-/// Where processes listen: the address of their oldest socket, or this machine's own where that is any address.
+/// The address that processes listen on: that of their oldest socket, or this machine's own if that is a wildcard.
 pub(crate) fn address_of(pids: &[u32]) -> Option<SocketAddr> {
     let texts = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
     let mut found: Vec<(u64, SocketAddr)> = texts.iter().flat_map(|text| addresses(text)).collect();
@@ -66,7 +67,7 @@ pub(crate) fn address_of(pids: &[u32]) -> Option<SocketAddr> {
     Some(if address.ip().is_unspecified() { (Ipv4Addr::LOCALHOST, address.port()).into() } else { address })
 }
 
-/// The sockets that listen, in the text of /proc/net/tcp: inode and address.
+/// The listening sockets, from the text of /proc/net/tcp: inode and address.
 fn addresses(text: &str) -> Vec<(u64, SocketAddr)> {
     let lines = text.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
     lines
@@ -100,7 +101,7 @@ fn holds(pid: u32, sockets: &HashSet<String>) -> bool {
         .any(|target| std::str::from_utf8(target.as_os_str().as_bytes()).is_ok_and(|target| sockets.contains(target)))
 }
 
-/// The inodes of those sockets among `all` that get what is sent to an address: its own, or the wildcards where there are none.
+/// The inodes of the sockets among `all` that serve an address: its own, or the wildcards if there are none.
 fn listening(all: &[(u64, SocketAddr)], address: SocketAddr) -> Vec<u64> {
     let ip = address.ip().to_canonical();
     let of = |is_it: &dyn Fn(IpAddr) -> bool| -> Vec<u64> {

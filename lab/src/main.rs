@@ -1,9 +1,10 @@
-//! `tsubame-lab`: measures Tsubame beside Apache, nginx and others, on the machine of whoever doubts the figures.
+//! `tsubame-lab`: measures Tsubame beside Apache, nginx and others, on your own machine.
 //!
 //! The laboratory is a client: it shares no code with the server, so that a mistake in one cannot hide in the other.
 //!
-//! Reading order: [`experiment`] and [`workload`] say what is measured, [`subject`] and [`config`] on whom, [`bench`] takes one
-//! measurement, [`run`] takes all of them in turn, [`summary`] and [`target`] judge, [`trust`] doubts, [`report`] tells.
+//! Reading order: [`experiment`] and [`workload`] define the measurements, [`subject`] and [`config`] the servers,
+//! [`bench`] takes one measurement, [`run`] takes all of them in turn, [`summary`] and [`target`] evaluate, [`trust`]
+//! doubts, [`report`] presents.
 
 #![forbid(unsafe_code)]
 
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
     let command = match cli::read(std::env::args_os()) {
         Ok(cli) => cli.command,
         Err((error, status)) => {
-            // Where nobody listens there is nobody to be told.
+            // If nobody listens, there is nobody to print for.
             let _ = error.print();
             return ExitCode::from(status);
         }

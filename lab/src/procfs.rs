@@ -1,4 +1,4 @@
-//! What /proc tells: a process's CPU time, the processes below one, proportional memory, and how busy the cores are.
+//! Reads /proc: a process's CPU time, its descendants, proportional memory, and how busy the cores are.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -8,41 +8,41 @@ use crate::error::{Error, Result, read_text};
 /// CPU times in /proc come in hundredths of a second on every Linux (USER_HZ).
 const TICKS_PER_SECOND: u64 = 100;
 
-/// The part of /proc/PID/stat that matters here.
+/// The fields of /proc/PID/stat used here.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
-    /// What the process calls itself, or the file name of its program: 15 bytes of it.
+    /// The name of the process, or of its program's file, cut to 15 bytes.
     pub(crate) name: String,
     /// The parent's number.
     pub(crate) parent: u32,
     /// Own CPU time, user and system.
     pub(crate) own: Duration,
-    /// The part of it in programs' own instructions.
+    /// The part of it in user mode.
     pub(crate) user: Duration,
     /// CPU time of children that have ended and were waited for.
     pub(crate) reaped: Duration,
-    /// How many there are.
+    /// The number of threads.
     pub(crate) threads: u64,
-    /// Memory that is mapped and there, with what it shares with others, in KiB.
+    /// Resident memory, including shared pages, in KiB.
     pub(crate) resident_kib: u64,
 }
 
-/// Reads /proc/PID/stat; `None` when the process is gone.
+/// Reads /proc/PID/stat; `None` if the process is gone.
 pub(crate) fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// CPU time of a living process, with its ended children; `None` when it is gone.
+/// CPU time of a living process, with its ended children; `None` if it is gone.
 ///
-/// Ticks lose most of the time of hundreds of processes that each work a little, so the scheduler's nanoseconds are
-/// taken where they are more: they know living threads only.
+/// Ticks lose most of the time of hundreds of processes that each work a little, so the larger of ticks and the
+/// scheduler's nanoseconds is taken: the latter cover only living threads.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = stat(pid)?;
     Some(stat.living(pid) + stat.reaped)
 }
 
 impl Stat {
-    /// CPU time of the process itself, as exactly as it is known.
+    /// CPU time of the process itself, as precisely as possible.
     pub(crate) fn living(&self, pid: u32) -> Duration {
         self.own.max(thread_times(&[pid]).into_values().sum())
     }
@@ -82,7 +82,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// CPU time of this process's ended children: exact for a child that was started and awaited in between two readings.
+/// CPU time of this process's ended children: exact for a child that was started and waited for between two readings.
 pub(crate) fn reaped_children() -> Duration {
     stat(std::process::id()).map_or(Duration::ZERO, |stat| stat.reaped)
 }
@@ -123,8 +123,8 @@ fn descendants(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
     }
 }
 
-/// Proportional set size summed over processes, in KiB: shared pages are divided among those who share them,
-/// so that the sum is the memory that the server really takes. A process that ends meanwhile counts nothing.
+/// Proportional set size summed over processes, in KiB: shared pages are divided among the processes that share them,
+/// so that the sum is the server's real memory. A process that ends meanwhile counts as 0.
 pub(crate) fn pss_kib(pids: &[u32]) -> Result<u64> {
     let mut sum = 0;
     for pid in pids {
@@ -145,12 +145,12 @@ fn parse_pss(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// The share of the machine's memory that programs can still have; 1 where the kernel does not tell.
+/// The share of the machine's memory still available to programs; 1 if the kernel does not tell.
 pub(crate) fn memory_left() -> f64 {
     parse_memory(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()).unwrap_or(1.0)
 }
 
-/// The machine's memory, and what programs can still have of it, in KiB.
+/// The machine's memory, and the part still available to programs, in KiB.
 pub(crate) fn memory_kib() -> Option<(u64, u64)> {
     parse_memory_kib(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
@@ -168,14 +168,14 @@ fn parse_kib(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// Whether this process ignores a signal, as it was told by whoever started it.
+/// Whether this process ignores a signal, as set by its parent.
 pub(crate) fn ignores(signal: i32) -> bool {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = text.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// The command line of a process, its words apart by blanks; nothing of a process that has none, or is gone.
+/// The command line of a process, with blanks between its words; empty if the process has none, or is gone.
 pub(crate) fn command_line(pid: u32) -> String {
     let text = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&text).replace('\0', " ").trim_end().to_owned()
@@ -197,12 +197,12 @@ fn parse_swap_used(text: &str) -> Option<u64> {
     Some(parse_kib(text, "SwapTotal:")?.saturating_sub(parse_kib(text, "SwapFree:")?))
 }
 
-/// Time that cores have spent since the machine started.
+/// The times of cores since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoreTime {
-    /// In programs.
+    /// In user mode.
     pub(crate) user: Duration,
-    /// In programs that give way to others.
+    /// In nice programs.
     pub(crate) nice: Duration,
     /// In the kernel, interrupts included.
     pub(crate) system: Duration,
@@ -232,7 +232,7 @@ pub(crate) fn machine_time() -> Result<CoreTime> {
     Ok(parse_core_time(&read_text("/proc/stat")?, str::is_empty))
 }
 
-/// The line of the whole machine has no number behind `cpu`.
+/// The line for the whole machine has no number after `cpu`.
 fn parse_core_time(text: &str, is_wanted: impl Fn(&str) -> bool) -> CoreTime {
     let mut sum = CoreTime::default();
     for line in text.lines() {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::{Error, Result};
 
-/// Where servers live although PATH may not say so.
+/// Directories for servers that may be missing in PATH.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// The first of `names` that is an executable in PATH or in the system directories.
@@ -20,8 +20,8 @@ pub(crate) fn find(names: &[&str]) -> Option<PathBuf> {
         .find(|candidate| is_executable(candidate))
 }
 
-/// The tsubame to measure: the one asked for, or the release build of the workspace we stand in, or the one beside the laboratory's own
-/// program.
+/// The tsubame to measure: the one specified, or the release build of the current workspace, or the one beside the
+/// laboratory's own program.
 pub(crate) fn find_tsubame(asked: Option<&Path>) -> Result<Option<PathBuf>> {
     if let Some(asked) = asked {
         let found = is_executable(asked).then(|| std::path::absolute(asked).ok()).flatten();
@@ -45,7 +45,7 @@ fn beside_own() -> Option<PathBuf> {
     own.map(|own| own.with_file_name("tsubame"))
 }
 
-/// Everything a program prints, whichever stream it chose; version messages are found on both.
+/// Everything a program prints on either stream, as version messages appear on both.
 pub(crate) fn output_of(program: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -53,7 +53,7 @@ pub(crate) fn output_of(program: &Path, arguments: &[&str]) -> Option<String> {
     Some(text)
 }
 
-/// The version a program tells about itself: the first line it prints, without the customary labels.
+/// A program's version: the first line it prints, without the usual labels.
 pub(crate) fn version_of(program: &Path, arguments: &[&str]) -> Option<String> {
     let text = output_of(program, arguments)?;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;

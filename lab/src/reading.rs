@@ -1,4 +1,4 @@
-//! Who used the cores between two moments.
+//! The use of the cores between two moments.
 
 use std::time::{Duration, Instant};
 
@@ -60,14 +60,14 @@ impl Reading {
 }
 
 impl Reading {
-    /// What the machine and the server's core did since `before`.
+    /// The averages of the machine and the server's core since `before`.
     pub(crate) fn averages_since(&self, before: &Self) -> Averages {
         Averages { machine: averages(&before.machine, &self.machine), core: averages(&before.core, &self.core) }
     }
 }
 
 fn averages(before: &CoreTime, after: &CoreTime) -> CoreUse {
-    // The kernel takes back idle time that turns out to be none.
+    // The kernel sometimes takes idle time back.
     let spent = [
         after.user.saturating_sub(before.user),
         after.nice.saturating_sub(before.nice),

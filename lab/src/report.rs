@@ -1,4 +1,5 @@
-//! Tells a run: tables on the terminal, report.md for the documentation, report.html for people, setup.txt for whoever repeats it.
+//! Presents a run: tables on the terminal, report.md for the documentation, report.html for people, setup.txt for
+//! repeating it.
 
 mod beside;
 mod figures;
@@ -106,7 +107,7 @@ fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<String> {
     trust::doubts(results, summary).iter().map(ToString::to_string).collect()
 }
 
-/// Who is not here, and what did not work: where first, how often for that reason, and the reason.
+/// Missing subjects and failures: where first, how often for the same reason, and the reason.
 fn absences(results: &Results) -> Vec<String> {
     let absent =
         results.subjects.iter().filter_map(|subject| Some(format!("{}: {}", subject.title, subject.absent.as_ref()?)));
@@ -204,7 +205,7 @@ fn markdown_list(heading: &str, items: &[String]) -> String {
     format!("## {heading}\n\n{lines}\n")
 }
 
-/// How the promises stand that this run tells of; nothing where it tells of none.
+/// The state of the promises that this run covers; `None` if it covers none.
 fn target_table(experiment: &Experiment, summary: &Summary<'_>) -> Option<Table> {
     let mut table = Table::new(3, &["target", "", "measured"]);
     for target in experiment.targets {

@@ -1,23 +1,23 @@
-//! From what was seen to what to write: arithmetic only.
+//! From observations to settings: arithmetic only.
 
 use serde::Serialize;
 
 use super::memory::Room;
 
-/// What was seen of a server.
+/// The observations of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Facts {
     /// The multi-processing module, in lower case; `nginx` for nginx.
     pub(super) mpm: String,
-    /// Busy workers (connections of nginx) at the last look.
+    /// Busy workers (connections of nginx) at the last observation.
     pub(super) busy: u64,
     /// The most that were busy at once.
     pub(super) peak: u64,
-    /// Whether there was a moment without a worker to spare and without room for another one.
+    /// Whether there was a moment with no idle worker and no room for another one.
     pub(super) was_full: bool,
-    /// For how many seconds the server was watched.
+    /// How many seconds the server was observed.
     pub(super) seconds: u64,
-    /// Proportional memory per worker with what its scripts take, in KiB; nothing where it could not be read.
+    /// Proportional memory per worker including its share of scripts, in KiB; `None` if it could not be read.
     pub(super) worker_kib: Option<u64>,
     /// Proportional memory of all workers and scripts, in KiB.
     pub(super) used_kib: u64,
@@ -25,13 +25,13 @@ pub(super) struct Facts {
     pub(super) cores: u64,
 }
 
-/// What to do.
+/// The recommendation.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Advice {
-    /// How many workers the memory bears.
+    /// How many workers the memory can hold.
     pub(super) memory_bound: Option<u64>,
     pub(super) settings: Vec<Setting>,
-    /// What was not seen, and what to do about it.
+    /// Gaps in the observations, and what to do about them.
     pub(super) doubts: Vec<String>,
 }
 
@@ -43,30 +43,30 @@ pub(crate) struct Setting {
     pub(crate) why: String,
 }
 
-/// More than the peak, for the day that is busier than this one: the rule of Tsubame's first seed.
+/// The safety factor above the peak, for a busier day: the rule of Tsubame's first seed.
 const PEAK_FACTOR: u64 = 2;
 
-/// Fewer threads than this are not worth a child of their own.
+/// The fewest threads that are worth a child of their own.
 const THREADS_MIN: u64 = 8;
 
-/// `ThreadLimit` where nothing is written (Apache: worker.c, event.c).
+/// `ThreadLimit` if it is not configured (Apache: worker.c, event.c).
 const THREAD_LIMIT: u64 = 64;
 
-/// Fewer connections to a process of nginx are not worth writing (its default).
+/// The fewest connections per process of nginx that are worth configuring (its default).
 const CONNECTIONS_MIN: u64 = 512;
 
-/// What has numbers to set: three modules, and nginx.
+/// The servers with numbers to set: three modules, and nginx.
 const MODULES: [&str; 4] = ["prefork", "worker", "event", "nginx"];
 
-/// Of limits for which memory is set aside when a server starts.
+/// A remark on limits for which memory is reserved when a server starts.
 const AT_START: &str = "counts after a stop and a start, not after a graceful restart";
 
 /// Decides.
 pub(super) fn decide(facts: &Facts) -> Advice {
-    // What idle workers take says nothing of those that serve.
+    // The memory of idle workers does not show how much busy ones need.
     let memory_bound = facts.memory_bound().filter(|_| !facts.is_quiet());
     if !MODULES.contains(&facts.mpm.as_str()) {
-        let doubt = format!("{} has no number of workers to set: it starts what the processors bear", facts.mpm);
+        let doubt = format!("{} has no number of workers to set: it starts as many as the processors can use", facts.mpm);
         return Advice { memory_bound, doubts: vec![doubt], ..Advice::default() };
     }
     let mut advice = Advice { memory_bound, settings: Vec::new(), doubts: facts.doubts() };
@@ -77,13 +77,13 @@ pub(super) fn decide(facts: &Facts) -> Advice {
     let max = memory_bound.map_or(wanted, |bound| wanted.min(bound.max(1)));
     let is_short = max < wanted;
     let why = match (memory_bound, is_short) {
-        (Some(bound), true) => format!("the memory bears {bound}; twice the peak would be {wanted}"),
-        (Some(bound), false) => format!("twice the peak of {}; the memory bears {bound}", facts.peak),
-        (None, _) => format!("twice the peak of {}; what the memory bears is not known", facts.peak),
+        (Some(bound), true) => format!("the memory can hold {bound}; twice the peak would be {wanted}"),
+        (Some(bound), false) => format!("twice the peak of {}; the memory can hold {bound}", facts.peak),
+        (None, _) => format!("twice the peak of {}; how many the memory can hold is not known", facts.peak),
     };
     if is_short && memory_bound < Some(facts.peak) {
         advice.doubts.push(
-            "the memory does not bear even the present peak: add memory, or find what workers need it for".to_owned(),
+            "the memory cannot even hold the current peak: add memory, or find what workers need it for".to_owned(),
         );
     }
     advice.settings = match facts.mpm.as_str() {
@@ -95,13 +95,13 @@ pub(super) fn decide(facts: &Facts) -> Advice {
 }
 
 impl Facts {
-    /// Workers that fit into what is free and what the present ones have, without the reserve.
+    /// How many workers fit into the free memory plus that of the current ones, minus the reserve.
     fn memory_bound(&self) -> Option<u64> {
         let room = self.room?;
         Some(room.usable(self.used_kib) / self.worker_kib?.max(1))
     }
 
-    /// Whether nothing was served but the status page.
+    /// Whether the server answered only the status page.
     fn is_quiet(&self) -> bool {
         self.peak <= 1
     }
@@ -111,7 +111,7 @@ impl Facts {
         let told = [
             (
                 self.is_quiet(),
-                "nothing was served but the status page, so there is nothing to reckon with: use --watch while people use the server, or --peak N".to_owned(),
+                "nothing was served but the status page, so there is no basis for a calculation: use --watch while people use the server, or --peak N".to_owned(),
             ),
             (
                 self.was_full,
@@ -127,14 +127,14 @@ impl Facts {
             ),
             (
                 !is_nginx && self.worker_kib.is_none(),
-                "the memory of its processes cannot be read, so nothing keeps the numbers from what the machine bears: run this as root on the server's machine".to_owned(),
+                "the memory of its processes cannot be read, so the numbers are not limited to what the machine can hold: run this as root on the server's machine".to_owned(),
             ),
         ];
         told.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect()
     }
 }
 
-/// The first number is the decision, the others follow from it: nothing is started or ended under load.
+/// The first number is the decision, and the others equal it: nothing is started or ended under load.
 fn all_the_same<const N: usize>(first: Setting, others: [&'static str; N]) -> Vec<Setting> {
     let value = first.value;
     let same =
@@ -151,7 +151,7 @@ pub(crate) fn process_settings(max: u64, why: String) -> Vec<Setting> {
     settings
 }
 
-/// Few, large children: as many as there are cores, where each gets threads enough.
+/// Few, large children: as many as there are cores, if each gets enough threads.
 fn threads(max: u64, is_short: bool, cores: u64, why: String) -> Vec<Setting> {
     let children = (max / THREADS_MIN).clamp(1, cores.max(1));
     let per_child = if is_short { (max / children).max(1) } else { max.div_ceil(children) };
@@ -159,7 +159,8 @@ fn threads(max: u64, is_short: bool, cores: u64, why: String) -> Vec<Setting> {
     thread_settings(children, per_child, children_why, why)
 }
 
-/// A fixed number of children with a fixed number of threads; the reasons are those of the number of children, and of all workers.
+/// A fixed number of children with a fixed number of threads; the reasons are for the number of children, and for the
+/// total.
 pub(crate) fn thread_settings(children: u64, per_child: u64, children_why: String, why: String) -> Vec<Setting> {
     let mut settings = vec![Setting {
         name: "ServerLimit",
@@ -191,7 +192,7 @@ fn connections(facts: &Facts) -> Vec<Setting> {
     nginx_settings(facts.cores, each, "one for each core".to_owned(), why)
 }
 
-/// So many processes of nginx with room for so many connections each, and the reasons.
+/// This many nginx processes with this many connections each, and the reasons.
 pub(crate) fn nginx_settings(processes: u64, connections: u64, processes_why: String, why: String) -> Vec<Setting> {
     vec![
         Setting { name: "worker_processes", value: processes, why: processes_why },
@@ -273,7 +274,7 @@ mod tests {
                 WIDE,
                 "ServerLimit=2 StartServers=1 ThreadsPerChild=4 MaxRequestWorkers=4 MinSpareThreads=4 MaxSpareThreads=4",
             ),
-            // Nothing but the question was served: no ground for any number.
+            // Only the status page was requested: no basis for any number.
             ("event", 1, WIDE, ""),
             // 90 workers in four children are 23 each, rounded up; those that the memory bears, down.
             (
@@ -318,7 +319,7 @@ mod tests {
         assert!(doubts(&wide).contains("were idle"));
         assert!(!doubts(&Facts { busy: 4, ..wide.clone() }).contains("were idle"));
         assert!(doubts(&Facts { was_full: true, ..wide }).contains("no worker was left"));
-        assert!(doubts(&facts("event", 8, Some((1_000, 200, 100)))).contains("not bear even the present peak"));
+        assert!(doubts(&facts("event", 8, Some((1_000, 200, 100)))).contains("cannot even hold the current peak"));
         assert!(doubts(&facts("event", 1, None)).contains("nothing was served"));
         assert!(doubts(&facts("percore", 8, None)).contains("no number of workers"));
     }

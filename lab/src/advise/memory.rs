@@ -1,4 +1,4 @@
-//! Memory of a server and of the place in which it lives.
+//! The memory of a server, and of its machine or control group.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use crate::procfs;
 /// Proportional memory of a server's processes at one moment, in KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Used {
-    /// Of the children that serve, without the parent.
+    /// That of the children that serve, without the parent.
     pub(crate) children: u64,
-    /// How many children that are.
+    /// How many children those are.
     pub(crate) count: u64,
-    /// Of everything else that they started: scripts, and what serves them.
+    /// That of all other processes they started: scripts and their backends.
     pub(crate) scripts: u64,
 }
 
 impl Used {
-    /// Reads /proc; `None` where that is forbidden.
+    /// Reads /proc; `None` if that is forbidden.
     pub(crate) fn of(server: &Listener) -> Option<Self> {
         let program = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
         let own = program(*server.roots().first()?);
@@ -33,29 +33,29 @@ impl Used {
         })
     }
 
-    /// The most of each, at two moments.
+    /// The maximum of each, over two moments.
     pub(crate) fn most(self, other: Self) -> Self {
         let children = if other.children > self.children { other } else { self };
         Self { scripts: self.scripts.max(other.scripts), ..children }
     }
 }
 
-/// What is not given to workers: a tenth of the memory, for other programs and files.
+/// The share not given to workers: a tenth of the memory, for other programs and files.
 const RESERVE: u64 = 10;
 
-/// How much memory there is where a server lives, in KiB.
+/// The memory available to a server, in KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Room {
-    /// The machine's, or the control group's limit where that is narrower.
+    /// The machine's total, or the control group's limit if that is smaller.
     pub(crate) all: u64,
-    /// What programs can still have of it, without swapping.
+    /// The part still available to programs, without swapping.
     pub(crate) left: u64,
-    /// Whether a control group is the narrower one.
+    /// Whether the limit is that of a control group.
     pub(crate) is_group: bool,
 }
 
 impl Room {
-    /// What a server may have in all that has `used` now, in KiB: without the reserve.
+    /// The most memory that a server now using `used` may have, in KiB: without the reserve.
     pub(crate) fn usable(self, used: u64) -> u64 {
         (self.left + used).min(self.all).saturating_sub(self.all / RESERVE)
     }
@@ -70,13 +70,13 @@ impl Room {
             limited(group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         });
         let machine = Self { all, left, is_group: false };
-        // The first version writes "no limit" as a huge number, which is wider than any machine.
+        // Version 1 writes "no limit" as a huge number, beyond any machine.
         let groups = second.chain(first).filter(|group| group.all < all);
         groups.chain([machine]).min_by_key(|room| room.left)
     }
 }
 
-/// A group with a limit. Files that it has not used lately are memory that it can have.
+/// A group with a limit. Files it has not used recently are memory it can reclaim.
 fn limited(group: &Path, limit: &str, used: &str, unused_files: &str) -> Option<Room> {
     let read = |name: &str| std::fs::read_to_string(group.join(name)).ok();
     let kib = |text: &str| Some(text.trim().parse::<u64>().ok()? / 1024);

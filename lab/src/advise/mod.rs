@@ -1,6 +1,6 @@
 //! `tsubame-lab advise`: how many workers a running server should have, from its status page and /proc, without any load.
 //!
-//! [`crate::status`] and [`memory`] see, [`decision`] decides.
+//! [`crate::status`] and [`memory`] observe, [`decision`] decides.
 
 pub(crate) mod decision;
 pub(crate) mod memory;
@@ -50,13 +50,13 @@ Examples:
 Where the status page is: `<Location /server-status> SetHandler server-status` in Apache and Tsubame,
 `location = /server-status { stub_status; }` in nginx.";
 
-/// How often the server is looked at.
+/// How often to observe the server.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// How long the server may take to answer: it may be busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// For other programs.
+/// The results in a form for other programs.
 #[derive(Serialize)]
 struct Results<'r> {
     seen: &'r Facts,
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &AdviseOptions) -> Result<()> {
     Ok(())
 }
 
-/// Looks at the server until the time is over or somebody interrupts.
+/// Observes the server until the time is over or the user interrupts.
 fn watch(options: &AdviseOptions) -> Result<Facts> {
     let url = status::page(&options.url)?;
     let address = url.resolve(false)?;
@@ -95,7 +95,7 @@ fn watch(options: &AdviseOptions) -> Result<Facts> {
         was_full |= last.is_full;
         used = used.zip(server.as_ref().and_then(Used::of)).map(|(most, now)| most.most(now));
     }
-    // Memory of nginx does not follow from its connections.
+    // nginx's memory does not depend on its connections.
     let used = used.filter(|_| last.mpm != "nginx");
     let workers = (last.busy + last.idle).max(1);
     let root = server.as_ref().and_then(|server| server.roots().first().copied());
@@ -124,7 +124,7 @@ fn text(facts: &Facts, advice: &Advice) -> String {
         ("memory of all workers (PSS)".to_owned(), facts.worker_kib.map_or_else(unknown, |_| mib(facts.used_kib))),
         (format!("memory left in the {place}"), facts.room.map_or_else(unknown, |room| mib(room.left))),
         (
-            "workers that the memory bears".to_owned(),
+            "workers that the memory can hold".to_owned(),
             advice.memory_bound.map_or_else(unknown, |bound| bound.to_string()),
         ),
     ];

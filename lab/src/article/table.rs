@@ -1,4 +1,4 @@
-//! What the articles printed. tidy: table
+//! The figures in the articles. tidy: table
 
 use super::{Counterpart, Metric, Published, Row};
 use crate::results::{CoreUse, Load};
@@ -188,14 +188,14 @@ const SYSTEM: Metric = Metric { name: "%system", lower_is_better: None, figure: 
 const IOWAIT: Metric = Metric { name: "%iowait", lower_is_better: None, figure: |load| core(load).iowait };
 const IDLE: Metric = Metric { name: "%idle", lower_is_better: None, figure: |load| core(load).idle };
 
-/// What the server's core did; not a number in results that do not tell.
+/// The use of the server's core; not a number in results that lack it.
 fn core(load: &Load) -> CoreUse {
     const NOT_TOLD: CoreUse =
         CoreUse { user: f64::NAN, nice: f64::NAN, system: f64::NAN, iowait: f64::NAN, steal: f64::NAN, idle: f64::NAN };
     load.averages.map_or(NOT_TOLD, |averages| averages.core)
 }
 
-/// Debian had those of 2006 once, and has them no longer.
+/// Debian had these packages in 2006, but has them no longer.
 const NO_PACKAGE: Counterpart = Err("there is no Debian package");
 
 const ROW: Row =
@@ -247,7 +247,7 @@ const fn cgi(name: &'static str, figures: &'static [f64], connections: u32, [sam
     Row { name, figures, workload: "cgi-mpm", connections, same, tsubame, ..ROW }
 }
 
-/// Tsubame stands beside event, and nothing beside nginx.
+/// Tsubame's counterpart for event; nginx has none.
 const fn nginx(name: &'static str, figures: &'static [f64]) -> Row {
     Row { name, figures, workload: "event-small", connections: 100, same: beside(Bare, "nginx"), ..ROW }
 }

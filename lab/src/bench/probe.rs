@@ -1,4 +1,4 @@
-//! Whether a server answers correctly, before it is measured.
+//! Checks that a server answers correctly, before it is measured.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::workload::Document;
 /// A server that starts 60 000 threads accepts connections long before it answers.
 const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
-/// A server that answers wrongly must not be fast: the bytes are compared before anything is counted.
+/// A server that answers wrongly must not count as fast: the bytes are compared before anything is counted.
 pub(super) fn probe(site: &Site, tls: Option<&Client>, document: &Document, close: bool) -> Result<()> {
     let dial = Dial { patience: FIRST_ANSWER_LIMIT, ..Dial::default() };
     let mut connection = dial.open_with(site.address(), tls)?;
@@ -32,7 +32,7 @@ pub(super) fn probe(site: &Site, tls: Option<&Client>, document: &Document, clos
     if close { connection.await_end() } else { Ok(()) }
 }
 
-/// The same for a script, of which only the end may tell how long its answer is.
+/// The same for a script, whose answer may have no length until it ends.
 pub(super) fn probe_script(site: &Site, name: &str, script: &Script) -> Result<()> {
     for _ in 0..2 {
         let mut connection = Dial { patience: FIRST_ANSWER_LIMIT, ..Dial::default() }.open(site.address())?;

@@ -16,7 +16,7 @@ use crate::workload::Crush;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Bench {
-    /// Asks at the rate of the workload, and waits for the last answer. The process is there already.
+    /// Sends requests at the rate of the workload, and waits for the last answer. The process already runs.
     pub(super) fn queue(&self, server: &Server, site: &Site, crush: &Crush) -> Result<Load> {
         let names = [format!("cgi-bin/{}", crush.script.name)];
         probe_script(site, &names[0], crush.script)?;

@@ -1,4 +1,4 @@
-//! Scripts that need more memory than there is, and files that are asked for at the same time.
+//! Scripts that need more memory than there is, and requests for files at the same time.
 
 use std::time::Duration;
 
@@ -15,17 +15,18 @@ use crate::server::{Server, Watch};
 use crate::subject::Site;
 use crate::workload::{Over, SMALL, Squeeze};
 
-/// A script takes a tenth of a second or more, and there are ten clients or more: shorter measurements consist of their end.
+/// A script takes a tenth of a second or more, and there are ten clients or more: the end would dominate a shorter
+/// measurement.
 const LONGER: u32 = 3;
 
-/// More than any server that admits scripts by turns lets one wait, and less than a person would believe it.
+/// Longer than any server that admits scripts in turn lets one wait, though less than a person would believe.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Enough connections for files that take two seconds each.
 const FILE_CONNECTIONS: u32 = 100;
 
 impl Bench {
-    /// Both at once, for three times as long as other measurements; then the last scripts are waited for.
+    /// Runs both at once, for three times as long as other measurements; then waits for the last scripts.
     pub(super) fn squeeze(&self, server: &Server, site: &Site, squeeze: &Squeeze, seconds: u32) -> Result<Load> {
         let seconds = seconds * LONGER;
         let first = squeeze.scripts.first().ok_or_else(|| Error::new("no script is named"))?;
@@ -64,7 +65,7 @@ impl Bench {
                 watch.look()
             });
             if files.is_err() {
-                // The clients of the scripts are patient.
+                // The scripts' clients are patient.
                 server.kill();
             }
             (scripts.join(), files)
@@ -92,7 +93,7 @@ impl Bench {
         })
     }
 
-    /// Scripts that remember how often they ran begin anew; whoever the server turns them into may write it down.
+    /// Resets scripts that count their runs; the user that the server changes to may write the count.
     fn forget_runs(&self) -> Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.scripts_directory().join("runs");

@@ -1,9 +1,9 @@
-//! An answer whose length only its end tells: everything until the server closes, then its framing.
+//! An answer whose length is known only at its end: everything until the server closes, then its framing.
 
 use super::{Response, parse_status};
 use crate::error::{Error, Result};
 
-/// The response that `received` is, to a request that asked for the connection to be closed (RFC 9112, 6.3).
+/// The response in `received`, to a request that asked to close the connection (RFC 9112, 6.3).
 pub(super) fn parse(received: &[u8]) -> Result<Response> {
     let end = received.windows(4).position(|window| window == b"\r\n\r\n");
     let end = end.ok_or_else(|| Error::new("the server closed the connection early"))?;
@@ -25,7 +25,7 @@ pub(super) fn parse(received: &[u8]) -> Result<Response> {
     }
 }
 
-/// The content of chunks, of which the last is empty and nothing follows.
+/// The content of chunks: the last one is empty, and nothing follows it.
 fn joined(mut chunks: &[u8]) -> Result<Vec<u8>> {
     let broken = || Error::new("the chunks are not framed as they should be");
     let mut body = Vec::new();

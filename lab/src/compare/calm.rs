@@ -1,4 +1,4 @@
-//! How quiet a machine is while something is measured, and who runs where.
+//! Waits for a quiet machine during measurements, and divides the cores.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -8,16 +8,17 @@ use crate::interrupt;
 use crate::procfs::{self, CoreTime};
 use crate::trust::{OTHERS_MAX, STOLEN_MAX};
 
-/// Who runs where.
+/// The division of cores.
 pub(crate) struct Cores {
     pub(crate) generator: Vec<usize>,
     pub(crate) server: Vec<usize>,
-    /// Whether nobody shares a core.
+    /// Whether the two sides share no core.
     pub(crate) is_apart: bool,
 }
 
 impl Cores {
-    /// The first ones for the generator, a core for each thread, and the others for the server; all for both where that leaves none.
+    /// The first ones for the generator, a core for each thread, and the rest for the server; if that leaves none, all
+    /// for both.
     pub(crate) fn divide(all: &[usize], threads: usize) -> Self {
         match all.split_at_checked(threads) {
             Some((generator, server)) if !server.is_empty() => {
@@ -28,7 +29,7 @@ impl Cores {
     }
 }
 
-/// How quiet the machine was, and for how long measurements may still wait for that.
+/// How quiet the machine was, and how long measurements may still wait for quiet.
 #[derive(Debug, Default)]
 pub(crate) struct Calm {
     patience: Cell<Duration>,
@@ -37,18 +38,18 @@ pub(crate) struct Calm {
 }
 
 impl Calm {
-    /// From now on measurements may wait for so long, all together.
+    /// Allows measurements to wait this long, all together.
     pub(crate) fn grant(&self, patience: Duration) {
         self.patience.set(patience);
     }
 
-    /// How many measurements began while other programs used the cores, of how many.
+    /// How many measurements began while other programs used the cores, and how many there were.
     pub(crate) fn disturbed(&self) -> (u32, u32) {
         (self.disturbed.get(), self.measurements.get())
     }
 
-    /// Waits until nobody uses these cores, as long as there is patience: others take time from the server and from the generator, and
-    /// more of it from a server with few threads.
+    /// Waits until the cores are idle, within the time allowed: other programs take time from the server and from the
+    /// generator, and more of it from a server with few threads.
     pub(crate) fn wait(&self, cores: &[usize]) -> Result<()> {
         self.measurements.set(self.measurements.get() + 1);
         let began = Instant::now();
@@ -65,14 +66,14 @@ impl Calm {
     }
 }
 
-/// How long to look whether cores are used, and up to which share of their time they are not.
+/// How long to observe the cores, and up to which share of busy time they count as idle.
 const CALM_WINDOW: Duration = Duration::from_millis(150);
 const CALM_MAX: f64 = 0.15;
 
-/// How long one measurement waits for that; the others want their share of the patience.
+/// How long one measurement may wait for that; the others want their share of the time.
 const CALM_WAIT: Duration = Duration::from_secs(3);
 
-/// The share of their time for which cores work at this moment.
+/// The share of time in which the cores are busy right now.
 fn busy_share(cores: &[usize]) -> Result<f64> {
     let (before, began) = (procfs::core_time(cores)?, Instant::now());
     std::thread::sleep(CALM_WINDOW);
@@ -92,8 +93,8 @@ impl Clocks {
         Ok(Self { machine: procfs::machine_time()?, own: procfs::own_time() + procfs::reaped_children() })
     }
 
-    /// What speaks against a load that has lasted since `before`, in which the server took so much processor time; nothing is said
-    /// of others where that cannot be seen.
+    /// Doubts about a load since `before`, in which the server took this much processor time; nothing about other
+    /// programs if they cannot be observed.
     pub(super) fn doubts_since(&self, before: &Self, server: Option<Duration>) -> Vec<String> {
         let (now, then) = (&self.machine, &before.machine);
         let busy = now.busy().saturating_sub(then.busy());
@@ -103,7 +104,7 @@ impl Clocks {
         let others = server.map(|server| busy.saturating_sub(server + self.own.saturating_sub(before.own)));
         let told = |time: Duration, most: f64| {
             let share = time.as_secs_f64() / all;
-            // The machine counts in hundredths of a second: of a short load they say little.
+            // The machine counts in hundredths of a second, which are too coarse for a short load.
             (share > most && time > TICKS_MIN).then_some(share * 100.0)
         };
         let others = others.and_then(|others| told(others, OTHERS_MAX));
@@ -114,7 +115,7 @@ impl Clocks {
     }
 }
 
-/// Less time than this says nothing.
+/// Less time than this proves nothing.
 const TICKS_MIN: Duration = Duration::from_millis(50);
 
 #[cfg(test)]

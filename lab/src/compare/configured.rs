@@ -1,4 +1,4 @@
-//! Servers of given configurations: each runs only while it is measured, so that two may want the same port.
+//! Servers with given configurations: each runs only while it is measured, so that two may use the same port.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::server::Server;
 use crate::subject::{Recipe, Site};
 use crate::workload::Profile;
 
-/// What starts them, and knows their command line.
+/// Starts them, and knows their command line.
 #[derive(Debug)]
 pub(crate) struct Starter {
     program: PathBuf,
@@ -23,10 +23,10 @@ pub(crate) struct Starter {
     descriptors: u64,
 }
 
-/// How a configuration is written, and which command line goes with it.
+/// The language of a configuration, which implies the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
-    /// Apache's, which Tsubame has too.
+    /// Apache's, which is also Tsubame's.
     Httpd,
     Nginx,
 }
@@ -42,7 +42,7 @@ impl Language {
     fn foreground(self, file: &str) -> Result<Vec<String>> {
         let arguments: &[&str] = match self {
             Self::Httpd => &["-f", file, "-DFOREGROUND"],
-            // It may be said once only.
+            // The directive may occur only once.
             Self::Nginx => match says_daemon(&read_text(file)?) {
                 Some(true) => {
                     let text = format!("{file} says `daemon on;`: a server in the background cannot be measured");
@@ -56,15 +56,15 @@ impl Language {
     }
 }
 
-/// Whether the text wants nginx in the background, where it says so.
+/// Whether the text puts nginx in the background, if it says anything about that.
 fn says_daemon(text: &str) -> Option<bool> {
     let value = |line: &str| Some(line.trim_start().strip_prefix("daemon")?.trim().strip_suffix(';')?.trim() != "off");
     text.lines().map(|line| line.split('#').next().unwrap_or_default()).find_map(value)
 }
 
 impl Starter {
-    /// With a program by name or path; without, the tsubame of this workspace, or the one that is installed. Its servers run on
-    /// `cores`.
+    /// Finds a program by name or path; without one, the tsubame of this workspace, or the installed one. Its servers
+    /// run on `cores`.
     pub(crate) fn new(program: Option<&str>, cores: &[usize], descriptors: u64) -> Result<Self> {
         let found = match program {
             Some(path) if path.contains('/') => Some(PathBuf::from(path)).filter(|path| path.is_file()),
@@ -86,7 +86,7 @@ impl Starter {
         })
     }
 
-    /// Starts one in the foreground, and tells where it listens.
+    /// Starts one in the foreground, and returns the address it listens on.
     pub(crate) fn start(&self, configuration: &Path) -> Result<(Server, SocketAddr)> {
         let shown = configuration.display();
         let file = std::path::absolute(configuration).context(|| format!("find {shown}"))?;
@@ -99,10 +99,10 @@ impl Starter {
         Ok((server, address))
     }
 
-    /// Has the program check a configuration.
+    /// Lets the program check a configuration.
     ///
     /// # Errors
-    /// What it finds wrong.
+    /// The errors it finds.
     pub(crate) fn check(&self, configuration: &Path) -> Result<()> {
         let flag = if self.language == Language::Nginx { "-c" } else { "-f" };
         let output = Command::new(&self.program).arg("-t").arg(flag).arg(configuration).stdin(Stdio::null()).output();
@@ -133,12 +133,12 @@ impl Starter {
         self.language
     }
 
-    /// The directory that goes with this.
+    /// The scratch directory.
     pub(crate) fn scratch(&self) -> &Scratch {
         &self.scratch
     }
 
-    /// A place for what it prints; everything else is said by its configuration.
+    /// A place for its output; the configuration decides everything else.
     fn site(&self) -> Result<Site> {
         let directory = self.scratch.create_anew("server")?;
         Ok(Site {
@@ -157,7 +157,7 @@ impl Starter {
     }
 }
 
-/// Whether both are configurations. One of each kind cannot be compared.
+/// Whether both are configurations. A URL and a configuration cannot be compared.
 pub(super) fn are_files(given: [&str; 2]) -> Result<bool> {
     match given.map(|name| Path::new(name).is_file()) {
         [false, false] if given.iter().any(|name| name.ends_with(".conf")) => {

@@ -1,4 +1,4 @@
-//! One of two that are compared: how it is measured, and what came of its rounds.
+//! One of two sides of a comparison: how it is measured, and its results.
 
 use super::calm::Clocks;
 use crate::error::Result;
@@ -9,7 +9,7 @@ use crate::load::{self, Live, Plan};
 use crate::stats::{median, ratio};
 use crate::table::Table;
 
-/// What is compared: its name, whether more of it is better, how many digits are told behind the point.
+/// The figures to compare: name, whether more is better, and the number of decimals.
 pub(crate) const FIGURES: [(&str, bool, usize); 5] = [
     ("answers per CPU-second", true, 0),
     ("answers per second", true, 0),
@@ -18,20 +18,20 @@ pub(crate) const FIGURES: [(&str, bool, usize); 5] = [
     ("memory MB", false, 1),
 ];
 
-/// What came of one load on a server.
+/// The result of one load on a server.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// In the order of [`FIGURES`]; nothing where it cannot be known.
+    /// In the order of [`FIGURES`]; `None` if unknown.
     pub(crate) figures: [Option<f64>; FIGURES.len()],
     pub(crate) answers: u64,
-    /// Requests that failed, and answers that are not what is wanted.
+    /// Requests that failed, and answers with the wrong status or body.
     pub(crate) failures: u64,
     /// Clients that waited in vain for more than half of the time.
     pub(crate) starved: u64,
     pub(crate) doubts: Vec<String>,
 }
 
-/// Carries out a plan, and calls `watch` all the while.
+/// Runs a plan, and calls `watch` repeatedly meanwhile.
 pub(crate) fn measure(plan: &Plan, server: Option<&Listener>, watch: impl FnMut(&Live)) -> Result<Measured> {
     let spent = || server.map(Listener::cpu_time);
     let (before, clocks) = (spent(), Clocks::read()?);
@@ -62,7 +62,7 @@ pub(crate) struct Side<'o> {
     pub(crate) name: &'o str,
     plan: Option<Plan>,
     pub(crate) server: Option<Listener>,
-    /// What came of each round, in the order of [`FIGURES`]; nothing where it cannot be known.
+    /// The results of each round, in the order of [`FIGURES`]; empty if unknown.
     pub(crate) rounds: [Vec<f64>; FIGURES.len()],
     pub(crate) failures: u64,
     pub(crate) starved: u64,
@@ -74,7 +74,7 @@ impl<'o> Side<'o> {
         Self { name, plan: None, server: None, rounds: Default::default(), failures: 0, starved: 0, doubts: Vec::new() }
     }
 
-    /// Finds its server, and asks it as long as is wanted before anything counts.
+    /// Finds its server, and sends the warm-up requests.
     pub(crate) fn prepare(&mut self, load: &LoadOptions, url: &str) -> Result<()> {
         let plan = load.plan(&[url.to_owned()])?;
         self.server = plan.servers.first().and_then(|address| Listener::at(*address));
@@ -83,7 +83,7 @@ impl<'o> Side<'o> {
         Ok(())
     }
 
-    /// Takes one round.
+    /// Measures one round.
     pub(crate) fn measure(&mut self) -> Result<()> {
         let Some(plan) = &self.plan else { return Ok(()) };
         let measured = measure(plan, self.server.as_ref(), |_| {})?;
@@ -92,7 +92,7 @@ impl<'o> Side<'o> {
         }
         self.failures += measured.failures;
         self.starved += measured.starved;
-        // What is wrong in every round is told once, with the figures of the first.
+        // A doubt about every round is reported once, with the figures of the first.
         let kind = |doubt: &str| doubt.replace(|char: char| char.is_ascii_digit() || char == '.', "");
         for doubt in measured.doubts {
             if !self.doubts.iter().any(|known| kind(known) == kind(&doubt)) {
@@ -103,11 +103,11 @@ impl<'o> Side<'o> {
     }
 }
 
-/// Calls `take` with the number of each round and each side, A B, then B A: what disturbs a machine lasts longer than a measurement,
-/// so that both have their share of it.
+/// Calls `take` with the number of each round and each side, A B, then B A: a disturbance of the machine lasts longer
+/// than one measurement, so both sides get their share of it.
 ///
 /// # Errors
-/// That of `take`, or somebody wants to end it.
+/// That of `take`, or the user interrupts.
 pub(crate) fn in_turn<'o>(
     sides: &mut [Side<'o>; 2],
     rounds: u32,

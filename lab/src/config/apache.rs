@@ -9,7 +9,7 @@ use crate::programs;
 use crate::subject::{APACHE, BACKLOG, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 use crate::workload::Profile;
 
-/// What the bare configuration loads besides the MPM.
+/// The modules that the bare configuration loads besides the MPM.
 const MODULES: [&str; 3] = ["authz_core", "mime", "dir"];
 
 /// Where Apache keeps its configuration and its modules on this machine.
@@ -108,7 +108,7 @@ DocumentRoot {documents}
     ))
 }
 
-/// Where it speaks TLS.
+/// The part for TLS.
 fn tls(site: &Site, modules: &str) -> String {
     let Some(Identity { certificate, key }) = &site.identity else { return String::new() };
     let (load, protocols) = match site.profile {
@@ -129,7 +129,7 @@ SSLCertificateKeyFile {}
     )
 }
 
-/// Where there are scripts: started by who serves the request, or by a daemon.
+/// The part for scripts, which are started by the worker itself or by a daemon.
 fn scripts(site: &Site, modules: &str) -> String {
     let Some(scripts) = site.scripts().map(Path::display) else {
         return String::new();
@@ -182,7 +182,7 @@ fn load_mpm(mpm: &str, modules: &str) -> String {
     format!("LoadModule mpm_{mpm}_module {modules}/mod_mpm_{mpm}.so\n")
 }
 
-/// The compiled-in server root, in what `-V` prints.
+/// The compiled-in server root, from the output of `-V`.
 pub(crate) fn root_of(compile_settings: &str) -> Option<&str> {
     compile_settings.lines().find_map(|line| line.trim().strip_prefix("-D HTTPD_ROOT=\""))?.strip_suffix('"')
 }

@@ -5,7 +5,7 @@ use crate::identity::{Identity, NAME};
 use crate::subject::{ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 use crate::workload::Profile;
 
-/// caddy without administration interface and certificates; what it saves goes into the site's directory.
+/// caddy without its administration interface and certificates; its saved data goes into the site's directory.
 pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
     let directory = site.directory.display().to_string();
     let path = site.directory.join("Caddyfile").display().to_string();

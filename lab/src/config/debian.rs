@@ -11,7 +11,7 @@ pub(crate) const MAIN_FILE: &str = "apache2.conf";
 /// The directories whose files Debian includes.
 const INCLUDED: [&str; 3] = ["mods-enabled", "conf-enabled", "sites-enabled"];
 
-/// What Debian's `envvars` would say, with every path in the site's directory.
+/// The variables of Debian's `envvars`, with every path in the site's directory.
 pub(crate) fn environment(site: &Site) -> Vec<(&'static str, String)> {
     let directory = site.directory.display().to_string();
     let (user, group) = match &site.account {
@@ -30,8 +30,8 @@ pub(crate) fn environment(site: &Site) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The tree of files, with `mpm` (loaded by the line `load_mpm`, set up as Debian sets it up, if Debian has it)
-/// in place of whichever MPM is enabled.
+/// The tree of files, with `mpm` (loaded by the line `load_mpm`, and configured as in Debian, if Debian has it) in
+/// place of the enabled MPM.
 pub(crate) fn files(site: &Site, mpm: &str, load_mpm: &str) -> Result<Vec<ConfigFile>> {
     let root = match &site.apache {
         Some(installation) => &installation.root,
@@ -53,7 +53,7 @@ pub(crate) fn files(site: &Site, mpm: &str, load_mpm: &str) -> Result<Vec<Config
     Ok(files)
 }
 
-/// Relative names of everything that takes part, without the MPM.
+/// Relative names of all files in use, without the MPM's.
 fn names(root: &Path) -> Result<Vec<String>> {
     let mut names = vec![MAIN_FILE.to_owned(), "ports.conf".to_owned()];
     for directory in INCLUDED {
@@ -71,7 +71,7 @@ fn names(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Replaces address, port and document root; everything else stays as it is, comments too.
+/// Replaces address, port and document root; everything else stays as it is, including comments.
 fn adapt(text: &str, site: &Site) -> String {
     let (address, documents) = (site.address(), site.documents.display());
     text.split_inclusive('\n')

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::identity::Identity;
 use crate::subject::{CAPACITY, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 
-/// h2o; its queue of new connections is fixed at 65 535 by its authors, its `sendfile` is its own choice.
+/// h2o; its queue of new connections is fixed at 65 535, and it decides about `sendfile` itself.
 pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
     let path = site.directory.join("h2o.conf").display().to_string();
     Ok(Recipe {

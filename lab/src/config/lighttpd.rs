@@ -7,16 +7,16 @@ use crate::identity::Identity;
 use crate::subject::{BACKLOG, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 use crate::workload::Profile;
 
-/// lighttpd refuses a greater number of requests for a connection; the client then connects again.
+/// lighttpd refuses a greater number of requests per connection; the client then connects again.
 const KEEP_ALIVE_REQUESTS_MAX: u32 = 65_535;
 
 /// lighttpd reserves memory in proportion to its descriptors, and allows half as many connections.
 const DESCRIPTORS_MAX: u64 = 30_000;
 
-/// Where Debian has its modules.
+/// Debian's directory of its modules.
 const MODULES: &str = "/usr/lib/lighttpd";
 
-/// lighttpd without modules, but for those that scripts need where there are some.
+/// lighttpd without modules, except for those that scripts need.
 pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
     if site.identity.is_some() && Path::new(MODULES).exists() && !Path::new(MODULES).join("mod_openssl.so").exists() {
         return Err(

@@ -1,5 +1,5 @@
-//! The configuration of each server: access logs off, one process or thread on one core, keep-alive practically
-//! without limit, `sendfile` where there is a choice, room for as many connections as any workload opens.
+//! The configuration of each server: access logs off, one process or thread on one core, keep-alive practically without
+//! limit, `sendfile` if there is a choice, room for as many connections as any workload opens.
 
 pub(crate) mod apache;
 pub(crate) mod caddy;

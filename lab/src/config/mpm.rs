@@ -22,7 +22,7 @@ type Settings = &'static [(&'static str, u32)];
 
 /// Bare: one process for the threaded models, because there is one core; many connections for a worker of event.
 ///
-/// Steady and Recycling: start, spare and maximum are the same number, 50 workers, as it is often advised. Recycling
+/// Steady and Recycling: start, spare and maximum are the same number, 50 workers, as often recommended. Recycling
 /// replaces each child every second or two when 100 connections a second come, and has room for successors.
 static TABLE: [(Profile, &[&str], Settings); 41] = [
     (Bare, &["percore"], &[]),
@@ -283,7 +283,7 @@ const CHILDREN_256: Settings = &[
     ("MaxConnectionsPerChild", 0),
 ];
 
-/// As many workers, in a child for each of two cores.
+/// The same number of workers, in one child for each of two cores.
 const THREADS_256: Settings = &[
     ("ServerLimit", 2),
     ("StartServers", 2),

@@ -19,10 +19,10 @@ pub(crate) fn recipe(site: &Site, open_file_cache: bool) -> Result<Recipe> {
     })
 }
 
-/// Connections to php-fpm that a process keeps, where they stay.
+/// How many connections to php-fpm a process keeps open.
 const KEPT: u32 = 4;
 
-/// Where there is PHP: how many processes, the lines of `http`, and those of `server`.
+/// The settings for PHP: how many processes, the lines of `http`, and those of `server`.
 fn php(site: &Site) -> (u32, String, String) {
     let Some(scripts) = site.scripts().map(Path::display).filter(|_| php_fpm::is_wanted(site)) else {
         return (1, String::new(), String::new());
@@ -45,7 +45,7 @@ fn php(site: &Site) -> (u32, String, String) {
     (2, upstream, location)
 }
 
-/// Where it speaks TLS: what stands behind an address, and the lines of `server`.
+/// The settings for TLS: the words after an address, and the lines of `server`.
 fn tls(site: &Site) -> (&'static str, String) {
     let Some(Identity { certificate, key }) = &site.identity else { return ("", String::new()) };
     let lines = format!(

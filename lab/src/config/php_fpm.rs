@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use crate::subject::{Beside, ConfigFile, Program, Site};
 use crate::workload::Profile;
 
-/// Debian's names of it, the newest first, and its own.
+/// Debian's names for it, the newest first, and its own.
 pub(crate) const PROGRAM: Program =
     Program::System { names: &["php-fpm8.4", "php-fpm8.3", "php-fpm8.2", "php-fpm"], package: "php-fpm" };
 
-/// How many processes there are; more than connections that any server keeps for four clients.
+/// The number of processes: more than the connections that any server keeps for four clients.
 const CHILDREN: u32 = 16;
 
-/// Where it listens.
+/// Its socket.
 pub(crate) fn socket(site: &Site) -> PathBuf {
     site.directory.join("php-fpm.sock")
 }
@@ -22,7 +22,7 @@ pub(crate) fn is_wanted(site: &Site) -> bool {
     matches!(site.profile, Profile::PhpFpm | Profile::PhpKept)
 }
 
-/// What is started before the server.
+/// The process to start before the server.
 pub(crate) fn beside(site: &Site) -> Option<Beside> {
     is_wanted(site).then(|| Beside {
         program: PROGRAM,

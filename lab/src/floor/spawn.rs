@@ -1,7 +1,7 @@
-//! The floor of scripts: accept, read, start the script, read what it says, wait for it, answer, close.
+//! The floor for scripts: accept, read, start the script, read its output, wait for it, answer, close.
 //!
-//! One process for each core, each with a listener of its own at the same address, so that nothing is shared and nobody
-//! is woken for somebody else's connection. Each runs one script at a time: a second one would only wait for the first.
+//! There is one process for each core, each with its own listener at the same address, so that they share nothing and
+//! none wakes for another's connection. Each runs one script at a time: a second one would only wait for the first.
 
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -37,7 +37,7 @@ pub(super) fn serve(options: &FloorOptions, script: &Path) -> Result<()> {
 fn run(options: &FloorOptions, script: &Path) -> std::io::Result<()> {
     let listener = listener(options, SocketFlags::CLOEXEC, |socket| set_socket_reuseport(socket, true))?;
     let mut command = Command::new(script);
-    // What the standard library starts like this, it starts with posix_spawn.
+    // The standard library starts a command like this with posix_spawn.
     command.env_clear().stdin(Stdio::inherit()).stdout(Stdio::piped());
     let mut said = Vec::with_capacity(4096);
     loop {
@@ -46,7 +46,7 @@ fn run(options: &FloorOptions, script: &Path) -> std::io::Result<()> {
             Err(Errno::CONNABORTED | Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         };
-        // A client that leaves is no concern of the others.
+        // A client that leaves does not concern the others.
         if matches!(rustix::io::read(&connection, &mut [0; 4096]), Ok(1..)) {
             answer(&connection, &mut command, &mut said)?;
         }
@@ -64,7 +64,7 @@ fn answer(connection: &OwnedFd, command: &mut Command, said: &mut Vec<u8>) -> st
     Ok(())
 }
 
-/// What the script said, with the header fields that an ordinary server adds.
+/// The script's output, with the header fields that a normal server adds.
 fn response(said: &[u8]) -> Vec<u8> {
     let end = said.windows(2).position(|window| window == b"\n\n").map_or(0, |at| at + 2);
     let (head, body) = said.split_at(end);

@@ -6,29 +6,29 @@ use base64::engine::general_purpose::STANDARD;
 use super::plan::Request;
 use super::url::Url;
 
-/// As `Authorization: Basic` has it.
+/// Encodes text as in `Authorization: Basic`.
 pub(crate) fn base64(text: impl AsRef<[u8]>) -> String {
     STANDARD.encode(text)
 }
 
-/// A request in words.
+/// The parts of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Build<'a> {
     pub(crate) method: &'a str,
     /// The minor version: 0 or 1.
     pub(crate) minor: u8,
-    /// Fields as `Name: value`; one of a name that would be here by itself replaces that.
+    /// Fields as `Name: value`; they replace automatic ones of the same name.
     pub(crate) fields: &'a [String],
     pub(crate) body: &'a [u8],
-    /// Without one, an empty body is not told of.
+    /// Without a type, an empty body is not announced.
     pub(crate) content_type: &'a str,
-    /// `Host` is told, unless a field does.
+    /// Send `Host`, unless a field does.
     pub(crate) tells_host: bool,
-    /// `User-Agent`, if it says so.
+    /// The value of `User-Agent`, if any.
     pub(crate) agent: Option<&'a str>,
-    /// Say that any media type will do.
+    /// Accept any media type.
     pub(crate) accepts_all: bool,
-    /// What `Connection` says, if anything.
+    /// The value of `Connection`, if any.
     pub(crate) connection: Option<&'a str>,
 }
 

@@ -1,4 +1,5 @@
-//! What a running load tells other programs of this user, such as `tsubame-lab top`: a small file, written anew every second.
+//! A running load's report to other programs of this user, such as `tsubame-lab top`: a small file, rewritten every
+//! second.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -14,13 +15,13 @@ use super::plan::Plan;
 use super::timeline::Interval;
 use crate::procfs;
 
-/// What a load tells of itself.
+/// The report of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Bulletin {
     pub(crate) pid: u32,
     /// Seconds since 1970.
     pub(crate) written: i64,
-    /// The first of its URLs, with the address that is asked.
+    /// The first of its URLs, with the address being used.
     pub(crate) url: String,
     /// How long it has been running, in whole seconds.
     pub(crate) seconds: u64,
@@ -44,7 +45,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// That of an interval.
+    /// The moment for an interval.
     pub(crate) fn of(interval: &Interval) -> Self {
         let Interval { answers, failures, bytes, total } = interval;
         Self {
@@ -58,7 +59,7 @@ impl Moment {
     }
 }
 
-/// The bulletins of all loads that run now, the oldest load first: those of this user, and of the one whom `sudo` made this user.
+/// The bulletins of all running loads, the oldest first: those of this user, and of the user who called `sudo`.
 pub(crate) fn read() -> Vec<Bulletin> {
     let invoker = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     let users = [Some(geteuid().as_raw()), invoker];
@@ -69,12 +70,12 @@ pub(crate) fn read() -> Vec<Bulletin> {
     found
 }
 
-/// Removes what loads of this user have left behind that were killed.
+/// Removes files of this user's loads that were killed.
 pub(crate) fn clear() {
     let user = geteuid().as_raw();
     for place in places(user) {
         let _ = read_in(&place, user);
-        // Only where nothing else is in it.
+        // Only if nothing else is in it.
         let _ = std::fs::remove_dir(&place);
     }
 }
@@ -87,14 +88,15 @@ pub(super) struct Board {
     told: Option<u64>,
 }
 
-/// A load that has said nothing for so many seconds does not run, whoever has its number now.
+/// A load that has reported nothing for so many seconds is not running, whoever has its number now.
 const STALE: i64 = 10;
 
 /// More than any bulletin.
 const BYTES_MAX: u64 = 16 * 1024;
 
 impl Board {
-    /// One for this process. `None` where there is no place that is this user's own: a load does not fail for that.
+    /// Makes one for this process. `None` if there is no place that belongs to this user: a load does not fail for
+    /// that.
     pub(super) fn put_up(plan: &Plan) -> Option<Self> {
         clear();
         let place = places(geteuid().as_raw()).into_iter().find(|place| make(place))?;
@@ -102,7 +104,7 @@ impl Board {
         Some(Self { place, bulletin: Bulletin { pid, url, ..Bulletin::default() }, told: None })
     }
 
-    /// Writes what happened in the last second, if that was not told yet.
+    /// Reports the last second, if it is not reported yet.
     pub(super) fn tell(&mut self, live: &Live) {
         let last = live.last_second();
         if last.is_none() || last == self.told {
@@ -126,7 +128,7 @@ impl Board {
         self.place.join(name(self.bulletin.pid))
     }
 
-    /// Those who read see either the old text or the new one. The place is made again: another load, which was the last one when it
+    /// Readers see either the old text or the new one. The place is created again: another load, the last one when it
     /// ended, may have removed it.
     fn write(&self) -> std::io::Result<()> {
         if !make(&self.place) {
@@ -148,7 +150,7 @@ impl Drop for Board {
     }
 }
 
-/// Where loads of a user may have files, the best place first.
+/// Places for a user's loads, the best first.
 fn places(user: u32) -> [PathBuf; 2] {
     let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| user == geteuid().as_raw()).map(PathBuf::from);
     let runtime = own.unwrap_or_else(|| Path::new("/run/user").join(user.to_string()));
@@ -159,7 +161,7 @@ fn name(pid: u32) -> String {
     format!("{pid}.json")
 }
 
-/// Whether there is a directory now that only this user can have written to.
+/// Whether there is now a directory that only this user can have written to.
 fn make(place: &Path) -> bool {
     let _ = DirBuilder::new().mode(0o700).create(place);
     is_private(place, geteuid().as_raw())
@@ -170,7 +172,7 @@ fn is_private(place: &Path, user: u32) -> bool {
     found.is_ok_and(|place| place.is_dir() && place.uid() == user && place.mode() & 0o077 == 0)
 }
 
-/// The bulletins in a place; files of the dead are removed.
+/// The bulletins in a place; removes files of dead processes.
 fn read_in(place: &Path, user: u32) -> Vec<Bulletin> {
     if !is_private(place, user) {
         return Vec::new();
@@ -189,7 +191,7 @@ fn read_in(place: &Path, user: u32) -> Vec<Bulletin> {
     living.filter(|bulletin| (now - STALE..=now + STALE).contains(&bulletin.written)).collect()
 }
 
-/// Follows no link, waits for no pipe, and reads no more than a bulletin may have.
+/// Follows no link, waits for no pipe, and reads no more than the size of a bulletin.
 fn read_file(path: &Path, user: u32) -> Option<Bulletin> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -199,7 +201,7 @@ fn read_file(path: &Path, user: u32) -> Option<Bulletin> {
     (found.is_file() && found.uid() == user).then(|| serde_json::from_str(&text).ok())?
 }
 
-/// What is asked first: the target of the first request, at the address that it goes to.
+/// The first URL: the target of the first request, at the address it goes to.
 fn url(plan: &Plan) -> Option<String> {
     let request = plan.requests.first()?;
     let mut words = request.bytes.split(|byte| *byte == b' ');

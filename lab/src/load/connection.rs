@@ -22,71 +22,71 @@ use super::response::{Answer, Malformed, Reader};
 use super::session::Session;
 use crate::tls::Client;
 
-/// How much is received at a time, in bytes.
+/// The size of a receive, in bytes.
 const BUFFER: usize = 64 * 1024;
-/// How much of a body that nobody looks at is thrown away at a time: the kernel does not even copy it.
+/// How much of an uninteresting body is discarded at a time: the kernel does not even copy it.
 const SKIP: usize = 1024 * 1024;
 
-/// Each event is told once, when it happens: a kernel that looks again at every connection that it has told of takes longer, and
-/// nothing has to be asked for again when there is something to send.
+/// Edge-triggered events: a kernel that checks all reported connections again takes longer, and this way events need
+/// not be requested again before sending.
 const EVENTS: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// What is received is read from here.
+/// Memory for received bytes.
 pub(super) struct Buffer(Vec<u8>);
 
 impl Buffer {
     pub(super) fn new() -> Self {
-        // The kernel hardly ever writes to what is beyond BUFFER.
+        // The kernel hardly ever writes beyond BUFFER.
         Self(vec![0; SKIP])
     }
 }
 
-/// What failed.
+/// A failure.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Broken {
-    /// Where it is counted.
+    /// The counter for it.
     pub(super) count: fn(&mut Failures) -> &mut u64,
     /// The server may have closed the connection before it saw the request.
     pub(super) was_idle: bool,
 }
 
-/// A request that is under way.
+/// A request in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) began: Instant,
     pub(super) sent: Instant,
     pub(super) first: Option<Instant>,
-    /// Which of the plan's requests it is.
+    /// Its number among the plan's requests.
     pub(super) number: usize,
 }
 
-/// What has come over a connection.
+/// The results from a connection.
 #[derive(Debug, Default)]
 pub(super) struct Came {
-    /// Answers, and when.
+    /// Answers, with their times.
     pub(super) answers: Vec<(Answer, Times)>,
     /// Requests that the server does not answer, though it answers others.
     pub(super) refused: u64,
     /// The connection may carry more requests than before.
     pub(super) has_room: bool,
-    /// The connection is over, as it should be.
+    /// The connection has ended in good order.
     pub(super) is_over: bool,
 }
 
-/// How connections are made.
+/// The way connections are made.
 #[derive(Debug)]
 pub(super) struct Dial<'p> {
-    /// How they are encrypted, where they are.
+    /// Their encryption, if any.
     pub(super) tls: Option<Client>,
-    /// The requests as streams, where HTTP/2 is spoken.
+    /// The requests as streams, for HTTP/2.
     pub(super) messages: Option<Arc<[Message]>>,
-    /// The body of a good answer, where it matters.
+    /// The body of a good answer, if it matters.
     pub(super) body: Option<&'p Arc<[u8]>>,
-    /// An answer that breaks off is one.
+    /// Whether a truncated answer counts as one.
     pub(super) takes_broken: bool,
 }
 
-/// What is spoken.
+/// The protocol.
 #[derive(Debug)]
 enum Protocol {
     Http1(Reader),
@@ -102,18 +102,18 @@ pub(super) struct Connection {
     connected: Cell<Option<Instant>>,
     /// When its handshake was complete, once it is.
     secured: Option<Instant>,
-    /// The requests that are under way, in the order of their answers.
+    /// The requests in progress, in the order of their answers.
     pub(super) asked: VecDeque<Asked>,
-    /// What is to be sent and was not encrypted yet; nothing stays here of a connection in the clear.
+    /// Bytes to send that are not encrypted yet; always empty for a plain connection.
     ahead: Vec<u8>,
-    /// What the kernel did not take at once.
+    /// Bytes that the kernel did not take at once.
     unsent: VecDeque<u8>,
-    /// Its events are asked for.
+    /// Whether its events are requested.
     is_watched: bool,
     tls: Option<Box<Session>>,
     protocol: Protocol,
     takes_broken: bool,
-    /// What is wrong with what came.
+    /// The fault in the received bytes.
     malformed: Option<Malformed>,
     /// Requests that were sent over it, and those that were answered.
     pub(super) carried: u64,
@@ -134,8 +134,8 @@ impl Connection {
             let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let socket = socket_with(family, SocketType::STREAM, flags, None)?;
             if let Some(source) = source {
-                // A port may be used again whose last connection has ended. It is chosen when the server's address is known, too:
-                // one that is free for all servers takes long to be found among thousands.
+                // The port of a connection that has ended may be reused. It is chosen when the server's address is
+                // known: finding a port that is free for all servers takes long among thousands.
                 set_socket_reuseaddr(&socket, true)?;
                 let _ = setsockopt(&socket, IpBindAddressNoPort, &true);
                 bind(&socket, &SocketAddr::from((source, 0)))?;
@@ -174,8 +174,8 @@ impl Connection {
         })
     }
 
-    /// Sends the next `count` of the plan's requests, or what the kernel takes of them; `number` is that of the first. Returns their
-    /// bytes.
+    /// Sends the next `count` of the plan's requests, or as many as the kernel takes; `number` is that of the first.
+    /// Returns their length in bytes.
     pub(super) fn ask(
         &mut self,
         epoll: &OwnedFd,
@@ -186,7 +186,7 @@ impl Connection {
         now: Instant,
     ) -> Result<u64, Broken> {
         if self.carried == 1 {
-            // From now on small writes may follow each other without an answer between them.
+            // From now on small writes may follow each other without an answer in between.
             let _ = set_tcp_nodelay(&self.socket, true);
         }
         let mut bytes = 0;
@@ -218,7 +218,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Passes on what was to be sent to encryption, where there is any and it is ready, and to the kernel.
+    /// Passes pending bytes to the encryption, if there is any and it is ready, and to the kernel.
     fn pass_on(&mut self) -> Result<(), Broken> {
         let Some(session) = &mut self.tls else {
             if !self.ahead.is_empty() {
@@ -240,7 +240,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on where the kernel has room: the connection is there, or what is left can be sent.
+    /// Continues when the kernel has room: the connection is established, or the rest can be sent.
     pub(super) fn flush(&mut self, epoll: &OwnedFd) -> Result<(), Broken> {
         while !self.unsent.is_empty() {
             self.unsent.make_contiguous();
@@ -257,7 +257,8 @@ impl Connection {
         added.map_err(|error| self.broken(error, |failures| &mut failures.write))
     }
 
-    /// How much the kernel takes. A connection that takes something is established: on the loopback it is at once.
+    /// Sends as much as the kernel takes. A connection that takes something is established: on the loopback it is at
+    /// once.
     fn send(&self, bytes: &[u8]) -> Result<usize, Broken> {
         match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
             Ok(sent) => {
@@ -277,7 +278,7 @@ impl Connection {
         self.connected.get()
     }
 
-    /// When its handshake was complete, where it has had one.
+    /// When its handshake was complete, if it had one.
     pub(super) fn secured(&self) -> Option<Instant> {
         self.secured
     }
@@ -287,13 +288,13 @@ impl Connection {
         self.tls.as_deref()
     }
 
-    /// What is wrong with what came over it.
+    /// The fault in the received bytes.
     pub(super) fn complaint(&self) -> Option<String> {
         let of_tls = self.tls.as_ref().and_then(|session| session.complaint.as_ref()).map(|why| format!("TLS: {why}"));
         of_tls.or_else(|| self.malformed.map(|why| format!("a malformed answer: {why}")))
     }
 
-    /// How many requests may be under way over it, of `wanted`.
+    /// How many of `wanted` requests may be in progress over it.
     pub(super) fn most(&self, wanted: usize) -> usize {
         match &self.protocol {
             Protocol::Http1(_) => wanted,
@@ -301,7 +302,7 @@ impl Connection {
         }
     }
 
-    /// What the first answer says of its server is wanted.
+    /// Remembers the `Server` field of the first answer.
     pub(super) fn note_server(&mut self) {
         match &mut self.protocol {
             Protocol::Http1(reader) => reader.note_server(),
@@ -309,7 +310,7 @@ impl Connection {
         }
     }
 
-    /// What an answer has said of its server.
+    /// The `Server` field of an answer.
     pub(super) fn server(&mut self) -> Option<String> {
         match &mut self.protocol {
             Protocol::Http1(reader) => reader.server(),
@@ -317,7 +318,8 @@ impl Connection {
         }
     }
 
-    /// Ends it, with a goodbye where that is wanted and usual; whether it is heard does not matter. Returns what was under way.
+    /// Ends it, with a goodbye if that is wanted and usual, whether or not it arrives. Returns the requests in
+    /// progress.
     pub(super) fn close(mut self, is_polite: bool) -> VecDeque<Asked> {
         if let Some(session) = &mut self.tls
             && is_polite
@@ -331,7 +333,7 @@ impl Connection {
         self.asked
     }
 
-    /// Goes on after an event. An error counts where no answer came before it; otherwise the connection is over.
+    /// Continues after an event. An error counts if no answer came before it; otherwise the connection is over.
     pub(super) fn advance(
         &mut self,
         epoll: &OwnedFd,
@@ -366,13 +368,13 @@ impl Connection {
         read
     }
 
-    /// Whether the server may have closed an idle connection before it saw the request: it has answered others on it, and
-    /// nothing of this answer has come. A client asks again on another connection (RFC 9112 section 9.3.1).
+    /// Whether the server may have closed an idle connection before it saw the request: it has answered others on it,
+    /// and nothing of this answer has arrived. A client then asks again on another connection (RFC 9112 section 9.3.1).
     fn was_idle(&self) -> bool {
         self.answered > 0 && self.is_idle()
     }
 
-    /// Whether nothing of an answer has come, as far as that can be told.
+    /// Whether nothing of an answer has arrived, if that is known.
     fn is_idle(&self) -> bool {
         match &self.protocol {
             Protocol::Http1(reader) => reader.is_idle(),
@@ -389,7 +391,7 @@ impl Connection {
     }
 }
 
-/// Where it is counted that there is no connection.
+/// The counter for a failure to connect.
 fn unconnected(error: Errno) -> fn(&mut Failures) -> &mut u64 {
     match error {
         Errno::CONNREFUSED => |failures| &mut failures.refused,

@@ -1,8 +1,8 @@
-//! A load in several processes, where one may not have as many descriptors as it has connections: copies of this program each do some
-//! threads' shares of the plan.
+//! A load in several processes, if one may not have as many descriptors as connections: copies of this program each do
+//! some threads' shares of the plan.
 //!
-//! A copy reads its task, says that it is ready, and begins when it is told the moment from which everything counts. It tells what
-//! happens, and ends early when its input ends: by an order, or with whoever gave it.
+//! A copy reads its task, reports that it is ready, and begins when it gets the start time from which everything
+//! counts. It reports its progress, and ends early when its input ends: by an order, or with its parent.
 
 use std::io::{BufReader, Read as _};
 use std::process::ChildStdin;
@@ -21,9 +21,9 @@ use crate::copy::{Copy, read, tell};
 use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
 
-/// Descriptors that a process needs besides those of its connections, and of its threads, one each.
+/// Descriptors that a process needs besides those of its connections and of its threads, one each.
 const RESERVE: usize = 16;
-/// Descriptors that a copy takes from whoever starts it.
+/// Descriptors that the parent needs for a copy.
 const PIPES: usize = 2;
 
 /// A plan that is divided among processes.
@@ -36,10 +36,10 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// As few processes as can be, each of which may open so many files.
+    /// As few processes as possible, each of which may open so many files.
     ///
     /// # Errors
-    /// There would be more of them than one process can hold pipes to.
+    /// There would be more of them than one process can hold pipes for.
     pub(super) fn of(plan: &Plan, descriptors: u64) -> Result<Self> {
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let (clients, threads) = (plan.clients, plan.threads.clamp(1, plan.clients.max(1)));
@@ -57,7 +57,7 @@ impl Division {
     }
 }
 
-/// What a copy is to do: the shares of so many threads, from the first on.
+/// The task of a copy: the shares of so many threads, from the first on.
 #[derive(Debug, Serialize, Deserialize)]
 struct Task {
     plan: Plan,
@@ -65,25 +65,25 @@ struct Task {
     threads: usize,
 }
 
-/// A moment, the same for all processes of this machine.
+/// A moment that means the same in all processes of this machine.
 #[derive(Debug, Serialize, Deserialize)]
 struct Start(#[serde(with = "moment")] Instant);
 
-/// What a copy tells.
+/// A copy's message.
 #[derive(Debug, Serialize, Deserialize)]
 enum News {
     /// It has its task.
     Ready,
-    /// Answers and failures since the beginning, and quarters of seconds that were not told before.
+    /// Answers and failures since the beginning, and quarters of seconds not reported before.
     Progress { answers: u64, failures: u64, quarters: Quarters },
     /// It is done.
     Done(Box<Record>),
 }
 
-/// Carries out a plan in copies of this program; like [`super::run`] otherwise.
+/// Runs a plan in copies of this program; otherwise like [`super::run`].
 ///
 /// # Errors
-/// A copy cannot be started, or fails; then the others are ended, and nothing is left of them.
+/// A copy cannot be started, or fails; then the others are ended, leaving nothing behind.
 pub(super) fn run(division: &Division, live: &Live, mut watch: impl FnMut(&Live)) -> Result<Vec<Record>> {
     let mut copies = Vec::new();
     for process in 0..division.processes {
@@ -103,7 +103,7 @@ pub(super) fn run(division: &Division, live: &Live, mut watch: impl FnMut(&Live)
             let listen = move || listen(copy, live).inspect_err(|_| live.stop());
             std::thread::Builder::new().spawn_scoped(scope, listen).context(|| "start a thread".to_owned())
         });
-        // Without an order to go on, those that have begun end.
+        // Without an order to go on, copies that have begun end.
         let listeners: Vec<_> = started.collect::<Result<_>>().inspect_err(|_| orders.clear())?;
         while !listeners.iter().all(|listener| listener.is_finished()) {
             watch(live);
@@ -120,7 +120,7 @@ pub(super) fn run(division: &Division, live: &Live, mut watch: impl FnMut(&Live)
     })
 }
 
-/// Passes on what a copy tells, until it is done.
+/// Passes on a copy's messages, until it is done.
 fn listen(copy: &mut Copy, live: &Live) -> Result<Record> {
     let mut told = [0, 0];
     loop {
@@ -137,15 +137,15 @@ fn listen(copy: &mut Copy, live: &Live) -> Result<Record> {
     }
 }
 
-/// Does what a copy has to do.
+/// The work of a copy.
 ///
 /// # Errors
-/// The task cannot be understood, or as with [`super::run`].
+/// The task is unreadable, or as with [`super::run`].
 pub(crate) fn serve() -> Result<()> {
-    // Whoever gave the task decides what an interrupt means.
+    // The parent decides about the meaning of an interrupt.
     interrupt::catch()?;
     let mut orders = BufReader::new(std::io::stdin());
-    // Without an order nobody is left who could be told of that.
+    // Without an order there is no parent left to report that to.
     let Some(task) = read::<Task>(&mut orders)? else { return Ok(()) };
     let mut news = std::io::stdout();
     prepare(&task.plan)?;
@@ -171,7 +171,7 @@ pub(crate) fn serve() -> Result<()> {
     Ok(())
 }
 
-/// Moments in messages: nanoseconds of the machine's monotonic clock, which is what an `Instant` is made of.
+/// Moments in messages: nanoseconds of the machine's monotonic clock, on which `Instant` is based.
 pub(super) mod moment {
     use std::sync::OnceLock;
     use std::time::{Duration, Instant};
@@ -196,7 +196,7 @@ pub(super) mod moment {
     }
 }
 
-/// Histograms in messages: the values that occurred, with how often they did, which is all that is in one.
+/// Histograms in messages: the values that occurred and how often, which is all a histogram contains.
 pub(super) mod counts {
     use hdrhistogram::{Counter, Histogram};
     use serde::de::Error as _;
@@ -210,7 +210,7 @@ pub(super) mod counts {
         to.collect_seq(all.iter_recorded().map(|one| (one.value_iterated_to(), one.count_at_value())))
     }
 
-    /// Into one that is empty.
+    /// Fills an empty one.
     pub(in crate::load) fn fill<'de, C, D>(mut all: Histogram<C>, from: D) -> Result<Histogram<C>, D::Error>
     where
         C: Counter + Deserialize<'de>,

@@ -1,8 +1,9 @@
-//! HTTP/2 as a client speaks it (RFC 9113): requests become streams, and frames are read as they arrive, piece by piece. No I/O.
+//! The client side of HTTP/2 (RFC 9113): requests become streams, and frames are read as they arrive, piece by piece.
+//! No I/O.
 //!
-//! It is our own, and small: the server's library is not to be measured by itself (a mistake in framing must not hide in both),
-//! and it would want a runtime around the generator's loop. A client that sends the same requests again and again makes their
-//! fields once, and of answers it looks at the status.
+//! It is our own, and small: the server's library must not measure itself (a mistake in framing must not hide in both),
+//! and it would need a runtime around the generator's loop. This client sends the same requests again and again, so it
+//! encodes their fields once, and it only looks at the status of answers.
 
 mod frame;
 mod hpack;
@@ -16,13 +17,13 @@ use super::response::{Answer, Malformed};
 use frame::{Frame, Kind, flags, setting};
 use hpack::{Blocks, Decoder, EMPTY_TABLE, Field};
 
-/// The most that a server may send ahead, in bytes: all that the protocol allows (section 6.9.1).
+/// The most that a server may send in advance, in bytes: all that the protocol allows (section 6.9.1).
 const WINDOW: u32 = (1 << 31) - 1;
-/// Of which so much is used before it is given back.
+/// How much of that is used before it is given back.
 const CREDIT: u32 = 1 << 30;
-/// What a connection may carry ahead before anything was agreed on (section 6.9.2).
+/// A connection's window before any negotiation (section 6.9.2).
 const FIRST_WINDOW: u32 = 65_535;
-/// The last number that a stream may have.
+/// The last valid stream number.
 const LAST_STREAM: u32 = (1 << 31) - 1;
 /// More fields than any server sends, in bytes.
 const BLOCK_MAX: usize = 64 * 1024;
@@ -30,7 +31,7 @@ const BLOCK_MAX: usize = 64 * 1024;
 /// Fields that belong to a connection of HTTP/1.1 (section 8.2.2), and what is a pseudo-field here.
 const NOT_SENT: [&str; 6] = ["host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
-/// A request as it is sent.
+/// An encoded request.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     blocks: Blocks,
@@ -49,7 +50,7 @@ pub(super) fn messages(requests: &[Request], is_encrypted: bool) -> Arc<[Message
 fn fields<'r>(request: &'r [u8], scheme: &str) -> (Vec<Field>, &'r [u8]) {
     let mut parsed = [httparse::EMPTY_HEADER; 128];
     let mut head = httparse::Request::new(&mut parsed);
-    // It was made here.
+    // The head was made here.
     let length = match head.parse(request) {
         Ok(httparse::Status::Complete(length)) => length,
         _ => request.len(),
@@ -67,10 +68,10 @@ fn fields<'r>(request: &'r [u8], scheme: &str) -> (Vec<Field>, &'r [u8]) {
     (all.collect(), &request[length..])
 }
 
-/// What has happened to a request, which is told by its place among those that are under way.
+/// An event of a request, which is identified by its place among those in progress.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Something of its answer has come.
+    /// The beginning of its answer has arrived.
     Began(usize),
     /// Its answer is complete.
     Answered(usize, Answer),
@@ -80,22 +81,22 @@ pub(super) enum Event {
     Room,
 }
 
-/// A request that is under way.
+/// A request in progress.
 #[derive(Debug)]
 struct Stream {
     id: u32,
-    /// Which of the messages it is.
+    /// Its number among the messages.
     number: usize,
     /// How much of its body was sent, and how much more may be.
     sent: usize,
     window: i64,
     answer: Option<Answer>,
     interim: u64,
-    /// What has come of its body and was not given back.
+    /// Received bytes of its body that were not credited back yet.
     credit: u32,
 }
 
-/// A frame of content that is being read.
+/// A frame of content being read.
 #[derive(Debug)]
 struct Data {
     stream: u32,
@@ -104,12 +105,12 @@ struct Data {
     ends: bool,
 }
 
-/// Fields whose end is in another frame.
+/// Fields that continue in another frame.
 #[derive(Debug)]
 struct Block {
     stream: u32,
     ends: bool,
-    /// The bytes of frames.
+    /// The total size of their frames, in bytes.
     size: usize,
     fields: Vec<u8>,
 }
@@ -119,32 +120,32 @@ struct Block {
 pub(super) struct Http2 {
     messages: Arc<[Message]>,
     decoder: Decoder,
-    /// What has come of a frame that is not whole yet.
+    /// The received part of an incomplete frame.
     begun: Vec<u8>,
     data: Option<Data>,
     block: Option<Block>,
     /// In the order of their numbers.
     streams: VecDeque<Stream>,
     next: u32,
-    /// How much may be sent over the connection, and over a stream that begins.
+    /// How much may be sent over the connection, and over a new stream.
     window: i64,
     stream_window: i64,
     credit: u32,
-    /// How many streams the server takes, once it has said so.
+    /// How many streams the server accepts, once it has said so.
     most: Option<u32>,
-    /// The last stream that it answers, once it has said that it leaves.
+    /// The last stream that it answers, once it has announced its end.
     last: Option<u32>,
     is_first: bool,
-    /// It keeps no table of fields, and whether it has to be told that none is used.
+    /// Whether it keeps no table of fields, and whether we have to signal that none is used.
     is_bare: bool,
     says_bare: bool,
     expected: Option<Arc<[u8]>>,
-    /// What an answer says of its server, where that is wanted.
+    /// The `Server` field of an answer, if it is wanted.
     server: Option<Option<String>>,
 }
 
 impl Http2 {
-    /// Begins a connection: `out` is to be sent first. Bodies are compared with `expected`.
+    /// Begins a connection: send `out` first. Bodies are compared with `expected`.
     pub(super) fn open(messages: Arc<[Message]>, expected: Option<Arc<[u8]>>, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
         frame::settings(out, &[(setting::PUSH, 0), (setting::WINDOW, WINDOW)]);
@@ -170,17 +171,17 @@ impl Http2 {
         }
     }
 
-    /// What an answer says of its server is wanted.
+    /// Remembers the `Server` field of an answer.
     pub(super) fn note_server(&mut self) {
         self.server = Some(None);
     }
 
-    /// What an answer has said of its server.
+    /// The `Server` field of an answer.
     pub(super) fn server(&mut self) -> Option<String> {
         self.server.take()?
     }
 
-    /// How many requests may be under way, of `wanted`: one until the server has said how many it takes.
+    /// How many of `wanted` requests may be in progress: one until the server has said how many it accepts.
     pub(super) fn most(&self, wanted: usize) -> usize {
         match self.most {
             _ if self.last.is_some() || self.next > LAST_STREAM => 0,
@@ -188,13 +189,13 @@ impl Http2 {
         }
     }
 
-    /// The server answers nothing more of what is under way.
+    /// Whether the server answers none of the requests in progress.
     pub(super) fn is_over(&self) -> bool {
         let is_used_up = self.next > LAST_STREAM && self.streams.is_empty();
         is_used_up || self.last.is_some_and(|last| self.streams.iter().all(|stream| stream.id > last))
     }
 
-    /// Begins a request: that of this number among the messages.
+    /// Begins a request: the one with this number among the messages.
     pub(super) fn ask(&mut self, number: usize, out: &mut Vec<u8>) {
         let message = &self.messages[number];
         let mut bare = Vec::new();
@@ -222,7 +223,7 @@ impl Http2 {
         self.send_bodies(out);
     }
 
-    /// Sends of bodies what the server lets through.
+    /// Sends as much of bodies as the windows allow.
     fn send_bodies(&mut self, out: &mut Vec<u8>) {
         for stream in &mut self.streams {
             let body = &self.messages[stream.number].body;
@@ -240,7 +241,7 @@ impl Http2 {
         }
     }
 
-    /// Reads on; `out` is to be sent, and `see` learns what has happened.
+    /// Reads on; send `out` afterwards. `see` receives the events.
     pub(super) fn read(
         &mut self,
         mut bytes: &[u8],
@@ -257,7 +258,7 @@ impl Http2 {
         Ok(())
     }
 
-    /// Takes the next frame, or what is there of it.
+    /// Takes the next frame, or its available part.
     fn next_frame(&mut self, bytes: &[u8], out: &mut Vec<u8>, see: &mut dyn FnMut(Event)) -> Result<usize, Malformed> {
         if self.begun.is_empty()
             && let wanted = frame::wanted(bytes)?
@@ -320,9 +321,9 @@ impl Http2 {
         Ok(())
     }
 
-    /// Takes what the server wants of us.
+    /// Applies the server's settings.
     fn agree(&mut self, frame: &Frame<'_>) -> Result<(), Malformed> {
-        // Without a word about it there is no limit (section 6.5.2).
+        // If the server does not set it, there is no limit (section 6.5.2).
         self.most.get_or_insert(u32::MAX);
         for (name, value) in frame.settings()? {
             match name {
@@ -347,12 +348,12 @@ impl Http2 {
         self.streams.binary_search_by_key(&id, |stream| stream.id).ok()
     }
 
-    /// Takes fields, or a part of them.
+    /// Collects fields, or a part of them.
     fn collect(&mut self, frame: &Frame<'_>, see: &mut dyn FnMut(Event)) -> Result<(), Malformed> {
         let size = frame::HEAD + frame.payload.len();
         let block = match (frame.kind, self.block.take()) {
             (Kind::Headers, _) if frame.flags & flags::END_HEADERS > 0 => {
-                // Nothing has to be put together.
+                // There is nothing to assemble.
                 let ends = frame.flags & flags::END_STREAM > 0;
                 return self.fields(frame.stream, frame.fragment()?, size, ends, see);
             }
@@ -379,7 +380,7 @@ impl Http2 {
         Ok(())
     }
 
-    /// Takes the fields of an answer, those of an interim one, or those behind its body.
+    /// Takes the fields of an answer, of an interim one, or after a body.
     fn fields(
         &mut self,
         stream: u32,

@@ -1,4 +1,4 @@
-//! What a load tells while it runs. Threads hand over a second when it is past, and never wait for anybody who reads.
+//! A load's report while it runs. Threads hand over each second when it is past, and never wait for a reader.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use super::timeline::{Interval, QUARTER, Quarters, Timeline};
 
-/// How many of the last seconds are kept one by one.
+/// How many of the last seconds are kept separately.
 const RECENT: u64 = 120;
 
-/// After this a second that is past was handed over by all threads: each looks ten times a second.
+/// How long after a second all threads have handed it over: each looks ten times a second.
 const LATE: Duration = Duration::from_millis(250);
 
-/// What threads tell while they work, and what they are told.
+/// The shared state of working threads and their watcher.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     /// Answers so far.
     pub(crate) answers: AtomicU64,
     /// Failures so far.
     pub(crate) failures: AtomicU64,
-    /// It is enough.
+    /// Set when the load should stop.
     stop: AtomicBool,
     start: OnceLock<Instant>,
     progress: Mutex<Progress>,
@@ -29,11 +29,11 @@ pub(crate) struct Live {
 /// The seconds that were handed over.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// All of them together.
+    /// All of them combined.
     pub(crate) whole: Interval,
     /// All of them, in order.
     pub(crate) timeline: Timeline,
-    /// The quarters of the last [`RECENT`] of them, by their numbers.
+    /// The quarters of the last [`RECENT`] of them, by number.
     recent: BTreeMap<u64, Interval>,
 }
 
@@ -43,12 +43,12 @@ impl Live {
         Self { start: OnceLock::from(start), ..Self::default() }
     }
 
-    /// Says that it is enough.
+    /// Stops the load.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
 
-    /// Whether somebody has said so.
+    /// Whether the load should stop.
     pub(super) fn is_enough(&self) -> bool {
         self.stop.load(Relaxed)
     }
@@ -63,17 +63,18 @@ impl Live {
         self.start().elapsed()
     }
 
-    /// The number of the last second, from 0, that all threads have told of; nothing in the first one.
+    /// The number of the last second, from 0, that all threads have reported; `None` in the first one.
     pub(crate) fn last_second(&self) -> Option<u64> {
         self.elapsed().checked_sub(LATE)?.as_secs().checked_sub(1)
     }
 
-    /// What was told so far. Hold it briefly: a thread that finds it held tells its second a tenth of a second later.
+    /// The progress so far. Hold it briefly: a thread that finds it locked reports its second a tenth of a second
+    /// later.
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what a thread has to tell, unless somebody reads just now.
+    /// Takes a thread's report, unless a reader holds the lock.
     pub(super) fn tell(&self, quarters: &mut Quarters) {
         match self.progress.try_lock() {
             Ok(mut progress) => progress.take(quarters),
@@ -84,7 +85,7 @@ impl Live {
 }
 
 impl Progress {
-    /// What happened in a second; nothing where that was nothing, or too long ago.
+    /// The results of a second; `None` if there are none, or it is too long ago.
     pub(crate) fn second(&self, number: u64) -> Option<Interval> {
         self.recent.range(number * 4..number * 4 + 4).map(|(_, quarter)| quarter.clone()).reduce(|mut one, other| {
             one.add(&other);
@@ -97,7 +98,7 @@ impl Progress {
         std::mem::take(&mut self.recent).into_iter().collect()
     }
 
-    /// Takes what a thread has to tell.
+    /// Takes a thread's report.
     pub(super) fn take(&mut self, quarters: &mut Quarters) {
         for (quarter, interval) in quarters.take() {
             self.whole.add(&interval);

@@ -1,8 +1,8 @@
-//! The generator: requests over HTTP/1.1 or HTTP/2, in the clear or encrypted, as many as a server answers or as many as were asked for.
+//! The generator: requests over HTTP/1.1 or HTTP/2, plain or encrypted, as fast as a server answers or at a fixed rate.
 //!
-//! Threads share the work of a [`Plan`], and tell [`Live`] every second what they have done. Each has a loop over the events of its
-//! connections: a request costs it one call that sends, one that receives, and a part of one that waits for many. What came of it
-//! is a [`Record`].
+//! Threads share the work of a [`Plan`], and report to [`Live`] every second. Each has a loop over the events of its
+//! connections: a request costs it one call that sends, one that receives, and a part of one that waits for many. The
+//! result is a [`Record`].
 
 mod build;
 pub(crate) mod bulletin;
@@ -34,11 +34,12 @@ use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
 use crate::launch;
 
-/// Carries out a plan, and calls `watch` about ten times a second meanwhile. It ends early, with what it has, when somebody
-/// interrupts it; other programs see it run ([`bulletin`]).
+/// Runs a plan, and calls `watch` about ten times a second meanwhile. It ends early, with its results so far, if the
+/// user interrupts it; other programs can see it run ([`bulletin`]).
 ///
 /// # Errors
-/// A thread or another process cannot be started, the kernel has no events for it, or this machine allows too few open files.
+/// A thread or another process cannot be started, the kernel provides no events, or this machine allows too few open
+/// files.
 pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Result<Record> {
     interrupt::catch()?;
     prepare(plan)?;
@@ -61,7 +62,7 @@ pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Res
     Ok(whole)
 }
 
-/// Lets cryptography make itself ready, which takes a tenth of a second at first, before anything counts.
+/// Lets the cryptography initialise before anything counts, which takes a tenth of a second.
 fn prepare(plan: &Plan) -> Result<()> {
     let Some(tls) = &plan.tls else { return Ok(()) };
     let opened = session::Session::open(&tls.client()?);
@@ -96,5 +97,5 @@ fn together(records: Vec<Record>) -> Result<Record> {
     Ok(whole)
 }
 
-/// How often the watcher looks.
+/// How often the watcher is called.
 const WATCH: std::time::Duration = std::time::Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! What is asked for, of whom, how often and for how long.
+//! The plan of a load: requests, servers, number and duration.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -8,45 +8,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::tls::Tls;
 
-/// A load, as it is to be.
+/// A load to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// The server, or its addresses, which connections take in turn.
+    /// The server, or its addresses, which connections use in turn.
     pub(crate) servers: Vec<SocketAddr>,
-    /// The addresses to come from, in turn; none leaves it to the kernel. One address has some 28 000 ports.
+    /// The local addresses, used in turn; none leaves the choice to the kernel. One address has some 28 000 ports.
     pub(crate) sources: Vec<IpAddr>,
-    /// What is sent, in turn; at least one.
+    /// The requests, sent in turn; at least one.
     pub(crate) requests: Vec<Request>,
-    /// When.
+    /// When to send them.
     pub(crate) arrival: Arrival,
     /// The most connections at a time.
     pub(crate) clients: usize,
-    /// After so many requests a connection is closed; none keeps it.
+    /// A connection is closed after this many requests; `None` keeps it.
     pub(crate) calls: Option<u64>,
-    /// So many requests of a connection are under way at a time: one behind the other, or as streams of HTTP/2.
+    /// How many requests are in progress at a time on each connection: pipelined, or as streams of HTTP/2.
     pub(crate) pipeline: usize,
-    /// How connections are encrypted, where they are.
+    /// The encryption, if any.
     pub(crate) tls: Option<Tls>,
-    /// HTTP/2 is spoken.
+    /// Whether to speak HTTP/2.
     pub(crate) http2: bool,
-    /// A connection that has its answers rests for so long before it asks again.
+    /// How long a connection rests after an answer before it asks again.
     pub(crate) think: Duration,
-    /// How many threads share all this.
+    /// How many threads share the work.
     pub(crate) threads: usize,
-    /// When it is over: after so many requests, or connections where these are due.
+    /// How many requests it has, or connections if those are due.
     pub(crate) count: Option<u64>,
-    /// When it is over at the latest.
+    /// The most time it may take.
     pub(crate) time: Option<Duration>,
     /// A request without an answer after this has failed.
     pub(crate) timeout: Duration,
-    /// The body of a good answer, where it matters.
+    /// The body of a good answer, if it matters.
     pub(crate) body: Option<Arc<[u8]>>,
-    /// An answer that breaks off is one, as far as it has come: ab and httperf have it so.
+    /// Whether a truncated answer counts, up to its end: in ab and httperf it does.
     pub(crate) takes_broken: bool,
-    /// Keep the times of each request, not only how they are distributed.
+    /// Keep the times of each request, not only their distribution.
     pub(crate) samples: bool,
-    /// Look for events without sleeping: for a thread that has a core to itself, since being woken costs as much as the answers
-    /// that it times.
+    /// Look for events without sleeping: for a thread with a core to itself, since a wake-up costs as much as the
+    /// answers it times.
     pub(crate) spin: bool,
 }
 
@@ -54,26 +54,26 @@ pub(crate) struct Plan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) bytes: Arc<[u8]>,
-    /// Its answer has no body, whatever the head says (`HEAD`).
+    /// Whether its answer has no body, whatever the head says (`HEAD`).
     pub(crate) bodiless: bool,
 }
 
-/// When there is something to do.
+/// When requests are due.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Arrival {
     /// A client asks again as soon as it has its answer: a closed loop.
     Closed,
-    /// Requests become due, whatever became of those before: an open loop. Latencies count from when they were due.
+    /// Requests become due regardless of earlier ones: an open loop. Latencies count from when they were due.
     Requests(Pace),
-    /// Connections become due, each of which makes its requests one after the other. What fails then is a connection: it counts once,
-    /// whatever it was to carry.
+    /// Connections become due, each of which makes its requests one after the other. A failure is then that of a
+    /// connection: it counts once, however many requests it should have carried.
     Connections(Pace),
 }
 
-/// The times between two of what becomes due.
+/// The intervals between requests or connections.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Pace {
-    /// Always the same. Without a distance, the next is due as soon as there is room for it.
+    /// Always the same. If it is zero, the next is due as soon as there is room for it.
     Constant(Duration),
     /// Anything between these two.
     Uniform(Duration, Duration),
@@ -82,12 +82,12 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// So many a second.
+    /// So many per second.
     pub(crate) fn per_second(rate: f64) -> Pace {
         Pace::Constant(Duration::from_secs_f64(1.0 / rate))
     }
 
-    /// The mean of the distances.
+    /// The mean interval.
     pub(crate) fn mean(self) -> Duration {
         match self {
             Pace::Constant(time) | Pace::Exponential(time) => time,
@@ -95,7 +95,7 @@ impl Pace {
         }
     }
 
-    /// That of one of so many threads.
+    /// The pace of one of so many threads.
     fn of_one_in(self, threads: usize) -> Pace {
         let times = |time: Duration| time.saturating_mul(u32::try_from(threads).unwrap_or(u32::MAX));
         match self {
@@ -106,7 +106,7 @@ impl Pace {
     }
 }
 
-/// What one thread does of a plan.
+/// One thread's share of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share<'p> {
     pub(crate) plan: &'p Plan,
@@ -115,12 +115,12 @@ pub(crate) struct Share<'p> {
     pub(crate) clients: usize,
     pub(crate) count: Option<u64>,
     pub(crate) arrival: Arrival,
-    /// How long after the start something becomes due for the first time: threads take turns.
+    /// The delay of its first request after the start: threads take turns.
     pub(crate) delay: Duration,
 }
 
 impl Plan {
-    /// The least that may be asked for: one client asks a server for these requests, once.
+    /// The smallest plan: one client sends these requests to a server, once.
     pub(crate) fn of(server: SocketAddr, requests: Vec<Request>) -> Self {
         Self {
             servers: vec![server],
@@ -144,7 +144,7 @@ impl Plan {
         }
     }
 
-    /// One share for each thread that has something to do: as even as may be, the first ones a little larger.
+    /// One share for each thread that has something to do: as even as possible, the first ones a little larger.
     pub(crate) fn shares(&self) -> Vec<Share<'_>> {
         let threads = self.threads.clamp(1, self.clients.max(1));
         let part = |all: u64, thread: usize| {
@@ -156,7 +156,7 @@ impl Plan {
             Arrival::Requests(pace) => Arrival::Requests(pace.of_one_in(threads)),
             Arrival::Connections(pace) => Arrival::Connections(pace.of_one_in(threads)),
         };
-        // Nobody begins who finds nothing to ask for.
+        // A thread without requests does not begin.
         let most = |thread| match (self.arrival, self.count) {
             (Arrival::Closed, Some(count)) => usize::try_from(part(count, thread)).unwrap_or(usize::MAX),
             _ => usize::MAX,
@@ -181,7 +181,7 @@ impl Plan {
 pub(super) mod tests {
     use super::*;
 
-    /// One client that asks for `/` once.
+    /// One client that requests `/` once.
     pub(in crate::load) fn plan(server: SocketAddr) -> Plan {
         let bytes = format!("GET / HTTP/1.1\r\nHost: {server}\r\n\r\n").into_bytes().into();
         Plan::of(server, vec![Request { bytes, bodiless: false }])

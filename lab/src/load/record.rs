@@ -1,4 +1,4 @@
-//! What came of a load: counts and distributions.
+//! The results of a load: counts and distributions.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::response::Answer;
 use super::timeline::{Quarters, Timeline};
 use crate::tls::Agreed;
 
-/// The longest time that is told from longer ones, in microseconds: more than any time limit.
+/// The longest time that is distinguished from longer ones, in microseconds: more than any time limit.
 pub(super) const LONGEST: u64 = 3_600_000_000;
 
-/// What failed, by kind.
+/// Failures by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failures {
     /// The server refused a connection.
@@ -30,18 +30,18 @@ pub(crate) struct Failures {
     pub(crate) read: u64,
     /// The server reset the connection.
     pub(crate) reset: u64,
-    /// What came is no answer.
+    /// The answer was invalid.
     pub(crate) malformed: u64,
     /// The answer took too long.
     pub(crate) timeout: u64,
-    /// A handshake failed, or what came later is not TLS.
+    /// A handshake failed, or later input was not TLS.
     pub(crate) tls: u64,
     /// The server did not answer, though it answered others on the same connection (HTTP/2).
     pub(crate) stream: u64,
 }
 
 impl Failures {
-    /// The kinds with their counts: their names stand in results.
+    /// The kinds with their counts, under their names in results.
     pub(crate) fn kinds(&self) -> [(&'static str, u64); 11] {
         [
             ("refused", self.refused),
@@ -78,13 +78,13 @@ impl Failures {
     }
 }
 
-/// When things happened to a request that was answered.
+/// The times of an answered request.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// It was due, or its connection was begun, or the answer before it had come.
     #[serde(with = "moment")]
     pub(crate) began: Instant,
-    /// Its connection was there, and its handshake complete; the same as `began` where it was there already.
+    /// Its connection was established, and its handshake complete; equals `began` if it was there already.
     #[serde(with = "moment")]
     pub(crate) connected: Instant,
     #[serde(with = "moment")]
@@ -108,7 +108,7 @@ fn fill<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> 
 
 impl Spread {
     fn new() -> Self {
-        // Three digits; both bounds are in order.
+        // Three digits; both bounds are valid.
         Self(Histogram::new_with_max(LONGEST, 3).expect("bounds of a histogram"))
     }
 
@@ -121,7 +121,7 @@ impl Spread {
         let _ = self.0.add(&other.0);
     }
 
-    /// Microseconds: the least, the mean, the deviation from it, the median, the most; nothing where there are none.
+    /// Minimum, mean, standard deviation, median and maximum in microseconds; zeros if there are no values.
     pub(crate) fn figures(&self) -> [f64; 5] {
         if self.0.is_empty() {
             return [0.0; 5];
@@ -130,21 +130,21 @@ impl Spread {
         [all.min() as f64, all.mean(), all.stdev(), all.value_at_quantile(0.5) as f64, all.max() as f64]
     }
 
-    /// The value in milliseconds that `share` (0 to 1) do not exceed.
+    /// The value in milliseconds that `share` (0 to 1) of them do not exceed.
     pub(crate) fn milliseconds(&self, share: f64) -> f64 {
         self.0.value_at_quantile(share) as f64 / 1000.0
     }
 }
 
-/// Handshakes that were complete.
+/// Complete handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Handshakes {
     pub(crate) full: u64,
-    /// Those that went on with an earlier session.
+    /// Those that resumed an earlier session.
     pub(crate) resumed: u64,
 }
 
-/// What came of a load, or of one thread's share of it.
+/// The results of a load, or of one thread's share of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     #[serde(with = "moment")]
@@ -152,9 +152,9 @@ pub(crate) struct Record {
     pub(crate) answers: u64,
     /// Answers by the first digit of their status.
     pub(crate) classes: [u64; 6],
-    /// Answers with a status below 400 and the body that is wanted.
+    /// Answers with a status below 400 and the expected body.
     pub(crate) good: u64,
-    /// Answers whose body is not as long as the first one.
+    /// Answers whose body has a different length from the first one.
     pub(crate) other_length: u64,
     pub(crate) failures: Failures,
     /// Bytes of heads, bodies and framing.
@@ -162,33 +162,33 @@ pub(crate) struct Record {
     pub(crate) body: u64,
     pub(crate) framing: u64,
     pub(crate) sent_bytes: u64,
-    /// Connections that were established.
+    /// Established connections.
     pub(crate) connections: u64,
-    /// The most connections at a time, and the most that were begun at once.
+    /// The most connections at a time, and the most begun at once.
     pub(crate) concurrent: usize,
     pub(crate) burst: u64,
     /// Answers after which their connection could carry another request.
     pub(crate) kept: u64,
-    /// Connections that the server closed while they were idle: what was sent over them at that moment was sent again.
+    /// Connections that the server closed while they were idle: requests sent over them at that moment were sent again.
     pub(crate) reopened: u64,
     /// Clients that were still waiting at the end, and had been for more than half of the time.
     pub(crate) starved: u64,
-    /// The first good answer: what its `Server` says, and the length of its body.
+    /// The first good answer: its `Server` field, and the length of its body.
     pub(crate) first: Option<(Option<String>, u64)>,
-    /// Until a connection was established.
+    /// Time to establish a connection.
     pub(crate) connect: Spread,
-    /// From there until its handshake was complete, where it has one.
+    /// Time from there to complete its handshake, if it has one.
     pub(crate) handshake: Spread,
-    /// Both together: until a request could be sent.
+    /// Both together: time until a request could be sent.
     pub(crate) setup: Spread,
     pub(crate) handshakes: Handshakes,
-    /// What the first handshake came to.
+    /// The negotiated parameters of the first handshake.
     pub(crate) agreed: Option<Agreed>,
-    /// What was wrong with what came first of all that was wrong.
+    /// The first fault in received data.
     pub(crate) complaint: Option<String>,
     /// From the request to the first byte of its answer.
     pub(crate) wait: Spread,
-    /// From the first byte of answers to their last, in all.
+    /// Total time from the first byte of answers to their last.
     pub(crate) transfer: Duration,
     /// From connection or request to the end of the answer.
     pub(crate) processing: Spread,
@@ -196,16 +196,16 @@ pub(crate) struct Record {
     pub(crate) total: Spread,
     /// How late requests were sent, through the generator's fault.
     pub(crate) lag: Spread,
-    /// How long connections lasted that made all their requests.
+    /// The lifetimes of connections that made all their requests.
     pub(crate) lives: Spread,
-    /// What was not handed over yet.
+    /// Quarters not handed over yet.
     #[serde(skip)]
     pub(super) quarters: Quarters,
-    /// All of it over time; empty until all threads are done.
+    /// The results over time; empty until all threads are done.
     #[serde(skip)]
     pub(crate) timeline: Timeline,
     pub(crate) samples: Vec<Times>,
-    /// The processor time that the threads had, of the time there was.
+    /// The processor time of the threads, and the elapsed time.
     pub(crate) busy: f64,
     pub(crate) elapsed: Duration,
 }
@@ -250,7 +250,7 @@ impl Record {
         }
     }
 
-    /// Takes an answer.
+    /// Records an answer.
     pub(super) fn answer(&mut self, answer: &Answer, times: &Times) {
         self.answers += 1;
         self.classes[usize::from(answer.status / 100).min(5)] += 1;
@@ -275,7 +275,7 @@ impl Record {
         self.quarters.at(now - self.start).failures += 1;
     }
 
-    /// Adds what another thread has met.
+    /// Adds another thread's results.
     pub(super) fn add(&mut self, other: Self) {
         self.answers += other.answers;
         self.classes.iter_mut().zip(other.classes).for_each(|(class, more)| *class += more);
@@ -315,7 +315,7 @@ impl Record {
         self.elapsed = self.elapsed.max(other.elapsed);
     }
 
-    /// Requests that came to an end. Those that are under way when the time is up do not count.
+    /// Completed requests. Those in progress when the time is up do not count.
     pub(crate) fn asked(&self) -> u64 {
         self.answers + self.failures.total()
     }

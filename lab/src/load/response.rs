@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 /// More head than any server sends, in bytes.
 const HEAD_MAX: usize = 64 * 1024;
-/// More fields than servers send, and more than any does: a head with more than those is read twice.
+/// More fields than most servers send: a head with more is parsed twice.
 const FIELDS: usize = 64;
 const FIELDS_MAX: usize = 4096;
 /// A line of chunked framing, in bytes: a size and its extensions.
 const CHUNK_LINE_MAX: usize = 4 * 1024;
 
-/// An answer that is complete.
+/// A complete answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// The bytes of status line and fields, with those of interim answers.
+    /// The length of status line and fields in bytes, including interim answers.
     pub(super) head: u64,
     /// The bytes of the body, without framing.
     pub(super) body: u64,
@@ -23,12 +23,12 @@ pub(super) struct Answer {
     pub(super) framing: u64,
     /// Whether the connection can carry another request.
     pub(super) keeps: bool,
-    /// Whether the body is the one that was expected, where one was.
+    /// Whether the body is the expected one, if there is any expectation.
     pub(super) is_expected: bool,
 }
 
 impl Answer {
-    /// Takes a piece of the body, which is compared where one is expected.
+    /// Takes a piece of the body, and compares it if one is expected.
     pub(super) fn content(&mut self, bytes: &[u8], expected: Option<&[u8]>) {
         if let Some(expected) = expected {
             let from = usize::try_from(self.body).unwrap_or(usize::MAX);
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// What came is no answer.
+/// The bytes are not a valid answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
@@ -53,16 +53,16 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// How far the answer has come that is being read.
+/// The state of the answer being read.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     state: State,
-    /// What has come of a head or a line that is not whole yet.
+    /// The received part of an incomplete head or line.
     begun: Vec<u8>,
     answer: Option<Answer>,
     interim: u64,
     expected: Option<Arc<[u8]>>,
-    /// What an answer says of its server, where that is wanted.
+    /// The `Server` field of an answer, if it is wanted.
     server: Option<Option<String>>,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Reader {
 enum State {
     #[default]
     Head,
-    /// So many bytes of the body are to come.
+    /// This many bytes of the body are still to come.
     Body(u64),
     UntilClose,
     ChunkSize,
@@ -79,7 +79,7 @@ enum State {
     Trailers,
 }
 
-/// What the head of an answer says.
+/// The head of an answer.
 struct Head<'a> {
     length: usize,
     status: u16,
@@ -101,22 +101,22 @@ impl Reader {
         self.expected = Some(body);
     }
 
-    /// What an answer says of its server is wanted.
+    /// Remembers the `Server` field of an answer.
     pub(super) fn note_server(&mut self) {
         self.server = Some(None);
     }
 
-    /// What an answer has said of its server.
+    /// The `Server` field of an answer.
     pub(super) fn server(&mut self) -> Option<String> {
         self.server.take()?
     }
 
-    /// Whether nothing of an answer has come.
+    /// Whether nothing of an answer has arrived.
     pub(super) fn is_idle(&self) -> bool {
         self.state == State::Head && self.begun.is_empty() && self.interim == 0
     }
 
-    /// How many bytes of the body are to come that nobody looks at.
+    /// How many bytes of the body are still to come and need no inspection.
     pub(super) fn unread(&self) -> usize {
         match self.state {
             State::Body(left) if self.expected.is_none() => usize::try_from(left).unwrap_or(usize::MAX),
@@ -124,7 +124,7 @@ impl Reader {
         }
     }
 
-    /// So many of them have come. Returns the answer where that was all.
+    /// This many of them have arrived. Returns the answer if that was all.
     pub(super) fn skip(&mut self, length: usize) -> Option<Answer> {
         let State::Body(left) = self.state else { return None };
         if let Some(answer) = &mut self.answer {
@@ -134,8 +134,8 @@ impl Reader {
         if self.state == State::Body(0) { self.finish() } else { None }
     }
 
-    /// Reads on. Returns how many of the bytes belong to the answer, and the answer where it is complete. `bodiless`: the request
-    /// was HEAD.
+    /// Reads on. Returns how many of the bytes belong to the answer, and the answer if it is complete. `bodiless`: the
+    /// request was HEAD.
     pub(super) fn read(&mut self, bytes: &[u8], bodiless: bool) -> Result<(usize, Option<Answer>), Malformed> {
         let mut at = 0;
         loop {
@@ -171,7 +171,7 @@ impl Reader {
         }
     }
 
-    /// The server has closed the connection. `Ok(None)`: nothing of an answer had come.
+    /// The server has closed the connection. `Ok(None)`: nothing of an answer had arrived.
     pub(super) fn close(&mut self) -> Result<Option<Answer>, Malformed> {
         match self.state {
             State::UntilClose => Ok(self.finish()),
@@ -180,7 +180,7 @@ impl Reader {
         }
     }
 
-    /// The same, where an answer that breaks off is taken as far as it has come; nothing where not even its head has.
+    /// The same, but accepts a truncated answer up to its end; `None` if not even its head is complete.
     pub(super) fn break_off(&mut self) -> Option<Answer> {
         if self.answer.is_some() { self.finish() } else { None }
     }
@@ -199,7 +199,7 @@ impl Reader {
         }
     }
 
-    /// Reads a head, or what is there of it.
+    /// Reads a head, or its available part.
     fn head(&mut self, bytes: &[u8], bodiless: bool) -> Result<usize, Malformed> {
         if self.begun.is_empty() {
             if let Some(head) = parse(bytes)? {
@@ -218,7 +218,7 @@ impl Reader {
         Ok(self.enter(&head, bodiless) - before)
     }
 
-    /// Goes on behind a head. Returns its length.
+    /// Continues after a head. Returns its length.
     fn enter(&mut self, head: &Head<'_>, bodiless: bool) -> usize {
         if (100..200).contains(&head.status) && head.status != 101 {
             self.interim += head.length as u64;
@@ -240,7 +240,7 @@ impl Reader {
         head.length
     }
 
-    /// Reads a line of chunked framing, or what is there of it.
+    /// Reads a line of chunked framing, or its available part.
     fn line(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
         let end = memchr::memchr(b'\n', bytes);
         let taken = end.map_or(bytes.len(), |at| at + 1);
@@ -273,10 +273,10 @@ impl Reader {
 fn chunk_size(line: &[u8]) -> Result<u64, Malformed> {
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     let text = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'));
-    text.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or(Malformed("the size of a chunk is none"))
+    text.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or(Malformed("the size of a chunk is not a number"))
 }
 
-/// `None`: it is not whole yet.
+/// `None`: it is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<Head<'_>>, Malformed> {
     match parse_into(&mut [httparse::EMPTY_HEADER; FIELDS], bytes) {
         Err(TOO_MANY_FIELDS) => parse_into(&mut vec![httparse::EMPTY_HEADER; FIELDS_MAX], bytes),
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(error, TOO_MANY_FIELDS);
     }
 
-    /// The answers in the bytes, given whole and byte by byte, which comes to the same.
+    /// The answers in the bytes, given whole and byte by byte, which must be the same.
     fn answers(bytes: &[u8], bodiless: bool) -> Vec<Answer> {
         let in_pieces = |size: usize| {
             let (mut reader, mut answers) = (Reader::default(), Vec::new());

@@ -1,28 +1,28 @@
-//! When something becomes due. Pure.
+//! The schedule of a load. Pure.
 
 use std::time::{Duration, Instant};
 
 use super::plan::Pace;
 
-/// Moments at the distances of a pace.
+/// Moments at the intervals of a pace.
 #[derive(Debug)]
 pub(super) struct Schedule {
     pace: Pace,
     start: Instant,
     taken: u64,
     count: Option<u64>,
-    /// Where distances differ: the next moment, and what chance comes from.
+    /// For varying intervals: the next moment, and the state of the random numbers.
     next: Instant,
     chance: u64,
 }
 
 impl Schedule {
-    /// `count` moments, of which the first is `start`; `seed` decides where chance does.
+    /// Makes `count` moments, the first being `start`; `seed` determines the random intervals.
     pub(super) fn new(pace: Pace, start: Instant, count: Option<u64>, seed: u64) -> Self {
         Self { pace, start, taken: 0, count, next: start, chance: seed }
     }
 
-    /// Whether moments come by themselves; otherwise whoever has room makes them.
+    /// Whether moments come by themselves; otherwise any client with room makes them.
     pub(super) fn is_paced(&self) -> bool {
         self.pace != Pace::Constant(Duration::ZERO)
     }
@@ -33,7 +33,7 @@ impl Schedule {
             return None;
         }
         match self.pace {
-            // Counted from the start, not from each other, so that no rounding adds up.
+            // Counted from the start, not from each other, so that rounding errors do not add up.
             Pace::Constant(distance) => {
                 let nanoseconds = distance.as_nanos().saturating_mul(self.taken.into());
                 Some(self.start + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX)))
@@ -56,7 +56,7 @@ impl Schedule {
         Some(due)
     }
 
-    /// From 0 to below 1 (Marsaglia's xorshift64*).
+    /// A random number from 0 to below 1 (Marsaglia's xorshift64*).
     fn chance(&mut self) -> f64 {
         self.chance |= 1;
         self.chance ^= self.chance >> 12;

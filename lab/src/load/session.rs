@@ -11,23 +11,23 @@ use rustls::unbuffered::{
 use super::connection::Broken;
 use crate::tls::{Agreed, Client};
 
-/// What a record adds to its content at most, in bytes: its head, and what TLS 1.2 or 1.3 put around the content.
+/// The most bytes that a record adds to its content: its head, and the overhead of TLS 1.2 or 1.3.
 const OVERHEAD: usize = 64;
-/// The content of a record at most (RFC 8446 section 5.1).
+/// The most content in a record, in bytes (RFC 8446 section 5.1).
 const RECORD: usize = 16 * 1024;
 
 /// A connection's TLS.
 pub(super) struct Session {
     connection: UnbufferedClientConnection,
-    /// What has come of a record that is not whole yet.
+    /// The received part of an incomplete record.
     rest: Vec<u8>,
-    /// What is to be sent.
+    /// Bytes to send.
     pub(super) out: Vec<u8>,
     /// The handshake is complete.
     pub(super) is_ready: bool,
-    /// The server has said that nothing follows.
+    /// The server has announced the end.
     pub(super) is_ended: bool,
-    /// Why it is broken.
+    /// The fault, if it is broken.
     pub(super) complaint: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Takes content that has come.
+/// Takes received content.
 type Take<'t> = dyn FnMut(&[u8]) -> Result<(), Broken> + 't;
 
 impl Session {
@@ -59,12 +59,12 @@ impl Session {
         Ok(session)
     }
 
-    /// How many bytes it has kept: what comes next belongs behind them.
+    /// How many bytes it has kept: the next input belongs after them.
     pub(super) fn kept(&self) -> usize {
         self.rest.len()
     }
 
-    /// Reads on. What was kept is put at the beginning of `bytes`.
+    /// Reads on. The kept bytes are put at the beginning of `bytes`.
     pub(super) fn read(&mut self, bytes: &mut [u8], take: &mut Take<'_>) -> Result<(), Broken> {
         bytes[..self.rest.len()].copy_from_slice(&self.rest);
         let used = self.advance(bytes, &[], take)?;
@@ -82,7 +82,7 @@ impl Session {
         Ok(())
     }
 
-    /// Says that nothing follows.
+    /// Announces the end.
     pub(super) fn end(&mut self) {
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) =
             self.connection.process_tls_records(&mut self.rest).state
@@ -91,12 +91,12 @@ impl Session {
         }
     }
 
-    /// What the handshake has come to.
+    /// The negotiated parameters.
     pub(super) fn agreed(&self) -> Option<Agreed> {
         Agreed::of(&self.connection)
     }
 
-    /// Whether it goes on with an earlier session.
+    /// Whether it resumes an earlier session.
     pub(super) fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
@@ -106,7 +106,7 @@ impl Session {
         self.connection.alpn_protocol()
     }
 
-    /// Goes as far as it goes with these records, and sends `plain` where it may. Returns how many bytes are done with.
+    /// Processes these records as far as possible, and sends `plain` if it may. Returns how many bytes were consumed.
     fn advance(&mut self, bytes: &mut [u8], plain: &[u8], take: &mut Take<'_>) -> Result<usize, Broken> {
         let mut used = 0;
         loop {
@@ -145,7 +145,7 @@ impl Session {
     }
 }
 
-/// What fails here is TLS.
+/// A failure of TLS.
 pub(super) const BROKEN: Broken = Broken { count: |failures| &mut failures.tls, was_idle: false };
 
 fn encode<Data>(mut data: EncodeTlsData<'_, Data>, out: &mut Vec<u8>) {
@@ -172,7 +172,7 @@ fn encrypt<Data>(mut traffic: WriteTraffic<'_, Data>, plain: &[u8], out: &mut Ve
     encrypted
 }
 
-/// Lets `write` write at most so many bytes behind the others; it returns how many it has written.
+/// Lets `write` append at most this many bytes; it returns how many it has written.
 fn put(out: &mut Vec<u8>, most: usize, write: impl FnOnce(&mut [u8]) -> usize) {
     let before = out.len();
     out.resize(before + most, 0);

@@ -1,4 +1,4 @@
-//! Whom a load may hit: this machine, or who somebody has said is theirs.
+//! The allowed targets of a load: this machine, or hosts that the user has declared as theirs.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ use nix::sys::socket::SockaddrStorage;
 use super::url::Url;
 use crate::error::{Error, Result};
 
-/// The server of a URL, if it may be loaded; see [`check`].
+/// The address of a URL's server, if it may be loaded; see [`check`].
 ///
 /// # Errors
 /// The host has no address, or is neither here nor `owned`.
@@ -28,14 +28,14 @@ pub(super) fn check(host: &str, servers: &[SocketAddr], owned: Option<&str>) -> 
     match servers.iter().find(|server| !is_here(**server)) {
         None => Ok(()),
         Some(stranger) => {
-            let text = format!("{} is not on this machine, and a load can take a server down", stranger.ip());
-            Err(Error::new(text).advise(format!("where it is yours: --i-own-this-target {host}")))
+            let text = format!("{} is not on this machine, and a load can bring a server down", stranger.ip());
+            Err(Error::new(text).advise(format!("if it is yours: --i-own-this-target {host}")))
         }
     }
 }
 
-/// Whether this machine has the address: an interface of it, or its loopback, which is a network. Binding a socket proves nothing, since
-/// a kernel may be told to let everybody have every address (`net.ipv4.ip_nonlocal_bind`).
+/// Whether this machine has the address: on one of its interfaces, or in its loopback network. Binding a socket proves
+/// nothing, since a kernel may be configured to allow any address (`net.ipv4.ip_nonlocal_bind`).
 pub(crate) fn is_here(server: SocketAddr) -> bool {
     let ip = server.ip().to_canonical();
     let ip_of = |address: &SockaddrStorage| match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
@@ -47,7 +47,7 @@ pub(crate) fn is_here(server: SocketAddr) -> bool {
     ip.is_loopback() || ip.is_unspecified() || is_own()
 }
 
-/// Checks a host that somebody else is to ask; see [`check`].
+/// Checks a host behind a proxy; see [`check`].
 ///
 /// # Errors
 /// As there. A host that is `owned` need not be known here.

@@ -8,19 +8,19 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::copies::counts;
 use super::record::LONGEST;
 
-/// The shortest interval: a load of a second has a course.
+/// The shortest interval, so that even a load of one second shows a course.
 pub(super) const QUARTER: Duration = Duration::from_millis(250);
 
-/// How many intervals of time are told apart; beyond that they become longer.
+/// The most intervals; beyond that they become longer.
 const INTERVALS: usize = 600;
 
-/// What happened in an interval.
+/// The results of an interval.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Interval {
     pub(crate) answers: u64,
     pub(crate) failures: u64,
     pub(crate) bytes: u64,
-    /// From beginning to end, in microseconds, with two digits.
+    /// The time from beginning to end, in microseconds, with two digits.
     #[serde(serialize_with = "counts::serialize", deserialize_with = "fill")]
     pub(crate) total: Histogram<u32>,
 }
@@ -31,18 +31,18 @@ fn fill<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u32>, D::Error> 
 
 impl Default for Interval {
     fn default() -> Self {
-        // Two digits are in order; it grows with what it holds.
+        // Two digits are valid; it grows with its contents.
         let total = Histogram::new(2).expect("digits of a histogram");
         Self { answers: 0, failures: 0, bytes: 0, total }
     }
 }
 
 impl Interval {
-    /// Takes an answer that took so long.
+    /// Records an answer that took this long.
     pub(crate) fn answer(&mut self, total: Duration, bytes: u64) {
         self.answers += 1;
         self.bytes += bytes;
-        // It grows as it has to.
+        // It grows as needed.
         let _ = self.total.record(u64::try_from(total.as_micros()).unwrap_or(u64::MAX).min(LONGEST));
     }
 
@@ -50,7 +50,7 @@ impl Interval {
         self.answers += other.answers;
         self.failures += other.failures;
         self.bytes += other.bytes;
-        // It grows as it has to.
+        // It grows as needed.
         let _ = self.total.add(&other.total);
     }
 }
@@ -69,7 +69,7 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// The interval in which this moment is, counted from the beginning.
+    /// The interval of this moment, counted from the beginning.
     pub(crate) fn at(&mut self, since: Duration) -> &mut Interval {
         while since.as_nanos() >= self.length.as_nanos() * INTERVALS as u128 {
             self.halve();
@@ -81,7 +81,7 @@ impl Timeline {
         &mut self.intervals[index]
     }
 
-    /// The same in no more than so many intervals.
+    /// The same with at most this many intervals.
     pub(crate) fn within(mut self, most: usize) -> Self {
         while self.intervals.len() > most.max(1) {
             self.halve();
@@ -89,7 +89,7 @@ impl Timeline {
         self
     }
 
-    /// Makes one interval of two.
+    /// Merges pairs of intervals.
     fn halve(&mut self) {
         let halved = self.intervals.chunks(2).map(|pair| {
             let mut one = pair[0].clone();
@@ -101,12 +101,12 @@ impl Timeline {
     }
 }
 
-/// What one thread has met, by quarters of a second since the beginning, and has not handed over yet. The last one goes on.
+/// One thread's results not handed over yet, by quarters of a second since the beginning. The last one is still open.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Quarters(Vec<(u64, Interval)>);
 
 impl Quarters {
-    /// The quarter in which this moment is, counted from the beginning.
+    /// The quarter of this moment, counted from the beginning.
     pub(super) fn at(&mut self, since: Duration) -> &mut Interval {
         let quarter = since.as_secs() * 4 + u64::from(since.subsec_millis() / 250);
         if self.0.last().is_none_or(|(last, _)| *last != quarter) {

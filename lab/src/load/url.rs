@@ -1,4 +1,4 @@
-//! Where requests go: `[http[s]://]host[:port][/path]`, as people type it.
+//! URLs as people type them: `[http[s]://]host[:port][/path]`.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
@@ -14,7 +14,7 @@ pub(crate) struct Url {
     pub(crate) port: u16,
     /// With the query; at least `/`.
     pub(crate) path: String,
-    /// `user:password`, where the URL has that.
+    /// `user:password`, if the URL has that.
     pub(crate) user: Option<String>,
 }
 
@@ -22,7 +22,7 @@ impl Url {
     /// Reads a URL. The scheme may be missing, and so may the path.
     ///
     /// # Errors
-    /// It is none, or not one of HTTP.
+    /// The text is no URL, or not one of HTTP.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
             Error::new(format!("{text:?} is no URL: {why}")).advise("a URL like http://localhost:8080/index.html")
@@ -30,7 +30,7 @@ impl Url {
         let (is_secure, rest) = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
-            Some((scheme, _)) => return Err(wrong(&format!("{scheme} is not a protocol that is spoken here"))),
+            Some((scheme, _)) => return Err(wrong(&format!("{scheme} is not a supported protocol"))),
             None => (false, text),
         };
         if text.chars().any(|char| char.is_ascii_control() || char == ' ') {
@@ -64,18 +64,18 @@ impl Url {
         Ok(Self { is_secure, host: host.to_owned(), port, path, user })
     }
 
-    /// As it stands in `Host`.
+    /// The value of `Host`.
     pub(crate) fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == usual_port(self.is_secure) { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// What makes it a server: how it is spoken to, its host and its port.
+    /// The identity of its server: scheme, host and port.
     pub(crate) fn origin(&self) -> (bool, &str, u16) {
         (self.is_secure, &self.host, self.port)
     }
 
-    /// The scheme, as URLs begin with it.
+    /// The scheme at the beginning of the URL.
     pub(crate) fn scheme(&self) -> &'static str {
         if self.is_secure { "https" } else { "http" }
     }
@@ -92,7 +92,7 @@ impl Url {
     }
 }
 
-/// A name or a password as it was before it was written into a URL: `%40` is `@`. What is no such text stays as it is.
+/// A name or a password decoded from a URL: `%40` is `@`. Invalid escapes stay as they are.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -105,7 +105,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-/// The port that nobody has to name.
+/// The default port.
 fn usual_port(is_secure: bool) -> u16 {
     if is_secure { 443 } else { 80 }
 }
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn what_is_no_url_is_told() {
         for (text, why) in [
-            ("ftp://localhost/", "ftp is not a protocol"),
+            ("ftp://localhost/", "ftp is not a supported protocol"),
             ("http://", "no host"),
             ("http://a:b/", "port"),
             ("http://[::1/", "closing bracket"),

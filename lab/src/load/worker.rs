@@ -20,20 +20,20 @@ use super::schedule::Schedule;
 use crate::error::{self, Context as _};
 use crate::tls::Tls;
 
-/// How often to look for requests that take too long, and for a second to tell of.
+/// How often to look for overdue requests, and for a second to report.
 const INSPECTION: Duration = Duration::from_millis(100);
 
-/// Connections that fail to be established wait so long for the next attempt, so that a server that is gone is not asked a
-/// million times a second.
+/// How long to wait after a failed connection before the next attempt, so that a dead server does not get a million
+/// attempts per second.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// So many connections are opened between two looks at what happens to the others.
+/// How many connections are opened between two looks at the events of the others.
 const PORTION: usize = 64;
 
-/// A client that waits for less than this has not been forgotten, however short a load is.
+/// A client that waits for less than this is not starved, however short a load is.
 const STARVED: Duration = Duration::from_millis(250);
 
-/// A request that the server does not answer, though it answers others on its connection.
+/// A request that the server does not answer, though it answers others on the connection.
 const REFUSED: Broken = Broken { count: |failures| &mut failures.stream, was_idle: false };
 
 /// A connection that ends before its last request.
@@ -43,11 +43,11 @@ const CUT_SHORT: Broken = Broken { count: |failures| &mut failures.read, was_idl
 #[derive(Debug, Default)]
 struct Slot {
     connection: Option<Connection>,
-    /// Requests that the connection has still to make; none is without limit.
+    /// Requests that the connection still has to make; `None` is without limit.
     left: Option<u64>,
-    /// It is among those that have nothing to do.
+    /// Whether it is among the idle ones.
     is_free: bool,
-    /// Requests of a closed loop that have to be made again, and since when they are under way.
+    /// Requests of a closed loop that must be repeated, with their starting times.
     owed: VecDeque<Instant>,
 }
 
@@ -56,19 +56,19 @@ struct Worker<'s> {
     live: &'s Live,
     epoll: OwnedFd,
     slots: Vec<Slot>,
-    /// Slots that have nothing to do, those first that have had nothing for longest.
+    /// Idle slots, those idle for longest first.
     free: VecDeque<usize>,
     /// Slots that may try again to connect, and when.
     paused: VecDeque<(Instant, usize)>,
-    /// What a closed loop may still begin; none is without limit.
+    /// How many requests a closed loop may still begin; `None` is without limit.
     left: Option<u64>,
     schedule: Option<Schedule>,
-    /// What is due, and has no connection yet.
+    /// Due requests without a connection.
     waiting: VecDeque<Instant>,
-    /// Which of the plan's requests is next, and which of its addresses.
+    /// The next request and the next address of the plan.
     number: usize,
     dialled: usize,
-    /// Requests under way, and connections that are there.
+    /// Requests in progress, and open connections.
     pending: u64,
     open: usize,
     ends: Option<Instant>,
@@ -82,7 +82,7 @@ struct Worker<'s> {
 /// Does its share; returns when all of it is done.
 ///
 /// # Errors
-/// The kernel has no events for it, or what TLS needs is not there.
+/// The kernel provides no events, or TLS cannot be set up.
 pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> error::Result<Record> {
     let plan = share.plan;
     let dial = Dial {
@@ -168,8 +168,8 @@ impl Worker<'_> {
         Ok(self.record)
     }
 
-    /// Whether nothing is to be done any more. What is under way when its time is up is not waited for in a closed loop: it
-    /// would be counted over a time in which nobody asks any more.
+    /// Whether nothing is left to do. A closed loop does not wait for requests in progress when its time is up: they
+    /// would extend the counted time without new requests.
     fn is_done(&self) -> bool {
         let is_idle = self.pending == 0 && self.paused.is_empty() && self.waiting.is_empty();
         match &self.schedule {
@@ -178,7 +178,7 @@ impl Worker<'_> {
         }
     }
 
-    /// How long nothing can happen but events.
+    /// How long nothing but events can happen.
     fn wait(&self, now: Instant, inspection: Instant) -> Timespec {
         let due = self.schedule.as_ref().and_then(Schedule::next).filter(|_| !self.is_over);
         let next = [due, self.paused.front().map(|(at, _)| *at), self.ends.filter(|_| !self.is_over)];
@@ -188,7 +188,7 @@ impl Worker<'_> {
         Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() }
     }
 
-    /// Whether there is something to do at once that was put off in favour of what happens meanwhile.
+    /// Whether there is more to open at once, put off in favour of events.
     fn has_more_to_open(&self) -> bool {
         let has_room = self.slots.len() < self.share.clients;
         match self.schedule {
@@ -198,7 +198,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Lets further clients of a closed loop begin, some at a time: events, the end and interrupts are not to wait for 10 000
+    /// Starts further clients of a closed loop, some at a time: events, the end and interrupts must not wait for 10 000
     /// connections.
     fn open_more(&mut self) {
         for _ in 0..PORTION {
@@ -210,7 +210,7 @@ impl Worker<'_> {
         }
     }
 
-    /// What a client of a closed loop may begin: of what is left, one request for each that has yet to begin is not for the others.
+    /// How many requests a client of a closed loop may begin: one is reserved for each client that has yet to begin.
     fn to_begin(&self) -> Option<u64> {
         self.left.map(|left| left.saturating_sub((self.share.clients - self.slots.len()) as u64))
     }
@@ -221,15 +221,15 @@ impl Worker<'_> {
         self.slots.len() - 1
     }
 
-    /// A slot has nothing to do. One that had nothing to do before, and whose idle connection has just ended, is not listed twice: it
-    /// would get two requests at a time.
+    /// Makes a slot idle. A slot that was idle before, and whose idle connection has just ended, must not be listed
+    /// twice: it would get two requests at a time.
     fn release(&mut self, slot: usize) {
         if !std::mem::replace(&mut self.slots[slot].is_free, true) {
             self.free.push_back(slot);
         }
     }
 
-    /// Gives what is due to slots that have nothing to do, and lets those go on that have paused.
+    /// Gives due requests to idle slots, and resumes paused ones.
     fn distribute(&mut self, now: Instant) {
         while self.paused.front().is_some_and(|(at, _)| *at <= now || self.is_over)
             && let Some((_, slot)) = self.paused.pop_front()
@@ -268,7 +268,7 @@ impl Worker<'_> {
         self.record.burst = self.record.burst.max((self.dialled - opened) as u64);
     }
 
-    /// How many of `most` requests the connection of a slot may still carry, or the next one where there is none.
+    /// How many of `most` requests the connection of a slot may still carry, or the next one if there is none.
     fn room(&mut self, slot: usize, most: u64) -> u64 {
         let slot = &mut self.slots[slot];
         if slot.connection.is_none() {
@@ -277,8 +277,8 @@ impl Worker<'_> {
         slot.left.map_or(most, |left| left.min(most))
     }
 
-    /// How many requests may be under way over the connection of a slot. One that is not there yet has to learn that of the server
-    /// where it speaks HTTP/2.
+    /// How many requests may be in progress over the connection of a slot. A new connection learns that from the server
+    /// with HTTP/2.
     fn most(&self, slot: usize) -> usize {
         let pipeline = self.share.plan.pipeline;
         match &self.slots[slot].connection {
@@ -288,7 +288,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Asks as much over the connection of a slot, or over its next one, as there is to ask.
+    /// Sends as many requests as possible over the connection of a slot, or over its next one.
     fn go_on(&mut self, slot: usize, now: Instant) {
         let connection = self.slots[slot].connection.as_ref();
         let under_way = connection.map_or(0, |connection| connection.asked.len());
@@ -314,7 +314,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends so many requests over the connection of a slot, which is made where there is none.
+    /// Sends so many requests over the connection of a slot, and makes one if there is none.
     fn ask(&mut self, slot: usize, began: Instant, count: u64) {
         let (plan, now) = (self.share.plan, Instant::now());
         self.pending += count;
@@ -349,7 +349,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Goes on with a connection as far as it goes.
+    /// Advances a connection as far as possible.
     fn advance(&mut self, slot: usize, event: EventFlags) {
         let Some(connection) = &mut self.slots[slot].connection else { return };
         self.came.answers.clear();
@@ -380,7 +380,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Answers have come over the connection of a slot, or it has ended as it should.
+    /// Handles answers over the connection of a slot, or its proper end.
     fn settle(&mut self, slot: usize) {
         let now = Instant::now();
         let Slot { connection: Some(connection), left, .. } = &self.slots[slot] else { return };
@@ -390,7 +390,7 @@ impl Worker<'_> {
             if is_complete {
                 self.record.lives.record(now - connection.began);
             } else if is_idle && matches!(self.share.arrival, Arrival::Connections(_)) {
-                // It was to carry more.
+                // It should have carried more.
                 self.count_failures(now, CUT_SHORT, 1);
             }
             self.give_up(slot, None, now);
@@ -408,13 +408,13 @@ impl Worker<'_> {
         }
     }
 
-    /// Lets a slot go on at that moment; those that pause are in the order of their moments.
+    /// Resumes a slot at that moment; paused slots are in the order of their moments.
     fn pause(&mut self, slot: usize, until: Instant) {
         let place = self.paused.partition_point(|(other, _)| *other <= until);
         self.paused.insert(place, (until, slot));
     }
 
-    /// A connection is broken, or could not be made for `count` requests.
+    /// Handles a connection that is broken, or could not be made for `count` requests.
     fn fail(&mut self, slot: usize, broken: Broken, count: u64) {
         let now = Instant::now();
         let was_there = self.slots[slot].connection.as_ref().is_some_and(|one| one.connected().is_some());
@@ -430,7 +430,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Ends the connection of a slot. What is under way has failed, or is asked again where nothing has gone wrong.
+    /// Ends the connection of a slot. Requests in progress have failed, or are repeated if nothing went wrong.
     fn give_up(&mut self, slot: usize, broken: Option<Broken>, now: Instant) {
         let Some(connection) = self.slots[slot].connection.take() else { return };
         self.note(&connection);
@@ -455,7 +455,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Counts what has failed: so many requests, or their connection.
+    /// Counts failures: so many requests, or their connection.
     fn count_failures(&mut self, now: Instant, broken: Broken, requests: u64) {
         let count = match self.share.arrival {
             Arrival::Connections(_) => requests.min(1),

@@ -11,21 +11,21 @@ use crate::workload;
 /// The heading above them.
 pub(super) const HEADING: &str = "The article's figures beside yours";
 
-/// What has to be known about them.
+/// The explanation of them.
 pub(super) const EXPLANATION: &str = "Compare the ratios: your machine is another one. Each is to the row that has 1.00, in the same column, with its 95 % interval in \
      parentheses. Where Tsubame has no such row, its ratios are to that row in the column before. \
      ≥ stands where the load generator was the limit: the server could have answered more, and the ratio says nothing.";
 
-/// A table of an article beside the same here.
+/// A table of an article beside the same figures here.
 pub(super) struct Beside {
     pub(super) published: &'static Published,
     /// One for each metric, with its name.
     pub(super) tables: Vec<(String, Table)>,
-    /// What is missing, what failed, and what the article says besides.
+    /// Missing figures, failures, and the article's other remarks.
     pub(super) notes: Vec<String>,
 }
 
-/// All that a run has a row of.
+/// All tables of which a run has measured a row.
 pub(super) fn beside(results: &Results, summary: &Summary<'_>) -> Vec<Beside> {
     let of = |published: &'static Published| Beside {
         published,
@@ -41,7 +41,7 @@ fn table(published: &Published, at: usize, summary: &Summary<'_>) -> (String, Ta
     let (peer, own) = (format!("{} here", published.peer), "Tsubame here");
     let mut table = Table::new(1, &["", "article", "ratio", &peer, "ratio", own, "ratio"]);
     let base_of_same = base.cell(summary, base.same);
-    // Where Tsubame has no row to compare with, it is compared with what the article measured.
+    // If Tsubame has no row to compare with, its base is the article's subject.
     let base_of_own = base.cell(summary, base.tsubame).or(base_of_same);
     for row in published.rows {
         let mut cells = vec![row.name.to_owned(), number(row.figures[at])];
@@ -49,7 +49,7 @@ fn table(published: &Published, at: usize, summary: &Summary<'_>) -> (String, Ta
         for (cell, base) in [(row.cell(summary, row.same), base_of_same), (row.cell(summary, row.tsubame), base_of_own)]
         {
             let [value, ratio] = measured(cell, base, metric);
-            // What the generator did not ask for is not what the server can do.
+            // A generator's limit is not that of the server.
             let is_bound = |cell| workload::find(row.workload).is_some_and(|workload| is_saturated(workload, cell));
             let is_least = metric.lower_is_better == Some(false) && cell.is_some_and(is_bound);
             cells.extend([if is_least { format!("≥ {value}") } else { value }, ratio]);

@@ -17,7 +17,7 @@ const MILLISECONDS: Axis = Axis { name: "ms", scale: Scale::Linear, end: 0.0 };
 const SWAPPED: Axis = Axis { name: "pages", scale: Scale::Linear, end: 0.0 };
 const USE: Axis = Axis { name: "% in use", scale: Scale::Linear, end: 0.0 };
 
-/// The figure to compare, with its interval; what is said `below` is an element.
+/// The figure to compare, with its interval; `below` is an element under it.
 pub(super) fn picture(summary: &Summary<'_>, workload: &'static Workload, below: &str) -> String {
     let (heading, unit, values) = compared(workload);
     let several = workload.connections().len() > 1;
@@ -35,7 +35,7 @@ pub(super) fn picture(summary: &Summary<'_>, workload: &'static Workload, below:
             },
         })
     };
-    // With several numbers of connections, the first is the one that targets speak of; the others are in a plot of their own.
+    // With several numbers of connections, the targets refer to the first; the others have a plot of their own.
     let rows = summary.rows(workload);
     let first = rows.iter().map(|(_, connections, _)| *connections).min();
     let bars: Vec<Bar> =
@@ -50,7 +50,7 @@ pub(super) fn picture(summary: &Summary<'_>, workload: &'static Workload, below:
     )
 }
 
-/// req/s against concurrency, where there are several.
+/// req/s against concurrency, if there are several.
 pub(super) fn concurrency(summary: &Summary<'_>, workload: &'static Workload) -> String {
     let rows = summary.rows(workload);
     let line = |entry: &Entry| {
@@ -67,7 +67,7 @@ pub(super) fn concurrency(summary: &Summary<'_>, workload: &'static Workload) ->
     plotted("Requests per second against connections", [&CONNECTIONS, &RATE], &lines)
 }
 
-/// How many requests took at most how long, for each number of connections.
+/// The share of requests within each latency, for each number of connections.
 pub(super) fn latencies(summary: &Summary<'_>, workload: &'static Workload) -> String {
     let of = |wanted: u32| {
         let rows = summary.rows(workload).into_iter().filter(move |(_, connections, _)| *connections == wanted);

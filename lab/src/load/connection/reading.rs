@@ -1,4 +1,4 @@
-//! What comes over a connection: bytes or records of TLS, and the answers in them.
+//! The input of a connection: bytes or records of TLS, and the answers in them.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use super::super::session::{self, Session};
 use super::{Asked, BUFFER, Broken, Buffer, Came, Connection, Protocol, SKIP};
 
 impl Connection {
-    /// Receives what is there: `ends` says that its end is, too, and will not be told again.
+    /// Receives available bytes; `ends`: they are followed by the end, which is not reported again.
     pub(super) fn read(
         &mut self,
         ends: bool,
@@ -54,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// The same where records of TLS are received.
+    /// The same for records of TLS.
     pub(super) fn read_records(
         &mut self,
         session: &mut Session,
@@ -73,7 +73,7 @@ impl Connection {
             };
             let now = Instant::now();
             if length == 0 {
-                // What ends without a word about that may have been cut off (RFC 8446 section 6.1).
+                // An end without a closing alert may be a truncation (RFC 8446 section 6.1).
                 return match session.is_ready {
                     false => Err(session::BROKEN),
                     true if self.is_idle() => self.ended(came, now),
@@ -95,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// Who wants HTTP/2 speaks nothing else.
+    /// A client that wants HTTP/2 speaks nothing else.
     fn check_protocol(&self, session: &mut Session) -> Result<(), Broken> {
         if matches!(self.protocol, Protocol::Http1(_)) || session.protocol() == Some(b"h2") {
             return Ok(());
@@ -104,7 +104,7 @@ impl Connection {
         Err(session::BROKEN)
     }
 
-    /// Whether anything waits for being encrypted or sent.
+    /// Whether anything waits to be encrypted or sent.
     pub(super) fn has_to_say(&self) -> bool {
         let is_ready = || self.tls.as_ref().is_none_or(|session| session.is_ready);
         let of_tls = self.tls.as_ref().is_some_and(|session| !session.out.is_empty());
@@ -142,7 +142,7 @@ impl Connection {
         Ok(())
     }
 
-    /// More has come than was asked for: the answer before it is longer than it says, and so it is none.
+    /// More has arrived than was requested: the answer before it is longer than it claims, and thus invalid.
     fn too_long(&mut self, came: &mut Came) -> Malformed {
         if let Some((_, Times { began, sent, first, .. })) = came.answers.pop() {
             self.asked.push_front(Asked { began, sent, first: Some(first), number: 0 });
@@ -191,7 +191,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes an answer to the request in this place among those that are under way.
+    /// Takes an answer to the request in this place among those in progress.
     fn answered(&mut self, came: &mut Came, at: usize, answer: Answer, now: Instant) {
         let Some(Asked { began, sent, first, .. }) = self.asked.remove(at) else { return };
         let connected =

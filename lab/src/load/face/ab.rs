@@ -1,4 +1,5 @@
-//! `ab`: the command line and the text of ApacheBench 2.3 (Apache 2.4's `ab`, <https://httpd.apache.org/docs/2.4/programs/ab.html>).
+//! `ab`: the command line and output of ApacheBench 2.3 (Apache 2.4's `ab`,
+//! <https://httpd.apache.org/docs/2.4/programs/ab.html>).
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ mod text;
 #[derive(Args, Clone, Debug)]
 #[command(disable_version_flag = true)]
 pub(crate) struct AbOptions {
-    /// What to ask for
+    /// The URL to request
     #[arg(required_unless_present = "version")]
     url: Option<String>,
 
@@ -34,7 +35,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 'c', value_name = "CONCURRENCY", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: u32,
 
-    /// Seconds after which it ends at the latest
+    /// End after this many seconds at the latest
     #[arg(short = 't', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     time: Option<u64>,
 
@@ -50,7 +51,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 'B', value_name = "ADDRESS")]
     source: Option<IpAddr>,
 
-    /// How much to tell: from 2 on the request is shown; answers are not
+    /// Verbosity: from 2 on the request is shown; answers are not
     #[arg(short = 'v', value_name = "LEVEL")]
     verbosity: Option<u32>,
 
@@ -74,7 +75,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 'V')]
     version: bool,
 
-    /// Whether -t stands behind -n.
+    /// Whether -t comes after -n.
     #[arg(skip)]
     time_is_last: bool,
 
@@ -90,7 +91,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 'S')]
     no_deviations: bool,
 
-    /// Do not tell how far it is
+    /// Do not show progress
     #[arg(short = 'q')]
     quiet: bool,
 
@@ -106,7 +107,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 'e', value_name = "FILE")]
     csv: Option<PathBuf>,
 
-    /// Go on where a connection fails
+    /// Continue after a connection fails
     #[arg(short = 'r')]
     go_on: bool,
 
@@ -118,7 +119,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 'Z', value_name = "CIPHERSUITE")]
     suites: Option<String>,
 
-    /// A file with our own certificate, those that it needs, and its key
+    /// A file with our own certificate, its chain, and its key
     #[arg(short = 'E', value_name = "FILE")]
     identity: Option<PathBuf>,
 
@@ -198,13 +199,13 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
     Ok(())
 }
 
-/// Up to so many requests nobody has to be told how far they are.
+/// Up to this many requests, progress is not shown.
 const QUIET: u64 = 150;
 
-/// How ab ends where its command line makes no sense.
+/// ab's exit status for a nonsensical command line.
 pub(crate) const MISUSED: u8 = 22;
 
-/// What ab says of the failure that ends it, and its status; a connection that ends too early is one of its answers.
+/// ab's message about the failure that ends it, and its status; to ab, a connection that ends too early is an answer.
 fn broken(failures: &Failures) -> Option<(&'static str, u8)> {
     let kinds = [
         (failures.refused, "apr_socket_recv: Connection refused (111)", 111),
@@ -215,13 +216,13 @@ fn broken(failures: &Failures) -> Option<(&'static str, u8)> {
         (failures.no_port, "apr_socket_connect(): Cannot assign requested address (99)", 99),
         (failures.connect, "apr_socket_connect(): No route to host (113)", 113),
         (failures.write, "apr_socket_send: Broken pipe (32)", 32),
-        (failures.malformed, "apr_socket_recv: what came is no answer of HTTP", 1),
+        (failures.malformed, "apr_socket_recv: the server did not send an HTTP answer", 1),
     ];
     kinds.into_iter().find(|(count, ..)| *count > 0).map(|(_, text, status)| (text, status))
 }
 
 impl AbOptions {
-    /// Notes which of -n and -t came last: ab takes -t as -n 50000, which counts unless -n follows.
+    /// Records which of -n and -t came last: for ab, -t implies -n 50000, which applies unless -n follows.
     pub(crate) fn note_order(&mut self, given: &clap::ArgMatches) {
         let last = |id: &str| given.indices_of(id).and_then(Iterator::last);
         self.time_is_last = last("time") > last("requests");
@@ -261,7 +262,7 @@ impl AbOptions {
         })
     }
 
-    /// ab never goes on with an earlier session, and offers no protocols.
+    /// ab never resumes an earlier session, and offers no protocols.
     fn tls(&self, url: &Url) -> Option<Tls> {
         url.is_secure.then(|| Tls {
             tells_name: !self.no_sni,
@@ -273,7 +274,7 @@ impl AbOptions {
         })
     }
 
-    /// What stands above everything else.
+    /// The text above everything else.
     fn banner(&self, url: &Url, tells: bool) -> String {
         if self.html {
             let lines = WHO.map(|line| format!(" {}<br>\n", text::escaped(line))).concat();
@@ -285,19 +286,19 @@ impl AbOptions {
     }
 }
 
-/// Who it is.
+/// The name and version.
 const WHO: [&str; 3] = [
     concat!("This is ApacheBench, Version 2.3 <tsubame-lab ", env!("CARGO_PKG_VERSION"), ">"),
     "The load generator of Tsubame, with the options and the text of ab",
     "https://httpd.apache.org/docs/2.4/programs/ab.html",
 ];
 
-/// Requests that are done with: where the server only closes the connection, ab takes that for an answer.
+/// Completed requests: if the server only closes the connection, ab counts that as an answer.
 fn completed(record: &Record) -> u64 {
     record.answers + record.failures.read
 }
 
-/// What of an answer is not as it should be: connections that failed, answers that broke off, other lengths, the rest.
+/// Bad answers: connections that failed, truncated answers, other lengths, the rest.
 fn failures(options: &AbOptions, record: &Record) -> [u64; 4] {
     let failures = &record.failures;
     let connect = failures.refused + failures.connect + failures.no_descriptor + failures.no_port + failures.tls;

@@ -1,4 +1,4 @@
-//! `httperf`: the command line and the text of httperf 0.9.0 (its manual page), which the fifth seed shows.
+//! `httperf`: the command line and output of httperf 0.9.0 (its manual page), as shown in the fifth seed.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct HttperfOptions {
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     server: String,
 
-    /// What `Host` says instead
+    /// The value of `Host` instead
     #[arg(long, value_name = "HOST")]
     server_name: Option<String>,
 
@@ -32,7 +32,7 @@ pub(crate) struct HttperfOptions {
     #[arg(long, value_name = "N", default_value_t = 80)]
     port: u16,
 
-    /// What to ask for
+    /// The path to request
     #[arg(long, value_name = "PATH", default_value = "/")]
     uri: String,
 
@@ -64,7 +64,7 @@ pub(crate) struct HttperfOptions {
     #[arg(long, value_name = "N,N,X", value_parser = sessions)]
     wsess: Option<Sessions>,
 
-    /// A file of paths to ask for, each ended by a NUL; y: again from its beginning
+    /// A file of paths to request, each ended by a NUL; y: start again at its end
     #[arg(long, value_name = "y|n,FILE", value_parser = log)]
     wlog: Option<(bool, PathBuf)>,
 
@@ -84,7 +84,8 @@ pub(crate) struct HttperfOptions {
     #[arg(long, value_name = "NAME")]
     method: Option<String>,
 
-    /// Fields of the request, each with \n behind it
+    /// Fields of the request, each followed by 
+    ///
     #[arg(long, value_name = "TEXT")]
     add_header: Option<String>,
 
@@ -96,7 +97,7 @@ pub(crate) struct HttperfOptions {
     #[arg(long)]
     no_host_hdr: bool,
 
-    /// Accepted, and told: which of several clients this is
+    /// Accepted and shown: which of several clients this is
     #[arg(long, value_name = "I/N", default_value = "0/1")]
     client: String,
 
@@ -116,7 +117,7 @@ pub(crate) struct HttperfOptions {
     #[arg(long, value_name = "L")]
     ssl_ciphers: Option<String>,
 
-    /// A handshake of its own for each connection: none goes on with an earlier session
+    /// Make a full handshake for each connection, without resuming an earlier session
     #[arg(long)]
     ssl_no_reuse: bool,
 
@@ -124,7 +125,7 @@ pub(crate) struct HttperfOptions {
     #[arg(long)]
     hog: bool,
 
-    /// Tell more
+    /// Show more
     #[arg(short = 'v', long)]
     verbose: bool,
 
@@ -136,7 +137,7 @@ pub(crate) struct HttperfOptions {
     #[arg(short = 'V', long, action = clap::ArgAction::Version)]
     version: Option<bool>,
 
-    /// The host is not on this machine, and may be loaded all the same
+    /// Load this host although it is not on this machine: it is yours
     #[arg(long, value_name = "HOST")]
     i_own_this_target: Option<String>,
 
@@ -144,7 +145,7 @@ pub(crate) struct HttperfOptions {
     absent: Absent,
 }
 
-/// What httperf has and this does not.
+/// Options of httperf that are missing here.
 #[derive(Args, Clone, Debug)]
 struct Absent {
     #[arg(long, hide = true, value_name = "N,X")]
@@ -181,7 +182,7 @@ impl Absent {
     }
 }
 
-/// So many sessions, of so many requests, that rest between bursts.
+/// The number of sessions, their requests, and the pause between bursts.
 #[derive(Clone, Copy, Debug)]
 struct Sessions {
     count: u64,
@@ -195,7 +196,7 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
     time.ok_or_else(|| format!("{text} is not a time of 0 to {} seconds", LONGEST.as_secs()))
 }
 
-/// Thirty years: sums of times that are no longer do not overflow.
+/// Thirty years: sums of times up to this do not overflow.
 const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
 fn rate(text: &str) -> std::result::Result<f64, String> {
@@ -237,8 +238,8 @@ fn log(text: &str) -> std::result::Result<(bool, PathBuf), String> {
 /// Runs `tsubame-lab httperf`.
 pub(crate) fn run(options: &HttperfOptions) -> Result<()> {
     if let Some(absent) = options.absent.first() {
-        return Err(Error::new(format!("{absent} is not there"))
-            .advise("httperf itself, or `tsubame-lab load`, which has other options"));
+        return Err(Error::new(format!("{absent} is not supported"))
+            .advise("use httperf itself, or `tsubame-lab load`, which has other options"));
     }
     let descriptors = launch::raise_descriptor_limit()?;
     let plan = options.plan(descriptors)?;
@@ -286,7 +287,7 @@ impl HttperfOptions {
                 text.split(['\0', '\n']).filter(|path| !path.is_empty()).map(str::to_owned).collect()
             }
         };
-        // A log that is not read again ends with its last path.
+        // A log that does not repeat ends with its last path.
         let count = match &self.wlog {
             Some((false, _)) => count.min((paths.len() as u64).div_ceil(calls)),
             _ => count,

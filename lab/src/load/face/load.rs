@@ -1,4 +1,4 @@
-//! `tsubame-lab load`: the generator's own face.
+//! `tsubame-lab load`: the generator's own command line and output.
 
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, SocketAddr};
@@ -32,7 +32,7 @@ pub(crate) struct LoadCommand {
     #[arg(long, conflicts_with_all = ["rate", "requests", "think", "csv"])]
     find_rate: bool,
 
-    /// In time is that 99 of 100 answers take no longer than this
+    /// "In time" means that 99 of 100 answers take at most this long
     #[arg(long, value_name = "TIME", requires = "find_rate", default_value = "100ms", value_parser = duration)]
     p99: Duration,
 }
@@ -50,10 +50,10 @@ Letters of other generators: -c and -H are those of hey, oha, wrk and h2load; -n
 -R that of wrk2; -z, -m and -T those of hey and oha; -q is that of oha (hey's is for each connection, here it is for all); -m with a
 number is that of h2load. To hey and oha -d is a body and -t a time limit: here these are --body and --timeout.";
 
-/// What is asked for, and how; `compare` has these, too.
+/// The target and shape of a load; `compare` has these options, too.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LoadOptions {
-    /// What to ask for; several take turns
+    /// The URLs to request; several take turns
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<String>,
 
@@ -61,7 +61,7 @@ pub(crate) struct LoadOptions {
     #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = positive)]
     connections: usize,
 
-    /// For how long [default: 10s, unless -n says how often]
+    /// How long [default: 10s, unless -n says how often]
     #[arg(short, visible_short_alias = 'z', long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
 
@@ -69,7 +69,8 @@ pub(crate) struct LoadOptions {
     #[arg(short = 'n', long, value_name = "N", value_parser = number)]
     requests: Option<u64>,
 
-    /// So many requests a second, whatever becomes of those before (an open loop); latencies count from when a request was due
+    /// Requests per second at a fixed rate, regardless of earlier answers (an open loop); latencies count from when a
+    /// request was due
     #[arg(short, visible_short_aliases = ['q', 'R'], long, value_name = "N", value_parser = rate)]
     rate: Option<f64>,
 
@@ -77,7 +78,7 @@ pub(crate) struct LoadOptions {
     #[arg(long, requires = "rate")]
     poisson: bool,
 
-    /// A connection that has its answer rests for so long before it asks again
+    /// How long a connection rests after an answer before it asks again
     #[arg(long, value_name = "TIME", conflicts_with = "rate", value_parser = duration)]
     think: Option<Duration>,
 
@@ -85,15 +86,15 @@ pub(crate) struct LoadOptions {
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = positive)]
     threads: usize,
 
-    /// A connection for each request
+    /// Use a new connection for each request
     #[arg(long, visible_alias = "disable-keepalive")]
     close: bool,
 
-    /// Close a connection after so many requests
+    /// Close a connection after this many requests
     #[arg(long, value_name = "N", conflicts_with = "close", value_parser = clap::value_parser!(u64).range(1..))]
     per_connection: Option<u64>,
 
-    /// Requests of a connection that are under way at a time
+    /// Requests in progress at a time on each connection
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive, conflicts_with_all = ["close", "rate"])]
     pipeline: usize,
 
@@ -108,7 +109,7 @@ pub(crate) struct LoadOptions {
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
     headers: Vec<String>,
 
-    /// Send no field but those that have to be there and those of --header
+    /// Send only the mandatory fields and those of --header
     #[arg(long)]
     bare: bool,
 
@@ -116,7 +117,7 @@ pub(crate) struct LoadOptions {
     #[arg(short, long, value_name = "TEXT", conflicts_with = "body_file")]
     body: Option<String>,
 
-    /// A file whose content is the body of the request
+    /// A file with the body of the request
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
 
@@ -124,7 +125,7 @@ pub(crate) struct LoadOptions {
     #[arg(short = 'T', long, value_name = "TYPE", default_value = "application/octet-stream")]
     content_type: String,
 
-    /// A file whose content is the body of every good answer
+    /// A file with the body of every good answer
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
 
@@ -132,19 +133,19 @@ pub(crate) struct LoadOptions {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     timeout: Duration,
 
-    /// Ask for so long before anything counts
+    /// How long to send requests before anything counts
     #[arg(long, visible_alias = "warm-up-time", value_name = "TIME", value_parser = duration)]
     warm_up: Option<Duration>,
 
-    /// The addresses to come from, in turn: one has some 28 000 ports
+    /// The local addresses to use, in turn: one has some 28 000 ports
     #[arg(long, value_name = "IP,IP", value_delimiter = ',')]
     source: Vec<IpAddr>,
 
-    /// Connect to these addresses, in turn, whatever the host of the URL is
+    /// Connect to these addresses, in turn, instead of the URL's host
     #[arg(long, value_name = "IP:PORT,IP:PORT", value_delimiter = ',')]
     connect: Vec<SocketAddr>,
 
-    /// The host is not on this machine, and may be loaded all the same
+    /// Load this host although it is not on this machine: it is yours
     #[arg(long, value_name = "HOST")]
     i_own_this_target: Option<String>,
 
@@ -156,7 +157,7 @@ pub(crate) struct LoadOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Accepted, since wrk has it: latencies are always told
+    /// Accepted for compatibility with wrk: latencies are always shown
     #[arg(long, hide = true)]
     latency: bool,
 
@@ -165,7 +166,7 @@ pub(crate) struct LoadOptions {
     csv: Option<PathBuf>,
 }
 
-/// `1000`, or `1k` as wrk has it; at least 1.
+/// Parses `1000`, or `1k` as in wrk; at least 1.
 fn number(text: &str) -> std::result::Result<u64, String> {
     let (digits, times) = match text.strip_suffix(['k', 'K', 'M', 'm']) {
         Some(digits) if text.ends_with(['k', 'K']) => (digits, 1000),
@@ -176,14 +177,14 @@ fn number(text: &str) -> std::result::Result<u64, String> {
     number.ok_or_else(|| "a number from 1 on, as 1000 or 1k".into())
 }
 
-/// The same, of things that are there at a time.
+/// The same, for numbers of simultaneous things.
 fn positive(text: &str) -> std::result::Result<usize, String> {
     let few =
         |number: u64| u32::try_from(number).map(|number| number as usize).map_err(|_| "that is too many".to_owned());
     number(text).and_then(few)
 }
 
-/// `10s`, `500ms`, `2m`, `1h`; seconds without a unit.
+/// Parses `10s`, `500ms`, `2m`, `1h`; seconds without a unit.
 pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
     let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -237,7 +238,7 @@ pub(crate) fn run(command: &LoadCommand) -> Result<()> {
 }
 
 impl LoadOptions {
-    /// Whether requests are sent at a fixed rate, whatever becomes of them.
+    /// Whether requests are sent at a fixed rate, regardless of answers.
     pub(crate) fn is_paced(&self) -> bool {
         self.rate.is_some()
     }
@@ -267,7 +268,7 @@ impl LoadOptions {
         format!("{}{streams}{reuse}{pace}{rest}", counted(self.clients(), "connection"))
     }
 
-    /// Asks as long as is wanted before anything counts.
+    /// Sends the warm-up requests.
     pub(crate) fn warm_up(&self, plan: &Plan) -> Result<()> {
         let Some(time) = self.warm_up else { return Ok(()) };
         let warm = Plan { count: None, time: Some(time), samples: false, ..plan.clone() };
@@ -284,7 +285,7 @@ impl LoadOptions {
     /// The load on these URLs.
     ///
     /// # Errors
-    /// There is none, or they are of several servers.
+    /// There is no URL, or they belong to several servers.
     pub(crate) fn plan(&self, urls: &[String]) -> Result<Plan> {
         let urls = urls.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>>>()?;
         let [first, others @ ..] = &urls[..] else { return Err(Error::new("there is no URL")) };
@@ -300,7 +301,7 @@ impl LoadOptions {
             self.expect.as_ref().map(|path| std::fs::read(path).context(|| format!("read {}", path.display())));
         let streams = self.secure.streams(&self.method);
         let build = Build {
-            // The number of streams is given with the letter of the method.
+            // `-m` here is the number of streams.
             method: if self.method.parse::<usize>().is_ok() && streams.is_some() { "GET" } else { &self.method },
             minor: 1,
             fields: &self.headers,
@@ -339,10 +340,10 @@ impl LoadOptions {
     }
 }
 
-/// How long it takes where nobody says.
+/// The default duration.
 const LENGTH: Duration = Duration::from_secs(10);
 
-/// Why the figures may not be those of the server.
+/// Reasons why the figures may not be those of the server.
 pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
     let mut doubts = Vec::new();
     if interrupt::is_asked() {
@@ -363,7 +364,7 @@ pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
     }
     if record.reopened * REOPENED_SHARE > record.answers {
         doubts.push(format!(
-            "{} closed before the server had answered everything, and asked again over another one: the time that this took counts",
+            "{} closed before the server had answered everything, and repeated over another one: the time that this took counts",
             counted(record.reopened, "connection")
         ));
     }
@@ -385,16 +386,16 @@ pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
     doubts
 }
 
-/// So many of one thing: `1 request`, `2 requests`.
+/// A count with its noun: `1 request`, `2 requests`.
 fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// One connection that closes too early in so many answers is usual: it was idle, and nobody has done anything wrong.
+/// One connection that closes too early in so many answers is normal: it was idle, and nothing is wrong.
 const REOPENED_SHARE: u64 = 1000;
 /// Above this share of its time a thread has nothing in reserve.
 const BUSY_MAX: f64 = 0.95;
-/// A generator that is late by more than this was kept from working.
+/// A generator that is late by more than this was disturbed.
 const LATE_MAX_MS: f64 = 0.5;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How the generator is asked, and what it tells: its own way, and that of the tools whose place it takes.
+//! The generator's command lines and outputs: its own, and those of the tools it replaces.
 
 pub(crate) mod ab;
 pub(crate) mod httperf;

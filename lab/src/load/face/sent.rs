@@ -1,4 +1,4 @@
-//! The options of ab that say what is sent, to whom and through what proxy; weighttp 0.5 has them too.
+//! The options of ab that describe the request, its target and its proxy; weighttp 0.5 has them too.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -53,16 +53,16 @@ pub(super) struct Sent {
     #[arg(short = 'X', value_name = "HOST:PORT")]
     pub(super) proxy: Option<String>,
 
-    /// The host is not on this machine, and may be loaded all the same
+    /// Load this host although it is not on this machine: it is yours
     #[arg(long, value_name = "HOST")]
     i_own_this_target: Option<String>,
 }
 
 impl Sent {
-    /// The request for a URL, and where it goes. What these options do not say is as in `manner`.
+    /// The request for a URL, and its destination. Anything these options do not set is as in `manner`.
     ///
     /// # Errors
-    /// A file cannot be read, a field is none, or the server may not be loaded.
+    /// A file cannot be read, a field is invalid, or the server may not be loaded.
     pub(super) fn request(&self, url: &Url, only_six: bool, manner: Build<'_>) -> Result<(Request, SocketAddr)> {
         let path = self.post.as_ref().or(self.put.as_ref());
         let body = path.map(|path| std::fs::read(path).context(|| format!("read {}", path.display()))).transpose()?;
@@ -77,7 +77,7 @@ impl Sent {
         let proxy = self.proxy.as_deref().map(Url::parse).transpose()?;
         let asked = match &proxy {
             Some(_) if url.is_secure => {
-                return Err(Error::new("a tunnel through a proxy is not there").advise("the server itself, without -X"));
+                return Err(Error::new("a tunnel through a proxy is not supported").advise("the server itself, without -X"));
             }
             Some(proxy) if proxy.is_secure => return Err(Error::new("a proxy is spoken to over http://")),
             Some(_) => Url { path: format!("http://{}{}", url.authority(), url.path), ..url.clone() },
@@ -93,7 +93,7 @@ impl Sent {
         Ok((build.of(&asked), server))
     }
 
-    /// Whether more is said than weighttp 0.4 can: it has fields of the request alone.
+    /// Whether more is set than weighttp 0.4 supports: it has only request fields.
     pub(super) fn is_more_than_fields(&self) -> bool {
         let Self {
             post,

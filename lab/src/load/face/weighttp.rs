@@ -1,5 +1,5 @@
-//! `weighttp`: the command line and the text of weighttp 0.4 (<https://redmine.lighttpd.net/projects/weighttp/wiki>), which the
-//! first seed shows, and the options and the JSON of 0.5.
+//! `weighttp`: the command line and output of weighttp 0.4 (<https://redmine.lighttpd.net/projects/weighttp/wiki>), as
+//! shown in the first seed, and the options and the JSON of 0.5.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +20,7 @@ mod json;
 #[derive(Args, Clone, Debug)]
 #[command(version, display_name = "weighttp", disable_version_flag = true, disable_help_flag = true, after_help = VERSIONS)]
 pub(crate) struct WeighttpOptions {
-    /// What to ask for
+    /// The URL to request
     url: String,
 
     /// Number of requests
@@ -66,18 +66,18 @@ Examples:
   weighttp -n 100000 -c 100 -t 2 -k localhost:8080/
   weighttp -n 100000 -c 100 -K 16 --json localhost:8080/ | jq .response_times";
 
-/// What weighttp has had since 0.5.
+/// Options that weighttp has had since 0.5.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 struct Newer {
     /// Print the results as JSON, and nothing else
     #[arg(long)]
     json: bool,
 
-    /// Requests of a connection that are under way at a time; from 2 on connections are kept
+    /// Requests in progress at a time on each connection; from 2 on connections are kept
     #[arg(short = 'K', value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..))]
     pipeline: Option<u32>,
 
-    /// The addresses to come from, in turn
+    /// The local addresses to use, in turn
     #[arg(short = 'B', value_name = "IP,IP", value_delimiter = ',')]
     sources: Vec<IpAddr>,
 
@@ -85,11 +85,11 @@ struct Newer {
     #[arg(short = 'b', value_name = "BYTES")]
     window: Option<u32>,
 
-    /// Do not tell how far it is
+    /// Do not show progress
     #[arg(short = 'q')]
     quiet: bool,
 
-    // These are ab's, and weighttp does nothing about them either.
+    // These are ab's, and weighttp ignores them too.
     #[arg(short = 'd', hide = true)]
     d: bool,
     #[arg(short = 'l', hide = true)]
@@ -99,7 +99,7 @@ struct Newer {
     #[arg(short = 'S', hide = true)]
     s: bool,
 
-    // These are not there.
+    // These are not supported.
     #[arg(short = 'F', hide = true)]
     fast_open: bool,
     #[arg(short = 'a', hide = true, value_name = "SECONDS")]
@@ -111,7 +111,7 @@ struct Newer {
 }
 
 impl Newer {
-    /// The first of what weighttp has and this does not.
+    /// The first option that weighttp has and this does not.
     fn absent(&self) -> Option<&'static str> {
         let options = [
             ("-F", self.fast_open),
@@ -181,12 +181,12 @@ fn rates(record: &Record) -> [u64; 2] {
 }
 
 impl WeighttpOptions {
-    /// Whether this is for 0.5: 0.4 has not all of these options.
+    /// Whether this is for 0.5: 0.4 lacks some of these options.
     fn is_new(&self) -> bool {
         self.newer != Newer::default() || self.sent.is_more_than_fields()
     }
 
-    /// What stands above everything else.
+    /// The text above everything else.
     fn banner(&self, plan: &Plan) -> String {
         let threads: String = plan
             .shares()
@@ -206,8 +206,8 @@ impl WeighttpOptions {
 
     fn plan(&self) -> Result<Plan> {
         if let Some(absent) = self.newer.absent() {
-            return Err(Error::new(format!("{absent} is not there"))
-                .advise("weighttp itself, or `tsubame-lab load`, which has other options"));
+            return Err(Error::new(format!("{absent} is not supported"))
+                .advise("use weighttp itself, or `tsubame-lab load`, which has other options"));
         }
         let url = Url::parse(&self.url)?;
         if u64::from(self.clients) > self.requests {

@@ -4,10 +4,10 @@ use super::super::response::Malformed;
 
 /// The bytes before a frame's payload.
 pub(super) const HEAD: usize = 9;
-/// The largest payload that may be sent without asking, in either direction.
+/// The largest payload allowed without negotiation, in either direction.
 pub(super) const SIZE_MAX: usize = 16_384;
 
-/// Flags, of those frames that have them.
+/// The flags of frames.
 pub(super) mod flags {
     pub(in super::super) const ACK: u8 = 0x1;
     pub(in super::super) const END_STREAM: u8 = 0x1;
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     GoAway,
     WindowUpdate,
     Continuation,
-    /// It means nothing to us: priorities, and whatever is new (section 5.5).
+    /// A frame to ignore: priorities, and new kinds (section 5.5).
     Other,
 }
 
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// A frame that has come; of content only what stands before it.
+/// A received frame; of content only the part before it.
 #[derive(Debug)]
 pub(super) struct Frame<'b> {
     pub(super) kind: Kind,
@@ -64,19 +64,19 @@ pub(super) struct Frame<'b> {
     pub(super) stream: u32,
     /// The length of its payload.
     pub(super) length: usize,
-    /// Its payload, where that is no content.
+    /// Its payload, if that is not content.
     pub(super) payload: &'b [u8],
 }
 
-/// How many of the bytes at the beginning have to be there before a frame can be taken: all of it, or all but its content.
+/// How many bytes at the beginning are needed before a frame can be taken: all of it, or everything except its content.
 ///
 /// # Errors
-/// It is larger than it may be.
+/// It is larger than allowed.
 pub(super) fn wanted(bytes: &[u8]) -> Result<usize, Malformed> {
     let Some(head) = bytes.get(..HEAD) else { return Ok(HEAD) };
     let frame = Frame::of(head);
     match frame.kind {
-        _ if frame.length > SIZE_MAX => Err(Malformed("a frame is larger than was agreed on")),
+        _ if frame.length > SIZE_MAX => Err(Malformed("a frame is larger than allowed")),
         Kind::Data => Ok(HEAD + usize::from(frame.flags & flags::PADDED > 0 && frame.length > 0)),
         _ => Ok(HEAD + frame.length),
     }
@@ -96,7 +96,7 @@ impl<'b> Frame<'b> {
         bytes.map(u32::from_be_bytes).ok_or(SHORT)
     }
 
-    /// What it sets.
+    /// Its settings.
     pub(super) fn settings(&self) -> Result<impl Iterator<Item = (u16, u32)> + 'b, Malformed> {
         if !self.payload.len().is_multiple_of(6) {
             return Err(SHORT);
@@ -136,7 +136,7 @@ fn head(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
     out.extend_from_slice(&stream.to_be_bytes());
 }
 
-/// Fields that begin a stream, in as many frames as it takes; `ends`: there is no body.
+/// Writes fields that begin a stream, in as many frames as necessary; `ends`: there is no body.
 pub(super) fn headers(out: &mut Vec<u8>, stream: u32, block: &[u8], ends: bool) {
     let pieces = block.chunks(SIZE_MAX);
     let last = pieces.len().saturating_sub(1);
@@ -147,13 +147,13 @@ pub(super) fn headers(out: &mut Vec<u8>, stream: u32, block: &[u8], ends: bool) 
     }
 }
 
-/// A piece of a body; `ends`: the last one.
+/// Writes a piece of a body; `ends`: the last one.
 pub(super) fn data(out: &mut Vec<u8>, stream: u32, piece: &[u8], ends: bool) {
     head(out, piece.len(), 0, u8::from(ends) * flags::END_STREAM, stream);
     out.extend_from_slice(piece);
 }
 
-/// What we want of the server.
+/// Writes our settings.
 pub(super) fn settings(out: &mut Vec<u8>, all: &[(u16, u32)]) {
     head(out, all.len() * 6, 4, 0, 0);
     for (name, value) in all {
@@ -162,18 +162,18 @@ pub(super) fn settings(out: &mut Vec<u8>, all: &[(u16, u32)]) {
     }
 }
 
-/// That what it wants was taken.
+/// Acknowledges the server's settings.
 pub(super) fn settings_ack(out: &mut Vec<u8>) {
     head(out, 0, 4, flags::ACK, 0);
 }
 
-/// The answer to a ping.
+/// Answers a ping.
 pub(super) fn pong(out: &mut Vec<u8>, payload: &[u8]) {
     head(out, payload.len(), 6, flags::ACK, 0);
     out.extend_from_slice(payload);
 }
 
-/// That so many bytes more may come.
+/// Allows so many more bytes.
 pub(super) fn window_update(out: &mut Vec<u8>, stream: u32, more: u32) {
     head(out, 4, 8, 0, stream);
     out.extend_from_slice(&more.to_be_bytes());

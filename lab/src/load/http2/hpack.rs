@@ -1,5 +1,5 @@
-//! Header compression of HTTP/2 (RFC 7541), as far as a client needs it that sends the same requests again and again, and
-//! looks at few fields of their answers. Pure.
+//! Header compression of HTTP/2 (RFC 7541), for a client that sends the same requests again and again, and needs few
+//! fields of their answers. Pure.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -7,15 +7,15 @@ use std::collections::VecDeque;
 use super::Malformed;
 use super::static_table::{CODE_LENGTHS, STATIC};
 
-/// The size of a table that nobody has agreed on otherwise, in bytes (RFC 9113 section 6.5.2).
+/// The default size of a table, in bytes (RFC 9113 section 6.5.2).
 pub(super) const TABLE_SIZE: usize = 4096;
-/// What an entry takes besides its bytes (section 4.1).
+/// The overhead of an entry, in bytes (section 4.1).
 const ENTRY_OVERHEAD: usize = 32;
 
 /// A field: its name in lower case, and its value.
 pub(super) type Field = (Vec<u8>, Vec<u8>);
 
-/// Reads the blocks of a connection, and remembers what they refer to.
+/// Reads the blocks of a connection, and keeps their table.
 #[derive(Debug)]
 pub(super) struct Decoder {
     /// The newest first.
@@ -31,7 +31,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Reads a block, and shows each field to `see`.
+    /// Reads a block, and passes each field to `see`.
     pub(super) fn read(
         &mut self,
         mut block: &[u8],
@@ -46,7 +46,7 @@ impl Decoder {
                 0x20..0x40 => {
                     self.limit = integer(&mut block, 5)?;
                     if self.limit > TABLE_SIZE {
-                        return Err(Malformed("its table of fields is larger than was agreed on"));
+                        return Err(Malformed("its table of fields is larger than allowed"));
                     }
                     self.evict(0);
                 }
@@ -86,7 +86,7 @@ impl Decoder {
         }
     }
 
-    /// Makes room for so many bytes.
+    /// Makes room for this many bytes.
     fn evict(&mut self, room: usize) {
         while self.size + room > self.limit
             && let Some(oldest) = self.entries.pop_back()
@@ -100,11 +100,11 @@ fn size((name, value): &Field) -> usize {
     name.len() + value.len() + ENTRY_OVERHEAD
 }
 
-/// A text as it stands in a block.
+/// A text as encoded in a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text<'b> {
     bytes: &'b [u8],
-    /// It is in the Huffman code.
+    /// Whether it uses the Huffman code.
     is_coded: bool,
 }
 
@@ -121,12 +121,12 @@ impl<'b> Text<'b> {
         Ok(Self { bytes, is_coded })
     }
 
-    /// What it says.
+    /// The decoded text.
     pub(super) fn decoded(&self) -> Result<Cow<'b, [u8]>, Malformed> {
         if self.is_coded { decode(self.bytes).map(Cow::Owned) } else { Ok(Cow::Borrowed(self.bytes)) }
     }
 
-    /// Whether it says this.
+    /// Whether it equals `text`.
     pub(super) fn is(&self, text: &str) -> bool {
         self.decoded().is_ok_and(|decoded| *decoded == *text.as_bytes())
     }
@@ -134,7 +134,7 @@ impl<'b> Text<'b> {
 
 const TRUNCATED: Malformed = Malformed("its fields break off");
 
-/// An integer whose first byte has so many bits of it (section 5.1).
+/// Reads an integer with this many bits in its first byte (section 5.1).
 fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
     let mut next = || block.split_off_first().copied().ok_or(TRUNCATED);
     let most = (1 << bits) - 1;
@@ -142,7 +142,7 @@ fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
     if value < most {
         return Ok(value);
     }
-    // Four bytes more are larger than any length that is accepted.
+    // Four more bytes exceed any accepted length.
     for shift in [0, 7, 14, 21] {
         let byte = next()?;
         value += usize::from(byte & 0x7F) << shift;
@@ -153,9 +153,9 @@ fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
     Err(Malformed("a number in its fields is too large"))
 }
 
-/// The code is canonical: among codes of one length, those of greater bytes are greater, and follow those that are shorter.
+/// The code is canonical: among codes of one length, those of greater bytes are greater, and follow the shorter ones.
 struct Codes {
-    /// For each length, the first code, how many there are, and where the first stands in `bytes`.
+    /// For each length, the first code, how many there are, and the position of the first in `bytes`.
     lengths: [(u32, u32, u32); 31],
     bytes: [u16; CODE_LENGTHS.len()],
 }
@@ -183,7 +183,7 @@ const fn codes() -> Codes {
     codes
 }
 
-/// Decodes what is in the Huffman code; what is left at the end is the beginning of a code of ones (section 5.2).
+/// Decodes the Huffman code; the rest at the end is the beginning of a code of ones (section 5.2).
 fn decode(coded: &[u8]) -> Result<Vec<u8>, Malformed> {
     const WRONG: Malformed = Malformed("its fields are not in the Huffman code");
     let (mut out, mut code, mut length) = (Vec::with_capacity(coded.len() * 2), 0_u32, 0);
@@ -194,7 +194,7 @@ fn decode(coded: &[u8]) -> Result<Vec<u8>, Malformed> {
             let (first, count, from) = *CODES.lengths.get(length).ok_or(WRONG)?;
             let at = code.wrapping_sub(first);
             if at < count {
-                // The last one of all is no byte.
+                // The very last code stands for no byte.
                 out.push(u8::try_from(CODES.bytes[(from + at) as usize]).map_err(|_| WRONG)?);
                 (code, length) = (0, 0);
             }
@@ -203,18 +203,18 @@ fn decode(coded: &[u8]) -> Result<Vec<u8>, Malformed> {
     if length < 8 && code == (1 << length) - 1 { Ok(out) } else { Err(WRONG) }
 }
 
-/// The fields of one request as blocks.
+/// The fields of one request, encoded as blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
-    /// For the first request of a connection: what all requests have in common goes into the table.
+    /// For the first request of a connection: the fields shared by all requests go into the table.
     pub(super) first: Vec<u8>,
     /// For every later one.
     pub(super) later: Vec<u8>,
-    /// Without any table, where the server has none.
+    /// Without any table, for servers that have none.
     pub(super) bare: Vec<u8>,
 }
 
-/// How a connection says that it leaves the table empty.
+/// Signals that a connection leaves the table empty.
 pub(super) const EMPTY_TABLE: u8 = 0x20;
 
 /// The blocks of several requests that take turns.
@@ -244,7 +244,7 @@ pub(super) fn blocks(requests: &[Vec<Field>]) -> Vec<Blocks> {
     requests.iter().map(blocks).collect()
 }
 
-/// Where the static table has the field, and whether it has its value, too.
+/// The field's number in the static table, and whether the value is there, too.
 fn fixed((name, value): &Field) -> Option<(usize, bool)> {
     let of_name = |entry: &&(usize, &(&str, &str))| entry.1.0.as_bytes() == name;
     let entries = || STATIC.iter().enumerate();
@@ -253,7 +253,7 @@ fn fixed((name, value): &Field) -> Option<(usize, bool)> {
     found.or_else(|| entries().find(|entry| of_name(&entry)).map(|(at, _)| (at + 1, false)))
 }
 
-/// Writes a field out, to be kept in the table or not.
+/// Writes a field as a literal, to be kept in the table or not.
 fn write(block: &mut Vec<u8>, field: &Field, is_kept: bool) {
     let (kind, bits) = if is_kept { (0x40, 6) } else { (0, 4) };
     match fixed(field) {
@@ -269,7 +269,7 @@ fn write(block: &mut Vec<u8>, field: &Field, is_kept: bool) {
     block.extend_from_slice(&field.1);
 }
 
-/// Writes an integer whose first byte has `kind` above so many bits of it.
+/// Writes an integer with `kind` above this many bits in its first byte.
 fn put(block: &mut Vec<u8>, kind: u8, bits: u32, value: usize) {
     let most = (1 << bits) - 1;
     if value < most {

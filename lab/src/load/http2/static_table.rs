@@ -1,6 +1,6 @@
 //! The constants of header compression (RFC 7541). tidy: table
 
-/// Fields that everybody knows, from number 1 on (appendix A).
+/// The predefined fields, from number 1 on (appendix A).
 pub(super) static STATIC: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),

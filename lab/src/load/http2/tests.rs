@@ -1,8 +1,8 @@
-//! Connections against frames that are written here.
+//! Connections against hand-written frames.
 
 use super::*;
 
-/// What a client asks for that makes as many requests as there are paths.
+/// A client that makes as many requests as there are paths, and its output.
 fn client(paths: &[&str], body: &str) -> (Http2, Vec<u8>) {
     let request = |path: &&str| {
         let text = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\nConnection: close\r\n\r\n{body}");
@@ -24,7 +24,7 @@ fn frames(all: &[(u8, u8, u32, &[u8])]) -> Vec<u8> {
     all.iter().flat_map(frame).collect()
 }
 
-/// What happens when these bytes come, whole and one by one, which is the same; and what is sent then.
+/// The events when these bytes arrive, whole and one by one, which must be the same; and the client's output.
 fn read(paths: &[&str], bytes: &[u8]) -> Result<(Vec<Event>, Vec<u8>), Malformed> {
     let in_pieces = |size: usize| {
         let (mut client, mut out) = client(paths, "");

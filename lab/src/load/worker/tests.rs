@@ -1,4 +1,4 @@
-//! The loop against servers that do as they are told.
+//! The loop against scripted servers.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -10,8 +10,8 @@ use super::*;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Answers with `answer`, so many times on each connection, each in a thread of its own; then closes it, or resets it with the next
-/// request.
+/// Answers with `answer`, so many times on each connection, each in a thread of its own; then closes it, or resets it
+/// with the next request.
 #[derive(Clone, Copy)]
 struct Script {
     answer: &'static [u8],
@@ -36,7 +36,7 @@ fn serve(script: Script) -> SocketAddr {
                     }
                 }
                 if script.resets {
-                    // What is closed with something unread resets its connection.
+                    // Closing with unread input resets the connection.
                     let _ = stream.peek(&mut request);
                 }
             });
@@ -107,7 +107,8 @@ fn an_idle_connection_that_ends_leaves_room_for_one_request() {
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
         let mut asked = Vec::new();
-        // The first connection ends while nothing is due; what comes over the second before its answer must be one request.
+        // The first connection ends while nothing is due; the input over the second before its answer must be one
+        // request.
         for (stream, patience) in listener.incoming().zip([1, 250]) {
             let (mut stream, mut request, mut text) = (stream.unwrap(), [0; 4096], Vec::new());
             stream.set_read_timeout(Some(Duration::from_millis(patience))).unwrap();
@@ -115,7 +116,7 @@ fn an_idle_connection_that_ends_leaves_room_for_one_request() {
                 text.extend_from_slice(&request[..length]);
             }
             stream.write_all(ANSWER).unwrap();
-            // The end comes apart from the answer.
+            // The end comes separately from the answer.
             stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
             let _ = stream.read(&mut request);
             asked.push(text.windows(4).filter(|end| end == b"\r\n\r\n").count());
@@ -125,7 +126,7 @@ fn an_idle_connection_that_ends_leaves_room_for_one_request() {
     let arrival = Arrival::Requests(Pace::per_second(10.0));
     let record = load(&Plan { arrival, count: Some(3), ..plan(address) });
     assert_eq!(server.join().unwrap(), [1, 1]);
-    assert_eq!(record.answers, 2, "the third request finds nobody");
+    assert_eq!(record.answers, 2, "the third request finds no server");
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn a_request_that_is_dropped_counts_with_the_time_that_it_took() {
     assert_eq!(slow, 5, "all but the first were asked twice");
 }
 
-/// However many clients there are to begin, the time is up when it is.
+/// However many clients still have to begin, the time limit holds.
 #[test]
 fn the_end_comes_before_everybody_has_begun() {
     let time = Some(Duration::from_millis(1));

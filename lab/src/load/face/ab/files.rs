@@ -10,15 +10,15 @@ use crate::load::Record;
 pub(super) fn csv(record: &Record) -> String {
     let mut out = "Percentage served,Time in ms\n".to_owned();
     for percent in 0..=100 {
-        // Of no request at all there is the shortest one.
+        // If there are no requests, this is the shortest time.
         let share = f64::from(percent) / 100.0;
         out.push_str(&format!("{percent},{:.3}\n", record.total.milliseconds(share)));
     }
     out
 }
 
-/// One line for each answer, the quickest first: when it began, and milliseconds to the connection, from there to its end, in all,
-/// and until its first byte.
+/// One line for each answer, the fastest first: when it began, and milliseconds to the connection, from there to its
+/// end, in total, and to its first byte.
 pub(super) fn gnuplot(record: &Record) -> String {
     let mut samples = record.samples.clone();
     samples.sort_by_key(|times| times.done - times.began);

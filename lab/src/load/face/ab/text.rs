@@ -1,4 +1,4 @@
-//! What ab prints.
+//! The output of ab.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -9,13 +9,13 @@ use crate::load::url::Url;
 use crate::load::{Plan, Record};
 use crate::tls::Agreed;
 
-/// The percentages that are told.
+/// The percentages shown.
 const PERCENTAGES: [u32; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
-/// A line of the report: what it is about, a number, what stands behind it in text and in HTML.
+/// A line of the report: its label, a number, and the text after it, plain and as HTML.
 struct Line(&'static str, String, &'static str, &'static str);
 
-/// What both forms tell, up to the times.
+/// The lines of both forms, up to the times.
 fn lines(options: &AbOptions, url: &Url, plan: &Plan, record: &Record) -> Vec<Line> {
     let seconds = record.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let (software, length) = record.first.clone().unwrap_or_default();
@@ -61,7 +61,7 @@ fn lines(options: &AbOptions, url: &Url, plan: &Plan, record: &Record) -> Vec<Li
     lines
 }
 
-/// What was agreed on by TLS: ab has no such lines in HTML.
+/// The negotiated parameters of TLS: ab has no such lines in HTML.
 fn agreed(options: &AbOptions, url: &Url, record: &Record) -> impl Iterator<Item = Line> {
     let line = |what, value| Line(what, value, "", "");
     let protocol = record.agreed.as_ref().map(|agreed| {

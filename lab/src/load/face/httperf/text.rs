@@ -1,4 +1,4 @@
-//! What httperf prints.
+//! The output of httperf.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::HttperfOptions;
 use crate::load::{Pace, Plan, Record};
 
-/// The rate of replies is told by samples of this length, in seconds.
+/// The length of the samples for the rate of replies, in seconds.
 const SAMPLE: f64 = 5.0;
 
-/// The options as they were understood.
+/// The options as understood.
 pub(super) fn command_line(options: &HttperfOptions) -> String {
     let mut out = "httperf".to_owned();
     let mut add = |is_there: bool, text: String| {
@@ -166,7 +166,7 @@ fn write(
     if options.wsess.is_some() { sessions(out, plan, record, seconds) } else { Ok(()) }
 }
 
-/// What became of sessions. One that is broken is not taken up again.
+/// The results of sessions. A broken session is not resumed.
 fn sessions(out: &mut String, plan: &Plan, record: &Record, seconds: f64) -> std::fmt::Result {
     let (good, all) = (record.lives.0.len(), plan.count.unwrap_or_default());
     writeln!(

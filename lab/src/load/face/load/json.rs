@@ -1,4 +1,4 @@
-//! What came of a load, for other programs.
+//! The results of a load in a form for other programs.
 
 use std::collections::BTreeMap;
 
@@ -24,13 +24,13 @@ pub(crate) struct Results {
     pub(crate) bytes: Bytes,
     pub(crate) connections: u64,
     pub(crate) reopened: u64,
-    /// Of TLS: complete handshakes, and what the first one came to.
+    /// TLS: complete handshakes, and the parameters of the first one.
     pub(crate) handshakes: Handshakes,
     pub(crate) tls: Option<Agreed>,
-    /// Whether certificates were verified; nothing where there are none.
+    /// Whether certificates were verified; `None` if there are none.
     pub(crate) verified: Option<bool>,
     pub(crate) latency: Times,
-    /// Until a connection was established, and from there until its handshake was complete.
+    /// Time to establish a connection, and from there to complete its handshake.
     pub(crate) connect: Times,
     pub(crate) handshake: Times,
     pub(crate) first_byte: Times,
@@ -38,7 +38,7 @@ pub(crate) struct Results {
     pub(crate) lag: Times,
     /// The share of its time in which the busiest thread worked.
     pub(crate) busy: f64,
-    /// The length of an interval, in seconds, and what happened in each.
+    /// The length of an interval, in seconds, and the results in each.
     pub(crate) interval: f64,
     pub(crate) timeline: Vec<Moment>,
 }
@@ -84,7 +84,7 @@ impl Moment {
     }
 }
 
-/// The percentiles that are told.
+/// The percentiles shown.
 pub(super) const SHARES: [(&str, f64); 9] = [
     ("50", 0.5),
     ("66", 0.66),
@@ -97,7 +97,7 @@ pub(super) const SHARES: [(&str, f64); 9] = [
     ("100", 1.0),
 ];
 
-/// More of them, for those who draw the distribution.
+/// Further ones, for drawing the distribution.
 const LOWER_SHARES: [(&str, f64); 4] = [("1", 0.01), ("5", 0.05), ("10", 0.1), ("25", 0.25)];
 
 fn times(spread: &Spread) -> Times {

@@ -11,16 +11,17 @@ use crate::load::{Arrival, Pace, Plan, Record};
 use crate::style;
 use crate::table::Table;
 
-/// How long each rate is kept where nobody says.
+/// The default duration of each rate.
 const LENGTH: Duration = Duration::from_secs(3);
 /// More steps than the search can need, unless the server answers differently each time.
 const STEPS: usize = 16;
-/// A rate that is known within this factor is found.
+/// The search ends when the rate is known within this factor.
 const PRECISION: f64 = 1.05;
-/// A server that answers a smaller share of what is due each second does not keep up, whatever its latencies are so far.
+/// A server that answers a smaller share of the due requests each second does not keep up, whatever its latencies are
+/// so far.
 const KEEPS_UP: f64 = 0.98;
 
-/// A rate, and what came of it.
+/// A rate, and its result.
 #[derive(Debug, Serialize)]
 struct Step {
     rate: f64,
@@ -28,14 +29,14 @@ struct Step {
     p50_us: u64,
     p99_us: u64,
     failures: u64,
-    /// Why the rate is too high; nothing where it is not.
+    /// Why the rate is too high; `None` if it is not.
     too_high: Option<&'static str>,
 }
 
-/// Nothing is known of a server then.
+/// In that case nothing is known about the server.
 const GENERATOR: &str = "the generator itself was late";
 
-/// The results, for other programs.
+/// The results in a form for other programs.
 #[derive(Serialize)]
 struct Found<'s> {
     limit_us: u64,
@@ -44,7 +45,7 @@ struct Found<'s> {
     rate: Option<f64>,
 }
 
-/// Halves the distance between a rate that is good and one that is too high, whose factor counts.
+/// Halves the ratio between a good rate and one that is too high.
 #[derive(Clone, Copy, Debug)]
 struct Search {
     good: Option<f64>,
@@ -57,7 +58,7 @@ impl Search {
         Self { good: None, bad: None, next }
     }
 
-    /// Takes an outcome; whether it goes on.
+    /// Takes an outcome; returns whether the search continues.
     fn learn(&mut self, is_good: bool) -> bool {
         *(if is_good { &mut self.good } else { &mut self.bad }) = Some(self.next);
         self.next = match (self.good, self.bad) {
@@ -70,15 +71,15 @@ impl Search {
     }
 }
 
-/// Finds the rate up to which 99 of 100 answers take no longer than `limit`, and tells.
+/// Finds the rate up to which 99 of 100 answers take no longer than `limit`, and prints it.
 ///
 /// # Errors
 /// Nothing is answered, or no rate is low enough.
 pub(super) fn find(options: &LoadOptions, limit: Duration) -> Result<()> {
     let plan = Plan { time: Some(options.duration.unwrap_or(LENGTH)), ..options.plan(&options.urls)? };
     options.warm_up(&plan)?;
-    // Half of what goes at most is where to begin.
-    eprintln!("[0] as many as are answered");
+    // The search begins at half of the maximum.
+    eprintln!("[0] as fast as the server answers");
     let most = view::run(&plan)?;
     interrupt::check()?;
     if most.answers == 0 {

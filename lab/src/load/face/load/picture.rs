@@ -1,4 +1,5 @@
-//! What came of a load, drawn for a terminal of 80 columns or fewer: how often each latency occurred, and latencies over time.
+//! The results of a load, drawn for a terminal of 80 columns or fewer: how often each latency occurred, and latencies
+//! over time.
 
 use std::fmt::{Result, Write as _};
 
@@ -8,27 +9,27 @@ use crate::load::timeline::Interval;
 use crate::style;
 use crate::table::screen_width;
 
-/// Where rows begin, by how many of them a decade has: the steps of the series of Renard, as far as they can be said shortly.
+/// The bounds of rows, by the number of rows per decade: the Renard series, rounded to short numbers.
 const SERIES: [&[f64]; 3] =
     [&[1.0, 1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0], &[1.0, 1.6, 2.5, 4.0, 6.3], &[1.0, 2.0, 5.0]];
 /// More rows than this hide what they show.
 const ROWS: usize = 16;
-/// How wide a bar may be, and a plot, in characters.
+/// The widest bar, and the widest plot, in characters.
 const BAR: usize = 30;
 const PLOT: usize = 64;
-/// What stands beside them, and how narrow they may be where there is little room.
+/// The width of the text beside them, and the narrowest bar and plot.
 const BESIDE_BAR: usize = 50;
 const BESIDE_PLOT: usize = 16;
 const NARROWEST: usize = 4;
-/// How wide a terminal is that does not say so.
+/// The assumed width of a terminal that does not report one.
 const SCREEN: usize = 80;
-/// How high a plot is, in lines.
+/// The height of a plot, in lines.
 const HEIGHT: usize = 4;
-/// The percentiles that are pointed out beside the bars.
+/// The percentiles marked beside the bars.
 const MARKS: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// How often each latency occurred: a row for each step of a logarithmic scale, so that the fastest answers and the slowest can both
-/// be seen.
+/// How often each latency occurred: a row for each step of a logarithmic scale, so that both the fastest and the
+/// slowest answers are visible.
 pub(super) fn distribution(out: &mut String, record: &Record) -> Result {
     distribution_within(screen_width().unwrap_or(SCREEN), out, record)
 }
@@ -63,7 +64,7 @@ fn distribution_within(screen: usize, out: &mut String, record: &Record) -> Resu
     Ok(())
 }
 
-/// Where the rows of a distribution begin, in microseconds: as fine as [`ROWS`] allow.
+/// The bounds of the rows of a distribution, in microseconds: as fine as [`ROWS`] allows.
 fn bounds(least: u64, most: u64) -> Vec<u64> {
     let of = |series: &[f64]| {
         let powers = (0..10).map(|power| 10_f64.powi(power));
@@ -78,7 +79,7 @@ fn bounds(least: u64, most: u64) -> Vec<u64> {
     rows.find(|rows| rows.len() <= ROWS).unwrap_or_else(|| of(SERIES[SERIES.len() - 1]))
 }
 
-/// Answers, median and 99th percentile in each interval, where there are enough of them.
+/// Answers, median and 99th percentile in each interval, if there are enough of them.
 pub(super) fn over_time(out: &mut String, record: &Record) -> Result {
     over_time_within(screen_width().unwrap_or(SCREEN), out, record)
 }
@@ -86,7 +87,7 @@ pub(super) fn over_time(out: &mut String, record: &Record) -> Result {
 fn over_time_within(screen: usize, out: &mut String, record: &Record) -> Result {
     let wide = screen.saturating_sub(BESIDE_PLOT).clamp(NARROWEST, PLOT);
     let length = record.timeline.length;
-    // The last interval is hardly ever whole.
+    // The last interval is rarely complete.
     let whole = (record.elapsed.as_nanos() / length.as_nanos()) as usize;
     let intervals = &record.timeline.intervals[..whole.min(record.timeline.intervals.len())];
     if intervals.len() < 3 {

@@ -12,19 +12,19 @@ use crate::tls::{Tls, Trust, Versions};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "TLS and HTTP/2")]
 pub(super) struct Secure {
-    /// Speak HTTP/2, as agreed on by TLS (ALPN)
+    /// Speak HTTP/2, negotiated by TLS (ALPN)
     #[arg(long, conflicts_with = "pipeline")]
     http2: bool,
 
-    /// Speak HTTP/2 in the clear, without asking (prior knowledge)
+    /// Speak HTTP/2 in the clear, without negotiation (prior knowledge)
     #[arg(long, conflicts_with_all = ["http2", "pipeline"])]
     h2c: bool,
 
-    /// Streams of a connection that are under way at a time, as far as the server allows; with HTTP/2, `-m 100` is the same
+    /// Streams in progress at a time on each connection, up to the server's limit; with HTTP/2, `-m 100` means the same
     #[arg(long, visible_alias = "max-concurrent-streams", value_name = "N", conflicts_with = "rate", value_parser = positive)]
     streams: Option<usize>,
 
-    /// Make a full handshake for each connection, instead of going on with an earlier session
+    /// Make a full handshake for each connection, instead of resuming an earlier session
     #[arg(long)]
     no_resume: bool,
 
@@ -44,34 +44,35 @@ pub(super) struct Secure {
     #[arg(long, value_name = "NAME")]
     sni: Option<String>,
 
-    /// Believe only servers whose certificate the machine's authorities have signed; without, any is believed unseen
+    /// Trust only servers with a certificate signed by one of the machine's authorities; by default, any certificate is
+    /// trusted
     #[arg(long)]
     verify: bool,
 
-    /// Believe only servers whose certificate those in this file have signed
+    /// Trust only servers with a certificate signed by those in this file
     #[arg(long, value_name = "FILE", conflicts_with = "verify")]
     cacert: Option<PathBuf>,
 
-    /// A file with our own certificate, those that it needs, and its key
+    /// A file with our own certificate, its chain, and its key
     #[arg(long, value_name = "FILE")]
     cert: Option<PathBuf>,
 }
 
 impl Secure {
-    /// Whether HTTP/2 is spoken.
+    /// Whether to speak HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         self.http2 || self.h2c
     }
 
-    /// How many requests of a connection are under way at a time; `method` is the number where `-m` means that.
+    /// How many requests are in progress at a time on each connection; `method` is that number if `-m` means that.
     pub(super) fn streams(&self, method: &str) -> Option<usize> {
         self.streams.or_else(|| method.parse().ok().filter(|number| *number > 0)).filter(|_| self.is_http2())
     }
 
-    /// What is wanted of the connections to a URL.
+    /// The TLS options for connections to a URL.
     ///
     /// # Errors
-    /// The URL and the options do not go together, or the options do not.
+    /// The URL and the options contradict each other, or the options do.
     pub(super) fn tls(&self, url: &Url) -> Result<Option<Tls>> {
         match (url.is_secure, self.http2, self.h2c) {
             (true, _, true) => return Err(Error::new("over https:// HTTP/2 is agreed on").advise("--http2")),
@@ -97,7 +98,7 @@ impl Secure {
             identity: self.cert.clone(),
             ..Tls::to(self.sni.as_ref().unwrap_or(&url.host))
         };
-        // What is wrong with it is told before anything begins.
+        // Report its errors before anything begins.
         tls.client().map(|_| Some(tls))
     }
 }

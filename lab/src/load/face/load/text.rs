@@ -1,4 +1,4 @@
-//! What came of a load, for people.
+//! The results of a load, for people.
 
 use std::fmt::Write as _;
 
@@ -10,19 +10,19 @@ use crate::style;
 use crate::table::Table;
 use crate::tls::Trust;
 
-/// How wide a bar may be, in characters.
+/// The widest bar, in characters.
 const WIDTH: usize = 40;
-/// How many intervals a line over time has at most.
+/// The most intervals in a line over time.
 const COLUMNS: usize = 64;
 /// The heights of a line over time.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// As other programs find it in a file.
+/// The form for a file.
 pub(super) fn written(urls: &[String], plan: &Plan, record: &Record) -> String {
     whole(urls, plan, record, [distribution, over_time])
 }
 
-/// As people see it in a terminal.
+/// The form for a terminal.
 pub(super) fn drawn(urls: &[String], plan: &Plan, record: &Record) -> String {
     whole(urls, plan, record, [picture::distribution, picture::over_time])
 }
@@ -96,14 +96,14 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
     parts.into_iter().try_for_each(|part| part(out, record))
 }
 
-/// A pace as people ask for it: so many a second, on an average.
+/// A pace in the form of a request: so many per second, on average.
 fn per_second(pace: Pace) -> String {
     let rate = 1.0 / pace.mean().as_secs_f64();
     // A distance is a whole number of nanoseconds.
     format!("{}", (rate * 1000.0).round() / 1000.0)
 }
 
-/// What was agreed on, and whether anybody has looked at the certificate.
+/// The negotiated parameters, and whether the certificate was verified.
 fn agreed(plan: &Plan, record: &Record) -> Option<String> {
     let protocol = if plan.http2 { "HTTP/2" } else { "HTTP/1.1" };
     let streams = match plan.pipeline {
@@ -122,7 +122,7 @@ fn agreed(plan: &Plan, record: &Record) -> Option<String> {
     Some(format!("{protocol}{}{streams}{certificate}", agreed.unwrap_or_default()))
 }
 
-/// How often each latency occurred: a bar for each of ten steps, the last of which has all that is longer.
+/// How often each latency occurred: a bar for each of ten steps; the last one contains everything longer.
 fn distribution(out: &mut String, record: &Record) -> std::fmt::Result {
     let all = &record.total.0;
     let (least, most) = (all.min(), all.value_at_quantile(0.99).max(all.min() + 10));
@@ -148,7 +148,7 @@ fn over_time(out: &mut String, record: &Record) -> std::fmt::Result {
     if intervals.len() < 3 {
         return Ok(());
     }
-    // The last interval is not whole.
+    // The last interval is not complete.
     let whole = &intervals[..intervals.len() - 1];
     let lines: [(&str, Vec<u64>); 2] = [
         ("answers", whole.iter().map(|one| one.answers).collect()),

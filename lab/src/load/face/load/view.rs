@@ -1,4 +1,4 @@
-//! What can be seen in a terminal while a load runs: a few lines that are drawn anew, and gone when it is over.
+//! The display in a terminal while a load runs: a few lines that are redrawn, and removed at the end.
 
 use std::io::IsTerminal as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,10 +11,10 @@ use crate::hush::Hush;
 use crate::load::bulletin::Moment;
 use crate::load::{self, Live, Plan, Record};
 
-/// So many seconds stand side by side.
+/// How many seconds are shown side by side.
 const SECONDS: u64 = 60;
 
-/// Carries out a plan, like [`load::run`], and shows it.
+/// Runs a plan, like [`load::run`], and displays it.
 pub(super) fn run(plan: &Plan) -> Result<Record> {
     let mut view = View::of(plan);
     let _hush = Hush::new();
@@ -27,14 +27,14 @@ pub(super) fn run(plan: &Plan) -> Result<Record> {
 struct View {
     bar: ProgressBar,
     count: Option<u64>,
-    /// The last second that is shown.
+    /// The last second shown.
     shown: Option<u64>,
-    /// What the last seconds were like.
+    /// The text for the last seconds.
     recent: String,
 }
 
 impl View {
-    /// That of a plan; nothing is seen where standard error is no terminal.
+    /// The view of a plan; nothing is shown if standard error is no terminal.
     fn of(plan: &Plan) -> Self {
         let bar = if std::io::stderr().is_terminal() { ProgressBar::no_length() } else { ProgressBar::hidden() };
         let (length, of) = match (plan.count, plan.time) {
@@ -44,14 +44,14 @@ impl View {
                 (time.as_millis() as u64, format!("{{elapsed_precise}} of {}", FormattedDuration(time)))
             }
         };
-        // The template is a constant, and in order.
+        // The template is a valid constant.
         let style = ProgressStyle::with_template(&format!("{{bar:40}} {{percent:>3}} %  {of}\n{{msg}}"));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_length(length);
         Self { bar, count: plan.count, shown: None, recent: String::new() }
     }
 
-    /// Shows how far it is. Several times a second.
+    /// Shows the progress. Called several times a second.
     fn show(&mut self, live: &Live) {
         if self.bar.is_hidden() {
             return;
@@ -72,7 +72,7 @@ impl View {
     }
 }
 
-/// Two lines of the last seconds: what the last one was like, and answers in each.
+/// Two lines about the last seconds: the results of the last one, and answers in each.
 fn recent(live: &Live, last: u64) -> String {
     let progress = live.progress();
     let first = (last + 1).saturating_sub(SECONDS);

@@ -1,4 +1,4 @@
-//! What weighttp 0.5 prints: its names, in its order. Times are in microseconds.
+//! The output of weighttp 0.5: its names, in its order. Times are in microseconds.
 
 use serde::Serialize;
 
