@@ -146,7 +146,7 @@ fn what_scripts_are_told() {
             allowed.extend(sent.map(|what| Allowed {
                 case: "*",
                 what,
-                entry: "What an error document of an error document came to",
+                entry: "An error document that fails",
             }));
         }
         compare("what_scripts_are_told", build, &configuration, &cases, &allowed);

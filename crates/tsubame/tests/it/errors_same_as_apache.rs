@@ -38,14 +38,14 @@ const MEANT: [Allowed; 24] = [
     Allowed { case: "*|Range: bytes=20-", what: "content-range", entry: "416 says how long the file is" },
     Allowed { case: "*|Range: bytes=20-", what: "content-length", entry: "416 says how long the file is" },
     Allowed { case: "*|Range: bytes=20-", what: "transfer-encoding", entry: "416 says how long the file is" },
-    Allowed { case: "* /none", what: "%{Location}o", entry: "What an error document of an error document came to" },
-    Allowed { case: "GET /d/", what: "%{Location}o", entry: "What an error document of an error document came to" },
-    Allowed { case: "* /none", what: "%>s", entry: "What an error document of an error document came to" },
-    Allowed { case: "GET /d/", what: "%>s", entry: "What an error document of an error document came to" },
-    Allowed { case: "* /none", what: "%{Content-Type}o", entry: "What an error document of an error document came to" },
-    Allowed { case: "GET /d/", what: "%{Content-Type}o", entry: "What an error document of an error document came to" },
-    Allowed { case: "* /none", what: "%b", entry: "What an error document of an error document came to" },
-    Allowed { case: "GET /d/", what: "%b", entry: "What an error document of an error document came to" },
+    Allowed { case: "* /none", what: "%{Location}o", entry: "An error document that fails" },
+    Allowed { case: "GET /d/", what: "%{Location}o", entry: "An error document that fails" },
+    Allowed { case: "* /none", what: "%>s", entry: "An error document that fails" },
+    Allowed { case: "GET /d/", what: "%>s", entry: "An error document that fails" },
+    Allowed { case: "* /none", what: "%{Content-Type}o", entry: "An error document that fails" },
+    Allowed { case: "GET /d/", what: "%{Content-Type}o", entry: "An error document that fails" },
+    Allowed { case: "* /none", what: "%b", entry: "An error document that fails" },
+    Allowed { case: "GET /d/", what: "%b", entry: "An error document that fails" },
     Allowed { case: "* /none", what: "content-length", entry: "The length of an error page" },
     Allowed { case: "* /none", what: "transfer-encoding", entry: "The length of an error page" },
     Allowed { case: "GET /no%20ne?x", what: "content-length", entry: "The length of an error page" },
@@ -53,7 +53,7 @@ const MEANT: [Allowed; 24] = [
     Allowed { case: "* host", what: "content-length", entry: "The length of an error page" },
     Allowed { case: "too large*", what: "content-length", entry: "The length of an error page" },
     Allowed { case: "no *chunk", what: "content-length", entry: "The length of an error page" },
-    Allowed { case: "another method", what: "allow", entry: "An unregistered method is told all others" },
+    Allowed { case: "another method", what: "allow", entry: "501 for an unregistered method lists all others" },
     Allowed { case: "GET /a.txt|Expect: foo", what: "%X", entry: "417 says that the connection closes" },
     Allowed { case: "GET /a.txt|Expect: foo", what: "connection", entry: "417 says that the connection closes" },
     Allowed {
@@ -139,7 +139,7 @@ fn suppressed_charset() {
 fn what_is_no_request() {
     // The status of an error document does not show that there was none.
     let logged = ["%H", "%U", "%m", "%r"];
-    let logged = logged.map(|what| Allowed { case: "*", what, entry: "What is logged of a refused request" });
+    let logged = logged.map(|what| Allowed { case: "*", what, entry: "The items of a refused request" });
     let meant: Vec<Allowed> = MEANT.into_iter().chain(logged).collect();
     let raw = |name: &str, bytes: &str| Case { name: name.into(), bytes: bytes.into() };
     let cases = [

@@ -26,7 +26,7 @@ fn methods_that_are_allowed() {
     }
     let cases: Vec<Case> = requests.iter().map(|request| Case::of(request)).collect();
     let allowed = [
-        Allowed { case: "* /in/*", what: "allow", entry: "What AllowMethods allows" },
+        Allowed { case: "* /in/*", what: "allow", entry: "The methods that AllowMethods allows" },
         Allowed { case: "HEAD *", what: "content-length", entry: "The length of an error page for HEAD" },
         Allowed { case: "TRACE *", what: "content-length", entry: "TRACE answers with the request as it came" },
         Allowed { case: "TRACE *", what: "transfer-encoding", entry: "TRACE answers with the request as it came" },

@@ -30,7 +30,7 @@ fn registered_methods() {
     let methods = ["GET", "POST", "FOO", "BAR", "MERGE", "WHEN"];
     let cases: Vec<Case> =
         methods.iter().map(|method| case(method, &format!("{method} /a.txt HTTP/1.1"), &[])).collect();
-    let entry = "An unregistered method is told all others";
+    let entry = "501 for an unregistered method lists all others";
     let allowed = ["BAR", "WHEN"].map(|case| Allowed { case, what: "allow", entry });
     compare("registered_methods", build, configuration, &cases, &allowed);
 }

@@ -251,7 +251,7 @@ fn expressions_see_what_they_see_in_apache() {
     );
     let twice = "X-A: a\r\nAccept: a/b\r\nX-A: b\r\nAccept: c/d\r\n";
     let cases = [get("/c", ""), get("/h", twice), get("/i", twice), get("/j", "")];
-    let lines = |case| Allowed { case, what: "error log", entry: "What the error log has of an expression" };
+    let lines = |case| Allowed { case, what: "error log", entry: "Errors of an expression" };
     let allowed = [lines("GET /c"), lines("GET /j")];
     compare("expressions_see_what_they_see_in_apache", pages, &configuration, &cases, &allowed);
 }

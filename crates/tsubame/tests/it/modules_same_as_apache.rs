@@ -339,11 +339,11 @@ fn pages_of_errors() {
         let raw = |case, what| Allowed { case, what, entry: "The path of a request that cannot be decoded" };
         let allowed = [
             Allowed { case: "/d/none", what: "%f", entry: "The file of a request" },
-            Allowed { case: "*", what: "%b", entry: "What an error document of an error document came to" },
+            Allowed { case: "*", what: "%b", entry: "An error document that fails" },
             Allowed {
                 case: "*",
                 what: "%{Content-Type}o",
-                entry: "What an error document of an error document came to",
+                entry: "An error document that fails",
             },
             raw("/a%00", "%U"),
             raw("/x%2fy", "%U"),

@@ -62,7 +62,7 @@ fn object(source: &str) -> &str {
 }
 
 /// Modules with which Apache asks again who may, for each look-up and each internal redirect; and their directives
-/// (`docs/differences.md`, "Who may is asked once").
+/// (`docs/differences.md`, "Access is checked once").
 const ASKS_AGAIN: [(&str, &str); 2] = [("allowmethods_module", "AllowMethods"), ("log_debug_module", "LogMessage")];
 
 /// A running apache2.

@@ -168,7 +168,7 @@ fn an_error_document_that_leads_back() {
     let logged = ["%>s", "%b", "%{Content-Type}o"].map(|what| Allowed {
         case: "*",
         what,
-        entry: "What an error document of an error document came to",
+        entry: "An error document that fails",
     });
     let length = Allowed { case: "HEAD *", what: "content-length", entry: "The length of an error page for HEAD" };
     let requests = ["GET /x", "GET /a.html", "HEAD /x"];
