@@ -121,7 +121,7 @@ static CORE_ROWS: [Directive; 11] = [
 ];
 
 const PER_PROCESSOR: &str = "There is one child for each processor, and no limit but descriptors.";
-const NUMBERED: &str = "There is no limit that must be compiled in: what Linux can number is allowed (4194304).";
+const NUMBERED: &str = "There is no compiled limit: any number that Linux can count is allowed (4194304).";
 const MAX_THREADS: &str = "Maximum number of threads alive at the same time";
 const MAX_CHILDREN: &str = "Maximum number of child processes for this run of Apache";
 
@@ -287,7 +287,7 @@ const CONTROL_SOCKET: Directive = row(
         cmd.server_set(|s: &mut MpmSettings| &mut s.control_socket, path)
     }),
     "",
-    "Socket at which the running server is asked and told (tsubame ctl), or none; beside the PidFile if not given",
+    "Socket of the running server for tsubame ctl, or none; by default beside the PidFile",
 )
 .syntax("path|none");
 
@@ -298,13 +298,13 @@ const STALL_TIMEOUT: Directive = row(
         None => Err(format!("StallTimeout: '{word}' is no time, such as 30 or 5min; 0 is for never")),
     }),
     shown!(defaults::STALL_TIMEOUT.as_secs()),
-    "Time without progress of any worker of a child after which the error log says what each waits for; 0 for never",
+    "Time without progress in any worker of a child until the error log says what each waits for; 0 means never",
 )
 .syntax("time[ms|s|min]");
 
 const fn max_connections(name: &'static str, help: &'static str) -> Directive {
     row(name, Args::Take1(set::max_connections_per_child), "0", help).syntax("number").differs(
-        "Each child draws a limit of its own from the uppermost quarter, and goes on until its successor accepts.",
+        "Each child draws its own limit from the uppermost quarter, and goes on until its successor accepts.",
     )
 }
 
@@ -321,7 +321,7 @@ const MAX_MEM_FREE: Directive = row(
     "2048",
     "Maximum number of 1k blocks a particular child's allocator may hold.",
 )
-.differs("It is about memory at the end of a heap, of each child as a whole; without it the allocator decides.");
+.differs("It concerns memory at the end of a heap, of each child as a whole; without it the allocator decides.");
 
 const THREAD_STACK_SIZE: Directive = row(
     "ThreadStackSize",
@@ -329,7 +329,7 @@ const THREAD_STACK_SIZE: Directive = row(
     "",
     "Size in bytes of stack used by threads handling client connections",
 )
-.differs("A stack can be made larger than 4 MiB, not smaller: only what is used of it costs memory.");
+.differs("A stack can be larger than 4 MiB, not smaller: only the used part costs memory.");
 
 /// Tsubame's own directive: Apache's MaxRequestsPerChild counts connections.
 const MAX_REQUESTS_SERVED: Directive = row(
@@ -339,7 +339,7 @@ const MAX_REQUESTS_SERVED: Directive = row(
         None => Err(format!("MaxRequestsServedPerChild: '{word}' is no number of requests; 0 is without end")),
     }),
     "0",
-    "Number of requests that a child answers before another one takes its place",
+    "How many requests a child answers before another one takes its place",
 )
 .syntax("number");
 
@@ -351,7 +351,7 @@ const MAX_MEMORY_GROWTH: Directive = row(
         None => Err(format!("MaxMemoryGrowthPerChild: '{word}' is no size, such as 64M; 0 is without end")),
     }),
     "0",
-    "Memory that a child takes on before another one takes its place, in bytes or with K, M or G",
+    "How much memory a child may gain before another one takes its place, in bytes or with K, M or G",
 )
 .syntax("bytes[K|M|G]");
 

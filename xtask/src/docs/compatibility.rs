@@ -12,11 +12,12 @@ use modules::manual::{MODULES, missing, refusal};
 pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
     let entries = entries(infos);
     let mut out = String::from(
-        "# Which of Apache's directives there are\n\n\
-         Made by `cargo xtask docs` from the tables of the program and the names in the manual of Apache httpd 2.4.71. What is\n\
-         refused is an error at the start, and in `.htaccess` (Apache: *Invalid command*), so that nothing is left out without\n\
-         a word; `<IfModule>` skips it where the module is missing, as always. How the ones that are implemented differ is in\n\
-         [directives.md](directives.md), all other differences are in [differences.md](differences.md).\n\n",
+        "# Apache's directives and modules: which ones work\n\n\
+         Look here before you move a configuration. Each directive works, is accepted because nothing needs it here, or is\n\
+         refused: an error at start and in `.htaccess` (*Invalid command*), so that no line is ignored silently. `<IfModule>`\n\
+         skips the directives of a missing module, as always. [directives.md](directives.md) says how single directives\n\
+         differ, [differences.md](differences.md) has all other differences.\n\n\
+         `cargo xtask docs` makes this page from the program's tables and the names in the manual of Apache httpd 2.4.71.\n\n",
     );
     let documented: Vec<&Entry> = entries.iter().filter(|entry| entry.documented()).collect();
     let counts = Counts::of(documented.iter().copied());
@@ -65,7 +66,7 @@ fn differs(entry: &Entry) -> bool {
 }
 
 fn modules(out: &mut String, entries: &[Entry], infos: &[&'static ModuleInfo]) {
-    out.push_str("\n## Modules\n\nThe pages of the manual, with the directives that are described on each.\n\n");
+    out.push_str("\n## Modules\n\nEach page of the manual, with the number of directives that it describes.\n\n");
     out.push_str("| module | status | since | state | implemented | without effect | refused |\n");
     out.push_str("| --- | --- | --- | --- | ---: | ---: | ---: |\n");
     for page in MODULES.iter() {
@@ -97,7 +98,7 @@ fn directives_of_the_manual(out: &mut String, documented: &[&Entry], infos: &[&'
 fn undocumented(out: &mut String, entries: &[Entry], infos: &[&'static ModuleInfo]) {
     out.push_str(
         "\n## Directives that the manual does not have\n\nApache's program knows them all the same. Port and\n\
-         FancyIndexing are errors that say what to write instead, there as here.\n\n",
+         FancyIndexing are errors that name the replacement, in Apache and here.\n\n",
     );
     out.push_str("| directive | module | state |\n| --- | --- | --- |\n");
     for entry in entries.iter().filter(|entry| !entry.documented() && !entry.facts.is_empty()) {

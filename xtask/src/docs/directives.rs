@@ -7,7 +7,7 @@ use conf::{Args, Directive, ModuleInfo, Remark};
 use super::catalogue::{Entry, class, context, entries, prose, remark};
 use super::title;
 
-/// The version that brought the directives which Apache has not.
+/// The version that brought the directives that Apache does not have.
 const OURS_SINCE: &str = "Tsubame 0.1";
 
 /// The page.
@@ -15,8 +15,9 @@ pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
     let entries = entries(infos);
     let mut out = String::from(
         "# Directives\n\n\
-         Made from the tables of the program by `cargo xtask docs`; the line below each name is the program's own help, as\n\
-         `tsubame -L` prints it. Apache's directives that are not here are in [compat.md](compat.md).\n\n\
+         Every directive that the program knows, to be looked up by name. Apache's directives that are not here are in\n\
+         [compat.md](compat.md). `cargo xtask docs` makes this page from the program's tables; the line below each name is\n\
+         the program's own help, as `tsubame -L` prints it.\n\n\
          - **Where**: *directory* is `<Directory>`, `<Files>`, `<Location>`, `<If>` and their relatives. In `.htaccess` a\n  \
            directive needs the class of `AllowOverride` that is named.\n\
          - **Since**: the first version of Apache that had it, where its manual says so.\n\n\

@@ -45,7 +45,7 @@ pub static MODULE: Module = Module {
 
 const LOGIN: &str = "form-login-handler";
 const LOGOUT: &str = "form-logout-handler";
-const NO_REPLAY: &str = "After a login the request goes on as the POST that it is, with an empty body.";
+const NO_REPLAY: &str = "After a login the request goes on as a POST with an empty body.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[

@@ -20,7 +20,7 @@ pub static MODULE: Module = Module {
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("MaxRequestsPerChildMin", Allowed::GLOBAL, Take1(|c, v| set(c, v, |s| &mut s.min)), "", "The smallest number of connections after which a child is replaced").syntax("number"),
-    row("MaxRequestsPerChildMax", Allowed::GLOBAL, Take1(|c, v| set(c, v, |s| &mut s.max)), "", "The number of connections that every child stays below, where it is larger than the smallest").syntax("number"),
+    row("MaxRequestsPerChildMax", Allowed::GLOBAL, Take1(|c, v| set(c, v, |s| &mut s.max)), "", "The largest number of connections after which a child is replaced, if it is above the smallest").syntax("number"),
 ];
 
 fn set(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut BumpyLife) -> &mut Setting<u64>) -> Outcome {

@@ -21,8 +21,8 @@ pub static MODULE: Module = Module {
 const DIRECTIVES: &[Directive] = &[
     row("User", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.user, v) }), "#-1", "Effective user id for this server"),
     row("Group", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.group, v) }), "#-1", "Effective group id for this server"),
-    row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into").differs("The server does not start with it when root starts it: it does not change its root. A service manager can (RootDirectory= of systemd)."),
-    row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut Ownership| &mut s.allowed, on)), on_or_off(owners::ALLOWED), "Enable or disable suEXEC support").differs("No setuid program is looked for: it is On where nothing is said."),
+    row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into").differs("If root starts the server, it does not start with this line, because it cannot change its root. A service manager can (RootDirectory= of systemd)."),
+    row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut Ownership| &mut s.allowed, on)), on_or_off(owners::ALLOWED), "Enable or disable suEXEC support").differs("The server looks for no setuid program, so the default is On."),
 ];
 
 settings! {

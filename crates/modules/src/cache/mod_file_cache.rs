@@ -15,7 +15,7 @@ pub static MODULE: Module = Module {
     hooks: &[],
 };
 
-const ALL_ARE: &str = "Any file that is asked for is kept open or in memory, and its changes take effect at once.";
+const ALL_ARE: &str = "Any requested file is kept open or in memory, and its changes take effect at once.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[

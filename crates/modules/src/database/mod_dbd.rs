@@ -27,15 +27,15 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::Check(make_pools), Hook::ChildInit(open), Hook::ChildEnd(close)],
 };
 
-const SIZES: &str = "More connections are never wanted or kept than `DBDMax`.";
+const SIZES: &str = "Never more than `DBDMax` connections are opened or kept.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("DBDriver", Allowed::SERVER, Take1(set_driver), "", "SQL Driver").differs("The drivers are `sqlite3` and `pgsql`. Each needs the library of its database, which is loaded when a line names it."),
     row("DBDParams", Allowed::SERVER, Take1(|c, v| c.server_set(|s: &mut DbdServer| &mut s.parameters, v.to_string())), "", "SQL Driver Params"),
-    row("DBDPersist", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut DbdServer| &mut s.persist, on)), on_or_off(PERSIST), "Use persistent connection/pool").differs("Where it is `Off` each question opens a connection, and closes it."),
+    row("DBDPersist", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut DbdServer| &mut s.persist, on)), on_or_off(PERSIST), "Use persistent connection/pool").differs("With `Off`, each question opens a connection and closes it."),
     row("DBDPrepareSQL", Allowed::SERVER, Take12(prepare_line), "", "SQL statement to prepare (or nothing, to override statement inherited from main server) and label"),
-    row("DBDInitSQL", Allowed::SERVER, Take1(add_first), "", "SQL statement to be executed after connection is created").differs("A connection on which it fails is not used."),
+    row("DBDInitSQL", Allowed::SERVER, Take1(add_first), "", "SQL statement to be executed after connection is created").differs("A connection on which the statement fails is not used."),
     row("DBDMin", Allowed::SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.min)), "1", "Minimum number of connections").differs(SIZES),
     row("DBDKeep", Allowed::SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.keep)), "2", "Maximum number of sustained connections").differs(SIZES),
     row("DBDMax", Allowed::SERVER, Take1(set_max), "10", "Maximum number of connections").differs("0 is refused."),

@@ -24,7 +24,7 @@ pub(super) const PROPERTIES: &str = "<http://apache.org/dav/propset/fs/1>";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("DAVLockDB", Allowed::SERVER, Take1(set_lock_database), "", "specify a lock database").differs("The file is called so with .locks behind it, and is not Apache's."),
+    row("DAVLockDB", Allowed::SERVER, Take1(set_lock_database), "", "specify a lock database").differs("The file's name is this one with .locks appended, and it is not Apache's."),
 ];
 
 settings! {

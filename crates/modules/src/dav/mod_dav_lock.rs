@@ -16,5 +16,5 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("DAVGenericLockDB", Allowed::SECTION, Take1(|_, _| Ok(())), "", "specify a lock database").without_effect("It is for repositories that other modules have; the locks of files are in DavLockDB."),
+    row("DAVGenericLockDB", Allowed::SECTION, Take1(|_, _| Ok(())), "", "specify a lock database").without_effect("It is for the repositories of other modules; the locks of files are in DavLockDB."),
 ];

@@ -34,7 +34,7 @@ const SERVER: Allowed = Allowed::SERVER;
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("BrotliFilterNote", SERVER, Take12(set_note), "", "Set a note to report on compression ratio"),
-    row("BrotliCompressionQuality", SERVER, Take1(set_quality), shown!(QUALITY), "Compression quality between 0 and 11 (higher quality means slower compression)").differs("Another library compresses; the bytes are others."),
+    row("BrotliCompressionQuality", SERVER, Take1(set_quality), shown!(QUALITY), "Compression quality between 0 and 11 (higher quality means slower compression)").differs("Another library compresses, so the bytes differ."),
     row("BrotliCompressionWindow", SERVER, Take1(set_window), shown!(WINDOW), "Sliding window size between 10 and 24 (larger windows can improve compression, but require more memory)"),
     row("BrotliCompressionMaxInputBlock", SERVER, Take1(set_block), "", "Maximum input block size between 16 and 24 (larger block sizes require more memory)"),
     row("BrotliAlterETag", SERVER, Take1(set_etag), "AddSuffix", "Set how mod_brotli should modify ETag response headers: 'AddSuffix' (default), 'NoChange', 'Remove'"),

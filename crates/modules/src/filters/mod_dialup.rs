@@ -19,7 +19,7 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("ModemStandard", Allowed::SECTION, Take1(set_standard), "", "Modem Standard to.. simulate. Must be one of: 'V.21', 'V.26bis', 'V.32', 'V.34', or 'V.92'").differs("Half of a second's bytes are sent each half second; Apache 2.4.71 sends a second's bytes and then nothing for long."),
+    row("ModemStandard", Allowed::SECTION, Take1(set_standard), "", "Modem Standard to.. simulate. Must be one of: 'V.21', 'V.26bis', 'V.32', 'V.34', or 'V.92'").differs("Half of a second's bytes are sent each half second; Apache 2.4.71 sends a second's bytes and then nothing for a long time."),
 ];
 
 /// Bytes a second (measured; an eighth of the standard's bits).

@@ -20,7 +20,7 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("KeptBodySize", Allowed::SECTION, Take1(set_size), "0", "Maximum size of request bodies kept aside for use by filters").differs("What a page includes is asked for with the body that was kept; an internal redirect is not."),
+    row("KeptBodySize", Allowed::SECTION, Take1(set_size), "0", "Maximum size of request bodies kept aside for use by filters").differs("Elements that a page includes get the body that was kept; an internal redirect does not."),
 ];
 
 settings! {

@@ -22,8 +22,8 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("AdmissionMemory", Allowed::GLOBAL, Take1(set_memory), "auto", "How much memory all scripts together may have: auto, a size, a percentage, or unlimited").syntax("auto|size|percentage%|unlimited"),
-    row("AdmissionLimit", Allowed::CONF, Take1(set_limit), "auto", "How many runs of one script there may be at once: auto (as many as there is memory for) or a number").syntax("auto|number"),
+    row("AdmissionMemory", Allowed::GLOBAL, Take1(set_memory), "auto", "How much memory all scripts together may use: auto, a size, a percentage, or unlimited").syntax("auto|size|percentage%|unlimited"),
+    row("AdmissionLimit", Allowed::CONF, Take1(set_limit), "auto", "How many runs of one script may be in progress at once: auto (as many as memory allows) or a number").syntax("auto|number"),
     row("AdmissionQueue", Allowed::GLOBAL, Take1(set_queue), "auto", "How many requests may wait for scripts: auto (as many as leave one of four workers to plain files) or a number").syntax("auto|number"),
     row("AdmissionTimeout", Allowed::SERVER, Take1(set_patience), shown!(PATIENCE.as_secs()), "How long a request may wait for a script, in seconds or with a unit").syntax("time[ms|s|min]"),
 ];

@@ -60,16 +60,16 @@ const DIRECTIVES: &[Directive] = &[
     row("FastCgiServer", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::Server)), "", "(pathname) (-options)"),
     row("FastCgiExternalServer", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::External)), "", "(pathname) (-host host:port | -socket path) (-options)"),
     row("FastCgiConfig", Allowed::GLOBAL, Words(set_dynamic), "", "(-options)"),
-    row("FastCgiFilter", Allowed::CONF, Take1(set_filter), "", "The FastCGI application that makes answers of files with the handler fastcgi-filter").syntax("file-path"),
+    row("FastCgiFilter", Allowed::CONF, Take1(set_filter), "", "The FastCGI application that answers for files with the handler fastcgi-filter").syntax("file-path"),
     row("FastCgiIpcDir", Allowed::GLOBAL, Take1(|_, _| Ok(())), "", "(directory)").without_effect("The process manager keeps its sockets where no other process can reach them."),
     row("FastCgiWrapper", Allowed::GLOBAL, Take1(set_wrapper), "Off", "On, Off or the path of a program"),
     row("FastCgiSuexec", Allowed::GLOBAL, Take1(set_wrapper), "Off", "On, Off or the path of a program"),
     row("FastCgiAccessChecker", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::AccessChecker, v)), "", "(pathname)"),
-    row("FastCgiAccessCheckerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::AccessChecker, on)), on_or_off(AUTHORITATIVE), "whether what it refuses is refused"),
+    row("FastCgiAccessCheckerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::AccessChecker, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to let other modules decide after it has refused"),
     row("FastCgiAuthenticator", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::Authenticator, v)), "", "(pathname)"),
-    row("FastCgiAuthenticatorAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authenticator, on)), on_or_off(AUTHORITATIVE), "whether what it refuses is refused"),
+    row("FastCgiAuthenticatorAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authenticator, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to let other modules decide after it has refused"),
     row("FastCgiAuthorizer", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::Authorizer, v)), "", "(pathname)"),
-    row("FastCgiAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authorizer, on)), on_or_off(AUTHORITATIVE), "whether what it refuses is refused"),
+    row("FastCgiAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authorizer, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to let other modules decide after it has refused"),
 ];
 
 /// How much of a body is kept in memory, and the longest there may be, in bytes: `LimitRequestBody` is what limits it.

@@ -43,7 +43,7 @@ const APPLICATIONS: Handler =
     Handler::Later { claims: is_application, check: refusal, answer: |request| answer(request) };
 
 /// What is not needed, since nothing is looked at from time to time.
-const NO_SCANS: &str = "Nothing is scanned: each end is noticed when it comes.";
+const NO_SCANS: &str = "Nothing is scanned: the end of a process is noticed at once.";
 /// What is not needed, since sockets have no names that stay.
 const NO_FILES: &str = "The process manager keeps its sockets where no other process can reach them.";
 
@@ -103,7 +103,7 @@ const DIRECTIVES: &[Directive] = &[
     seconds!("FcgidBusyTimeout", SERVER, busy, BUSY, "a fastcgi application will be killed after handling a request for BusyTimeout"),
     nothing!("FcgidBusyScanInterval", GLOBAL, "120", NO_SCANS, "scan interval for busy timeout process"),
     row("FcgidCmdOptions", SERVER, Words(set_command_options), "", "set processing options for a FastCGI command"),
-    seconds!("FcgidConnectTimeout", SERVER, connect, CONNECT, "Connect timeout to fastcgi application").differs("A connection to a process of its own is there at once."),
+    seconds!("FcgidConnectTimeout", SERVER, connect, CONNECT, "Connect timeout to fastcgi application").differs("The server connects at once to processes that it has started."),
     nothing!("FcgidErrorScanInterval", GLOBAL, "3", NO_SCANS, "scan interval for exited process"),
     nothing!("FcgidFixPathinfo", GLOBAL, "0", NO_FIX, "Set 1, if cgi.fix_pathinfo=1 in php.ini"),
     seconds!("FcgidIdleTimeout", SERVER, idle, IDLE, "an idle fastcgi application will be killed after IdleTimeout"),
@@ -117,7 +117,7 @@ const DIRECTIVES: &[Directive] = &[
     number!("FcgidMaxRequestLen", SERVER, max_body, MAX_BODY, "Max HTTP request length in byte"),
     number!("FcgidMaxRequestsPerProcess", SERVER, requests, REQUESTS, "Max requests handled by each fastcgi application"),
     number!("FcgidMinProcessesPerClass", SERVER, min_class, MIN_CLASS, "Min process count of one class of fastcgi application"),
-    nothing!("FcgidOutputBufferSize", SERVER, "65536", "Output is passed on as it comes.", "CGI output buffer size"),
+    nothing!("FcgidOutputBufferSize", SERVER, "65536", "Output is passed on as it arrives.", "CGI output buffer size"),
     row("FcgidPassHeader", SERVER, Take1(add_pass_header), "", "Header name which will be passed to FastCGI as environment variable."),
     seconds!("FcgidProcessLifeTime", SERVER, lifetime, LIFETIME, "fastcgi application lifetime"),
     nothing!("FcgidProcessTableFile", GLOBAL, "logs/fcgid_shm", NO_FILES, "fastcgi shared memory file path"),
@@ -125,7 +125,7 @@ const DIRECTIVES: &[Directive] = &[
     number!("FcgidSpawnScoreUpLimit", GLOBAL, score_limit, SCORE_LIMIT, "Spawn score up limit"),
     number!("FcgidTerminationScore", GLOBAL, termination_score, TERMINATION_SCORE, "Score of termination"),
     number!("FcgidTimeScore", GLOBAL, time_score, TIME_SCORE, "Score of passage of time (in seconds)"),
-    row("FcgidWin32PreventOrphans", GLOBAL, Flag(|_, _| Ok(())), "Off", "CGI process window is to be destroyed on Windows").without_effect("There is no Windows here."),
+    row("FcgidWin32PreventOrphans", GLOBAL, Flag(|_, _| Ok(())), "Off", "CGI process window is to be destroyed on Windows").without_effect("Windows only."),
     row("FcgidWrapper", Allowed::FILEINFO, Take123(add_wrapper), "", "The CGI wrapper file an optional URL suffix and an optional flag"),
     nothing!("FcgidZombieScanInterval", GLOBAL, "3", NO_SCANS, "scan interval for zombie process"),
     // The names of versions before 2.3.
@@ -144,7 +144,7 @@ const DIRECTIVES: &[Directive] = &[
     number!("MaxRequestInMem", SERVER, in_memory, IN_MEMORY, "Deprecated - Use 'FcgidMaxRequestInMem' instead"),
     number!("MaxRequestLen", SERVER, max_body, MAX_BODY, "Deprecated - Use 'FcgidMaxRequestLen' instead"),
     number!("MaxRequestsPerProcess", SERVER, requests, REQUESTS, "Deprecated - Use 'FcgidMaxRequestsPerProcess' instead"),
-    nothing!("OutputBufferSize", SERVER, "65536", "Output is passed on as it comes.", "Deprecated - Use 'FcgidOutputBufferSize' instead"),
+    nothing!("OutputBufferSize", SERVER, "65536", "Output is passed on as it arrives.", "Deprecated - Use 'FcgidOutputBufferSize' instead"),
     row("PassHeader", SERVER, Take1(add_pass_header), "", "Deprecated - Use 'FcgidPassHeader' instead"),
     nothing!("PHP_Fix_Pathinfo_Enable", GLOBAL, "0", NO_FIX, "Deprecated - Use 'FcgidFixPathinfo' instead"),
     seconds!("ProcessLifeTime", SERVER, lifetime, LIFETIME, "Deprecated - Use 'FcgidProcessLifeTime' instead"),

@@ -42,7 +42,7 @@ const ANY: Allowed = Allowed::SERVER.or(Allowed::IN_SECTION);
 /// The row of a handler of a phase that needs the interpreter in the server's own process.
 const fn inside(name: &'static str) -> Directive {
     row(name, ANY, Raw(refuse), "", "the Perl handler for that phase").differs(
-        "An error: interpreters are processes of their own here, and only PerlResponseHandler and PerlFixupHandler reach them.",
+        "An error: interpreters are separate processes here, and only PerlResponseHandler and PerlFixupHandler reach them.",
     )
 }
 
@@ -57,10 +57,10 @@ fn refuse(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("PerlModule", ANY, Iterate(add_module), "", "A Perl module").differs("It is loaded by the interpreters that serve this section, before their first request of it."),
-    row("PerlRequire", ANY, Iterate(add_file), "", "A Perl script name, pulled in via require").differs("As PerlModule."),
-    row("PerlConfigRequire", SERVER, Iterate(add_file), "", "A Perl script name, pulled in via require").differs("As PerlModule."),
-    row("PerlPostConfigRequire", SERVER, Iterate(add_file), "", "A Perl script name, pulled in via require").differs("As PerlModule."),
-    row("PerlLoadModule", SERVER, Iterate(add_module), "", "A Perl module").differs("As PerlModule: a module cannot have directives of its own."),
+    row("PerlRequire", ANY, Iterate(add_file), "", "A Perl script name, pulled in via require").differs("Like PerlModule."),
+    row("PerlConfigRequire", SERVER, Iterate(add_file), "", "A Perl script name, pulled in via require").differs("Like PerlModule."),
+    row("PerlPostConfigRequire", SERVER, Iterate(add_file), "", "A Perl script name, pulled in via require").differs("Like PerlModule."),
+    row("PerlLoadModule", SERVER, Iterate(add_module), "", "A Perl module").differs("Like PerlModule: a module cannot have directives of its own."),
     row("PerlOptions", ANY, Iterate(set_option), "", "Perl Configuration Options"),
     row("PerlSwitches", SERVER, Raw(set_switches), "", "Perl Switches"),
     row("PerlSetVar", ANY, Take2(set_var), "", "Perl config var and value"),
@@ -74,12 +74,12 @@ const DIRECTIVES: &[Directive] = &[
     row("PerlResponseHandler", ANY, Iterate(set_handler), "", "the Perl Response handler"),
     row("PerlHandler", ANY, Iterate(set_handler), "", "the Perl Response handler"),
     row("PerlFixupHandler", ANY, Iterate(add_fixup), "", "the Perl Fixup handler"),
-    row("PerlInterpStart", SERVER, Take1(|c, v| number(c, v, |s| &mut s.min)), "0", "Number of Perl interpreters to start").differs("So many are kept, once the first request has come."),
+    row("PerlInterpStart", SERVER, Take1(|c, v| number(c, v, |s| &mut s.min)), "0", "Number of Perl interpreters to start").differs("This many are kept once the first request has come."),
     row("PerlInterpMax", SERVER, Take1(|c, v| number(c, v, |s| &mut s.max)), "twice as many as there are processors, at least 5", "Max number of running Perl interpreters"),
     row("PerlInterpMinSpare", SERVER, Take1(|_, _| Ok(())), "3", "Min number of spare Perl interpreters").without_effect("Interpreters are started when requests wait for them."),
-    row("PerlInterpMaxSpare", SERVER, Take1(|_, _| Ok(())), "3", "Max number of spare Perl interpreters").without_effect("Interpreters that nobody needs end after PerlInterpIdle."),
+    row("PerlInterpMaxSpare", SERVER, Take1(|_, _| Ok(())), "3", "Max number of spare Perl interpreters").without_effect("Idle interpreters end after PerlInterpIdle."),
     row("PerlInterpMaxRequests", SERVER, Take1(|c, v| number(c, v, |s| &mut s.requests)), shown!(REQUESTS), "Max number of requests per Perl interpreters"),
-    row("PerlInterpIdle", SERVER, Take1(|c, v| number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds an interpreter is kept that nobody needs; 0 is for ever").syntax("seconds"),
+    row("PerlInterpIdle", SERVER, Take1(|c, v| number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds an idle interpreter is kept; 0 means for ever").syntax("seconds"),
     row("PerlInterpMaxMemory", SERVER, Take1(set_memory), "unlimited", "How much memory an interpreter may have, give or take a tenth, before it is replaced").syntax("size|unlimited"),
     row("PerlForkMax", SERVER, Take1(|c, v| number(c, v, |s| &mut s.forks)), "four times as many as there are processors", "How many requests for one script perl-fork serves at once").syntax("number"),
     inside("PerlTransHandler"),

@@ -51,14 +51,14 @@ const ANY: Allowed = Allowed::SERVER.or(Allowed::SECTION).or(Allowed::OPTIONS);
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("php_value", ANY, Take2(|c, n, v| Values::put(c, n, v, false)), "", "PHP Value Modifier").syntax("name value"),
-    row("php_flag", ANY, Take2(|c, n, v| Values::put(c, n, flag(v), false)), "", "PHP Flag Modifier").syntax("name on|off").differs("Where the engine is off scripts are refused with 403; mod_php sends their source."),
+    row("php_flag", ANY, Take2(|c, n, v| Values::put(c, n, flag(v), false)), "", "PHP Flag Modifier").syntax("name on|off").differs("If the engine is off, scripts get a 403; mod_php sends their source."),
     row("php_admin_value", Allowed::CONF, Take2(|c, n, v| Values::put(c, n, v, true)), "", "PHP Value Modifier (Admin)").syntax("name value"),
     row("php_admin_flag", Allowed::CONF, Take2(|c, n, v| Values::put(c, n, flag(v), true)), "", "PHP Flag Modifier (Admin)").syntax("name on|off"),
     row("PHPINIDir", Allowed::GLOBAL, Take1(set_ini), "", "Directory containing the php.ini file").syntax("directory"),
     row("PhpProgram", Allowed::GLOBAL, Take1(set_program), "/usr/bin/php-cgi", "The program that runs PHP scripts").syntax("path"),
-    row("PhpProcesses", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.processes)), "eight times as many as there are processors", "How many processes there may be for one virtual host and one set of PHP's settings").syntax("number"),
-    row("PhpRequests", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.requests)), shown!(REQUESTS), "How many requests a process serves; 0 is no limit").syntax("number"),
-    row("PhpIdle", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds a process is kept that nobody needs; 0 is for ever").syntax("seconds"),
+    row("PhpProcesses", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.processes)), "eight times as many as there are processors", "How many processes one virtual host may have for one set of PHP settings").syntax("number"),
+    row("PhpRequests", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.requests)), shown!(REQUESTS), "How many requests a process serves; 0 means no limit").syntax("number"),
+    row("PhpIdle", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds an idle process is kept; 0 means for ever").syntax("seconds"),
 ];
 
 /// How many requests a process serves where nothing is said.

@@ -36,15 +36,15 @@ const ALLOWED: Allowed = Allowed::SERVER.or(Allowed::IN_SECTION);
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("SpeedyTimeout", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.timeout)), shown!(TIMEOUT), "How many seconds a backend is kept that nobody needs; 0 is for ever").syntax("seconds"),
-    row("SpeedyMaxRuns", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.runs)), shown!(RUNS), "How many requests a backend serves; 0 is no limit").syntax("number"),
-    row("SpeedyMaxBackends", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.backends)), shown!(BACKENDS), "How many backends there may be of a script or group; 0 is no limit").syntax("number").differs("Without a limit there are eight for each processor, and 16 at least: more would only wait for each other."),
-    row("SpeedyGroup", ALLOWED, Take1(set_group), "none", "Scripts of one group share backends; none: each script has its own").syntax("name"),
+    row("SpeedyTimeout", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.timeout)), shown!(TIMEOUT), "How many seconds an idle backend is kept; 0 means for ever").syntax("seconds"),
+    row("SpeedyMaxRuns", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.runs)), shown!(RUNS), "How many requests a backend serves; 0 means no limit").syntax("number"),
+    row("SpeedyMaxBackends", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.backends)), shown!(BACKENDS), "How many backends a script or group may have; 0 means no limit").syntax("number").differs("No limit means eight for each processor, and at least 16: more would only wait for each other."),
+    row("SpeedyGroup", ALLOWED, Take1(set_group), "none", "Scripts of one group share backends; with none, each script has its own").syntax("name"),
     row("SpeedyBackendProg", ALLOWED, Take1(|_, _| Ok(())), "", "The program that is the backend").without_effect("The backend is the server's own Perl runtime."),
     row("SpeedyTmpBase", ALLOWED, Take1(|_, _| Ok(())), "", "Where temporary files are").without_effect("There are none."),
-    row("SpeedyBufsizGet", ALLOWED, Take1(|_, _| Ok(())), "131072", "The size of the buffer for output").without_effect("Output is passed on as it comes."),
-    row("SpeedyBufsizPost", ALLOWED, Take1(|_, _| Ok(())), "131072", "The size of the buffer for input").without_effect("Input is passed on as it comes."),
-    row("SpeedyPerlArgs", ALLOWED, Take1(set_switches), "", "Switches of perl").syntax("switches"),
+    row("SpeedyBufsizGet", ALLOWED, Take1(|_, _| Ok(())), "131072", "The size of the buffer for output").without_effect("Output is passed on as it arrives."),
+    row("SpeedyBufsizPost", ALLOWED, Take1(|_, _| Ok(())), "131072", "The size of the buffer for input").without_effect("Input is passed on as it arrives."),
+    row("SpeedyPerlArgs", ALLOWED, Take1(set_switches), "", "Switches for perl").syntax("switches"),
 ];
 
 /// Seconds; as SpeedyCGI has it.

@@ -39,7 +39,7 @@ static HELPER: HelperHook = helper;
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("SuexecUserGroup", Allowed::SERVER, Take2(set_owner), "", "User and group for spawned processes").differs("The daemons that start scripts become that user, without a setuid program; the server must be started by root."),
-    row("SuexecDocumentRoot", Allowed::GLOBAL, Take1(set_root), ROOT, "The directory below which all scripts lie that run as their owners").syntax("directory-path"),
+    row("SuexecDocumentRoot", Allowed::GLOBAL, Take1(set_root), ROOT, "The directory above all scripts that run as their owners").syntax("directory-path"),
 ];
 
 settings! {

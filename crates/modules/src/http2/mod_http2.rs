@@ -54,8 +54,8 @@ const AUTH: Allowed = Allowed::AUTH.or(SERVER);
 const FILEINFO: Allowed = Allowed::FILEINFO;
 
 const WORKERS: &str = "HTTP/2 has no workers of its own: those of the multi-processing module serve its requests.";
-const NO_PUSH: &str = "Nothing is pushed: browsers do not take it any more.";
-const WRITES: &str = "Everything that there is to send goes out in records of full size.";
+const NO_PUSH: &str = "Nothing is pushed: browsers no longer accept it.";
+const WRITES: &str = "Data always goes out in records of full size.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -66,9 +66,9 @@ const DIRECTIVES: &[Directive] = &[
     row("H2MaxWorkerIdleSeconds", SERVER, Take1(|_, v| time(v, "Invalid idle limit value").map(drop)), "600", "maximum number of idle seconds before a worker shuts down").without_effect(WORKERS),
     row("H2StreamMaxMemSize", SERVER, Take1(stream_max_mem_size), shown!(Http2::STREAM_MAX_MEM_SIZE), "maximum number of bytes buffered in memory for a stream"),
     row("H2SerializeHeaders", SERVER, Take1(serialize_headers), "Off", "disabled, this directive has no longer an effect.").without_effect("As in Apache 2.4, with the same warning."),
-    row("H2ModernTLSOnly", SERVER, Take1(|_, v| switch(v).map(drop)), "On", "off to not impose RFC 7540 restrictions on TLS").without_effect("No version of TLS and no cipher is offered that HTTP/2 does not allow."),
+    row("H2ModernTLSOnly", SERVER, Take1(|_, v| switch(v).map(drop)), "On", "off to not impose RFC 7540 restrictions on TLS").without_effect("The server offers only TLS versions and ciphers that HTTP/2 allows."),
     row("H2Upgrade", AUTH, Take1(|_, v| switch(v).map(drop)), "", "on to allow HTTP/1 Upgrades to h2/h2c").without_effect("A client that asks for an upgrade to HTTP/2 is served over HTTP/1.1: RFC 9113 has dropped the upgrade."),
-    row("H2Direct", SERVER, Take1(|c, v| flag(c, |s| &mut s.direct, v)), "On", "on to enable direct HTTP/2 mode").differs("It is about clear text: over TLS a client that wants HTTP/2 has to say so in its handshake (ALPN)."),
+    row("H2Direct", SERVER, Take1(|c, v| flag(c, |s| &mut s.direct, v)), "On", "on to enable direct HTTP/2 mode").differs("It applies to clear text: over TLS a client that wants HTTP/2 has to say so in its handshake (ALPN)."),
     row("H2SessionExtraFiles", SERVER, Take1(session_extra_files), "", "number of extra file a session might keep open (obsolete)").without_effect("As in Apache 2.4, with the same warning."),
     row("H2TLSWarmUpSize", SERVER, Take1(|_, _| Ok(())), "1048576", "number of bytes on TLS connection before doing max writes").without_effect(WRITES),
     row("H2TLSCoolDownSecs", SERVER, Take1(|_, _| Ok(())), "1", "seconds of idle time on TLS before shrinking writes").without_effect(WRITES),
@@ -77,10 +77,10 @@ const DIRECTIVES: &[Directive] = &[
     row("H2PushDiarySize", SERVER, Take1(push_diary_size), "256", "size of push diary").without_effect(NO_PUSH),
     row("H2CopyFiles", FILEINFO, Take1(|_, v| switch(v).map(drop)), "Off", "on to perform copy of file data").without_effect("Files are read when they are sent."),
     row("H2PushResource", AUTH.or(FILEINFO), Take123(push_resource), "", "add a resource to be pushed in this location/on this server.").differs("The resource is announced in an early hint, with H2EarlyHints, and not pushed."),
-    row("H2EarlyHints", SERVER, Take1(|c, v| flag(c, |s| &mut s.early_hints, v)), on_or_off(Http2::EARLY_HINTS), "on to enable interim status 103 responses").differs("Early hints of scripts are passed on also without it."),
+    row("H2EarlyHints", SERVER, Take1(|c, v| flag(c, |s| &mut s.early_hints, v)), on_or_off(Http2::EARLY_HINTS), "on to enable interim status 103 responses").differs("Early hints of scripts are passed on even without it."),
     row("H2Padding", SERVER, Take1(padding), "0", "set payload padding").without_effect("Frames are not padded."),
-    row("H2OutputBuffering", SERVER, Take1(|_, v| switch(v).map(drop)), "On", "set stream output buffer on/off").without_effect("What a handler gives is sent as soon as the client takes it."),
-    row("H2StreamTimeout", SERVER, Take1(stream_timeout), "", "set stream timeout").differs("Without it, or with 0, Timeout holds."),
+    row("H2OutputBuffering", SERVER, Take1(|_, v| switch(v).map(drop)), "On", "set stream output buffer on/off").without_effect("A handler's output is sent as soon as the client takes it."),
+    row("H2StreamTimeout", SERVER, Take1(stream_timeout), "", "set stream timeout").differs("Without it, or with 0, Timeout applies."),
     row("H2MaxDataFrameLen", SERVER, Take1(max_data_frame_len), "0", "maximum number of bytes in a single HTTP/2 DATA frame"),
     row("H2MaxHeaderBlockLen", SERVER, Take1(|_, v| at_least(v, 0, "value must be 0 or larger")), "0", "maximum number of bytes in a response header block").without_effect("The fields of an answer are sent as they are, as over HTTP/1."),
     row("H2MaxStreamErrors", SERVER, Take1(max_stream_errors), "8", "maximum number of flow control errors tolerated"),

@@ -20,8 +20,8 @@ pub static MODULE: Module = Module {
 };
 
 const ONE_TABLE: &str =
-    "The entries are those of all URLs together. One that takes more than about 450 bytes is not remembered.";
-const PLAIN: &str = "Connections to directories are not encrypted: what asks for that is refused.";
+    "The number is for all URLs together. An entry of more than about 450 bytes is not remembered.";
+const PLAIN: &str = "Connections to directories are not encrypted: a line that asks for it is refused.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -38,10 +38,10 @@ const DIRECTIVES: &[Directive] = &[
     row("LDAPConnectionTimeout", Allowed::GLOBAL, Take1(|c, v| { let time = atoi(v); c.server_set(|s: &mut LdapServer| &mut s.connect, time) }), "10", "Specify the LDAP socket connection timeout in seconds (default: 10)").differs("It is the time for each host of a list. Without a number, or with one that is not positive, it is 10 seconds."),
     row("LDAPReferrals", Allowed::AUTH, Take1(set_chase), "on", "Choose whether referrals are chased ['ON'|'OFF'|'DEFAULT'].  Default 'ON'"),
     row("LDAPReferralHopLimit", Allowed::AUTH, Take1(set_hops), "5", "Limit the number of referral hops that LDAP can follow. (Integer value, Consult LDAP SDK documentation for applicability and defaults"),
-    row("LDAPLibraryDebug", Allowed::GLOBAL, Take1(|_, _| Ok(())), "", "Enable debugging in LDAP SDK (Default: off, values: SDK specific").without_effect("No library is used. `LogLevel ldap:trace5` says what is asked."),
-    row("LDAPTimeout", Allowed::GLOBAL, Take1(set_timeout), "60", "Specify the LDAP bind/search timeout in seconds (0 = no limit). Default: 60").differs("Without a limit it is an hour."),
+    row("LDAPLibraryDebug", Allowed::GLOBAL, Take1(|_, _| Ok(())), "", "Enable debugging in LDAP SDK (Default: off, values: SDK specific").without_effect("No library is used. `LogLevel ldap:trace5` logs the questions."),
+    row("LDAPTimeout", Allowed::GLOBAL, Take1(set_timeout), "60", "Specify the LDAP bind/search timeout in seconds (0 = no limit). Default: 60").differs("No limit means an hour."),
     row("LDAPConnectionPoolTTL", Allowed::SERVER, Take1(set_idle), "-1", "Specify the maximum amount of time a bound connection can sit idle and still be considered valid for reuse(0 = no pool, -1 = no limit, n = time in seconds). Default: -1"),
-    row("LDAPRetries", Allowed::GLOBAL, Take1(set_retries), "3", "Specify the number of times a failed LDAP operation should be retried (0 = no retries). Default: 3").differs("No more than 10 times."),
+    row("LDAPRetries", Allowed::GLOBAL, Take1(set_retries), "3", "Specify the number of times a failed LDAP operation should be retried (0 = no retries). Default: 3").differs("At most 10 times."),
     row("LDAPRetryDelay", Allowed::GLOBAL, Take1(set_delay), "0", "Specify the delay between retries of a failed LDAP operation (0 = no delay). Default: 0"),
 ];
 

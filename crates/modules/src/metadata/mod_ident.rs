@@ -17,8 +17,8 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("IdentityCheck", Allowed::CONF, Flag(set), "Off", "Enable identd (RFC 1413) user lookups - SLOW").differs("The word On is refused: what a client's machine says of its users proves nothing."),
-    row("IdentityCheckTimeout", Allowed::CONF, Take1(|_, _| Ok(())), "30", "Identity check (RFC 1413) timeout duration (sec)").without_effect("No client is asked."),
+    row("IdentityCheck", Allowed::CONF, Flag(set), "Off", "Enable identd (RFC 1413) user lookups - SLOW").differs("On is refused: what a client's machine says about its users proves nothing."),
+    row("IdentityCheckTimeout", Allowed::CONF, Take1(|_, _| Ok(())), "30", "Identity check (RFC 1413) timeout duration (sec)").without_effect("The server asks no client."),
 ];
 
 fn set(_: &mut Cmd<'_>, on: bool) -> Outcome {

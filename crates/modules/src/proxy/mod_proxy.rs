@@ -60,7 +60,7 @@ pub(crate) static SCHEMES: &[&Scheme] = &[&mod_proxy_fcgi::SCHEME, &mod_proxy_sc
 /// Why what concerns messages of HTTP between proxy and backend is without effect.
 const OF_HTTP: &str = "It concerns HTTP to backends, which Tsubame does not speak yet.";
 const NO_PAGE: &str = "The page of server-status shows no backends of mod_proxy.";
-const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is none.";
+const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is not one.";
 const NO_BALANCERS: &str = "It concerns balancers, which Tsubame does not have yet.";
 
 const SERVER: Allowed = Allowed::SERVER;
@@ -86,7 +86,7 @@ const fn refused(name: &'static str, allowed: Allowed, help: &'static str) -> Di
 const DIRECTIVES: &[Directive] = &[
     row("<Proxy", SERVER, Section(lines::section), "", "Container for directives affecting resources located in the proxied location"),
     row("<ProxyMatch", SERVER, Section(lines::section), "", "Container for directives affecting resources located in the proxied location, in regular expression syntax"),
-    row("ProxyRequests", SERVER, Flag(lines::set_requests), "Off", "on if the true proxy requests should be accepted").differs("With On it is refused: Tsubame is no forward proxy."),
+    row("ProxyRequests", SERVER, Flag(lines::set_requests), "Off", "on if the true proxy requests should be accepted").differs("On is refused: Tsubame is not a forward proxy."),
     refused("ProxyRemote", SERVER, "a scheme, partial URL or '*' and a proxy server"),
     refused("ProxyRemoteMatch", SERVER, "a regex pattern and a proxy server"),
     row("ProxyPassInterpolateEnv", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.interpolate, on)), on_or_off(INTERPOLATE), "Interpolate Env Vars in reverse Proxy"),
@@ -97,7 +97,7 @@ const DIRECTIVES: &[Directive] = &[
     row("ProxyPassReverseCookieDomain", CONF, Take2(|_, _, _| Ok(())), "", "Domain rewrite rule for proxying cookies").without_effect(OF_HTTP),
     refused("ProxyBlock", SERVER, "A list of names, hosts or domains to which the proxy will not connect"),
     nothing("ProxyReceiveBufferSize", SERVER, "0", "Receive buffer size for outgoing HTTP and FTP connections in bytes", OF_HTTP),
-    row("ProxyIOBufferSize", SERVER, Take1(lines::check_buffer), "8192", "IO buffer size for outgoing HTTP and FTP connections in bytes").without_effect("What comes is passed on as it comes."),
+    row("ProxyIOBufferSize", SERVER, Take1(lines::check_buffer), "8192", "IO buffer size for outgoing HTTP and FTP connections in bytes").without_effect("Data is passed on as it arrives."),
     nothing("ProxyMaxForwards", SERVER, "-1", "The maximum number of proxies a request may be forwarded through.", OF_HTTP),
     row("NoProxy", SERVER, Iterate(|_, _| Ok(())), "", "A list of domains, hosts, or subnets to which the proxy will connect directly").without_effect(NO_FORWARD),
     nothing("ProxyDomain", SERVER, "", "The default intranet domain name (in absence of a domain in the URL)", NO_FORWARD),

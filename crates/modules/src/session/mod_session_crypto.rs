@@ -31,7 +31,7 @@ pub static MODULE: Module = Module {
     hooks: &[],
 };
 
-const ONE_CIPHER: &str = "Sessions are encrypted with AES-256-GCM, which also finds out changes.";
+const ONE_CIPHER: &str = "Sessions are encrypted with AES-256-GCM, which also detects changes.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[

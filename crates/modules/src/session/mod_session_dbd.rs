@@ -17,7 +17,7 @@ pub static MODULE: Module = Module {
     hooks: &[],
 };
 
-const ONLY_OURS: &str = "A cookie that is no key of this server's making is not looked for: it may be the name of a user, whose session it is not.";
+const ONLY_OURS: &str = "A cookie is not looked up unless this server could have made its key: it might be the name of another user.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[

@@ -68,9 +68,9 @@ pub static MACRO: Module = Module {
     hooks: &[],
 };
 
-const FLUSHED: &str = "An answer is sent as soon as it is there; nothing is collected that would have to be flushed.";
+const FLUSHED: &str = "An answer is sent as soon as it is there; nothing is collected, so nothing has to be flushed.";
 const OF_SCRIPTS: &str =
-    "It holds for scripts only, from their first instruction on; where it cannot be set the script is not started.";
+    "It applies only to scripts, from their first instruction on; if it cannot be set, the script is not started.";
 
 #[rustfmt::skip]
 const CORE_DIRECTIVES: &[Directive] = &[
@@ -104,12 +104,12 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("Options", Allowed::OPTIONS, Raw(overrides::options), "FollowSymLinks", "Set a number of attributes for a given directory"),
     row("DefaultType", FILEINFO, Take1(answers::default_type), "none", "the default media type for otherwise untyped files (DEPRECATED)").without_effect("As in Apache 2.4, which warns of anything but none, too."),
     row("FileETag", FILEINFO, Raw(answers::file_etag), "MTime Size", "Specify components used to construct a file's ETag"),
-    row("EnableMMAP", FILEINFO, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.mmap, v)), "On", "Controls whether memory-mapping may be used to read files").without_effect("Files are not mapped into memory: small ones are read, the kernel sends the others."),
-    row("EnableSendfile", FILEINFO, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.sendfile, v)), "Off", "Controls whether sendfile may be used to transmit files").without_effect("The kernel always sends the files that are not small and pass no filter (sendfile)."),
+    row("EnableMMAP", FILEINFO, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.mmap, v)), "On", "Controls whether memory-mapping may be used to read files").without_effect("Files are not mapped into memory: the server reads small ones, and the kernel sends the others."),
+    row("EnableSendfile", FILEINFO, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.sendfile, v)), "Off", "Controls whether sendfile may be used to transmit files").without_effect("The kernel always sends files that are not small and pass no filter (sendfile)."),
     row("ReadBufferSize", CONF, Take1(limits::read_buffer_size), "8192", "Size (in bytes) of the memory buffers used to read data").without_effect("The sizes of buffers are fixed."),
     row("FlushMaxThreshold", SERVER, Take1(limits::flush_max_threshold), "65535", "Maximum threshold above which pending data are flushed to the network").without_effect(FLUSHED),
     row("FlushMaxPipelined", SERVER, Take1(limits::flush_max_pipelined), "5", "Maximum number of pipelined responses (pending) above which they are flushed to the network").without_effect(FLUSHED),
-    row("Protocol", SERVER, Take1(set::ignored), "", "Set the Protocol for httpd to use.").without_effect("The protocol of a socket is that of its Listen line."),
+    row("Protocol", SERVER, Take1(set::ignored), "", "Set the Protocol for httpd to use.").without_effect("A socket's protocol is that of its Listen line."),
     row("AcceptFilter", GLOBAL, Take2(protocol::accept_filter), "http data", "Set the Accept Filter to use for a protocol"),
     row("Port", SERVER, Raw(|_, _| Err("Port was replaced with Listen in Apache 2.0".into())), "", "Port was replaced with Listen in Apache 2.0"),
     row("HostnameLookups", CONF, Take1(set::hostname_lookups), defaults::HOSTNAME_LOOKUPS.shown(), "\"on\" to enable, \"off\" to disable reverse DNS lookups, or \"double\" to enable double-reverse DNS lookups").differs("A name is looked up once per connection, at the start of the first request, and no request waits for it longer than 5 s."),
@@ -119,27 +119,27 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("ServerRoot", GLOBAL, OnRead(Run::ServerRoot), "/etc/apache2", "Common directory of server-related files (logs, confs, etc.)"),
     row("DefaultRuntimeDir", GLOBAL, OnRead(Run::DefaultRuntimeDir), "logs", "Common directory for run-time files (shared memory, locks, etc.)"),
     row("ErrorLog", SERVER, Take1(set::error_log), "logs/error_log", "The filename of the error log"),
-    row("ErrorLogFormat", SERVER, Take12(set::error_log_format), "", "Format string for the ErrorLog").differs("Formats for connection and request are checked and not used."),
+    row("ErrorLogFormat", SERVER, Take12(set::error_log_format), "", "Format string for the ErrorLog").differs("Formats for connections and requests are checked, but not used."),
     row("ServerAlias", SERVER, Words(set::server_alias), "", "A name or names alternately used to access the server"),
-    row("ServerPath", SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut CoreServer| &mut s.server_path, v) }), "", "The pathname the server can be reached at").without_effect("A virtual host is not chosen by a path; that was for clients which send no Host."),
+    row("ServerPath", SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut CoreServer| &mut s.server_path, v) }), "", "The pathname the server can be reached at").without_effect("Virtual hosts are not chosen by path; that was for clients that send no Host."),
     row("Timeout", SERVER, Take1(protocol::timeout), shown!(defaults::TIMEOUT.as_secs()), "Timeout duration (sec)"),
-    row("ContentDigest", Allowed::OPTIONS, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.content_digest, on)), "Off", "whether or not to send a Content-MD5 header with each request").without_effect("Content-MD5 is not made: HTTP has dropped it (RFC 7231 appendix B)."),
+    row("ContentDigest", Allowed::OPTIONS, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.content_digest, on)), "Off", "whether or not to send a Content-MD5 header with each request").without_effect("Content-MD5 is not sent: HTTP has dropped it (RFC 7231 appendix B)."),
     row("UseCanonicalName", CONF, Take1(set::canonical_name), defaults::CANONICAL_NAME.shown(), "How to work out the ServerName : Port when constructing URLs").differs("DNS means the configured name, with the port of the request: nothing is looked up."),
     row("UseCanonicalPhysicalPort", CONF, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.canonical_physical_port, v)), on_or_off(defaults::CANONICAL_PHYSICAL_PORT), "Whether to use the physical Port when constructing URLs"),
     row("Include", CONF, OnRead(Run::Include), "", "Name(s) of the config file(s) to be included; fails if the wildcard does not match at least one file"),
     row("IncludeOptional", CONF, OnRead(Run::IncludeOptional), "", "Name or pattern of the config file(s) to be included; ignored if the file does not exist or the pattern does not match any files"),
     row("LogLevel", CONF, Iterate(set::log_level), "warn", "Level of verbosity in error logging"),
     row("NameVirtualHost", SERVER, Take1(set::name_virtual_host), "", "A numeric IP address:port, or the name of a host").without_effect("As in Apache 2.4, with the same warning."),
-    row("ServerTokens", GLOBAL, Take1(set::server_tokens), "Full", "Determine tokens displayed in the Server: header - Min(imal), Major, Minor, Prod(uctOnly), OS, or Full").differs("The name is Tsubame, and the version its own."),
+    row("ServerTokens", GLOBAL, Take1(set::server_tokens), "Full", "Determine tokens displayed in the Server: header - Min(imal), Major, Minor, Prod(uctOnly), OS, or Full").differs("The name is Tsubame, with its own version."),
     row("LimitRequestLine", SERVER, Take1(limits::limit_line), shown!(defaults::LIMIT_REQUEST_LINE), "Limit on maximum size of an HTTP request line"),
     row("LimitRequestFieldsize", SERVER, Take1(limits::limit_field_size), shown!(defaults::LIMIT_REQUEST_FIELD_SIZE), "Limit on maximum size of an HTTP request header field"),
-    row("LimitRequestFields", SERVER, Take1(limits::limit_fields), shown!(defaults::LIMIT_REQUEST_FIELDS), "Limit (0 = unlimited) on max number of header fields in a request message").differs("0 is 65534."),
+    row("LimitRequestFields", SERVER, Take1(limits::limit_fields), shown!(defaults::LIMIT_REQUEST_FIELDS), "Limit (0 = unlimited) on max number of header fields in a request message").differs("0 means 65534."),
     row("LimitRequestBody", ANY, Take1(limits::limit_body), shown!(defaults::LIMIT_REQUEST_BODY), "Limit (in bytes) on maximum size of request message body"),
-    row("LimitXMLRequestBody", ANY, Take1(limits::limit_xml_body), "1000000", "Limit (in bytes) on maximum size of an XML-based request body").without_effect("No module reads XML from requests."),
-    row("Mutex", GLOBAL, Words(mutex::set), "default", "mutex (or \"default\") and mechanism").without_effect("No mutexes of the system are needed; -DDUMP_RUN_CFG shows what was asked for."),
+    row("LimitXMLRequestBody", ANY, Take1(limits::limit_xml_body), "1000000", "Limit (in bytes) on maximum size of an XML-based request body"),
+    row("Mutex", GLOBAL, Words(mutex::set), "default", "mutex (or \"default\") and mechanism").without_effect("The server needs no system mutexes; -DDUMP_RUN_CFG shows the setting."),
     row("MaxRanges", CONF, Take1(|c, v| limits::ranges(c, |d: &mut CoreDir| &mut d.max_ranges, defaults::MAX_RANGES, v)), shown!(defaults::MAX_RANGES), "Maximum number of Ranges in a request before returning the entire resource, or 0 for unlimited"),
     row("MaxRangeOverlaps", CONF, Take1(|c, v| limits::ranges(c, |d: &mut CoreDir| &mut d.max_range_overlaps, defaults::MAX_RANGE_OVERLAPS, v)), shown!(defaults::MAX_RANGE_OVERLAPS), "Maximum number of overlaps in Ranges in a request before returning the entire resource, or 0 for unlimited"),
-    row("MaxRangeReversals", CONF, Take1(|c, v| limits::ranges(c, |d: &mut CoreDir| &mut d.max_range_reversals, defaults::MAX_RANGE_REVERSALS, v)), shown!(defaults::MAX_RANGE_REVERSALS), "Maximum number of reversals in Ranges in a request before returning the entire resource, or 0 for unlimited").differs("It works as its manual says; Apache 2.4.71 counts no reversals between ranges that do not overlap."),
+    row("MaxRangeReversals", CONF, Take1(|c, v| limits::ranges(c, |d: &mut CoreDir| &mut d.max_range_reversals, defaults::MAX_RANGE_REVERSALS, v)), shown!(defaults::MAX_RANGE_REVERSALS), "Maximum number of reversals in Ranges in a request before returning the entire resource, or 0 for unlimited").differs("It works as the manual says; Apache 2.4.71 counts no reversals between ranges that do not overlap."),
     row("RLimitCPU", ANY, Take12(|c, a, b| limits::rlimit(c, |d: &mut CoreDir| &mut d.rlimit_cpu, a, b)), "", "Soft/hard limits for max CPU usage in seconds").differs(OF_SCRIPTS),
     row("RLimitMEM", ANY, Take12(|c, a, b| limits::rlimit(c, |d: &mut CoreDir| &mut d.rlimit_mem, a, b)), "", "Soft/hard limits for max memory usage per process").differs(OF_SCRIPTS),
     row("RLimitNPROC", ANY, Take12(|c, a, b| limits::rlimit(c, |d: &mut CoreDir| &mut d.rlimit_nproc, a, b)), "", "soft/hard limits for max number of processes per uid").differs(OF_SCRIPTS),
@@ -156,18 +156,18 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("AllowEncodedSlashes", SERVER, Take1(protocol::encoded_slashes), defaults::ENCODED_SLASHES.shown(), "Allow URLs containing '/' encoded as '%2F'").differs("A path that leaves the root when it is decoded is invalid (400); Apache answers 404."),
     row("ExtendedStatus", GLOBAL, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.extended_status, on)), "On with mod_status", "\"On\" to track extended status information, \"Off\" to disable"),
     row("SeeRequestTail", GLOBAL, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.see_request_tail, on)), on_or_off(defaults::SEE_REQUEST_TAIL), "For extended status, \"On\" to see the last 63 chars of the request line, \"Off\" (default) to see the first 63"),
-    row("TraceEnable", SERVER, Take1(protocol::trace), defaults::TRACE.shown(), "'on' (default), 'off' or 'extended' to trace request body content").differs("TRACE is answered with the request as it came: fields of one name are not joined, the length is told."),
-    row("MergeTrailers", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.merge_trailers, on)), "Off", "merge request trailers into request headers or not").without_effect("Trailers never get among the fields of the head; the access log shows them."),
-    row("Protocols", SERVER, Iterate(protocol::protocols), "http/1.1", "Controls which protocols are allowed").differs("HTTP/2 (h2, h2c) needs mod_http2, and HTTP/1.1 is spoken also where it is not named; other names mean nothing."),
+    row("TraceEnable", SERVER, Take1(protocol::trace), defaults::TRACE.shown(), "'on' (default), 'off' or 'extended' to trace request body content").differs("TRACE is answered with the request as it came: fields of the same name are not joined, and the length is sent."),
+    row("MergeTrailers", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.merge_trailers, on)), "Off", "merge request trailers into request headers or not").without_effect("Trailers are never merged into the fields of the head; the access log shows them."),
+    row("Protocols", SERVER, Iterate(protocol::protocols), "http/1.1", "Controls which protocols are allowed").differs("HTTP/2 (h2, h2c) needs mod_http2, and HTTP/1.1 is spoken even if it is not named; other names are ignored."),
     row("ProtocolsHonorOrder", SERVER, Take1(protocol::protocols_honor_order), "On", "'off' (default) or 'on' to respect given order of protocols, by default the client specified order determines selection"),
-    row("HttpProtocolOptions", SERVER, Iterate(protocol::protocol_options), "Strict LenientMethods Allow0.9", "'Allow0.9' or 'Require1.0' (default); 'RegisteredMethods' or 'LenientMethods' (default); 'Unsafe' or 'Strict' (default). Sets HTTP acceptance rules").differs("HTTP/0.9 is not spoken, also with Allow0.9; the 501 of RegisteredMethods lists all methods in Allow."),
+    row("HttpProtocolOptions", SERVER, Iterate(protocol::protocol_options), "Strict LenientMethods Allow0.9", "'Allow0.9' or 'Require1.0' (default); 'RegisteredMethods' or 'LenientMethods' (default); 'Unsafe' or 'Strict' (default). Sets HTTP acceptance rules").differs("HTTP/0.9 is not spoken, even with Allow0.9; the 501 of RegisteredMethods lists all methods in Allow."),
     row("RegisterHttpMethod", GLOBAL, Iterate(|c, v| { Methods::add(c, v); Ok(()) }), "", "Registers non-standard HTTP methods"),
     row("MergeSlashes", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.merge_slashes, on)), on_or_off(defaults::MERGE_SLASHES), "Controls whether consecutive slashes in the URI path are merged"),
 ];
 
 #[rustfmt::skip]
 const HTTP_DIRECTIVES: &[Directive] = &[
-    row("KeepAliveTimeout", SERVER, Take1(protocol::keep_alive_timeout), shown!(defaults::KEEP_ALIVE_TIMEOUT.as_secs()), "Keep-Alive timeout duration (sec)").differs("Where others wait to be let in, event closes what was idle for a tenth of a second; a child that leaves keeps to it."),
+    row("KeepAliveTimeout", SERVER, Take1(protocol::keep_alive_timeout), shown!(defaults::KEEP_ALIVE_TIMEOUT.as_secs()), "Keep-Alive timeout duration (sec)").differs("If clients wait to be let in, event closes connections that were idle for a tenth of a second; a child that leaves still waits this long."),
     row("MaxKeepAliveRequests", SERVER, Take1(protocol::max_keep_alive_requests), shown!(defaults::MAX_KEEP_ALIVE_REQUESTS), "Maximum number of Keep-Alive requests per connection, or 0 for infinite"),
     row("KeepAlive", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.keep_alive, on)), on_or_off(defaults::KEEP_ALIVE), "Whether persistent connections should be On or Off"),
 ];
@@ -185,7 +185,7 @@ const VERSION_DIRECTIVES: &[Directive] = &[
 
 #[rustfmt::skip]
 const WATCHDOG_DIRECTIVES: &[Directive] = &[
-    row("WatchdogInterval", GLOBAL, Take1(set::watchdog_interval), "1", "Watchdog interval in seconds").without_effect("Nothing is done at intervals on behalf of modules."),
+    row("WatchdogInterval", GLOBAL, Take1(set::watchdog_interval), "1", "Watchdog interval in seconds").without_effect("No module works at intervals."),
 ];
 
 #[rustfmt::skip]
@@ -193,6 +193,6 @@ const MACRO_DIRECTIVES: &[Directive] = &[
     row("<Macro", NOTHING_KEPT, OnRead(Run::Macro), "", "Beginning of a macro definition section."),
     row("Use", NOTHING_KEPT, OnRead(Run::Use), "", "Use of a macro."),
     row("UndefMacro", NOTHING_KEPT, OnRead(Run::UndefMacro), "", "Remove a macro definition."),
-    row("MacroIgnoreEmptyArgs", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about empty arguments.").without_effect("The warnings are given all the same."),
-    row("MacroIgnoreBadNesting", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about bad nesting.").without_effect("There is no such warning: what a macro contains is not looked at before it is used, and then a section must be whole."),
+    row("MacroIgnoreEmptyArgs", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about empty arguments.").without_effect("The warnings appear all the same."),
+    row("MacroIgnoreBadNesting", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about bad nesting.").without_effect("There is no such warning: the server looks at a macro's contents only when it is used, and then a section must be whole."),
 ];

@@ -45,7 +45,7 @@ const LOCK_DISCOVERY: bool = true;
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("DAV", Allowed::SECTION, Take1(set_provider), "Off", "specify the DAV provider for a directory or location").differs("Off turns it off below a directory that has it, too; Apache leaves it on there."),
-    row("DAVBasePath", Allowed::SECTION, Take1(|_, _| Ok(())), "", "specify the DAV repository base URL").without_effect("Files need none; it is for repositories that other modules have."),
+    row("DAVBasePath", Allowed::SECTION, Take1(|_, _| Ok(())), "", "specify the DAV repository base URL").without_effect("Files need none; it is for the repositories of other modules."),
     row("DAVMinTimeout", Allowed::CONF, Take1(set_min_timeout), "0", "specify minimum allowed timeout"),
     row("DAVDepthInfinity", Allowed::CONF, Flag(|c, on| c.set(|d: &mut DavDir| &mut d.depth_infinity, on)), on_or_off(DEPTH_INFINITY), "allow Depth infinity PROPFIND requests"),
     row("DAVLockDiscovery", Allowed::CONF, Flag(|c, on| c.set(|d: &mut DavDir| &mut d.lock_discovery, on)), on_or_off(LOCK_DISCOVERY), "allow lock discovery by PROPFIND requests"),
