@@ -7,13 +7,13 @@ use std::process::Command;
 
 pub(crate) use rust::{Rust, whole_words};
 
-/// Every text file that git tracks, or would if asked to.
+/// Every file that git tracks, or would if asked to. One that is not text, such as a picture, has an empty text.
 #[derive(Default)]
 pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
 }
 
-/// A text file.
+/// A file.
 pub(crate) struct File {
     /// Its path in the repository.
     pub(crate) path: String,
@@ -59,9 +59,9 @@ impl Tree {
         }
         let mut tree = Tree::default();
         for path in String::from_utf8_lossy(&listed.stdout).split_terminator('\0') {
-            // A file that was removed is still listed; one that is no text has nothing to check.
-            if let Ok(text) = std::fs::read_to_string(root.join(path)) {
-                tree.files.push(File::new(path, &text));
+            // A file that was removed is still listed.
+            if let Ok(bytes) = std::fs::read(root.join(path)) {
+                tree.files.push(File::new(path, &String::from_utf8(bytes).unwrap_or_default()));
             }
         }
         tree.files.sort_by(|a, b| a.path.cmp(&b.path));
