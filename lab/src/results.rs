@@ -1,4 +1,4 @@
-//! The results as they are kept: one versioned schema, written as JSON and as CSV.
+//! The stored results: one versioned schema, written as JSON and as CSV.
 
 mod measure;
 mod raw_csv;
@@ -13,16 +13,16 @@ use crate::host::Host;
 use crate::workload::Profile;
 pub(crate) use measure::{Averages, Busy, CoreUse, FRESH_LIMIT, Interval, Load, Measure, Memory, Moment, Squeezed};
 
-/// Rises when results tell something new: 2 has what clients saw over time, what cores did, and swap in use beforehand.
+/// Rises when results contain more: 2 has the clients' view over time, the use of cores, and swap in use beforehand.
 pub(crate) const SCHEMA: u32 = 2;
 
-/// The oldest that can be read: what it lacks stays empty.
+/// The oldest readable schema: fields it lacks stay empty.
 const OLDEST_SCHEMA: u32 = 1;
 
 /// The name of the file in the output directory.
 const FILE: &str = "results.json";
 
-/// What it is called until it is complete.
+/// Its name until it is complete.
 const NEW_FILE: &str = "results.json.new";
 
 /// Everything about one run.
@@ -34,19 +34,19 @@ pub(crate) struct Results {
     pub(crate) experiment: String,
     /// When it began, UTC.
     pub(crate) started: String,
-    /// Rounds asked for.
+    /// The number of rounds.
     pub(crate) rounds: u32,
     /// Length of one measurement.
     pub(crate) seconds: u32,
-    /// How CPU time was read.
+    /// The source of CPU time.
     pub(crate) accounting: String,
     /// The machine.
     pub(crate) host: Host,
-    /// Who took part, or why not.
+    /// The subjects, or why they are missing.
     pub(crate) subjects: Vec<SubjectRecord>,
-    /// What was measured.
+    /// The measurements.
     pub(crate) samples: Vec<Sample>,
-    /// What could not be measured.
+    /// The measurements that failed.
     pub(crate) failures: Vec<Failure>,
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct SubjectRecord {
     pub(crate) id: String,
     /// The name in tables.
     pub(crate) title: String,
-    /// What the program says about itself; `None` when it is not here.
+    /// The program's own version text; `None` if it is not installed.
     pub(crate) version: Option<String>,
-    /// Why it did not take part.
+    /// Why it was not measured.
     pub(crate) absent: Option<String>,
     /// The configurations it ran with.
     pub(crate) configurations: Vec<Configuration>,
@@ -68,15 +68,15 @@ pub(crate) struct SubjectRecord {
 /// An exact configuration.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Configuration {
-    /// Which of the subject's configurations.
+    /// The profile of the subject's configuration.
     pub(crate) profile: Profile,
     /// The command line.
     pub(crate) command: String,
     /// Additional environment.
     pub(crate) environment: Vec<String>,
-    /// Name and text of each file that the laboratory wrote or changed.
+    /// Name and text of each file written or changed by the laboratory.
     pub(crate) files: Vec<(String, String)>,
-    /// Names of files taken over as installed.
+    /// Names of files used as installed.
     pub(crate) as_installed: Vec<String>,
 }
 
@@ -135,7 +135,7 @@ impl Results {
         }
     }
 
-    /// In what these results cannot be continued by those of a run that is about to begin.
+    /// The difference that prevents a new run from continuing these results.
     pub(crate) fn difference(&self, next: &Self) -> Option<String> {
         let of_machine = |results: &Self| {
             let Host { system, kernel, cpu, cores, memory_mib, generator, .. } = &results.host;
@@ -169,14 +169,14 @@ impl Results {
         Ok(Self { schema: SCHEMA, ..results })
     }
 
-    /// What was measured and promised.
+    /// The experiment of these results.
     pub(crate) fn experiment(&self) -> &'static Experiment {
         Experiment::find(&self.experiment).unwrap_or(&experiment::HTTP)
     }
 
     /// Writes results.json and raw.csv.
     pub(crate) fn save(&self, directory: &Path) -> Result<()> {
-        // A laboratory that is killed while it writes leaves the file of before.
+        // A laboratory that is killed while it writes leaves the old file.
         let (path, new) = (directory.join(FILE), directory.join(NEW_FILE));
         write_file(&new, self.to_json()? + "\n")?;
         std::fs::rename(&new, &path).context(|| format!("replace {}", path.display()))?;
@@ -184,7 +184,7 @@ impl Results {
     }
 }
 
-/// Results for the tests of everything that reads them.
+/// Results for the tests of all readers.
 #[cfg(test)]
 pub(crate) mod example {
     use super::*;

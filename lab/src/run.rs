@@ -1,4 +1,4 @@
-//! A whole run: which measurements, in which order, and what happens to the results.
+//! A whole run: its measurements, their order, and their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::subject::{self, Subject};
 use crate::summary::title;
 use crate::workload::{Entry, Workload};
 
-/// Always measured where the table of workloads has them.
+/// Always measured, if the table of workloads has them.
 const FLOORS: [&str; 2] = ["floor", "floor-spawn"];
 
 /// Runs `tsubame-lab run ...`: one experiment, or several, each in a directory of its own.
 pub(crate) fn run(experiments: &[&'static Experiment], options: &RunOptions) -> Result<()> {
     interrupt::catch()?;
     check_choice(experiments, options)?;
-    // The bench moves this process to one core, so the machine is looked at before.
+    // The bench moves this process to one core, so the machine is examined before.
     let host = Host::observe();
     let bench = Bench::new()?;
     let host = Host { descriptors: bench.descriptors(), ..host };
@@ -54,7 +54,7 @@ pub(crate) fn run(experiments: &[&'static Experiment], options: &RunOptions) -> 
     }
 }
 
-/// Takes what an earlier run into the same directory has not taken.
+/// Takes the measurements that an earlier run into the same directory has not taken.
 fn run_one(
     bench: &Bench,
     host: &Host,
@@ -101,7 +101,7 @@ fn finish(results: &Results, options: &RunOptions, out: Option<&PathBuf>) -> Res
     Ok(())
 }
 
-/// Refuses names that no experiment knows.
+/// Refuses unknown names.
 fn check_choice(experiments: &[&'static Experiment], options: &RunOptions) -> Result<()> {
     let workloads = experiments.iter().flat_map(|experiment| experiment.workloads);
     let subjects = experiments.iter().flat_map(|experiment| experiment.subjects());
@@ -111,7 +111,7 @@ fn check_choice(experiments: &[&'static Experiment], options: &RunOptions) -> Re
     check_names("subject", &options.subjects, &Vec::from_iter(subject_ids))
 }
 
-/// What the options come to.
+/// The effect of the options.
 struct Selection {
     rounds: u32,
     seconds: u32,
@@ -151,7 +151,7 @@ fn record(subject: &Subject, located: &std::result::Result<PathBuf, String>) -> 
         id: subject.id.to_owned(),
         title: subject.title.to_owned(),
         version: located.as_ref().ok().and_then(|program| programs::version_of(program, subject.version)),
-        absent: located.as_ref().err().map(|remedy| format!("not here; to have it: {remedy}")),
+        absent: located.as_ref().err().map(|remedy| format!("not installed; to get it: {remedy}")),
         configurations: Vec::new(),
     }
 }
@@ -173,7 +173,7 @@ struct Step {
     entry: Entry,
 }
 
-/// All measurements in order: within a workload every subject has its turn before any has its second.
+/// All measurements in order: within a workload every subject is measured once before any is measured again.
 fn steps(workloads: &[&'static Workload], rounds: u32, is_here: impl Fn(&str) -> bool) -> Vec<Step> {
     let mut steps = Vec::new();
     for workload in workloads {
@@ -195,14 +195,14 @@ struct Run<'b> {
 }
 
 impl Run<'_> {
-    /// Goes on where an earlier run ended, if it is the same run.
+    /// Continues an earlier run, if it is the same run.
     fn resume(&mut self, earlier: Results, directory: &Path) -> Result<()> {
         if let Some(difference) = earlier.difference(&self.results) {
             let what = format!("{} has the results of another run ({difference})", directory.display());
             return Err(Error::new(what).advise("another --out, or the settings of that run"));
         }
         let taken = earlier.samples.len() + earlier.failures.len();
-        eprintln!("{} has {taken} measurements of this run already; it goes on from there", directory.display());
+        eprintln!("{} has {taken} measurements of this run already; it continues from there", directory.display());
         self.results = earlier;
         Ok(())
     }
@@ -218,7 +218,7 @@ impl Run<'_> {
             .any(|taken| taken == wanted)
     }
 
-    /// Takes the measurements; what exists is saved after every one, for a run may be interrupted.
+    /// Takes the measurements; saves the results after every one, because a run may be interrupted.
     fn take(&mut self, steps: &[Step], out: Option<&PathBuf>) -> Result<()> {
         let progress = progress::bar(steps.len());
         let _hush = Hush::new();
@@ -260,7 +260,7 @@ impl Run<'_> {
             seconds: self.results.seconds,
         };
         let outcome = self.bench.measure(&trial);
-        // Half a measurement is none.
+        // Half a measurement does not count.
         if interrupt::is_asked() {
             return;
         }
@@ -302,13 +302,13 @@ fn interrupted(out: Option<&PathBuf>) -> Error {
     let error = Error::new("the run was interrupted; everything that it started is gone");
     match out {
         Some(directory) => {
-            error.advise(format!("the same command again, which goes on with what is in {}", directory.display()))
+            error.advise(format!("the same command again, which continues with the results in {}", directory.display()))
         }
-        None => error.advise("--out DIR, which keeps what was measured, so that the same command can go on"),
+        None => error.advise("--out DIR, which keeps what was measured, so that the same command can continue"),
     }
 }
 
-/// Says what is being measured.
+/// Announces the current measurement.
 fn announce(bar: &ProgressBar, step: &Step) {
     let Step { workload, round, connections, entry } = step;
     progress::announce(bar, &format!("{} round {round}: {}, {connections} connections", workload.id, title(*entry)));

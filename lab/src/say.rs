@@ -1,4 +1,4 @@
-//! What is said on standard output.
+//! Prints to standard output.
 
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
@@ -13,8 +13,8 @@ macro_rules! say_line {
     ($($part:tt)*) => { $crate::say::say(format_args!("{}\n", format_args!($($part)*))) };
 }
 
-/// Writes to standard output. `head` and pagers leave when they have seen enough, and nobody is told of that; what runs meanwhile
-/// ends as it would have, so that nothing stays behind.
+/// Writes to standard output. `head` and pagers leave when they have seen enough, which is not reported; the current
+/// work ends as usual, so that nothing stays behind.
 pub(crate) fn say(text: fmt::Arguments<'_>) {
     match std::io::stdout().write_fmt(text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => eprintln!("cannot write the output: {error}"),

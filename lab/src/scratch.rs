@@ -1,24 +1,24 @@
-//! The directory in which a run writes.
+//! The directory for a run's files.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Context as _, Result};
 use crate::procfs;
 
-/// A directory for everything that is written during a run; removed when dropped.
+/// A directory for everything that is written during a run; dropping this removes it.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
-/// Scratch directories are called like this, followed by the number of the process they belong to.
+/// The prefix of scratch directories, followed by the number of the process they belong to.
 const SCRATCH_PREFIX: &str = "tsubame-lab.";
 
 impl Scratch {
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Makes one, and removes what runs left behind that were killed.
+    /// Makes one, and removes those left behind by killed runs.
     pub(crate) fn new() -> Result<Self> {
         Self::clear_leftovers();
         let path = std::env::temp_dir().join(format!("{SCRATCH_PREFIX}{}", std::process::id()));
@@ -51,7 +51,7 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Makes a directory in it, empty if it was there.
+    /// Makes a directory in it, and empties it if it exists.
     pub(crate) fn create_anew(&self, name: &str) -> Result<PathBuf> {
         let _ = std::fs::remove_dir_all(self.0.join(name));
         self.create(name)

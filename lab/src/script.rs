@@ -1,4 +1,4 @@
-//! The scripts that servers run: kept as sources, compiled or installed here.
+//! The scripts that servers run: stored as sources, compiled or installed here.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ pub(crate) struct Script {
     pub(crate) answer: &'static str,
 }
 
-/// How a source becomes a program.
+/// The way from a source to a program.
 #[derive(Debug)]
 enum Made {
-    /// By [`COMPILER`], with these options.
+    /// Compiled by [`COMPILER`], with these options.
     Compiled(&'static [&'static str]),
-    /// By its first line, which names [`PERL`] wherever that is.
+    /// Run by its first line, which names the path of [`PERL`].
     Interpreted,
-    /// It is none: what serves requests reads it.
+    /// Read by the server itself: it is not a program.
     Read,
 }
 
@@ -36,7 +36,7 @@ pub(crate) const PERL: &str = "perl";
 
 const HELLO: &str = "<html><head><title>hello</title></head><body><p>hello world</p></body></html>\n";
 
-/// Says hello; nothing is looked for when it starts.
+/// Prints hello; needs no libraries at its start.
 pub(crate) static HELLO_STATIC: Script = hello_in_c("hello-static", &["-static"]);
 /// The same without a C library: what remains is the kernel and the server.
 pub(crate) static HELLO_BARE: Script = Script {
@@ -45,7 +45,7 @@ pub(crate) static HELLO_BARE: Script = Script {
     made: Made::Compiled(&["-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector"]),
     answer: HELLO,
 };
-/// The same, with the C library to be found and linked.
+/// The same, dynamically linked with the C library.
 pub(crate) static HELLO_DYNAMIC: Script = hello_in_c("hello-dynamic", &[]);
 /// The same in Perl.
 pub(crate) static HELLO_PERL: Script =
@@ -104,7 +104,7 @@ const fn hello_in_c(name: &'static str, options: &'static [&'static str]) -> Scr
 }
 
 impl Script {
-    /// Where it is in `directory`: made there when it was not yet.
+    /// Its path in `directory`; makes it there if it does not exist yet.
     pub(crate) fn prepare(&self, directory: &Path) -> Result<PathBuf> {
         let path = directory.join(self.name);
         if !path.exists() {
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    /// A machine may have no compiler, if it is said what to install; with `CI` there has to be one.
+    /// A machine may lack a compiler, if the message says what to install; with `CI` there has to be one.
     fn is_forgiven(error: &Error) {
         assert!(std::env::var_os("CI").is_none() && error.to_string().contains("apt-get install"), "{error}");
     }

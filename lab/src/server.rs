@@ -1,4 +1,4 @@
-//! A server while it is being measured: started, ready, and gone with all its processes afterwards.
+//! A server during its measurement: started, ready, and removed with all its processes afterwards.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -22,28 +22,28 @@ use crate::subject::{Recipe, Site};
 /// How long a server may take to accept its first connection.
 const START_LIMIT: Duration = Duration::from_secs(15);
 
-/// How long a server may take to end after it was asked to.
+/// How long a server may take to end after the request to do so.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long what a load left behind may take; a server that works for ever by itself is measured like that.
+/// How long the after-effects of a load may take; a server that works for ever by itself is measured nevertheless.
 const QUIET_LIMIT: Duration = Duration::from_secs(10);
 
-/// A server that uses less than this share of a core has nothing to do.
+/// A server that uses less than this share of a core is idle.
 const QUIET_MAX: f64 = 0.05;
 
 /// How often to look.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// How often to look while others measure: looking takes time of the load generator's core.
+/// How often to look during a measurement: looking takes time of the load generator's core.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A server that leaves less than this share of the memory to everybody else is ended before the machine is.
+/// A server that leaves less than this share of the memory free is ended, before the machine fails.
 const MEMORY_LEFT_MIN: f64 = 0.15;
 
 /// Lines of a log shown when a server does not start.
 const LOG_LINES: usize = 8;
 
-/// A running server; dropping it ends all its processes.
+/// A running server; dropping this ends all its processes.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -125,7 +125,7 @@ impl Server {
         Ok(())
     }
 
-    /// Whether it accepts connections where the site wants them, or anywhere if the site does not say where.
+    /// Whether it accepts connections at the site's addresses, or anywhere if the site has none.
     fn is_ready(&self, site: &Site) -> bool {
         match site.addresses.first() {
             Some(address) => TcpStream::connect_timeout(address, START_LIMIT).is_ok(),
@@ -133,7 +133,7 @@ impl Server {
         }
     }
 
-    /// Where it listens; the first of several addresses.
+    /// The address it listens on; the first of several.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         listener::address_of(&self.pids())
     }
@@ -148,7 +148,7 @@ impl Server {
         self.group.pids(self.child.id())
     }
 
-    /// What happened in the memory that the site leaves to it.
+    /// The events within the site's memory limit.
     pub(crate) fn marks(&self) -> Result<Marks> {
         self.group.marks()
     }
@@ -158,7 +158,7 @@ impl Server {
         procfs::pss_kib(&self.pids())
     }
 
-    /// Waits until there are more than `children` processes: those and their parent.
+    /// Waits until there are more than `children` processes: the children and their parent.
     pub(crate) fn await_children(&self, children: u32) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
         while self.pids().len() <= children as usize {
@@ -174,8 +174,8 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until hardly anything is done any more, for what a load left behind must not be charged to the next one:
-    /// a thousand connections that nobody waits for are a second of work where each starts a script.
+    /// Waits until the server is nearly idle, because the after-effects of a load must not be charged to the next one:
+    /// a thousand abandoned connections are a second of work if each starts a script.
     pub(crate) fn await_quiet(&self) -> Result<()> {
         let deadline = Instant::now() + QUIET_LIMIT;
         let mut before = self.cpu()?;
@@ -190,7 +190,7 @@ impl Server {
         }
     }
 
-    /// An error with the last lines of its logs when nothing of it is left.
+    /// Returns an error with the last lines of its logs if the server is gone.
     pub(crate) fn check_alive(&self, site: &Site) -> Result<()> {
         match self.pids().is_empty() {
             true => Err(Error::new(format!("it ended by itself{}", last_words(&site.directory)))),
@@ -198,7 +198,7 @@ impl Server {
         }
     }
 
-    /// Ends all its processes at once, so that nobody waits for their answers any more.
+    /// Kills all its processes at once, so that nobody waits for their answers any more.
     pub(crate) fn kill(&self) {
         self.signal_all(Signal::KILL);
     }
@@ -228,7 +228,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Asks the first process, as an administrator would, then insists with all of them.
+    /// Asks the first process to end, as an administrator would, then kills the rest.
     fn drop(&mut self) {
         for child in std::iter::once(&mut self.child).chain(&mut self.beside) {
             if let Some(pid) = Pid::from_raw(child.id() as i32)
@@ -244,14 +244,14 @@ impl Drop for Server {
     }
 }
 
-/// What is seen of a server while it is under load.
+/// The observation of a server under load.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
     server: &'a Server,
     first: HashSet<u32>,
     newcomers: HashSet<u32>,
     began: Instant,
-    /// CPU time of each thread in the beginning.
+    /// CPU time of each thread at the beginning.
     threads: BTreeMap<(u32, u32), Duration>,
     next: Instant,
 }
@@ -265,7 +265,7 @@ impl<'a> Watch<'a> {
         Self { server, first: pids.into_iter().collect(), newcomers: HashSet::new(), began, threads, next: began }
     }
 
-    /// Looks, if it is time; an error says that the server must not go on.
+    /// Looks, if it is time; an error means that the server must not continue.
     pub(crate) fn look(&mut self) -> Result<()> {
         if Instant::now() < self.next {
             return Ok(());
@@ -276,12 +276,12 @@ impl<'a> Watch<'a> {
         check_memory()
     }
 
-    /// Processes that were not there in the beginning, whether or not they still are.
+    /// Processes that were not there at the beginning, whether or not they still exist.
     pub(crate) fn newcomers(&self) -> u64 {
         self.newcomers.len() as u64
     }
 
-    /// CPU seconds per second of the thread that worked most, of those that were there all the time: a process with one
+    /// CPU seconds per second of the busiest thread, among those that were there all the time: a process with one
     /// thread, or one thread of a process, cannot use more than one core, however many there are.
     pub(crate) fn busiest(&self) -> f64 {
         let elapsed = self.began.elapsed().as_secs_f64();
@@ -291,7 +291,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Waits until a program that was just started has made a file. One that does not is ended.
+/// Waits until a program that has just started has made a file. Ends one that does not.
 fn await_file(child: &mut Child, file: &Path, site: &Site) -> Result<()> {
     let deadline = Instant::now() + START_LIMIT;
     while !file.exists() {
@@ -306,7 +306,7 @@ fn await_file(child: &mut Child, file: &Path, site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// An error when the machine has so little memory left that a server must not go on.
+/// Returns an error if the machine has so little memory left that a server must not continue.
 pub(crate) fn check_memory() -> Result<()> {
     let left = procfs::memory_left();
     if left < MEMORY_LEFT_MIN {

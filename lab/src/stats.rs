@@ -1,4 +1,4 @@
-//! The little statistics that alternating rounds and lists of latencies need.
+//! The few statistics that alternating rounds and lists of latencies need.
 
 /// The middle value; between two middle values, their mean.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
@@ -12,7 +12,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// How far apart the extremes are, as a share of the median; nothing can be said about fewer than two values.
+/// The distance of the extremes, as a share of the median; `None` for fewer than two values.
 pub(crate) fn spread(values: &[f64]) -> Option<f64> {
     let middle = median(values).filter(|middle| values.len() > 1 && *middle > 0.0)?;
     let highest = values.iter().copied().fold(f64::MIN, f64::max);
@@ -20,21 +20,21 @@ pub(crate) fn spread(values: &[f64]) -> Option<f64> {
     Some((highest - lowest) / middle)
 }
 
-/// The smallest value that `share` (0 to 1) of the values do not exceed; 0 of no values.
+/// The smallest value that `share` (0 to 1) of the values do not exceed; 0 if there are none.
 pub(crate) fn percentile(sorted: &[u64], share: f64) -> u64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0)
 }
 
-/// A ratio, and between which bounds it is in 95 of 100 cases.
+/// A ratio, and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) middle: f64,
     pub(crate) bounds: Option<[f64; 2]>,
 }
 
-/// What `one` is to `other` where both were taken in turn: the geometric mean of the ratios of each round, with their
-/// [`interval`]. Nothing where a value is not above 0.
+/// The ratio of `one` to `other`, which were measured in turn: the geometric mean of the ratios of each round, with
+/// their [`interval`]. `None` if a value is not above 0.
 pub(crate) fn ratio(one: &[f64], other: &[f64]) -> Option<Ratio> {
     if one.iter().chain(other).any(|value| *value <= 0.0) {
         return None;
@@ -43,8 +43,8 @@ pub(crate) fn ratio(one: &[f64], other: &[f64]) -> Option<Ratio> {
     Some(Ratio { middle: logarithms(&ratios)?.0.exp(), bounds: interval(&ratios) })
 }
 
-/// Between which bounds the middle of what these values are taken from is in 95 of 100 cases: Student's, for the logarithms,
-/// because what disturbs a measurement multiplies it. Two values are needed, all of them above 0.
+/// The 95 % interval for the mean of the distribution of these values: Student's, for the logarithms, because
+/// disturbances multiply a measurement. Needs two values, all of them above 0.
 pub(crate) fn interval(values: &[f64]) -> Option<[f64; 2]> {
     let (mean, deviation) = logarithms(values)?;
     let quantile = STUDENT.get(values.len().checked_sub(2)?).copied().unwrap_or(1.96);
@@ -52,7 +52,7 @@ pub(crate) fn interval(values: &[f64]) -> Option<[f64; 2]> {
     Some([(mean - reach).exp(), (mean + reach).exp()])
 }
 
-/// Mean and deviation of the logarithms; nothing where there are none. The deviation of one value is 0.
+/// Mean and deviation of the logarithms; `None` without values. The deviation of one value is 0.
 fn logarithms(values: &[f64]) -> Option<(f64, f64)> {
     if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
         return None;

@@ -9,35 +9,35 @@ use crate::error::{Error, Result};
 use crate::load::url::Url;
 use crate::tls::Tls;
 
-/// What the page says of one moment.
+/// The content of the page at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Status {
     /// The multi-processing module, in lower case; `nginx` for nginx.
     pub(crate) mpm: String,
-    /// What the server calls itself; nothing of nginx.
+    /// The server's own version text; `None` for nginx.
     pub(crate) version: Option<String>,
-    /// Workers that serve a request, the page's own included; connections of nginx.
+    /// Workers that serve a request, including the one for the page; connections of nginx.
     pub(crate) busy: u64,
-    /// Workers that wait for one; none of nginx.
+    /// Idle workers; 0 for nginx.
     pub(crate) idle: u64,
-    /// Whether no place is left for another worker.
+    /// Whether there is no room for another worker.
     pub(crate) is_full: bool,
-    /// A letter for each place of a worker; nothing of nginx.
+    /// A letter for each worker slot; empty for nginx.
     pub(crate) scoreboard: String,
-    /// Since the server started, where the page tells: requests, bytes sent, and milliseconds spent on all of them.
+    /// Since the server started, if the page shows them: requests, bytes sent, and total milliseconds.
     pub(crate) requests: Option<u64>,
     pub(crate) bytes: Option<u64>,
     pub(crate) milliseconds: Option<u64>,
     /// Seconds since the server started.
     pub(crate) uptime: Option<u64>,
-    /// Connections by what they do, where the page tells.
+    /// Connections by state, if the page shows them.
     pub(crate) connections: Vec<(&'static str, u64)>,
 }
 
-/// The page that is meant by a URL: that of the whole server is its `/server-status`, and pages for people have one for programs.
+/// The page for a URL: for the whole server it is `/server-status`, and pages for people have a variant for programs.
 ///
 /// # Errors
-/// It is no URL.
+/// The text is no URL.
 pub(crate) fn page(url: &str) -> Result<Url> {
     let mut url = Url::parse(url)?;
     if url.path == "/" {
@@ -49,7 +49,7 @@ pub(crate) fn page(url: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// The status at this moment. Connecting, and each wait for bytes, may take so long.
+/// The current status. Connecting, and each wait for bytes, may take as long as `patience`.
 ///
 /// # Errors
 /// The server does not answer, or has no such page.
@@ -68,7 +68,7 @@ pub(crate) fn look(url: &Url, patience: Duration) -> Result<Status> {
     Err(Error::new(text).advise(remedy))
 }
 
-/// What pages call connections in a state, and what that is.
+/// The pages' names for connection states, and ours.
 const CONNECTIONS: [(&str, &str); 5] = [
     ("ConnsTotal", "all"),
     ("ConnsAsyncWaitIO", "waiting"),
@@ -77,7 +77,7 @@ const CONNECTIONS: [(&str, &str); 5] = [
     ("ConnsAsyncClosing", "closing"),
 ];
 
-/// Reads either page.
+/// Parses either page.
 ///
 /// # Errors
 /// It is neither.
@@ -112,7 +112,7 @@ pub(crate) fn parse(text: &str) -> Result<Status> {
     })
 }
 
-/// `stub_status` has all its numbers in four lines of words.
+/// `stub_status` shows all its numbers in four lines of words.
 fn nginx(active: u64, text: &str) -> Status {
     let mut lines = text.lines().skip_while(|line| !line.contains("requests")).skip(1);
     let counted = lines.next().unwrap_or_default().split_ascii_whitespace().nth(2);

@@ -1,28 +1,28 @@
-//! Colours, for terminals only and only where NO_COLOR does not forbid them.
+//! Colours, for terminals only, and not if NO_COLOR forbids them.
 
 use std::io::IsTerminal;
 
-/// Something to be glad of, on standard output.
+/// Marks good news, on standard output.
 pub(crate) fn good(text: &str) -> String {
     paint("32", text, is_wanted(&std::io::stdout()))
 }
 
-/// Something to look at, on standard output.
+/// Marks something doubtful, on standard output.
 pub(crate) fn doubtful(text: &str) -> String {
     paint("33", text, is_wanted(&std::io::stdout()))
 }
 
-/// Something wrong, on standard output.
+/// Marks something wrong, on standard output.
 pub(crate) fn bad(text: &str) -> String {
     paint("31", text, is_wanted(&std::io::stdout()))
 }
 
-/// Something wrong, on standard error.
+/// Marks something wrong, on standard error.
 pub(crate) fn bad_stderr(text: &str) -> String {
     paint("31", text, is_wanted(&std::io::stderr()))
 }
 
-/// A heading, on standard output.
+/// Marks a heading, on standard output.
 pub(crate) fn heading(text: &str) -> String {
     paint("1", text, is_wanted(&std::io::stdout()))
 }

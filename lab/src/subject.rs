@@ -1,4 +1,4 @@
-//! Who is measured: the table of servers. One code path starts them all; only configuration differs.
+//! The subjects: the table of servers. One code path starts them all; only configuration differs.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::workload::Profile;
 /// Children of every prefork server: enough for 100 connections at once, and the number whose memory is measured.
 pub(crate) const PREFORK_CHILDREN: u32 = 256;
 
-/// Connections that every event-driven server is told to allow.
+/// The number of connections that every event-driven server is configured for.
 pub(crate) const CAPACITY: u32 = 12_000;
 
-/// Long enough that no server closes an idle connection while it is measured.
+/// Long enough that no server closes an idle connection during its measurement.
 pub(crate) const KEEP_ALIVE_SECONDS: u32 = 600;
 
 /// The queue of connections not yet accepted; the kernel may cut it down (net.core.somaxconn).
@@ -135,22 +135,22 @@ const NGINX: Program = Program::System { names: &["nginx"], package: "nginx" };
 /// Apache httpd under Debian's name and its own.
 pub(crate) const APACHE: Program = Program::System { names: &["apache2", "httpd"], package: "apache2" };
 
-/// A server with one way of running it.
+/// A server, run in one way.
 #[derive(Debug)]
 pub(crate) struct Subject {
     /// The name on the command line and in the results.
     pub(crate) id: &'static str,
     /// The name in tables.
     pub(crate) title: &'static str,
-    /// What to start.
+    /// The program to start.
     pub(crate) program: Program,
-    /// The arguments that make it tell its version.
+    /// The arguments that print its version.
     pub(crate) version: &'static [&'static str],
     /// Its configuration and command line for a site.
     pub(crate) recipe: fn(&Site) -> Result<Recipe>,
 }
 
-/// Which program a subject is.
+/// The program of a subject.
 #[derive(Debug)]
 pub(crate) enum Program {
     /// The server of this project.
@@ -161,13 +161,13 @@ pub(crate) enum Program {
     System {
         /// Names it is known by.
         names: &'static [&'static str],
-        /// The Debian package that brings it.
+        /// Its Debian package.
         package: &'static str,
     },
 }
 
 impl Program {
-    /// Where it is, or what to do to have it.
+    /// Its path, or how to get it.
     pub(crate) fn locate(&self, tsubame: Option<&Path>) -> std::result::Result<PathBuf, String> {
         match self {
             Self::Lab => std::env::current_exe().map_err(|error| error.to_string()),
@@ -181,30 +181,30 @@ impl Program {
     }
 }
 
-/// What a configuration is written for.
+/// The environment for which a configuration is written.
 #[derive(Debug)]
 pub(crate) struct Site {
     /// The server's own directory: configuration, logs, PID file.
     pub(crate) directory: PathBuf,
     /// The documents, the same for everyone.
     pub(crate) documents: PathBuf,
-    /// Where to listen: one address, or more where there are not enough ports for all connections.
+    /// The addresses to listen on: one, or more if its ports do not suffice for all connections.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Which configuration.
+    /// The configuration.
     pub(crate) profile: Profile,
-    /// Whether the clients of the floor, which cannot read, want a connection for each request.
+    /// Whether the floor, which cannot read requests, has to close after each one.
     pub(crate) close: bool,
-    /// The script that is asked for, in a directory with the others; `None` where scripts are not run.
+    /// The requested script, in a directory with the others; `None` if no scripts are run.
     pub(crate) script: Option<PathBuf>,
-    /// How many bytes of memory server and scripts have; `None` leaves them what the machine has.
+    /// The memory limit for server and scripts in bytes; `None`: that of the machine.
     pub(crate) memory: Option<u64>,
-    /// How many files a process may open.
+    /// The limit on open files of a process.
     pub(crate) descriptors: u64,
-    /// Whom a server that root started turns into.
+    /// The user that a server started by root changes to.
     pub(crate) account: Option<Account>,
-    /// The server's certificate and key, where it speaks TLS.
+    /// The server's certificate and key, if it speaks TLS.
     pub(crate) identity: Option<Identity>,
-    /// Where Apache is configured and has its modules, if it is here.
+    /// Apache's configuration and modules, if it is installed.
     pub(crate) apache: Option<apache::Installation>,
 }
 
@@ -234,7 +234,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Debian's account for web servers, else the one that owns nothing; `None` when we are not root.
+    /// Debian's account for web servers, otherwise the one that owns nothing; `None` if we are not root.
     pub(crate) fn choose() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return None;
@@ -260,20 +260,20 @@ pub(crate) struct Recipe {
     pub(crate) arguments: Vec<String>,
     /// Additional environment.
     pub(crate) environment: Vec<(&'static str, String)>,
-    /// A program that has to run beside it.
+    /// Another program that has to run beside it.
     pub(crate) beside: Option<Beside>,
 }
 
-/// A program that a server passes requests on to. It is started first, and counts as a part of the server.
+/// A program to which a server passes requests. It starts first, and counts as a part of the server.
 #[derive(Debug)]
 pub(crate) struct Beside {
-    /// What to start.
+    /// The program to start.
     pub(crate) program: Program,
     /// Its configuration.
     pub(crate) file: ConfigFile,
-    /// What stands before the name of that file on its command line.
+    /// The arguments before the name of that file.
     pub(crate) arguments: Vec<String>,
-    /// What is there once it can be asked.
+    /// The file that exists once it can be used.
     pub(crate) ready: PathBuf,
 }
 
@@ -284,7 +284,7 @@ pub(crate) struct ConfigFile {
     pub(crate) name: String,
     /// Its text.
     pub(crate) text: String,
-    /// Taken over as installed on the machine, hence not worth keeping beside the results.
+    /// Whether it is used as installed on the machine, and thus not worth storing beside the results.
     pub(crate) as_installed: bool,
 }
 

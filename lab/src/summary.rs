@@ -53,7 +53,7 @@ impl<'a> Cell<'a> {
         self.loads().map(|(_, load)| figure(load)).collect()
     }
 
-    /// What happened in too little memory, in each round.
+    /// The events of too little memory, in each round.
     pub(crate) fn squeezed(&self) -> impl Iterator<Item = (&'a Squeezed, &'a Load)> {
         self.loads().filter_map(|(_, load)| Some((load.squeezed.as_deref()?, load)))
     }
@@ -79,8 +79,8 @@ impl<'a> Cell<'a> {
         self.ratio_of(other, Load::per_cpu_second)
     }
 
-    /// The median over rounds of this cell's figure over the other's in the same round, which cancels what changes
-    /// slowly on the machine.
+    /// The median over rounds of this cell's figure divided by the other's in the same round, which cancels slow
+    /// changes of the machine.
     pub(crate) fn ratio_of(&self, other: &Cell<'_>, figure: Figure) -> Option<f64> {
         stats::median(&self.ratios(other, figure))
     }
@@ -100,7 +100,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Whom and what a cell is about.
+/// The identity of a cell.
 type Key = (String, u32, String, Profile);
 
 /// All cells of a run.
@@ -160,7 +160,7 @@ pub(crate) fn title(entry: Entry) -> String {
     }
 }
 
-/// Where in a run: the workload, with the number of connections if there are several, and the subject.
+/// A place in a run: the workload, with the number of connections if there are several, and the subject.
 pub(crate) fn place(workload: &Workload, entry: Entry, connections: u32) -> String {
     match workload.connections().len() {
         1 => format!("{} {}", workload.id, title(entry)),

@@ -2,7 +2,7 @@
 
 use rustix::termios::tcgetwinsize;
 
-/// How many columns the terminal has that standard output is, if it is one.
+/// The width of the terminal on standard output, if it is one.
 pub(crate) fn screen_width() -> Option<usize> {
     let window = tcgetwinsize(std::io::stdout()).ok().filter(|window| window.ws_col > 0);
     window.map(|window| window.ws_col.into())
@@ -33,7 +33,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// For a page.
+    /// The table for a page.
     pub(crate) fn to_html(&self) -> String {
         let row = |cells: &[String], tag: &str| {
             let cells = cells.iter().enumerate().map(|(column, cell)| {
@@ -54,7 +54,8 @@ impl Table {
         self.to_text_within(usize::MAX)
     }
 
-    /// For standard output: columns that are too many for the width of a terminal stand below, beside the first ones again.
+    /// The table for standard output: columns that do not fit the width of a terminal go below, with the first ones
+    /// repeated.
     pub(crate) fn to_screen(&self) -> String {
         self.to_text_within(screen_width().unwrap_or(usize::MAX))
     }
@@ -90,7 +91,7 @@ impl Table {
         text
     }
 
-    /// For a document.
+    /// The table for a document.
     pub(crate) fn to_markdown(&self) -> String {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let rules: Vec<String> = (0..self.headers.len())
@@ -108,14 +109,14 @@ impl Table {
     }
 }
 
-/// How many characters are seen of a cell: what colours it is not.
+/// The visible length of a cell in characters, without colours.
 fn seen(cell: &str) -> usize {
     let mut parts = cell.split('\x1b');
     let plain = parts.next().map_or(0, |part| part.chars().count());
     plain + parts.map(|part| part.split_once('m').map_or(0, |(_, shown)| shown.chars().count())).sum::<usize>()
 }
 
-/// Text as it stands in a page.
+/// Escapes text for a page.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,4 +1,4 @@
-//! What was promised, and whether a run keeps it; the tables are below, one for each experiment.
+//! The promises, and whether a run keeps them; the tables are below, one for each experiment.
 
 pub(crate) mod cgi;
 pub(crate) mod http;
@@ -15,14 +15,14 @@ use crate::workload::{self, Entry, Kind, Profile, bare, under};
 /// A promise.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// In words.
+    /// Its text.
     pub(crate) text: &'static str,
     rule: Rule,
 }
 
 #[derive(Debug)]
 enum Rule {
-    /// Requests per CPU-second at least `factor` times those of the best peer that is here.
+    /// Requests per CPU-second at least `factor` times those of the best available peer.
     Speed { workload: &'static str, subject: Entry, peers: &'static [Entry], factor: f64 },
     /// Memory of children at most `factor` times the peer's.
     ChildrenMemory { workload: &'static str, subject: Entry, peer: Entry, factor: f64, figure: fn(&Memory) -> f64 },
@@ -32,28 +32,28 @@ enum Rule {
     Steadiness { loss: f64 },
     /// p99 while children are replaced at most `factor` times p99 without, and no more errors.
     Unnoticed { subject: &'static str, factor: f64 },
-    /// Every fresh request in a crowd is answered within so many milliseconds, and nobody is turned away.
+    /// Every fresh request in a crowd is answered within this many milliseconds, and none is refused.
     Prompt { workload: &'static str, subject: Entry, milliseconds: f64 },
-    /// A fresh request is answered after every load, whichever the settings.
+    /// A fresh request is answered after every load, with any settings.
     Alive { workload: &'static str, subject: &'static str },
     /// In each pair, the figure of the first at least `factor` times that of the second.
     Each { workload: &'static str, pairs: &'static [(Entry, Entry)], figure: Figure, factor: f64 },
     /// No failures with any of these numbers of connections.
     Faultless { workload: &'static str, subjects: &'static [Entry], connections: &'static [u32] },
-    /// No thread has more than this share of a core to itself while more than that share of the cores is idle.
+    /// No thread uses more than this share of a core while more than that share of the cores is idle.
     Spread { workload: &'static str, subjects: &'static [Entry], busiest: f64, idle: f64 },
-    /// p99 at most `factor` times what waiting for those before makes it.
+    /// p99 at most `factor` times that of waiting for earlier requests alone.
     Queued { workload: &'static str, subjects: &'static [Entry], factor: f64 },
     /// In too little memory a figure is at most this, in every round of every workload.
     Squeezed { subjects: &'static [Entry], figure: fn(&Squeezed, &Load) -> f64, limit: f64 },
 }
 
-/// How a promise stands.
+/// The state of a promise.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Verdict {
-    /// Whether it is kept; `None` when the run does not tell.
+    /// Whether it is kept; `None` if the run does not tell.
     pub(crate) met: Option<bool>,
-    /// The figure and what it is compared with.
+    /// The figure and its comparison.
     pub(crate) measured: String,
 }
 
@@ -74,7 +74,7 @@ const fn speed(
 }
 
 impl Rule {
-    /// The measurements that it speaks of: a workload, and who.
+    /// The measurements it is about: a workload, and its subjects.
     fn concerns(&self) -> (&'static str, Vec<Entry>) {
         match self {
             Rule::Speed { workload, subject, peers, .. } => (*workload, [&[*subject], *peers].concat()),
@@ -97,9 +97,9 @@ impl Rule {
     }
 }
 
-/// What stands in place of a figure where there is one that nobody should believe.
+/// Replaces a figure that cannot be trusted.
 const NOT_JUDGED: &str = "not judged";
-/// Above this share of the cores, other programs decide what is measured.
+/// Above this share of the cores, other programs determine the measurement.
 const OTHERS_MAX: f64 = 0.2;
 
 impl Verdict {
@@ -110,7 +110,7 @@ impl Verdict {
 }
 
 impl Target {
-    /// The share of the cores that others used while this was measured, where that is too much.
+    /// The share of the cores that others used during these measurements, if that is too much.
     fn disturbed(&self, summary: &Summary<'_>) -> Option<f64> {
         let (workload, entries) = self.rule.concerns();
         let rows = summary.rows(workload::find(workload)?);
@@ -119,7 +119,7 @@ impl Target {
         shares.max_by(f64::total_cmp).filter(|share| *share > OTHERS_MAX)
     }
 
-    /// Judges by a run.
+    /// Judges it by a run.
     pub(crate) fn judge(&self, summary: &Summary<'_>) -> Verdict {
         let verdict = match &self.rule {
             Rule::Speed { workload, subject, peers, factor } => {
@@ -181,7 +181,7 @@ fn judge_speed(summary: &Summary<'_>, workload: &str, subject: Entry, peers: &[E
     })
 }
 
-/// A ratio of requests per CPU-second in words. At a fixed rate everybody answers as many, so that what differs is the CPU time.
+/// A ratio of requests per CPU-second in words. At a fixed rate all answer equally many, so the CPU time is compared.
 fn beside(workload: &workload::Workload, ratio: f64, peer: &str) -> String {
     match workload.kind {
         Kind::Rate { .. } => format!("{:.2} × the CPU time of {peer} (lower is better)", 1.0 / ratio),
@@ -230,7 +230,7 @@ fn judge_steadiness(summary: &Summary<'_>, loss: f64) -> Option<Verdict> {
     })
 }
 
-/// The worst point of the sweep as a share of the best, and all errors; nothing when a point is missing.
+/// The worst point of the sweep as a share of the best, and all errors; `None` if a point is missing.
 fn steadiness(summary: &Summary<'_>, subject: Entry) -> Option<(f64, u64)> {
     let workload = workload::find("sweep")?;
     let mut points = Vec::new();
@@ -254,7 +254,7 @@ fn judge_recycling(summary: &Summary<'_>, subject: &'static str, factor: f64) ->
     let replaced = with.median(|load| load.replaced as f64)?;
     let errors = [with, without].map(|cell| cell.errors());
     Some(Verdict {
-        // Without a successor nothing was tried.
+        // Without a replacement nothing was tested.
         met: (replaced > 0.0).then_some(ratio <= factor && errors[0] <= errors[1]),
         measured: format!(
             "{ratio:.2} ×, {replaced:.0} children replaced, {} errors against {} without",
@@ -279,7 +279,7 @@ fn judge_life(summary: &Summary<'_>, workload: &str, subject: &str) -> Option<Ve
     let rows = summary.rows(workload);
     let own: Vec<_> = rows.iter().filter(|(entry, ..)| entry.subject == subject).collect();
     let hung: u64 = own.iter().map(|(.., cell)| cell.hung()).sum();
-    // Where nothing was answered there is no row either.
+    // A subject without answers has no row either.
     let settings = workload.entries.iter().filter(|entry| entry.subject == subject).count();
     let wanted = settings * workload.connections().len();
     (!own.is_empty()).then(|| Verdict {

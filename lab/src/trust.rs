@@ -1,4 +1,4 @@
-//! Reasons to disbelieve a run. They are printed above the figures, not below.
+//! Reasons to doubt a run. They are printed above the figures, not below.
 
 use std::fmt;
 
@@ -8,34 +8,34 @@ use crate::results::{Averages, Load, Measure, Results, Sample};
 use crate::summary::{Cell, Summary, title};
 use crate::workload::{Kind, Over, Workload};
 
-/// Fewer rounds have no median worth the name.
+/// Fewer rounds have no meaningful median.
 const ROUNDS_MIN: u32 = 3;
-/// Shorter measurements consist of start and end.
+/// The start and the end would dominate shorter measurements.
 const SECONDS_MIN: u32 = 2;
 /// Above this share of its core the load generator has nothing in reserve.
 const GENERATOR_BUSY_MAX: f64 = 0.95;
 /// Below this share of its core the server has something in reserve.
 const SERVER_BUSY_MIN: f64 = 0.90;
-/// More work of others than this on the two cores disturbs both sides.
+/// More work by others than this on the two cores disturbs both sides.
 pub(crate) const OTHERS_MAX: f64 = 0.05;
 /// More stolen time than this means that the machine is not ours.
 pub(crate) const STOLEN_MAX: f64 = 0.02;
-/// A generator that is late by more than this, in microseconds, was kept from working.
+/// A generator that is late by more than this, in microseconds, was disturbed.
 const LATE_MAX_US: f64 = 500.0;
-/// Swap space in KiB that anybody may have in use: more was left by what ran before, and has to be read again.
+/// Swap space in KiB that may be in use: more was left by earlier programs, and has to be read back.
 const SWAP_USED_MAX: u64 = 1024;
-/// Of fewer answers nobody can say what one of a hundred exceeds.
+/// With fewer answers than this, a 99th percentile means nothing.
 const ANSWERS_MIN: u64 = 100;
-/// Ticks that see less than this share of the work that was counted see too little of it,
+/// Ticks that see less than this share of the counted work see too little of it,
 const TICKS_MIN: f64 = 0.75;
-/// where they miss at least this share of a core.
+/// if they miss at least this share of a core.
 const TICKS_MISSED_MIN: f64 = 0.05;
-/// More full handshakes than this share are too many where sessions should go on.
+/// More full handshakes than this share are too many if sessions should be resumed.
 const FULL_MAX: f64 = 0.05;
-/// Rounds that differ more than this measure something else.
+/// Rounds that differ by more than this measure something else.
 const SPREAD_MAX: f64 = 0.10;
 
-/// Where something was found: the workload, and who, with a figure.
+/// A finding's place: the workload and the subject, with a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
     workload: &'static str,
@@ -53,17 +53,17 @@ pub(crate) enum Doubt {
     OneCore,
     /// CPU time was read from the process tree.
     CoarseClock,
-    /// So many files may be opened, too few for some numbers of connections.
+    /// The limit of open files is too low for some numbers of connections.
     FewDescriptors(u64),
-    /// There is no swap, which would have been used.
+    /// There is no swap space, which would have been used.
     NoSwap,
     /// The load generator was the limit, not the server.
     GeneratorSaturated(Vec<Found>),
-    /// Somebody else worked on the two cores.
+    /// Other programs worked on the two cores.
     OthersBusy(Vec<Found>),
-    /// The hypervisor took time away.
+    /// The hypervisor took time.
     Stolen(Vec<Found>),
-    /// Something was swapped out when it began.
+    /// Memory was swapped out at the beginning.
     SwapInUse(Vec<Found>),
     /// Too few answers for a percentile.
     FewAnswers(Vec<Found>),
@@ -75,7 +75,7 @@ pub(crate) enum Doubt {
     Hung(Vec<Found>),
     /// The generator did not keep its schedule.
     GeneratorLate(Vec<Found>),
-    /// Handshakes were full that should have gone on with earlier sessions.
+    /// Handshakes were full that should have resumed earlier sessions.
     NotResumed(Vec<Found>),
     /// The kernel's ticks saw little of the server's work.
     TicksMissed(Vec<Found>),
@@ -134,7 +134,7 @@ impl fmt::Display for Doubt {
                 told(who)
             ),
             Self::NotResumed(who) => {
-                write!(f, "handshakes were full that should have gone on with earlier sessions: {}", told(who))
+                write!(f, "handshakes were full that should have resumed earlier sessions: {}", told(who))
             }
             Self::TicksMissed(who) => write!(
                 f,
@@ -150,7 +150,7 @@ impl fmt::Display for Doubt {
 }
 
 impl Doubt {
-    /// The part of it that concerns this workload, or, without one, what concerns the whole run.
+    /// The part that concerns this workload, or, without one, the whole run.
     pub(crate) fn concerning(&self, workload: Option<&Workload>) -> Option<Self> {
         let (who, doubt): (_, fn(Vec<Found>) -> Self) = match self {
             Self::GeneratorSaturated(who) => (who, Self::GeneratorSaturated),
@@ -168,14 +168,14 @@ impl Doubt {
             general => return workload.is_none().then(|| general.clone()),
         };
         let id = workload?.id;
-        // Its heading says which workload it is.
+        // The heading names the workload.
         let here = who.iter().filter(|found| found.workload == id).map(|found| Found { workload: "", ..found.clone() });
         let who: Vec<Found> = here.collect();
         (!who.is_empty()).then(|| doubt(who))
     }
 }
 
-/// All reasons against a run, gravest first.
+/// All reasons against a run, the most serious first.
 pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     if results.rounds < ROUNDS_MIN {
@@ -203,13 +203,13 @@ pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
     doubts
 }
 
-/// What speaks against one cell, as a figure; nothing where nothing does. The number is that of the rounds that were wanted.
+/// A reason against one cell, as a figure; `None` if there is none. The number is that of the wanted rounds.
 type Ground = fn(&Workload, &Cell<'_>, u32) -> Option<String>;
 
-/// Where it was found, with figures, makes a reason.
+/// Makes a doubt from its places and figures.
 type Place = fn(Vec<Found>) -> Doubt;
 
-/// What is looked for in every cell, gravest first.
+/// The checks of every cell, the most serious first.
 const GROUNDS: [(Place, Ground); 12] = [
     (Doubt::Hung, |_, cell, _| counted(cell.hung())),
     (Doubt::Errors, |_, cell, _| counted(cell.errors())),
@@ -229,7 +229,7 @@ const GROUNDS: [(Place, Ground); 12] = [
         (fewest < ANSWERS_MIN).then(|| fewest.to_string())
     }),
     (Doubt::Spread, |workload, cell, _| {
-        // What a crowd costs is not what is asked of it.
+        // A crowd's cost is not what its measurement is about.
         let is_compared = !matches!(workload.kind, Kind::Crowd(_));
         shared(cell.spread(Load::per_cpu_second).filter(|_| is_compared), SPREAD_MAX)
     }),
@@ -252,7 +252,7 @@ fn about_cells(summary: &Summary<'_>, workloads: &'static [Workload], rounds: u3
     all.filter(|(_, who)| !who.is_empty()).map(|(doubt, who)| doubt(who)).collect()
 }
 
-/// Each workload with all that was found in it.
+/// Each workload with all its findings.
 fn told(who: &[Found]) -> String {
     let of = |part: &[Found]| {
         let all: Vec<&str> = part.iter().map(|found| found.what.as_str()).collect();
@@ -289,7 +289,7 @@ fn lateness(_: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
     (delay > LATE_MAX_US).then(|| format!("{:.1} ms", delay / 1000.0))
 }
 
-/// The first handshake of each connection cannot be another.
+/// The first handshake of each connection has to be full.
 fn full_handshakes(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
     let first: u64 = workload.connections().iter().map(|number| u64::from(*number)).sum();
     let share = |load: &Load| {
@@ -301,7 +301,8 @@ fn full_handshakes(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<Strin
     shared(most.filter(|_| is_meant), FULL_MAX)
 }
 
-/// Ticks are counted a hundred times a second, for whoever works at that moment; who only works in between is never seen.
+/// Ticks are counted a hundred times a second, for the program running at that moment; one that only runs in between is
+/// never seen.
 fn missed_ticks(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
     let seen = |load: &Load| match (workload.kind.has_all_cores(), load.averages) {
         (false, Some(Averages { core, .. })) => Some(1.0 - (core.idle + core.iowait) / 100.0),

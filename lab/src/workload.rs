@@ -1,4 +1,4 @@
-//! What is measured: what a workload is made of; the tables are below, one for each experiment.
+//! The parts of a workload; the tables are below, one for each experiment.
 
 pub(crate) mod cgi;
 pub(crate) mod http;
@@ -18,7 +18,7 @@ use crate::script::Script;
 use crate::stats::percentile;
 use crate::tls::{Tls, Versions};
 
-/// The smallest document: what remains when a file costs nothing is the server.
+/// The smallest document: if the file costs nothing, what remains is the server.
 pub(crate) const SMALL_FILE: &[u8] = b"The swallow is back: it works.\n";
 
 /// A file that every server serves.
@@ -40,17 +40,17 @@ impl Document {
 /// [`SMALL_FILE`].
 pub(crate) const SMALL: Document = Document { name: "small.txt", length: SMALL_FILE.len() };
 const MEDIUM: Document = Document { name: "16k.txt", length: 16 * 1024 };
-/// What a slow client reads.
+/// The document for slow clients.
 pub(crate) const LARGE: Document = Document { name: "1m.txt", length: 1024 * 1024 };
 
-/// Every document, in the order of size.
+/// Every document, by size.
 pub(crate) static DOCUMENTS: [&Document; 3] = [&SMALL, &MEDIUM, &LARGE];
 
-/// With which configuration a subject runs.
+/// The configuration of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Profile {
-    /// The least that serves the documents, no access log.
+    /// The minimum that serves the documents, without an access log.
     Bare,
     /// Debian's default configuration of Apache: sections, modules, access log.
     Debian,
@@ -58,8 +58,8 @@ pub(crate) enum Profile {
     Steady,
     /// The same with children that are replaced every second or two.
     Recycling,
-    /// Bare, with four workers in all where there are workers, room for thousands of connections, and so little room
-    /// for unsent bytes that a slow client is the server's affair and not the kernel's.
+    /// Bare, with four workers in total if there are workers, room for thousands of connections, and so little room for
+    /// unsent bytes that the server, not the kernel, has to deal with slow clients.
     Crowded,
     /// Bare, with 400 workers in 16 children.
     ManyWorkers,
@@ -81,29 +81,29 @@ pub(crate) enum Profile {
     EventLarge,
     /// Bare, with room for 60 000 connections in a process: that comparison's settings of nginx.
     ManyConnections,
-    /// Bare, with 256 workers where there are workers, and scripts started by who serves the request.
+    /// Bare, with 256 workers if there are workers, and scripts started by the worker itself.
     Cgi,
     /// The same with scripts started by a daemon.
     Cgid,
-    /// Bare, with 16 workers where there are workers, and a Perl script as CGI.
+    /// Bare, with 16 workers if there are workers, and a Perl script as CGI.
     PerlCgi,
     /// The same as `ModPerl::Registry`.
     Registry,
     /// The same as `ModPerl::PerlRun`.
     PerlRun,
-    /// The same as SpeedyCGI keeps it.
+    /// The same under SpeedyCGI.
     Speedy,
     /// The same compiled once and forked per request.
     PerlFork,
     /// The same as a FastCGI application of mod_fcgid.
     Fcgid,
-    /// Bare, with PHP behind php-fpm, as each server's documentation has it: a connection for each request.
+    /// Bare, with PHP behind php-fpm, as in each server's documentation: a connection for each request.
     PhpFpm,
-    /// The same over connections that stay.
+    /// The same over persistent connections.
     PhpKept,
     /// Bare, with one process of mod_fcgid.
     OneBackend,
-    /// Bare, with the number of workers that fits to scripts of 200 MB in 1 GB.
+    /// Bare, with the right number of workers for scripts of 200 MB in 1 GB.
     FourWorkers,
     /// Bare, without any number of workers.
     Unconfigured,
@@ -114,7 +114,7 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    /// The name in raw.csv and the words that tell it apart in tables; the bare profile needs none.
+    /// The name in raw.csv and the words that distinguish it in tables; the bare profile needs none.
     pub(crate) fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Bare => ("bare", ""),
@@ -160,10 +160,10 @@ pub(crate) struct Entry {
     pub(crate) profile: Profile,
 }
 
-/// What is done to a server.
+/// The load on a server.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Requests as fast as they are answered, for each number of connections.
+    /// Requests at full speed, for each number of connections.
     Load {
         /// The file requested.
         document: &'static Document,
@@ -171,24 +171,24 @@ pub(crate) enum Kind {
         connections: &'static [u32],
         /// A connection for each request.
         close: bool,
-        /// How the server is spoken to.
+        /// The protocol.
         over: Over,
     },
-    /// Connections that made one request and then only stay.
+    /// Connections that made one request and then only stay open.
     Idle {
         /// How many.
         connections: u32,
-        /// How the server is spoken to.
+        /// The protocol.
         over: Over,
     },
     /// Server processes that wait for work.
     Children {
         /// How many.
         count: u32,
-        /// Connections at a time that give work to all of them.
+        /// The number of connections that keep all of them busy.
         clients: u32,
     },
-    /// Requests for the small file at a fixed rate, whether or not those before were answered.
+    /// Requests for the small file at a fixed rate, regardless of earlier answers.
     Rate {
         /// How many connections share the rate.
         connections: u32,
@@ -199,34 +199,34 @@ pub(crate) enum Kind {
     },
     /// Fresh requests for the small file, one after the other, while thousands of connections stay.
     Crowd(Gathering),
-    /// Requests for a script as fast as they are answered, a connection for each, with all cores for server and scripts.
+    /// Requests for a script at full speed, a connection for each, with all cores for server and scripts.
     Script {
-        /// What is run.
+        /// The script to run.
         script: &'static Script,
         /// Numbers of clients, each measured.
         connections: &'static [u32],
     },
-    /// Requests for a script at a fixed rate, more than its one process can serve: they have to wait for each other.
+    /// Requests for a script at a fixed rate, more than its one process can serve: they have to queue.
     Queue(Crush),
     /// Requests for scripts that need much memory, and at the same time for the small file at a fixed rate.
     Squeeze(Squeeze),
 }
 
 impl Kind {
-    /// Whether server and scripts have all cores, and not one for themselves.
+    /// Whether server and scripts have all cores, instead of one of their own.
     pub(crate) fn has_all_cores(&self) -> bool {
         matches!(self, Self::Script { .. } | Self::Queue(_))
     }
 }
 
-/// How a server is spoken to. What is encrypted is so by TLS 1.3, AES with 128 bits and X25519, whoever serves it.
+/// The protocol. Encryption is always TLS 1.3, AES with 128 bits and X25519, for every server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// In the clear.
     Clear,
     /// Over TLS, with a full handshake for each connection.
     Tls,
-    /// Over TLS; connections go on with the sessions of earlier ones.
+    /// Over TLS; connections resume earlier sessions.
     Resumed,
     /// By HTTP/2 over TLS.
     Http2 {
@@ -236,7 +236,7 @@ pub(crate) enum Over {
 }
 
 impl Over {
-    /// What is wanted of connections that are encrypted.
+    /// The options of encrypted connections.
     pub(crate) fn tls(self) -> Option<Tls> {
         (self != Self::Clear).then(|| Tls {
             resumes: self == Self::Resumed,
@@ -260,21 +260,21 @@ impl Over {
     }
 }
 
-/// What browsers want most.
+/// The browsers' first choice.
 const SUITE: &str = "TLS_AES_128_GCM_SHA256";
-/// What every server has.
+/// Supported by every server.
 const GROUP: &str = "X25519";
 
 /// More requests than one process can serve.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crush {
-    /// What is run.
+    /// The script to run.
     pub(crate) script: &'static Script,
     /// How many requests there are.
     pub(crate) requests: u32,
-    /// How many come in a second.
+    /// The number of requests per second.
     pub(crate) per_second: u32,
-    /// How long the process takes for one.
+    /// The time that the process takes for one.
     pub(crate) service: Duration,
 }
 
@@ -284,7 +284,7 @@ impl Crush {
         Duration::from_secs(number.into()) / self.per_second
     }
 
-    /// How long a share of the requests takes at most, in microseconds, if they wait for nothing but those before them.
+    /// The most that a share of the requests takes, in microseconds, if they only wait for earlier ones.
     pub(crate) fn by_queueing_us(&self, share: f64) -> u64 {
         let takes = |number| (self.service * (number + 1)).saturating_sub(self.due(number)).max(self.service);
         let latencies_us: Vec<u64> = (0..self.requests).map(|number| takes(number).as_micros() as u64).collect();
@@ -295,11 +295,11 @@ impl Crush {
 /// Scripts in too little memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Squeeze {
-    /// What is run, in turn.
+    /// The scripts to run, in turn.
     pub(crate) scripts: &'static [&'static Script],
-    /// What stands behind their names.
+    /// The part of the path after their names.
     pub(crate) path_info: &'static str,
-    /// How many ask for them at a time.
+    /// The number of clients.
     pub(crate) clients: u32,
     /// The memory of server and scripts together, in bytes.
     pub(crate) memory: u64,
@@ -307,7 +307,7 @@ pub(crate) struct Squeeze {
     pub(crate) files_per_second: u32,
 }
 
-/// Connections of each kind that a crowd consists of.
+/// The connections of each kind in a crowd.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gathering {
     /// Kept alive after one request.
@@ -316,7 +316,7 @@ pub(crate) struct Gathering {
     pub(crate) slow: u32,
     /// Answered with `Connection: close` and not closed by the client.
     pub(crate) lingering: u32,
-    /// Requests that come then, each on a connection of its own.
+    /// Later requests, each on a connection of its own.
     pub(crate) fresh: u32,
 }
 
@@ -327,16 +327,16 @@ pub(crate) struct Workload {
     pub(crate) id: &'static str,
     /// One line for people.
     pub(crate) title: &'static str,
-    /// What is done.
+    /// The load.
     pub(crate) kind: Kind,
-    /// To whom.
+    /// The subjects.
     pub(crate) entries: &'static [Entry],
-    /// The best of these is the ratio column "× peer".
+    /// The ratio column "× peer" compares with the best of these.
     pub(crate) peers: &'static [Entry],
 }
 
 impl Workload {
-    /// The numbers of connections that are measured one after the other.
+    /// The numbers of connections, measured one after the other.
     pub(crate) fn connections(&self) -> &[u32] {
         match &self.kind {
             Kind::Load { connections, .. } | Kind::Script { connections, .. } => connections,

@@ -1,4 +1,5 @@
-//! `advise` beside a server with a scripted status page: what it sees, what it decides, and what it says of a page that is none.
+//! `advise` beside a server with a scripted status page: its observations, its decision, and its answer to a page that
+//! is not a status page.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
 
-/// Has 10 busy workers at first, then 40, then 20 for ever, and tells of each look. `/` is no status page.
+/// Has 10 busy workers at first, then 40, then 20 for ever, and reports each look. `/` is not a status page.
 fn serve() -> (SocketAddr, Receiver<()>) {
     let (look, looks) = channel();
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");

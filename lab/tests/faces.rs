@@ -1,5 +1,5 @@
-//! The tools whose options and text the generator has, beside the tools themselves on the same server: the same lines, with other
-//! numbers in them.
+//! The tools whose options and output the generator imitates, beside the tools themselves on the same server: the same
+//! lines, with other numbers in them.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A server in the clear.
+/// A plain server.
 fn serve() -> SocketAddr {
     scripted::listen(|mut stream| scripted::attend(&mut stream))
 }
@@ -25,7 +25,7 @@ fn said(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?} cannot be run: {error}"))
 }
 
-/// Whether a tool is there to be compared with; where `CI` is set it has to be.
+/// Whether a tool is installed for comparison; with `CI` it has to be.
 fn is_here(tool: &str) -> bool {
     let is_here = Command::new(tool).arg("-V").output().is_ok();
     if !is_here {
@@ -36,7 +36,7 @@ fn is_here(tool: &str) -> bool {
     is_here
 }
 
-/// The lines of a text without its numbers; what ab says of how its figures are distributed depends on them.
+/// The lines of a text without its numbers; ab's remarks on the distribution depend on them.
 fn shape(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let lines = text.lines().filter(|line| {
@@ -57,7 +57,7 @@ fn shape(text: &[u8]) -> Vec<String> {
     lines.map(without_numbers).collect()
 }
 
-/// Compares what a tool prints with what we print in its place.
+/// Compares a tool's output with ours.
 fn compare(tool: &str, arguments: &[&str], skipped: usize) {
     let theirs = shape(&said(Command::new(tool).args(arguments)).stdout);
     let ours = shape(&said(lab().arg(tool).args(arguments)).stdout);
@@ -85,7 +85,7 @@ fn ab() {
         &["-w", "-k", "-n", "5", "-u", body_path, "-x", "border=1", &none],
         &["-w", "-n", "5", "-y", "a=b", "-z", "c=d", &good],
     ];
-    // Who it is stands in the first three lines, or four of HTML.
+    // The name of the tool is in the first three lines, or four of HTML.
     for arguments in cases {
         compare("ab", arguments, if arguments.contains(&"-w") { 4 } else { 3 });
     }
@@ -99,25 +99,25 @@ fn ab() {
         files.each_ref().map(|file| {
             let lines = shape(&std::fs::read(file).expect("a file of times"));
             std::fs::remove_file(file).expect("remove it");
-            // The days of a week and months are words.
+            // The days of the week and months are words.
             let dates = lines.iter().map(|line| line.split('\t').count());
             (lines.first().cloned(), lines.len(), dates.max())
         })
     };
     assert_eq!(written(lab().arg("ab")), written(&mut Command::new("ab")));
 
-    // Answers that break off, or are none: ab takes what has come.
+    // Truncated or invalid answers: ab takes any data.
     for path in ["/short", "/gone"] {
         compare("ab", &["-n", "20", &format!("{server}{path}")], 3);
     }
-    // Of -n and -t the last one says how many.
+    // Of -n and -t, the last one determines the number.
     let timed = said(lab().args(["ab", "-q", "-n", "2", "-t", "1", &good]));
     let text = String::from_utf8_lossy(&timed.stdout);
     assert!(!text.contains("Complete requests:      2\n"), "{text}");
     let counted = said(lab().args(["ab", "-q", "-t", "1", "-n", "2", &good]));
     let text = String::from_utf8_lossy(&counted.stdout);
     assert!(text.contains("Complete requests:      2\n"), "{text}");
-    // A proxy of ours takes no load to others (an address that is reserved for documentation, RFC 5737).
+    // Our proxy must not pass load on to others (an address reserved for documentation, RFC 5737).
     let proxy = server.trim_start_matches("http://");
     let beyond = said(lab().args(["ab", "-X", proxy, "http://192.0.2.1/"]));
     let text = String::from_utf8_lossy(&beyond.stderr);
@@ -125,7 +125,7 @@ fn ab() {
     let owned = said(lab().args(["ab", "-q", "-X", proxy, "--i-own-this-target", "192.0.2.1", "http://192.0.2.1/"]));
     assert!(owned.status.success(), "{owned:?}");
 
-    // What fails, and how it ends.
+    // Failures, and the exit status.
     let statuses = |arguments: &[&str]| {
         [&mut Command::new("ab"), lab().arg("ab")].map(|command| said(command.args(arguments)).status.code())
     };
@@ -181,10 +181,10 @@ fn httperf() {
         compare("httperf", &arguments, 0);
     }
     let absent = said(lab().args(["httperf", "--wset=1,1"]));
-    assert!(!absent.status.success() && String::from_utf8_lossy(&absent.stderr).contains("--wset is not there"));
+    assert!(!absent.status.success() && String::from_utf8_lossy(&absent.stderr).contains("--wset is not supported"));
 }
 
-/// What both print where TLS is spoken: what was agreed on stands in between.
+/// The output of both with TLS, including the negotiated parameters.
 #[test]
 fn tls_by_ab_and_httperf() {
     let identity = scripted::Identity::new("faces", false);
@@ -230,7 +230,7 @@ fn tls_by_ab_and_httperf() {
     }
 }
 
-/// What the first seed shows.
+/// The output in the first seed.
 #[test]
 fn weighttp() {
     let url = format!("{}/", serve());
@@ -259,7 +259,7 @@ fn weighttp() {
     assert!(text.contains("5000 bytes data"), "{text}");
 }
 
-/// Options that 0.4 has not are those of 0.5, which prints JSON.
+/// Options that 0.4 lacks are those of 0.5, which prints JSON.
 #[test]
 fn newer_weighttp() {
     let server = serve();
@@ -313,11 +313,11 @@ fn newer_weighttp() {
     for (option, name) in [("-F", "-F"), ("-a5", "-a"), ("-s1", "-s"), ("-ex", "-e")] {
         let absent = said(lab().args(["weighttp", "-n", "10", option, &good]));
         let text = String::from_utf8_lossy(&absent.stderr);
-        assert!(!absent.status.success() && text.contains(&format!("{name} is not there")), "{text}");
+        assert!(!absent.status.success() && text.contains(&format!("{name} is not supported")), "{text}");
     }
 }
 
-/// Readers like `head` leave before everything is said.
+/// Readers like `head` leave before the end.
 #[test]
 fn nobody_has_to_read_to_the_end() {
     let url = format!("http://{}/", serve());
@@ -365,7 +365,8 @@ fn load_draws_in_a_terminal() {
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Who interrupts a load in a terminal sees what was measured, and nothing of the view is left: `^C` is not written into it.
+/// If you interrupt a load in a terminal, you see the results so far, and nothing of the view remains: `^C` is not
+/// written into it.
 #[test]
 fn an_interrupted_view_is_gone() {
     if Command::new("script").arg("--version").output().is_err() {
@@ -382,7 +383,7 @@ fn an_interrupted_view_is_gone() {
     let mut is_interrupted = false;
     while let Ok(length @ 1..) = screen.read(&mut piece) {
         seen.extend_from_slice(&piece[..length]);
-        // The view is seen before the first answer, without which a load fails.
+        // The view appears before the first answer, without which a load fails.
         if !is_interrupted && String::from_utf8_lossy(&seen).contains("in the last second") {
             is_interrupted = true;
             keys.write_all(b"\x03").expect("press a key");
@@ -393,7 +394,7 @@ fn an_interrupted_view_is_gone() {
     assert!(text.contains("it was interrupted") && !text.contains("^C"), "{text}");
 }
 
-/// The command of a load that may have 64 open files and no more, also where it is root.
+/// The command of a load that may have only 64 open files, even as root.
 fn confined(arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     if rustix::process::geteuid().is_root() {
@@ -404,7 +405,7 @@ fn confined(arguments: &[&str]) -> Command {
     command
 }
 
-/// More connections than one process may open files: several share them, and nobody sees that in what is told.
+/// More connections than one process may open files: several share them, and the output does not show that.
 #[test]
 fn loads_that_are_too_large_for_one_process() {
     let server = serve();
@@ -427,7 +428,7 @@ fn loads_that_are_too_large_for_one_process() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("Complete requests:      300\n") && text.contains("Failed requests:        0\n"), "{text}");
 
-    // What fails is told as ever, and what cannot be is refused.
+    // Failures are reported as usual, and impossible numbers are refused.
     let output = said(&mut confined(&["load", "-c", "60", "-n", "60", "--json", &gone]));
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(!output.status.success() && text.contains("\"failures\":{\"read\":60}"), "{output:?}");
@@ -436,13 +437,13 @@ fn loads_that_are_too_large_for_one_process() {
     assert!(!output.status.success() && text.contains("only 64 open files are allowed"), "{text}");
 }
 
-/// A load in several processes ends as a whole: interrupted, it tells what was done until then; without one of its processes, it says
-/// so. Nothing of it is left.
+/// A load in several processes ends as a whole: when interrupted, it reports its results so far; without one of its
+/// processes, it says so. Nothing of it remains.
 #[test]
 fn several_processes_end_together() {
     let url = format!("http://{}/", serve());
     let deadline = Instant::now() + Duration::from_secs(30);
-    // Whoever is left would keep the pipes open.
+    // A process that is left would keep the pipes open.
     let end = |whom: fn(u32, u32) -> u32, signal: Signal| {
         let mut command = confined(&["load", "-c", "100", "-d", "1h", "--json", &url]);
         let mut load = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a load");
@@ -472,7 +473,7 @@ fn several_processes_end_together() {
     assert!(!is_good && errors.is_empty(), "{errors}");
 }
 
-/// Clients that rest, and requests that are due by chance.
+/// Clients that rest, and requests due at random.
 #[test]
 fn load_has_the_paces_of_httperf() {
     let url = format!("http://{}/", serve());
@@ -504,7 +505,7 @@ fn load_finds_a_rate() {
     assert!(String::from_utf8_lossy(&output.stderr).contains(" too "), "{output:?}");
 }
 
-/// The same page in two ways: what is compared, and what is doubted.
+/// The same page in two ways: the comparison, and the doubts.
 #[test]
 fn compare_tells_what_it_measured() {
     let server = serve();

@@ -1,5 +1,5 @@
-//! Runs in miniature, from outside: interrupted by both signals, continued, and refused under other settings; two configurations
-//! compared.
+//! Small runs, from outside: interrupted by both signals, continued, and refused under other settings; and two
+//! configurations compared.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const LAB: &str = env!("CARGO_BIN_EXE_tsubame-lab");
 
-/// A directory that goes with its owner.
+/// A directory that is removed with this value.
 struct Place(PathBuf);
 
 impl Place {
@@ -112,7 +112,7 @@ fn groups_of(pid: u32) -> Vec<PathBuf> {
 fn an_interrupted_run_leaves_nothing_behind_and_goes_on() {
     let place = Place::new("runs");
 
-    // The floor is interrupted by the one, tsubame by the other.
+    // The floor is interrupted by one of them, tsubame by the other.
     for (signal, step, kept) in [("-INT", "[1/2]", 0), ("-TERM", "[2/2]", 1)] {
         let mut child = place.run("1");
         let pid = child.id();
@@ -172,7 +172,7 @@ fn two_configurations_are_compared_and_their_servers_gone() {
     let place = Place::new("compare");
     let write = |name: &str, text: String| std::fs::write(place.0.join(name), text).expect("a file");
     write("index.html", "hello".to_owned());
-    // Both want the same port, so they cannot run at the same time.
+    // Both use the same port, so they cannot run at the same time.
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
     let here = place.0.display();
     for (name, more) in [("a.conf", ""), ("b.conf", "MaxKeepAliveRequests 1\n"), ("broken.conf", "Nonsense on\n")] {

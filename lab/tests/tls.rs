@@ -1,4 +1,4 @@
-//! Loads over TLS and HTTP/2, against servers that do as they are told: what comes of them is counted exactly.
+//! Loads over TLS and HTTP/2, against scripted servers: the results are counted exactly.
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +35,7 @@ fn written(identity: &Identity, answer: &'static str, end: fn(&mut Encrypted)) -
     format!("https://localhost:{}/", address.port())
 }
 
-/// Says that nothing follows.
+/// Announces the end.
 fn goodbye(stream: &mut Encrypted) {
     stream.conn.send_close_notify();
     let _ = stream.flush();
@@ -84,7 +84,7 @@ fn who_is_not_believed_gets_no_request() {
     let (unknown, output) = load(&["-n", "5", "--cacert", ca, &url]);
     assert_eq!((&unknown["answers"], &unknown["failures"]), (&0.into(), &json!({"tls": 5})), "{unknown}");
     assert!(!output.status.success());
-    // Another name than that in the certificate.
+    // A different name from that in the certificate.
     let ca = identity.certificate.to_str().expect("a path");
     let named = results(&["-n", "2", "--cacert", ca, "--sni", "example.org", &url]);
     assert_eq!(named["failures"], json!({"tls": 2}), "{named}");
@@ -113,7 +113,7 @@ fn what_is_no_tls_is_told() {
     let wrong = results(&["-n", "3", "-c", "1", &url]);
     assert_eq!((&wrong["answers"], &wrong["failures"]), (&0.into(), &json!({"tls": 3})), "{wrong}");
     let silent = listen(|mut stream| {
-        // Until the client has enough of it.
+        // Until the client gives up.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let url = format!("https://localhost:{}/", silent.port());
@@ -121,7 +121,7 @@ fn what_is_no_tls_is_told() {
     assert_eq!(late["failures"], json!({"timeout": 2}), "{late}");
 }
 
-/// An end without a word about it may be that of somebody else on the way (RFC 8446 section 6.1).
+/// An end without an announcement may be an attacker's (RFC 8446 section 6.1).
 #[test]
 fn truncation_and_resets_are_failures() {
     let identity = Identity::new("truncated", false);
@@ -144,7 +144,7 @@ fn truncation_and_resets_are_failures() {
     });
     let reset = results(&["-n", "5", "-c", "1", &reset]);
     assert_eq!((&reset["answers"], &reset["failures"]), (&0.into(), &json!({"reset": 5})), "{reset}");
-    // A whole answer is one, whatever comes then.
+    // A whole answer counts, whatever comes after it.
     let complete = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     let complete = results(&["-n", "5", "-c", "1", &written(&identity, complete, |_| {})]);
     assert_eq!((&complete["answers"], &complete["failures"]), (&5.into(), &json!({})), "{complete}");
@@ -159,7 +159,7 @@ fn streams_are_as_many_as_a_server_takes() {
     assert_eq!((&all["good"], &all["failures"], &all["connections"]), (&500.into(), &json!({}), &3.into()), "{all}");
     assert_eq!(all["bytes"]["body"], 2500, "{all}");
 
-    // Over TLS, and not where the server does not speak it.
+    // Over TLS, and not if the server does not speak it.
     let identity = Identity::new("streams", false);
     let server = identity.serve(&["h2"], false, move |stream| attend_http2(stream, manner));
     let url = format!("https://localhost:{}/", server.port());
@@ -182,11 +182,11 @@ fn servers_refuse_streams_and_leave() {
     let url = format!("http://localhost:{}/", server.port());
     let some = results(&["-n", "100", "-c", "1", "--h2c", "-m", "8", &url]);
     assert_eq!((&some["answers"], &some["failures"]), (&90.into(), &json!({"stream": 10})), "{some}");
-    // What a server that leaves has not answered is asked again, of the next connection.
+    // Requests that a leaving server has not answered are repeated on the next connection.
     let leaves = Manner { streams: 100, answers: 10, refuses: usize::MAX };
     let server = listen(move |mut stream| {
         attend_http2(&mut stream, leaves);
-        // What comes meanwhile must not become a reset.
+        // Later input must not become a reset.
         let _ = stream.shutdown(std::net::Shutdown::Write).and_then(|()| stream.read_to_end(&mut Vec::new()));
     });
     let url = format!("http://localhost:{}/", server.port());
@@ -197,7 +197,7 @@ fn servers_refuse_streams_and_leave() {
     assert_eq!((&closed["answers"], &closed["connections"]), (&20.into(), &20.into()), "{closed}");
 }
 
-/// A part of a crowd in a process of its own: it gathers, tells what is lost whenever it is asked, and ends with its input.
+/// A part of a crowd in a separate process: it gathers, reports its losses on request, and ends with its input.
 #[test]
 fn crowds_may_be_elsewhere() {
     let identity = Identity::new("crowd", false);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Has served a hundred requests more at each look at its page; whatever else is asked for is not there.
+/// Has served a hundred more requests at each look at its page; any other page is missing.
 fn serve() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let address = listener.local_addr().expect("address");
@@ -42,7 +42,7 @@ fn serve() -> SocketAddr {
     address
 }
 
-/// A directory in which loads may tell of themselves.
+/// A directory for the bulletins of loads.
 struct Place(PathBuf);
 
 impl Place {
@@ -81,7 +81,7 @@ fn a_server_and_its_machine_are_seen() {
     let (address, place) = (serve(), Place::new("top"));
     let seen = place.json(&address.to_string());
     assert_eq!(seen["page"]["status"]["scoreboard"], "WK_.", "{seen}");
-    // How many it is depends on how late the looks were.
+    // The number depends on how late the looks were.
     assert!(seen["page"]["traffic"]["requests"].as_f64() > Some(1.0), "{seen}");
     assert!(seen["machine"]["cores"].as_array().is_some_and(|cores| !cores.is_empty()), "{seen}");
     let own = u64::from(std::process::id());

@@ -1,4 +1,5 @@
-//! A search in miniature with a real Apache, from outside: it leaves a configuration that Apache accepts, and nothing else. As root.
+//! A small search with a real Apache, from outside: it leaves a configuration that Apache accepts, and nothing else.
+//! Needs root.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +14,7 @@ const LAB: &str = env!("CARGO_BIN_EXE_tsubame-lab");
 /// Debian's modules of Apache, which these tests need.
 const MODULES: &str = "/usr/lib/apache2/modules";
 
-/// A site with a configuration in two files; it goes with its owner.
+/// A site with a configuration in two files; it is removed with this value.
 struct Place(PathBuf);
 
 impl Place {
@@ -43,7 +44,7 @@ impl Place {
     }
 
     fn tune(&self, more: &[&str]) -> Child {
-        // Whoever runs the tests may ignore SIGHUP.
+        // The process that runs the tests may ignore SIGHUP.
         Command::new("env")
             .args(["--default-signal=HUP", LAB])
             .args(["tune", "httpd.conf", "--server", "apache2", "--path", "/index.html", "-c", "8", "-d", "100ms"])
@@ -103,7 +104,7 @@ fn a_search_ends_with_a_verdict_and_with_settings_that_apache_accepts() {
     assert!(findings["memory"]["child_kib"].as_u64() > Some(0), "{findings}");
     let tried = findings["tried"].as_array().expect("what was tried");
     let measured = tried.iter().filter(|one| one["measurements"][0]["answers"].as_u64() > Some(0)).count();
-    // How many there are is a matter of what else the machine does; the search waits for calm.
+    // Their number depends on the other load of the machine; the search waits for quiet.
     assert!(measured > 2, "{findings}");
     let best = tried.iter().find(|one| !one["setting"].is_null()).expect("a setting");
     let seen = best["measurements"][0]["processes"].as_u64();
@@ -114,7 +115,7 @@ fn a_search_ends_with_a_verdict_and_with_settings_that_apache_accepts() {
     let mut reader = quick_xml::Reader::from_str(page.trim_start_matches("<!DOCTYPE html>"));
     while !matches!(reader.read_event().expect("every element is closed"), quick_xml::events::Event::Eof) {}
 
-    // So short a search proves this or that, and what it proves decides whether there is anything to write.
+    // Such a short search may prove either result, which decides whether there is anything to write.
     let fragment = place.0.join("out/fragment.conf");
     assert_eq!(fragment.exists(), findings["outcome"] == "change", "{findings}");
     if fragment.exists() {
@@ -125,7 +126,7 @@ fn a_search_ends_with_a_verdict_and_with_settings_that_apache_accepts() {
     }
 }
 
-/// nginx finds what a copy includes beside it, so links to the user's files are there. Nothing is written through them.
+/// nginx looks for includes beside a copy, so there are links to the user's files. Nothing is written through them.
 #[test]
 fn files_beside_a_configuration_of_nginx_stay_as_they_are() {
     let place = Place::new("tune-nginx");

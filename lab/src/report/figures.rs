@@ -85,7 +85,7 @@ pub(super) fn latencies(summary: &Summary<'_>, workload: &'static Workload) -> S
     workload.connections().iter().map(plot).collect()
 }
 
-/// The first round of each over time: what clients saw, and what server and machine did, on one time line.
+/// The first round of each over time: the clients' view, and the load of server and machine, on one time line.
 pub(super) fn courses(summary: &Summary<'_>, workload: &'static Workload) -> String {
     let mut figures = String::new();
     for (entry, connections, cell) in summary.rows(workload) {
@@ -104,7 +104,7 @@ pub(super) fn courses(summary: &Summary<'_>, workload: &'static Workload) -> Str
     }
 }
 
-/// What is compared in a workload: its name, its unit, and how to get it.
+/// The figure to compare in a workload: its name, its unit, and how to get it.
 type Compared = (&'static str, &'static str, fn(&Cell<'_>) -> Vec<f64>);
 
 fn compared(workload: &Workload) -> Compared {
@@ -129,13 +129,13 @@ fn compared(workload: &Workload) -> Compared {
     }
 }
 
-/// One below the other, so that a moment stands at the same place in all of them.
+/// Plots one below the other, with each moment in the same place in all of them.
 fn course(heading: &str, load: &Load) -> String {
     let seen = |name: &str, figure: fn(&Interval) -> f64| Line {
         name: name.to_owned(),
         points: load.intervals.iter().map(|interval| [interval.until, figure(interval)]).collect(),
     };
-    // Where nothing was answered, nothing took any time.
+    // Without answers there are no times.
     let took = |name: &str, figure: fn(&Interval) -> u64| {
         let answered = load.intervals.iter().filter(|interval| interval.answers > 0.0);
         let points = answered.map(|interval| [interval.until, figure(interval) as f64 / 1000.0]).collect();

@@ -1,4 +1,4 @@
-//! report.html: one page without anything from elsewhere. Every element is closed, so that XML parsers read it too.
+//! report.html: one self-contained page. Every element is closed, so that XML parsers can read it too.
 
 use super::beside::{self, Beside};
 use super::figures::{concurrency, courses, latencies, picture};
@@ -14,7 +14,7 @@ use crate::workload::Workload;
 
 const STYLE: &str = include_str!("page.css");
 
-/// More reasons to doubt than this are folded.
+/// More reasons to doubt than this are collapsed.
 const DOUBTS_OPEN: usize = 3;
 
 /// The whole page.
@@ -52,7 +52,7 @@ pub(super) fn page(results: &Results) -> String {
     text
 }
 
-/// What the article printed, beside the same here.
+/// The article's figures, beside the same here.
 fn articles(results: &Results, summary: &Summary<'_>, doubts: &[Doubt]) -> String {
     let all = beside::beside(results, summary);
     if all.is_empty() {
@@ -71,7 +71,7 @@ fn articles(results: &Results, summary: &Summary<'_>, doubts: &[Doubt]) -> Strin
     text
 }
 
-/// Up to the first line, which says when and where something was measured.
+/// The page up to its first line, which gives the time and place of the measurement.
 pub(crate) fn begin(title: &str, when: &str, host: &Host) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
@@ -118,7 +118,7 @@ fn limits(summary: &Summary<'_>, workload: &'static Workload) -> String {
     }
 }
 
-/// The reasons to doubt a workload's figures, or all figures: folded where they are many.
+/// The reasons to doubt a workload's figures, or all figures: collapsed if there are many.
 fn doubt_list(doubts: &[Doubt], workload: Option<&Workload>) -> String {
     let items: Vec<String> =
         doubts.iter().filter_map(|doubt| doubt.concerning(workload)).map(|doubt| doubt.to_string()).collect();
@@ -135,7 +135,7 @@ fn doubt_list(doubts: &[Doubt], workload: Option<&Workload>) -> String {
     }
 }
 
-/// Says that there are reasons to doubt figures of a workload, and where they stand.
+/// A link to the reasons to doubt a workload's figures.
 fn doubt_link(doubts: &[Doubt], workload: &Workload) -> String {
     match doubts.iter().filter(|doubt| doubt.concerning(Some(workload)).is_some()).count() {
         0 => String::new(),
@@ -200,7 +200,7 @@ mod tests {
         results
     }
 
-    /// Reads the page as XML, in which every element has its end; the names of its elements.
+    /// Parses the page as XML, in which every element must be closed; returns the names of its elements.
     fn elements(page: &str) -> Vec<String> {
         use quick_xml::events::Event;
         let mut reader = quick_xml::Reader::from_str(page);

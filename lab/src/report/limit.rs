@@ -1,15 +1,15 @@
-//! What kept a server from answering more, with the figures that say so.
+//! The factor that limited a server's answers, with the figures that show it.
 
 use crate::results::Load;
 use crate::summary::Cell;
 use crate::workload::{Kind, Workload};
 
-/// Above this share of its time something has nothing in reserve.
+/// Above this share of its time, a resource has nothing in reserve.
 const FULL: f64 = 0.9;
-/// Above this share of two cores, other programs take what the server could have had.
+/// Above this share of two cores, other programs take time that the server could have had.
 const DISTURBED: f64 = 0.2;
 
-/// The limit in words; nothing for measurements at rest. A run over loopback has no network that could be full.
+/// The limit in words; `None` for measurements at rest. A run over loopback has no network that could be full.
 pub(super) fn limit(workload: &Workload, cell: &Cell<'_>) -> Option<String> {
     let percent = |figure: fn(&Load) -> f64| cell.median(figure).map(|share| share * 100.0);
     let server = percent(|load| load.busy.server)?;
@@ -21,7 +21,7 @@ pub(super) fn limit(workload: &Workload, cell: &Cell<'_>) -> Option<String> {
     let full = FULL * 100.0;
     let both_cores = workload.kind.has_all_cores();
     Some(if matches!(workload.kind, Kind::Rate { .. } | Kind::Crowd(_) | Kind::Queue(_)) && server < full {
-        format!("the load: no more was asked for; the server used {server:.0} % of a core")
+        format!("the load: there were no more requests; the server used {server:.0} % of a core")
     } else if squeezed > 0 {
         format!(
             "memory: it was at its limit, or pages were swapped out, {squeezed} times; server {server:.0} % of a core"

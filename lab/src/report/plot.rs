@@ -1,8 +1,8 @@
-//! Plots as SVG that is part of a page: readable without colour, with units at the axes and values on hover.
+//! Plots as SVG inside the page: readable without colour, with units at the axes and values on hover.
 
 use crate::table::escape;
 
-/// Units of a drawing, which is as wide as its column: narrow enough that its letters can be read on a telephone.
+/// The width of a drawing, which fills its column: narrow enough that its letters are readable on a phone.
 const WIDTH: f64 = 440.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = WIDTH - 24.0;
@@ -10,30 +10,30 @@ const TOP: f64 = 10.0;
 /// Room for the axis below.
 const BELOW: f64 = 40.0;
 
-/// The height of a plot that stands alone, and of one that shares its time line with others.
+/// The height of a single plot, and of one that shares its time line with others.
 pub(super) const TALL: f64 = 240.0;
 pub(super) const LOW: f64 = 150.0;
 
 /// From one bar to the next.
 const STEP: f64 = 46.0;
 
-/// More points of a line than this have no values on hover: there would be one beside the other.
+/// A line with more points than this shows no values on hover: the points would be too close together.
 const POINTS: usize = 60;
 
-/// How many lines can be told apart, by dashes and colours.
+/// How many lines can be distinguished by dashes and colours.
 const STYLES: usize = 8;
 
-/// A bar from 0 to a figure, with the interval in which it is in 95 of 100 cases.
+/// A bar from 0 to a figure, with its 95 % interval.
 pub(super) struct Bar {
     pub(super) name: String,
     pub(super) value: f64,
-    /// Nothing where there was one round.
+    /// `None` after a single round.
     pub(super) interval: Option<[f64; 2]>,
-    /// What is pointed out: Tsubame, and the floor.
+    /// The highlighting: Tsubame, and the floor.
     pub(super) class: &'static str,
 }
 
-/// Intervals of two rounds can be far longer than their bars, which are what is to be seen: so much of them is drawn.
+/// Intervals of two rounds can be far longer than their bars, which matter more: they are cut at this factor.
 const BEYOND: f64 = 1.2;
 
 /// Bars with their names and figures, so that no axis has to be read.
@@ -63,7 +63,7 @@ pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
         );
         text += &bar.interval.map_or(String::new(), |interval| {
             let [low, high] = interval.map(length);
-            // What goes on beyond the drawing has no end.
+            // An interval beyond the drawing has no end mark.
             let end = if interval[1] > most { "" } else { "m0 -4.5v9" };
             let path = format!("d=\"M{low:.1} {:.1}v9m0 -4.5H{high:.1}{end}\"", top + 25.0);
             format!("<path class=\"halo\" {path}/><path class=\"interval\" {path}/>")
@@ -73,28 +73,28 @@ pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
     text + "</svg>\n"
 }
 
-/// What is drawn along an axis.
+/// An axis.
 pub(super) struct Axis {
-    /// With its unit.
+    /// Its name, with its unit.
     pub(super) name: &'static str,
     pub(super) scale: Scale,
-    /// Where it ends; 0 where the figures do.
+    /// Its end; 0: the end of the figures.
     pub(super) end: f64,
 }
 
-/// How an axis is divided.
+/// The divisions of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
     Linear,
     Logarithmic,
-    /// Of shares in percent: from 90 to 99 it is as far as from 99 to 99.9.
+    /// For shares in percent: the distance from 90 to 99 equals that from 99 to 99.9.
     Nines,
 }
 
-/// The shares that a scale of nines names.
+/// The labels of a scale of nines.
 const NINES: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
-/// Where a share is on a scale of nines; what is beyond its end is at its end.
+/// The position of a share on a scale of nines; shares beyond its end are at its end.
 fn nines(share: f64) -> f64 {
     -(1.0 - share.clamp(0.0, NINES[NINES.len() - 1]) / 100.0).log10()
 }
@@ -171,7 +171,7 @@ pub(super) fn lines(title: &str, height: f64, [across, up]: [&Axis; 2], lines: &
     text + "</svg>\n" + &legend(lines)
 }
 
-/// The names of the lines; one that is alone has its name at the axis.
+/// The names of the lines; a single line has its name at the axis.
 fn legend(lines: &[Line]) -> String {
     let item = |(index, line): (usize, &Line)| {
         format!(
@@ -187,7 +187,7 @@ fn legend(lines: &[Line]) -> String {
     }
 }
 
-/// Colour and dashes; when these begin anew, points are hollow.
+/// Colour and dashes; when these repeat, points are hollow.
 fn style(index: usize) -> String {
     let hollow = if index / STYLES % 2 == 1 { " hollow" } else { "" };
     format!("line s{}{hollow}", index % STYLES)
@@ -196,17 +196,18 @@ fn style(index: usize) -> String {
 /// A cell of a surface.
 pub(crate) struct Tile {
     pub(crate) text: String,
-    /// What is told when somebody points at it.
+    /// The text on hover.
     pub(crate) hover: String,
-    /// From 0 to 1: how much it is filled.
+    /// How much it is filled, from 0 to 1.
     pub(crate) share: f64,
     pub(crate) is_best: bool,
 }
 
-/// From one row of tiles to the next.
+/// The distance between rows of tiles.
 const TILE_HEIGHT: f64 = 30.0;
 
-/// Tiles in rows and columns, whose names stand at the edges; each figure stands in its tile, so that no colour has to be read.
+/// Tiles in rows and columns, with their names at the edges; each tile contains its figure, so that the colours only
+/// repeat it.
 pub(crate) fn surface(
     title: &str,
     names: [&str; 2],
@@ -255,11 +256,11 @@ pub(crate) fn surface(
     )
 }
 
-/// The size of the figures in tiles, where there is room for it, and how wide a letter is of that size.
+/// The size of the figures in tiles, if there is room for it, and the width of a letter of that size.
 const TILE_TEXT: f64 = 11.0;
 const LETTER: f64 = 0.6;
 
-/// The opacity of the best tile: letters can be read on it, in light and in dark.
+/// The opacity of the best tile: letters stay readable on it, in light and in dark.
 const FILLED: f64 = 0.5;
 
 fn begin(title: &str, height: f64) -> String {
@@ -279,7 +280,7 @@ fn nice(most: f64) -> Vec<f64> {
     (0..=count).map(|index| index as f64 * step).collect()
 }
 
-/// Powers of ten in between; where these are few, what is one, two and five times as much.
+/// Powers of ten in between; if these are few, also twice and five times those.
 fn powers(least: f64, most: f64) -> Vec<f64> {
     let factors: &[f64] = if most / least > 50.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     let (first, last) = (least.log10().floor() as i32, most.log10().ceil() as i32);

@@ -1,4 +1,4 @@
-//! One table for each workload: which columns, and how figures are written.
+//! One table for each workload: its columns, and the format of figures.
 
 use crate::results::{Averages, CoreUse, Load, Squeezed};
 use crate::stats::{Ratio, median};
@@ -7,7 +7,7 @@ use crate::summary::{Cell, Figure, Summary, title};
 use crate::table::Table;
 use crate::workload::{Crush, Entry, Gathering, Kind, Workload, bare};
 
-/// What stands where there is no figure.
+/// The sign for a missing figure.
 pub(super) const NOTHING: &str = "–";
 
 /// The subject that is 1 in the column "× floor".
@@ -15,7 +15,7 @@ const FLOOR: Entry = bare("floor");
 /// The same for scripts.
 const FLOOR_OF_SCRIPTS: Entry = bare("floor-spawn");
 
-/// The table of a workload; nothing when nobody was measured.
+/// The table of a workload; `None` if no subject was measured.
 pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload) -> Option<Table> {
     if summary.rows(workload).is_empty() {
         return None;
@@ -56,7 +56,7 @@ fn load_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     table
 }
 
-/// The columns that every table of load ends with.
+/// The last columns of every table of load.
 fn common_columns(cell: &Cell<'_>) -> [String; 5] {
     [
         count(cell.median(Load::per_second)),
@@ -97,7 +97,7 @@ fn sweep_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     table
 }
 
-/// One row for each number of clients, and whether somebody was the bottleneck.
+/// One row for each number of clients, and whether one thread was the bottleneck.
 fn script_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     let peer = workload.peers.first().map_or("× peer".to_owned(), |peer| format!("× {}", title(*peer)));
     let headers = ["subject", "clients", "req per CPU-s", "spread", "× floor", &peer];
@@ -119,7 +119,7 @@ fn script_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     table
 }
 
-/// How long requests take beside how long they would if they waited for nothing but those before them.
+/// How long requests take, beside how long they would if they only waited for earlier ones.
 fn queue_table(summary: &Summary<'_>, workload: &'static Workload, crush: &Crush) -> Table {
     let mut table = Table::new(
         1,
@@ -179,7 +179,7 @@ fn squeeze_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     table
 }
 
-/// At a fixed rate everybody answers as many requests; what differs is at what cost, and how late.
+/// At a fixed rate all servers answer equally many requests; they differ in cost and delay.
 fn rate_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     let headers = ["subject", "CPU s per s", "of Apache's", "× floor", "spread"];
     let rest = ["req/s", "p50 ms", "p99 ms", "max ms", "errors", "replaced", "PSS MB"];
@@ -205,7 +205,7 @@ fn rate_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     table
 }
 
-/// Apache under the module of the same name and the same settings.
+/// Apache with the module of the same name and the same settings.
 fn counterpart(entry: Entry) -> Option<Entry> {
     let mpm = entry.subject.strip_prefix("tsubame-")?;
     Some(Entry { subject: subject::find(&format!("apache-{mpm}"))?.id, ..entry })
@@ -272,7 +272,7 @@ fn beside(cell: &Cell<'_>, peer: Option<&Cell<'_>>, figure: Figure) -> String {
     }
 }
 
-/// `1.86 (1.80–1.93)`; without bounds where there was one round.
+/// `1.86 (1.80–1.93)`; without bounds after a single round.
 pub(super) fn ratio(found: Option<Ratio>) -> String {
     let Some(Ratio { middle, bounds }) = found else {
         return NOTHING.to_owned();
@@ -282,7 +282,7 @@ pub(super) fn ratio(found: Option<Ratio>) -> String {
     told(middle) + &bounds.unwrap_or_default()
 }
 
-/// What cores did under each load, as `sar` tells it; nothing where a run does not tell.
+/// The use of cores under each load, as in `sar`; `None` if a run does not record it.
 pub(super) fn cores_table(summary: &Summary<'_>, workload: &'static Workload) -> Option<Table> {
     let headers = ["subject", "connections", "cores", "%user", "%nice", "%system", "%iowait", "%steal", "%idle"];
     let mut table = Table::new(3, &headers);

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::generator::Errors;
 use crate::load::Handshakes;
 
-/// A server that has not answered a fresh request after this hangs.
+/// A server that does not answer a fresh request within this hangs.
 pub(crate) const FRESH_LIMIT: Duration = Duration::from_secs(1);
 
-/// What a measurement consists of.
+/// A measurement.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Measure {
@@ -49,67 +49,67 @@ pub(crate) struct Load {
     pub(crate) p99_us: u64,
     /// See `min_us`.
     pub(crate) max_us: u64,
-    /// Handshakes of TLS that were complete.
+    /// Complete TLS handshakes.
     #[serde(default)]
     pub(crate) handshakes: Handshakes,
-    /// What failed.
+    /// Failures.
     pub(crate) errors: Errors,
     /// Memory right after the load.
     pub(crate) pss_kib: u64,
     /// Processes right after the load.
     pub(crate) processes: usize,
-    /// Who kept the cores busy.
+    /// The users of the cores.
     pub(crate) busy: Busy,
     /// Connections of the crowd that were refused or closed by the server.
     #[serde(default)]
     pub(crate) lost: u64,
-    /// Processes of the server that were not there when the measurement began.
+    /// Processes of the server that started during the measurement.
     #[serde(default)]
     pub(crate) replaced: u64,
-    /// Delay in microseconds that one of a hundred requests exceeded because the generator was late.
+    /// The delay in microseconds that one of a hundred requests exceeded because the generator was late.
     #[serde(default)]
     pub(crate) late_p99_us: u64,
-    /// How long a fresh request took right after the load, in microseconds; [`FRESH_LIMIT`] when it was not answered.
+    /// How long a fresh request took right after the load, in microseconds; [`FRESH_LIMIT`] if it was not answered.
     #[serde(default)]
     pub(crate) fresh_us: u64,
-    /// CPU seconds per second of the server's thread that worked most.
+    /// CPU seconds per second of the server's busiest thread.
     #[serde(default)]
     pub(crate) busiest: f64,
-    /// What happened where there was too little memory.
+    /// The events of too little memory.
     #[serde(default)]
     pub(crate) squeezed: Option<Box<Squeezed>>,
-    /// How many of a hundred requests took at most so many microseconds, in order; a dozen points.
+    /// For various percentages of the requests, the most microseconds they took, in order; a dozen points.
     #[serde(default)]
     pub(crate) latencies: Box<[(f64, u64)]>,
     /// The measurement over time.
     #[serde(default)]
     pub(crate) course: Box<[Moment]>,
-    /// What the clients saw over time.
+    /// The clients' view over time.
     #[serde(default)]
     pub(crate) intervals: Box<[Interval]>,
-    /// What cores did meanwhile, as `sar` tells it.
+    /// The use of cores, as in `sar`.
     #[serde(default)]
     pub(crate) averages: Option<Averages>,
-    /// Swap space that was in use before it began, in KiB.
+    /// Swap space in use before it began, in KiB.
     #[serde(default)]
     pub(crate) swap_before_kib: u64,
 }
 
-/// What cores did in a measurement.
+/// The use of cores during a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Averages {
     /// All cores of the machine.
     pub(crate) machine: CoreUse,
-    /// The core that the server has to itself where it has one.
+    /// The server's own core, if it has one.
     pub(crate) core: CoreUse,
 }
 
 /// Hundredths of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CoreUse {
-    /// In programs.
+    /// In user mode.
     pub(crate) user: f64,
-    /// In programs that give way to others.
+    /// In nice programs.
     pub(crate) nice: f64,
     /// In the kernel, interrupts included.
     pub(crate) system: f64,
@@ -121,7 +121,7 @@ pub(crate) struct CoreUse {
     pub(crate) idle: f64,
 }
 
-/// What clients saw in an interval of a measurement.
+/// The clients' view of one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Interval {
     /// Its end, in seconds since the measurement began.
@@ -141,11 +141,11 @@ pub(crate) struct Interval {
 pub(crate) struct Moment {
     /// Seconds since it began.
     pub(crate) at: f64,
-    /// CPU seconds per second that the server used since the moment before.
+    /// CPU seconds per second used by the server since the last moment.
     pub(crate) server: f64,
-    /// The share of its time that the load generator's core worked, with whatever else ran there.
+    /// The share of time in which the load generator's core was busy, with anything else that ran there.
     pub(crate) generator_core: f64,
-    /// The share of the machine's memory that is in use.
+    /// The share of the machine's memory in use.
     pub(crate) memory: f64,
     /// Pages that the machine has swapped out since it began.
     pub(crate) swapped_pages: u64,
@@ -162,7 +162,7 @@ impl Load {
         self.requests as f64 / self.seconds
     }
 
-    /// Seconds of CPU time that the server used in a second.
+    /// Seconds of CPU time that the server used per second.
     pub(crate) fn cpu_share(&self) -> f64 {
         self.server_cpu_seconds / self.seconds
     }
@@ -173,12 +173,12 @@ impl Load {
     }
 }
 
-/// In too little memory.
+/// The events of too little memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Squeezed {
     /// How often processes wanted more memory than there was.
     pub(crate) at_limit: u64,
-    /// Processes that the kernel ended for want of memory.
+    /// Processes that the kernel killed for lack of memory.
     pub(crate) oom_kills: u64,
     /// Pages that had to be read from disk.
     pub(crate) major_faults: u64,
@@ -186,7 +186,7 @@ pub(crate) struct Squeezed {
     pub(crate) peak_kib: u64,
     /// Pages that the machine swapped out meanwhile.
     pub(crate) swapped_pages: u64,
-    /// Files that were answered, of those that were asked for at a fixed rate.
+    /// Files answered, of those requested at a fixed rate.
     pub(crate) file_answers: u64,
     /// Their latencies, in microseconds.
     pub(crate) file_p50_us: u64,
@@ -199,7 +199,7 @@ pub(crate) struct Squeezed {
 }
 
 impl Squeezed {
-    /// A latency of files, in milliseconds: for ever, where none was answered.
+    /// A latency of files, in milliseconds: infinite if none was answered.
     pub(crate) fn file_milliseconds(&self, figure: fn(&Self) -> u64) -> f64 {
         if self.file_answers > 0 { figure(self) as f64 / 1000.0 } else { f64::INFINITY }
     }
@@ -212,11 +212,11 @@ pub(crate) struct Busy {
     pub(crate) server: f64,
     /// The load generator.
     pub(crate) generator: f64,
-    /// Neither of them nor the laboratory, on the two cores.
+    /// All others except the laboratory, on the two cores.
     pub(crate) others: f64,
     /// Taken by the hypervisor, on the two cores.
     pub(crate) stolen: f64,
-    /// Nobody had anything to do, on the two cores.
+    /// Idle, on the two cores.
     #[serde(default)]
     pub(crate) idle: f64,
 }
@@ -235,7 +235,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// What the connections, or serving, added.
+    /// The memory added by the connections, or by serving.
     pub(crate) fn growth_kib(&self) -> f64 {
         self.after_kib as f64 - self.before_kib as f64
     }

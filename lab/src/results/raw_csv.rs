@@ -62,7 +62,7 @@ struct Row<'a> {
 }
 
 impl Results {
-    /// A line with the names of the columns, and one for each measurement.
+    /// A line with the names of the columns, and one line for each measurement.
     pub(super) fn to_csv(&self) -> Result<Vec<u8>> {
         let mut table = csv::Writer::from_writer(Vec::new());
         let doing = || "write the table of measurements".to_owned();
@@ -150,7 +150,7 @@ fn of_load<'a>(row: Row<'a>, load: &Load) -> Row<'a> {
     }
 }
 
-/// A figure without digits that mean nothing.
+/// A figure without meaningless digits.
 fn rounded(figure: f64, digits: i32) -> f64 {
     let unit = 10_f64.powi(digits);
     (figure * unit).round() / unit

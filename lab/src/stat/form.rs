@@ -1,6 +1,6 @@
-//! How dstat writes numbers: few characters, the unit behind them. Pure.
+//! dstat's format of numbers: few characters, followed by the unit. Pure.
 
-/// What a number is.
+/// The kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Percent, in three characters.
@@ -9,9 +9,9 @@ pub(super) enum Form {
     Bytes,
     /// Bytes, with as many digits as there is room for.
     Memory,
-    /// A number of something, in whole units.
+    /// A count, in whole units.
     Count,
-    /// A number of something, with as many digits as there is room for.
+    /// A count, with as many digits as there is room for.
     Rate,
     /// A load average.
     Load,
@@ -21,7 +21,7 @@ pub(super) enum Form {
     Text(usize),
 }
 
-/// What people may ask for: numbers without digits behind the point, or with them everywhere.
+/// The user's choice: numbers without decimals, or with them everywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Digits {
     #[default]
@@ -30,7 +30,7 @@ pub(super) enum Digits {
     Always,
 }
 
-/// A number in words, and how large its unit is: dstat's colours tell units apart.
+/// A formatted number, and the size of its unit: dstat's colours distinguish units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) text: String,
@@ -90,7 +90,7 @@ impl Form {
     }
 }
 
-/// The number in the smallest unit in which it has room.
+/// The number in the smallest unit that fits.
 fn shortened(mut value: f64, room: usize, base: f64) -> (String, usize) {
     for unit in 0.. {
         let text = format!("{:.0}", round(value, 0));
@@ -102,7 +102,7 @@ fn shortened(mut value: f64, room: usize, base: f64) -> (String, usize) {
     (String::new(), 0)
 }
 
-/// The same with as many digits behind the point as there is room for.
+/// The same with as many decimals as there is room for.
 fn pointed(mut value: f64, room: usize, base: f64) -> (String, usize) {
     if value == 0.0 {
         return ("0".to_owned(), 0);
@@ -120,7 +120,7 @@ fn pointed(mut value: f64, room: usize, base: f64) -> (String, usize) {
     (String::new(), 0)
 }
 
-/// Halves go to the even neighbour, as in dstat's language.
+/// Rounds halves to the even neighbour, as dstat's language does.
 fn round(value: f64, digits: i32) -> f64 {
     let factor = 10_f64.powi(digits);
     (value * factor).round_ties_even() / factor
@@ -134,7 +134,7 @@ mod tests {
         form.write(value, Digits::Usual).text
     }
 
-    /// As dstat 0.8.0 has written them.
+    /// Numbers as dstat 0.8.0 wrote them.
     #[test]
     fn numbers_fit_and_have_units() {
         let table = [

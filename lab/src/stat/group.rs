@@ -1,23 +1,23 @@
-//! What is shown: a table of dstat's groups of columns, and how each is read.
+//! The columns: a table of dstat's groups, and how each is read.
 
 use super::form::Form;
 use super::source::{Source, Texts, numbers};
 
-/// How a figure becomes what is shown.
+/// The way from a raw figure to the displayed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// As it is.
+    /// Unchanged.
     Now,
-    /// How much it grew in a second.
+    /// Its growth per second.
     PerSecond,
-    /// How much of the growth of all columns of its group is its own, in percent.
+    /// Its percentage of the growth of all columns in its group.
     Share,
-    /// The moment, as people write it, or in seconds since 1970.
+    /// The time, in words or in seconds since 1970.
     Date,
     Epoch,
 }
 
-/// A column: its name, how it is written, what of it is told.
+/// A column: its name, its format, and its derivation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column(pub(super) &'static str, pub(super) Form, pub(super) Way);
 
@@ -25,17 +25,17 @@ pub(super) struct Column(pub(super) &'static str, pub(super) Form, pub(super) Wa
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) id: Id,
-    /// In the header, in the CSV file; `{}` stands for the part.
+    /// Its title in the header and in the CSV file; `{}` stands for the part.
     pub(super) title: &'static str,
     pub(super) csv: &'static str,
     pub(super) columns: &'static [Column],
     /// The figures, in the order of the columns, of this part of the machine.
     pub(super) read: fn(&Texts, &str) -> Vec<f64>,
-    /// All parts that may be shown beside `total`.
+    /// All parts that can be shown beside `total`.
     pub(super) parts: fn(&Texts) -> Vec<String>,
 }
 
-/// The groups, by what they are about.
+/// The groups, by their subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Id {
     Cpu,
@@ -53,7 +53,7 @@ pub(crate) enum Id {
     Pressure,
 }
 
-/// The two layouts that are in use: of dstat 0.7 (CentOS 7), and of 0.8 (Debian 12).
+/// The two common layouts: of dstat 0.7 (CentOS 7), and of 0.8 (Debian 12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Layout {
     /// dstat 0.7: hiq and siq; used buff cach free
@@ -84,7 +84,7 @@ const GROUPS: [Group; 13] = [
         csv: "{} cpu usage",
         columns: &[share("usr"), share("sys"), share("idl"), share("wai"), share("stl")],
         read: |texts, part| match texts.line(Source::Stat, &core_of(part))[..] {
-            // What interrupts take counts for those who were interrupted.
+            // The time of interrupts counts for the interrupted programs.
             [user, nice, system, idle, wait, hard, soft, stolen, ..] => {
                 vec![user + nice + hard + soft, system, idle, wait, stolen]
             }
@@ -162,7 +162,7 @@ const GROUPS: [Group; 13] = [
         read: |texts, _| {
             let names = ["procs_running", "procs_blocked", "processes"];
             let mut figures = names.map(|name| texts.line(Source::Stat, name).first().copied().unwrap_or(0.0));
-            // Whoever looks is not counted.
+            // The observing process itself is not counted.
             figures[0] = (figures[0] - 1.0).max(0.0);
             figures.into()
         },
@@ -232,7 +232,7 @@ const GROUPS: [Group; 13] = [
     },
 ];
 
-/// Where the older layout differs.
+/// The differences of the older layout.
 const OLD: [Group; 2] = [
     Group {
         id: Id::Cpu,
@@ -266,12 +266,12 @@ impl Group {
     }
 }
 
-/// The figures of a group of the newer layout, for a part of the machine; none where this kernel has them not.
+/// The figures of a group of the newer layout, for a part of the machine; empty if this kernel lacks them.
 pub(crate) fn figures(texts: &Texts, id: Id, part: &str) -> Vec<f64> {
     Group::of(id, Layout::New).map_or_else(Vec::new, |group| (group.read)(texts, part))
 }
 
-/// In percent of the last ten seconds: how long some wanted what there was too little of, and how long all did.
+/// The percentages of the last ten seconds in which some programs waited for a scarce resource, and in which all did.
 pub(crate) fn pressure(texts: &Texts, source: Source) -> [f64; 2] {
     let average = |line: &str| {
         let words = texts.lines(source).find(|words| words.first() == Some(&line)).unwrap_or_default();
@@ -280,7 +280,7 @@ pub(crate) fn pressure(texts: &Texts, source: Source) -> [f64; 2] {
     ["some", "full"].map(average)
 }
 
-/// The part that is all parts together.
+/// The name for all parts together.
 pub(crate) const TOTAL: &str = "total";
 
 fn none(_: &Texts) -> Vec<String> {
@@ -298,23 +298,23 @@ pub(crate) fn cores(texts: &Texts) -> Vec<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
-/// Total, free, buffers, page cache, slabs that may be given back, shared memory; bytes.
+/// Total, free, buffers, page cache, reclaimable slabs, shared memory; bytes.
 fn amounts(texts: &Texts) -> [f64; 6] {
     ["MemTotal:", "MemFree:", "Buffers:", "Cached:", "SReclaimable:", "Shmem:"]
         .map(|name| texts.line(Source::Memory, name).first().map_or(0.0, |kilobytes| kilobytes * 1024.0))
 }
 
-/// Disks, with what /proc/diskstats counts of each.
+/// Disks, with their counts in /proc/diskstats.
 fn disks(texts: &Texts) -> Vec<(String, Vec<f64>)> {
     let found = texts.lines(Source::Disks).filter_map(|words| {
         let counted = numbers(words.get(3..)?);
-        // What never did anything is not there, as far as anybody is concerned.
+        // A disk that has never done anything is skipped.
         counted.iter().any(|count| *count > 0.0).then(|| (words[2].to_owned(), counted))
     });
     found.collect()
 }
 
-/// Partitions, and devices made of others, would be counted twice.
+/// Excludes partitions, and devices made of others, which would be counted twice.
 fn is_whole_disk(name: &str) -> bool {
     let is_letters = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase());
     let rest = name.trim_end_matches(|char: char| char.is_ascii_digit());
@@ -327,7 +327,7 @@ fn is_whole_disk(name: &str) -> bool {
         || ["dm-", "md", "loop", "ram", "zram"].iter().any(|start| name.starts_with(start)))
 }
 
-/// Interfaces, with what /proc/net/dev counts of each.
+/// Interfaces, with their counts in /proc/net/dev.
 fn networks(texts: &Texts) -> Vec<(String, Vec<f64>)> {
     let found = texts.of(Source::Networks).lines().filter_map(|line| {
         let (name, counted) = line.split_once(':')?;
@@ -336,7 +336,7 @@ fn networks(texts: &Texts) -> Vec<(String, Vec<f64>)> {
     found.collect()
 }
 
-/// What stays here, or goes over another interface as well, is not counted.
+/// Excludes local traffic, and traffic that also goes over another interface.
 fn is_outward(name: &str) -> bool {
     !(name == "lo" || name.starts_with("bond") || name.contains('.'))
 }

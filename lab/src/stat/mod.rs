@@ -1,7 +1,7 @@
-//! `tsubame-lab stat`: what the machine does, every second, in the columns of dstat.
+//! `tsubame-lab stat`: shows the machine's activity, every second, in the columns of dstat.
 //!
-//! It is made for machines that run out of memory: its own is locked, and the files that it reads stay open. When it is late all the
-//! same, it says how many lines are missing.
+//! It is made for machines that run out of memory: its own memory is locked, and the files it reads stay open. If it is
+//! late nevertheless, it reports how many lines are missing.
 
 mod form;
 pub(crate) mod group;
@@ -22,7 +22,7 @@ pub(crate) use options::StatOptions;
 use source::{Source, Texts};
 use view::View;
 
-/// What the columns are made of.
+/// The sources of the columns.
 const WATCHED: [Source; 9] = [
     Source::Stat,
     Source::Memory,
@@ -42,7 +42,7 @@ struct Panel {
     part: String,
 }
 
-/// What is shown of a figure.
+/// The display of a figure.
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
     Number(f64),
@@ -95,13 +95,13 @@ pub(crate) fn run(options: &StatOptions) -> Result<()> {
     Ok(())
 }
 
-/// Prints a line. Whether anybody still reads.
+/// Prints a line. Returns whether anybody still reads.
 fn say(text: &str) -> bool {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
-/// How many lines should have been there already, beside the one that is late by so much.
+/// How many further lines should already have been printed, if one is late by this much.
 fn missed(late: Duration, delay: Duration) -> u32 {
     (late.as_secs_f64() / delay.as_secs_f64()) as u32
 }
@@ -124,13 +124,13 @@ impl Reading {
         Self { at: Some(at), uptime, figures }
     }
 
-    /// That of the moment in which the machine began: the first line is about all the time since.
+    /// The state at boot: the first line covers all the time since.
     fn since_boot(texts: &Texts, panels: &[Panel]) -> Self {
         let now = Self::take(texts, panels, Instant::now());
         Self { at: None, uptime: 0.0, figures: now.figures.iter().map(|figures| vec![0.0; figures.len()]).collect() }
     }
 
-    /// What is shown of it.
+    /// The values to display.
     fn since(&self, before: &Reading, panels: &[Panel]) -> Vec<Vec<Value>> {
         let seconds = match self.at.zip(before.at) {
             Some((now, then)) => (now - then).as_secs_f64(),

@@ -17,19 +17,19 @@ pub(crate) struct StatOptions {
     #[command(flatten)]
     chosen: Chosen,
 
-    /// Cores, as 0,3,total
+    /// Cores, like 0,3,total
     #[arg(short = 'C', value_name = "LIST", value_delimiter = ',')]
     cores: Vec<String>,
 
-    /// Disks, as vda,total
+    /// Disks, like vda,total
     #[arg(short = 'D', value_name = "LIST", value_delimiter = ',')]
     disks: Vec<String>,
 
-    /// Network interfaces, as eth0,total
+    /// Network interfaces, like eth0,total
     #[arg(short = 'N', value_name = "LIST", value_delimiter = ',')]
     networks: Vec<String>,
 
-    /// Swap spaces, as vdb,total
+    /// Swap spaces, like vdb,total
     #[arg(short = 'S', value_name = "LIST", value_delimiter = ',')]
     swaps: Vec<String>,
 
@@ -37,11 +37,11 @@ pub(crate) struct StatOptions {
     #[arg(short = 'a', long)]
     all: bool,
 
-    /// The same as -pmgdyc -D total, as dstat does (its help says -pmgdsc)
+    /// The same as -pmgdyc -D total, as in dstat (whose help says -pmgdsc)
     #[arg(short = 'v', long)]
     vmstat: bool,
 
-    /// Every core, disk and interface for itself
+    /// Show every core, disk and interface separately
     #[arg(short = 'f', long)]
     full: bool,
 
@@ -49,15 +49,15 @@ pub(crate) struct StatOptions {
     #[arg(long, value_name = "VERSION", default_value = "0.8")]
     layout: Layout,
 
-    /// No digits behind the point
+    /// No decimals
     #[arg(long, conflicts_with = "float")]
     pub(super) integer: bool,
 
-    /// Digits behind the point wherever there is room
+    /// Decimals wherever there is room
     #[arg(long)]
     pub(super) float: bool,
 
-    /// Colours also where the output is no terminal
+    /// Use colours even if the output is no terminal
     #[arg(long)]
     pub(super) color: bool,
 
@@ -65,11 +65,11 @@ pub(crate) struct StatOptions {
     #[arg(long, conflicts_with = "color")]
     pub(super) nocolor: bool,
 
-    /// The header only once
+    /// Print the header only once
     #[arg(long)]
     pub(super) noheaders: bool,
 
-    /// Accepted: a line is printed once it is whole
+    /// Accepted: a line is always printed as a whole
     #[arg(long)]
     noupdate: bool,
 
@@ -85,15 +85,15 @@ pub(crate) struct StatOptions {
     pub(super) count: Option<u64>,
 }
 
-/// What may be chosen: the letter, if there is one, the word, what it shows.
+/// The choices: the letter, if there is one, the word, and the help.
 const CHOICES: [(Id, Option<char>, &str, &str); 13] = [
     (Id::Cpu, Some('c'), "cpu", "Processor time"),
-    (Id::Disk, Some('d'), "disk", "Bytes of disks"),
-    (Id::Page, Some('g'), "page", "Bytes that are swapped"),
+    (Id::Disk, Some('d'), "disk", "Bytes read from and written to disks"),
+    (Id::Page, Some('g'), "page", "Bytes swapped in and out"),
     (Id::Load, Some('l'), "load", "Load averages"),
     (Id::Memory, Some('m'), "mem", "Memory"),
-    (Id::Network, Some('n'), "net", "Bytes of networks"),
-    (Id::Processes, Some('p'), "proc", "Processes that run, that are blocked, that are new"),
+    (Id::Network, Some('n'), "net", "Bytes received and sent over networks"),
+    (Id::Processes, Some('p'), "proc", "Running, blocked and new processes"),
     (Id::Requests, Some('r'), "io", "Requests to disks"),
     (Id::Swap, Some('s'), "swap", "Swap space"),
     (Id::Time, Some('t'), "time", "Date and time"),
@@ -102,7 +102,7 @@ const CHOICES: [(Id, Option<char>, &str, &str); 13] = [
     (Id::Pressure, None, "pressure", "Percent of the last ten seconds in which some or all programs waited for memory"),
 ];
 
-/// What dstat has and this has not.
+/// Options of dstat that are missing here.
 const ABSENT: [&str; 35] = [
     "aio",
     "bits",
@@ -145,14 +145,14 @@ const ABSENT: [&str; 35] = [
 const DEFAULT: [Id; 5] = [Id::Cpu, Id::Disk, Id::Network, Id::Page, Id::System];
 const VMSTAT: [Id; 6] = [Id::Processes, Id::Memory, Id::Page, Id::Disk, Id::System, Id::Cpu];
 
-/// The groups that were asked for, in that order.
+/// The chosen groups, in order.
 #[derive(Clone, Debug, Default)]
 struct Chosen(Vec<Id>);
 
 impl Args for Chosen {
     fn augment_args(command: Command) -> Command {
         let known = CHOICES.iter().map(|(_, letter, word, help)| {
-            // Said twice it is shown once.
+            // Given twice, it is shown once.
             let arg = Arg::new(*word).long(*word).help(*help).action(ArgAction::SetTrue).overrides_with(*word);
             match letter {
                 Some(letter) => arg.short(*letter),
@@ -178,7 +178,7 @@ impl FromArgMatches for Chosen {
             is_said.then(|| matches.index_of(word)).flatten()
         };
         if let Some(word) = ABSENT.into_iter().find(|word| place(word).is_some()) {
-            let text = format!("--{word} is not there: dstat itself shows that\n");
+            let text = format!("--{word} is not supported: use dstat itself for that\n");
             return Err(clap::Error::raw(clap::error::ErrorKind::InvalidValue, text));
         }
         let mut found: Vec<(usize, Id)> =
@@ -194,15 +194,15 @@ impl FromArgMatches for Chosen {
 }
 
 impl StatOptions {
-    /// Whether nobody has said what is to be shown.
+    /// Whether the user has chosen nothing.
     pub(super) fn is_default(&self) -> bool {
         self.chosen.0.is_empty() && !self.all && !self.vmstat
     }
 
-    /// What is to be shown.
+    /// The groups to show.
     ///
     /// # Errors
-    /// A core, a disk or an interface is not there.
+    /// A core, a disk or an interface does not exist.
     pub(super) fn panels(&self, texts: &Texts) -> Result<Vec<Panel>> {
         let mut ids = self.chosen.0.clone();
         let sets = [(self.all || self.is_default(), &DEFAULT[..]), (self.vmstat, &VMSTAT[..])];
@@ -231,11 +231,11 @@ impl StatOptions {
         let is_strange = |part: &&String| *part != TOTAL && !there.contains(part);
         if let Some(stranger) = asked.iter().find(is_strange).filter(|_| group.id != Id::Swap) {
             return Err(
-                Error::new(format!("{stranger} is not there")).advise(format!("one of {TOTAL}, {}", there.join(", ")))
+                Error::new(format!("{stranger} does not exist")).advise(format!("one of {TOTAL}, {}", there.join(", ")))
             );
         }
         Ok(match (asked, self.full) {
-            // What never leaves the machine is shown where it is named.
+            // Local interfaces are shown only if they are named.
             ([], true) if there.iter().any(|part| part != "lo") && !self.vmstat => {
                 there.into_iter().filter(|part| part != "lo").collect()
             }
@@ -289,12 +289,12 @@ mod tests {
     fn parts_are_named_or_all_of_them() {
         assert_eq!(shown("-cn -C 0,total -N lo"), "Cpu.0 Cpu.total Network.lo");
         assert_eq!(shown("-cnf"), "Cpu.0 Cpu.1 Network.eth0");
-        assert!(shown("-c -C 7").contains("7 is not there"), "{}", shown("-c -C 7"));
+        assert!(shown("-c -C 7").contains("7 does not exist"), "{}", shown("-c -C 7"));
     }
 
     #[test]
     fn what_is_not_there_says_so() {
-        assert!(shown("--tcp").contains("--tcp is not there"), "{}", shown("--tcp"));
+        assert!(shown("--tcp").contains("--tcp is not supported"), "{}", shown("--tcp"));
         assert!(shown("-c 0").contains("0 is not in"), "{}", shown("-c 0"));
     }
 }

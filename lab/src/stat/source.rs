@@ -1,4 +1,4 @@
-//! Where figures come from: the files of /proc, which stay open, so that a machine that swaps need not find them again.
+//! The sources of figures: files of /proc, which stay open, so that a swapping machine need not find them again.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -44,7 +44,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// Opens the files that are wanted; what this kernel has not is left out.
+    /// Opens the wanted files; skips those that this kernel lacks.
     ///
     /// # Errors
     /// There is no /proc.
@@ -54,7 +54,7 @@ impl Texts {
         if files.is_empty() {
             std::fs::metadata(FILES[0].1).context(|| format!("look at {}", FILES[0].1))?;
         }
-        // Room for what grows, so that nothing has to be found while the machine swaps.
+        // Preallocated, so that no memory has to be found while the machine swaps.
         let texts = files.iter().map(|(source, _)| (*source, String::with_capacity(64 * 1024))).collect();
         Ok(Self { files, texts })
     }
@@ -70,12 +70,12 @@ impl Texts {
         Ok(())
     }
 
-    /// A text as it was read last; nothing where this kernel has it not.
+    /// The last text of a file; empty if this kernel lacks it.
     pub(crate) fn of(&self, source: Source) -> &str {
         self.texts.iter().find(|(other, _)| *other == source).map_or("", |(_, text)| text)
     }
 
-    /// The numbers of the first line whose first word is this.
+    /// The numbers of the first line that begins with the word `first`.
     pub(crate) fn line(&self, source: Source, first: &str) -> Vec<f64> {
         self.lines(source)
             .find(|words| words.first() == Some(&first))
@@ -91,7 +91,7 @@ impl Texts {
 
 #[cfg(test)]
 impl Texts {
-    /// What a test says instead of a kernel.
+    /// A test's replacement for the kernel.
     pub(crate) fn said(texts: &[(Source, &str)]) -> Self {
         Self { files: Vec::new(), texts: texts.iter().map(|(source, text)| (*source, (*text).to_owned())).collect() }
     }

@@ -1,4 +1,4 @@
-//! How lines look: headers, colours, what has no room; and the CSV file.
+//! The display of lines: headers, colours, panels without room; and the CSV file.
 
 use std::io::IsTerminal as _;
 
@@ -10,12 +10,12 @@ use super::options::StatOptions;
 use super::{Panel, Value};
 use crate::style;
 
-/// dstat's colours, from the smallest unit to the largest; nothing at all is dark.
+/// dstat's colours, from the smallest unit to the largest; zero is dark.
 const COLOURS: [&str; 6] = ["31", "33", "32", "34", "36", "37"];
 const DARK: &str = "90";
 const TITLE: &str = "34";
 
-/// What lines look like.
+/// The settings of the display.
 #[derive(Debug)]
 pub(super) struct View {
     panels: Vec<Panel>,
@@ -40,7 +40,7 @@ impl View {
         }
     }
 
-    /// The text of a line, with a header where one is due.
+    /// The text of a line, with a header if one is due.
     pub(super) fn text(&self, line: u64, values: &[Vec<Value>], missed: u32) -> String {
         let window = tcgetwinsize(std::io::stdout()).ok().filter(|_| self.is_terminal);
         let (rows, columns) = window.map_or((0, usize::MAX), |size| (u64::from(size.ws_row), usize::from(size.ws_col)));
@@ -66,7 +66,7 @@ impl View {
         out
     }
 
-    /// How many panels have room in so many columns.
+    /// How many panels fit into this many columns.
     fn fitting(&self, columns: usize) -> usize {
         let mut used = 0;
         let has_room = |panel: &&Panel| {
@@ -76,7 +76,7 @@ impl View {
         self.panels.iter().take_while(has_room).count().max(1)
     }
 
-    /// Between two panels; those of the same group belong together.
+    /// The separator between two panels; those of the same group belong together.
     fn separator(&self, at: usize, usual: &str) -> String {
         let Some(before) = at.checked_sub(1) else { return String::new() };
         let is_same = self.panels[before].group.id == self.panels[at].group.id;
@@ -108,7 +108,7 @@ impl View {
         if self.is_colourful { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// The first lines of the CSV file: who wrote it, groups, columns. dstat's has as many.
+    /// The first lines of the CSV file: author, groups, columns. dstat's has as many.
     pub(super) fn csv_header(&self) -> String {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let command: Vec<String> = std::env::args().collect();
@@ -163,7 +163,7 @@ fn width(panel: &Panel) -> usize {
     columns.iter().map(|column| column.1.width() + 1).sum::<usize>() - 1
 }
 
-/// The title of a panel, in which blanks are lines; that of a core says which it is.
+/// The title of a panel, with dashes for blanks; that of a core contains its number.
 fn title(panel: &Panel) -> String {
     let part = match panel.group.id {
         super::group::Id::Cpu if panel.part != TOTAL => format!("cpu{}", panel.part),
@@ -177,7 +177,7 @@ fn title(panel: &Panel) -> String {
     title.replace(' ', "-")
 }
 
-/// In the middle, as dstat's language sees it: where that is between two places, the left one if the width is even.
+/// Centred as dstat's language does it: between two places, the left one if the width is even.
 fn centred(text: &str, width: usize, fill: char) -> String {
     let room = width.saturating_sub(text.chars().count());
     let left = room / 2 + (room & width & 1);

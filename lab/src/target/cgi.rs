@@ -1,4 +1,4 @@
-//! What was promised of CGI scripts: of each multi-processing module.
+//! The promises about CGI scripts, for each multi-processing module.
 
 use super::{Rule, Target};
 use crate::results::Load;
@@ -34,7 +34,7 @@ static OURS: [Entry; 8] = {
     all
 };
 
-/// Each under mod_cgid with itself under mod_cgi.
+/// Each under mod_cgid, paired with itself under mod_cgi.
 static PAIRS: [(Entry, Entry); 4] = {
     let mut pairs = to_each(bare(MPMS[0]));
     let mut index = 0;
@@ -45,7 +45,7 @@ static PAIRS: [(Entry, Entry); 4] = {
     pairs
 };
 
-/// Each under mod_cgi with the same peer.
+/// Each under mod_cgi, paired with the same peer.
 const fn to_each(peer: Entry) -> [(Entry, Entry); 4] {
     let mut pairs = [(peer, peer); 4];
     let mut index = 0;

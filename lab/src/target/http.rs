@@ -1,4 +1,4 @@
-//! What was promised of static files over HTTP/1.1.
+//! The promises about static files over HTTP/1.1.
 
 use super::{EVENT, FLOOR, PERCORE, PREFORK, Rule, Target, WORKER, speed};
 use crate::workload::http::FILE_PEERS;

@@ -1,5 +1,5 @@
-//! What was promised where scripts need more memory than there is: of each multi-processing module, without a figure in its
-//! configuration.
+//! The promises about scripts that need more memory than there is, for each multi-processing module, without any number
+//! in its configuration.
 
 use super::{Rule, Target};
 use crate::results::{Load, Squeezed};

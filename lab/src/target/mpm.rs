@@ -1,4 +1,4 @@
-//! What was promised of the multi-processing modules, most of it beside Apache's of the same name.
+//! The promises about the multi-processing modules, most of them compared with Apache's of the same name.
 
 use super::{EVENT, Rule, Target, WORKER, speed};
 use crate::results::Memory;

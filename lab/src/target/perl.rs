@@ -1,4 +1,4 @@
-//! What was promised of persistent Perl, of PHP behind php-fpm, and of waiting.
+//! The promises about persistent Perl, PHP behind php-fpm, and waiting.
 
 use super::{Rule, Target};
 use crate::results::Load;

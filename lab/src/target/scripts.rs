@@ -1,4 +1,4 @@
-//! The rules about scripts, which hold for several subjects at once: the worst of them counts.
+//! The rules about scripts, for several subjects at once: the worst of them counts.
 
 use super::Verdict;
 use crate::experiment::MEMORY;
@@ -6,7 +6,7 @@ use crate::results::{Load, Squeezed};
 use crate::summary::{Cell, Figure, Summary, place, title};
 use crate::workload::{self, Entry, Kind};
 
-/// A figure of the first of each pair beside the second's.
+/// A figure of the first in each pair, compared with the second's.
 pub(super) fn judge_each(
     summary: &Summary<'_>,
     workload: &str,
@@ -21,7 +21,7 @@ pub(super) fn judge_each(
     let ratios: Vec<(Entry, f64)> = pairs.iter().filter_map(ratio).collect();
     let text: Vec<String> = ratios.iter().map(|(subject, ratio)| format!("{ratio:.2} {}", title(*subject))).collect();
     (!ratios.is_empty()).then(|| Verdict {
-        // Half of the pairs are no answer, but one that fails is.
+        // With half of the pairs the answer is open, but one failure is an answer.
         met: match ratios.iter().all(|(_, ratio)| *ratio >= factor) {
             true => (ratios.len() == pairs.len()).then_some(true),
             false => Some(false),
@@ -30,7 +30,7 @@ pub(super) fn judge_each(
     })
 }
 
-/// Failures of all together.
+/// The failures of all subjects together.
 pub(super) fn judge_faults(
     summary: &Summary<'_>,
     workload: &str,
@@ -58,7 +58,7 @@ pub(super) fn judge_faults(
     })
 }
 
-/// The worst thread of all, with what was idle beside it.
+/// The busiest thread of all, with the idle share beside it.
 pub(super) fn judge_spread(
     summary: &Summary<'_>,
     workload: &str,
@@ -84,7 +84,7 @@ pub(super) fn judge_spread(
     })
 }
 
-/// The subject with the longest wait beside what queueing explains of it.
+/// The subject with the longest wait, compared with the effect of queueing.
 pub(super) fn judge_queue(summary: &Summary<'_>, workload: &str, subjects: &[Entry], factor: f64) -> Option<Verdict> {
     let workload = workload::find(workload)?;
     let Kind::Queue(crush) = &workload.kind else { return None };
@@ -94,7 +94,7 @@ pub(super) fn judge_queue(summary: &Summary<'_>, workload: &str, subjects: &[Ent
         subjects.iter().filter_map(|entry| Some((*entry, p99(entry)? / explained))).collect();
     let (worst, ratio) = *ratios.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     Some(Verdict {
-        // One that fails is an answer; half of them are none.
+        // One failure is an answer; half of the subjects are not.
         met: (ratio > factor || ratios.len() == subjects.len()).then_some(ratio <= factor),
         measured: format!("at most {ratio:.2}, {}", title(worst)),
     })
@@ -134,7 +134,7 @@ pub(super) fn judge_squeezed(
     })
 }
 
-/// Counts are whole, latencies are not.
+/// Formats counts as whole numbers, latencies with decimals.
 fn short(value: f64) -> String {
     let places = usize::from(value.fract() != 0.0);
     format!("{value:.places$}")

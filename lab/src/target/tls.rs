@@ -1,4 +1,4 @@
-//! What was promised of TLS and HTTP/2.
+//! The promises about TLS and HTTP/2.
 
 use super::{EVENT, FLOOR, PERCORE, Rule, Target, speed};
 use crate::workload::tls::PEERS;

@@ -1,4 +1,4 @@
-//! Whom clients believe: servers with certain certificates, or everybody.
+//! The certificates that clients trust: certain ones, or all.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::{Context as _, Result};
 /// What a verifier says.
 type Verdict<T> = std::result::Result<T, rustls::Error>;
 
-/// Believes what these certificates have signed, and themselves: one that has signed itself is what many servers have.
+/// Trusts certificates signed by these, and these themselves: many servers have a self-signed one.
 #[derive(Debug)]
 pub(super) struct Believed {
     by_signature: Arc<WebPkiServerVerifier>,
@@ -22,16 +22,16 @@ pub(super) struct Believed {
 }
 
 impl Believed {
-    /// What these certificates say.
+    /// Trusts these certificates.
     ///
     /// # Errors
-    /// None of them can be read.
+    /// None of them can be parsed.
     pub(super) fn new(provider: Arc<CryptoProvider>, certificates: Vec<CertificateDer<'static>>) -> Result<Self> {
         let mut roots = RootCertStore::empty();
-        // A system may have some that are no good any more.
+        // A system may have some that are no longer valid.
         roots.add_parsable_certificates(certificates.iter().cloned());
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        Ok(Self { by_signature: verifier.context(|| "use the certificates to believe in".to_owned())?, certificates })
+        Ok(Self { by_signature: verifier.context(|| "use the trusted certificates".to_owned())?, certificates })
     }
 }
 
@@ -74,7 +74,7 @@ impl ServerCertVerifier for Believed {
     }
 }
 
-/// Believes everybody, and looks at nothing: it is a load that is wanted, and verifying takes as long as the server's work.
+/// Trusts every server without checking: the purpose is load, and verification takes as long as the server's work.
 #[derive(Debug)]
 pub(super) struct Unverified {
     pub(super) schemes: Vec<SignatureScheme>,

@@ -1,15 +1,15 @@
-//! What is read of a certificate: how many bits its key has (RFC 5280). Pure.
+//! Reads the key size of a certificate (RFC 5280). Pure.
 
-/// A value of DER that is of interest: what it is, and its content.
+/// A DER value: its type, and its content.
 type Value<'d> = (u8, &'d [u8]);
 
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const SEQUENCE: u8 = 0x30;
-/// `[0]`, where a certificate's version is.
+/// `[0]`, the tag of a certificate's version.
 const VERSION: u8 = 0xA0;
 
-/// The value at the beginning, and what follows it.
+/// The value at the beginning, and the rest.
 fn value(der: &[u8]) -> Option<(Value<'_>, &[u8])> {
     let (kind, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -25,12 +25,12 @@ fn value(der: &[u8]) -> Option<(Value<'_>, &[u8])> {
     Some(((*kind, content), rest))
 }
 
-/// The content of the value of this kind at the beginning, and what follows it.
+/// The content of the value of this type at the beginning, and the rest.
 fn expect(der: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
     value(der).filter(|((kind, _), _)| *kind == wanted).map(|((_, content), rest)| (content, rest))
 }
 
-/// How many bits the public key of a certificate has; nothing where that is not an RSA or an elliptic one.
+/// The size of a certificate's public key in bits; `None` if that is neither an RSA nor an elliptic-curve key.
 pub(super) fn key_bits(certificate: &[u8]) -> Option<u32> {
     let (signed, _) = expect(expect(certificate, SEQUENCE)?.0, SEQUENCE)?;
     let mut rest = match value(signed)? {
@@ -43,7 +43,7 @@ pub(super) fn key_bits(certificate: &[u8]) -> Option<u32> {
     }
     let (key, _) = expect(rest, SEQUENCE)?;
     let (_, rest) = expect(key, SEQUENCE)?;
-    // The first byte says how many bits of the last one are not used.
+    // The first byte counts the unused bits of the last one.
     let bits = expect(rest, BIT_STRING)?.0.get(1..)?;
     match bits {
         // A point: both coordinates (RFC 5480 section 2.2).

@@ -1,5 +1,5 @@
-//! TLS as a client speaks it: what is wanted of a connection, made into what rustls wants. Cryptography is aws-lc's, as fast as
-//! OpenSSL's, so that it is servers that are measured.
+//! TLS as a client speaks it: translates our options into rustls's. The cryptography is aws-lc's, as fast as OpenSSL's,
+//! so that the servers are the bottleneck.
 
 mod belief;
 mod certificate;
@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Context as _, Error, Result};
 use belief::{Believed, Unverified};
 
-/// Servers whose sessions are remembered; there is one. A ticket of TLS 1.3 is used once, as browsers do.
+/// The number of servers whose sessions are stored; there is only one. A TLS 1.3 ticket is used once, as in browsers.
 const SERVERS: usize = 8;
 
-/// Where systems keep the certificates of those who sign others.
+/// Where systems keep the certificates of their authorities.
 const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -30,24 +30,24 @@ const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// What is wanted of a connection.
+/// The options of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tls {
-    /// Whom the server has to be, by name or address.
+    /// The expected server, by name or address.
     pub(crate) name: String,
-    /// Names are told to the server (SNI); addresses never are.
+    /// Whether to send the name (SNI); addresses are never sent.
     pub(crate) tells_name: bool,
-    /// Connections go on with the sessions of earlier ones.
+    /// Whether connections resume earlier sessions.
     pub(crate) resumes: bool,
     pub(crate) versions: Versions,
-    /// Suites in OpenSSL's words, the most wanted first; all without.
+    /// Suites in OpenSSL's words, by preference; all by default.
     pub(crate) suites: Option<String>,
-    /// Groups of key exchange, the most wanted first; X25519, P-256 and P-384 without.
+    /// Groups of key exchange, by preference; X25519, P-256 and P-384 by default.
     pub(crate) groups: Option<String>,
     /// Protocols to choose from (ALPN).
     pub(crate) protocols: Vec<String>,
     pub(crate) trust: Trust,
-    /// A file with our own certificate, those that it needs, and its key.
+    /// A file with our own certificate, its chain, and its key.
     pub(crate) identity: Option<PathBuf>,
 }
 
@@ -59,14 +59,14 @@ pub(crate) enum Versions {
     Only13,
 }
 
-/// Which certificates are believed.
+/// The trusted certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Trust {
-    /// Any: nothing of it is verified, not even that the server has its key.
+    /// Any: nothing is verified, not even that the server has the key.
     Any,
-    /// Those that the machine believes.
+    /// Those that the machine trusts.
     System,
-    /// Those that the certificates in a file have signed.
+    /// Those signed by the certificates in a file.
     File(PathBuf),
 }
 
@@ -80,7 +80,7 @@ impl Versions {
     }
 }
 
-/// What connections are made with.
+/// The data from which connections are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) config: Arc<ClientConfig>,
@@ -88,7 +88,7 @@ pub(crate) struct Client {
 }
 
 impl Tls {
-    /// To a server of this name: everything as usual, and nothing verified.
+    /// The options for a server of this name: everything as usual, and nothing verified.
     pub(crate) fn to(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -103,10 +103,10 @@ impl Tls {
         }
     }
 
-    /// What connections are made with; those of one client share its sessions.
+    /// The data for connections, which share its sessions.
     ///
     /// # Errors
-    /// A file cannot be read, the name is none, or nothing is left of suites or groups.
+    /// A file cannot be read, the name is invalid, or no suites or groups are left.
     pub(crate) fn client(&self) -> Result<Client> {
         let provider = CryptoProvider {
             cipher_suites: names::suites(self.suites.as_deref())?,
@@ -145,13 +145,13 @@ impl Tls {
 }
 
 impl Trust {
-    /// Those that are believed, or have signed what is; nothing where anything is.
+    /// The trusted certificates, or those of their signers; `None` if any is trusted.
     fn certificates(&self) -> Result<Option<Vec<CertificateDer<'static>>>> {
         let path = match self {
             Self::Any => return Ok(None),
             Self::File(path) => path,
             Self::System => AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists()).ok_or_else(|| {
-                Error::new("this machine has no certificates to believe in")
+                Error::new("this machine has no trusted certificates")
                     .advise("apt-get install ca-certificates, or --cacert FILE")
             })?,
         };
@@ -167,21 +167,21 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     all.context(|| format!("read certificates in {}", path.display()))
 }
 
-/// What a handshake came to, in OpenSSL's words.
+/// The result of a handshake, in OpenSSL's words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Agreed {
     /// `TLSv1.3`.
     pub(crate) version: String,
     pub(crate) suite: String,
-    /// The bits of the server's key, and of those that encrypt.
+    /// The sizes of the server's key, and of the encryption key, in bits.
     pub(crate) key_bits: u32,
     pub(crate) secret_bits: u32,
-    /// The group of the key exchange and its bits; a session that goes on may have none.
+    /// The group of the key exchange and its bits; a resumed session may have none.
     pub(crate) group: Option<String>,
 }
 
 impl Agreed {
-    /// What a connection whose handshake is complete has come to.
+    /// The parameters of a connection whose handshake is complete.
     pub(crate) fn of(connection: &CommonState) -> Option<Self> {
         let suite = connection.negotiated_cipher_suite()?;
         let (name, secret_bits) = names::of_suite(suite.suite());

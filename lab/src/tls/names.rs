@@ -1,4 +1,4 @@
-//! What suites and groups are called: OpenSSL's names, which people type, and those of the standards.
+//! The names of suites and groups: OpenSSL's names, which people type, and those of the standards.
 
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
@@ -6,10 +6,10 @@ use rustls::{CipherSuite, NamedGroup, SupportedCipherSuite};
 
 use crate::error::{Error, Result};
 
-/// A suite: its name, the bits of its keys, and the groups of suites that OpenSSL has it in.
+/// A suite: its name, the size of its keys in bits, and OpenSSL's groups that contain it.
 struct Suite(&'static str, SupportedCipherSuite, u32, &'static str);
 
-/// All suites, in the order in which they are wanted.
+/// All suites, by preference.
 static SUITES: [Suite; 9] = [
     Suite("TLS_AES_256_GCM_SHA384", cipher_suite::TLS13_AES_256_GCM_SHA384, 256, ""),
     Suite("TLS_CHACHA20_POLY1305_SHA256", cipher_suite::TLS13_CHACHA20_POLY1305_SHA256, 256, ""),
@@ -52,12 +52,12 @@ static SUITES: [Suite; 9] = [
     ),
 ];
 
-/// What all suites of TLS 1.2 are in.
+/// The groups that contain all suites of TLS 1.2.
 const ALWAYS: [&str; 9] =
     ["ALL", "COMPLEMENTOFDEFAULT", "DEFAULT", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "AEAD"];
 
 impl Suite {
-    /// Whether a word of a list means it, perhaps among others: `ECDHE+AESGCM` is what is in both.
+    /// Whether a word of a list matches it, perhaps among others: `ECDHE+AESGCM` is the intersection of both.
     fn is_meant(&self, word: &str) -> bool {
         let Suite(name, suite, _, groups) = self;
         let is_in = |part: &str| {
@@ -68,11 +68,11 @@ impl Suite {
     }
 }
 
-/// The suites of a list in OpenSSL's words. A version of TLS of which the list has no suite keeps all of its own: `-Z` of ab says
-/// nothing of TLS 1.3.
+/// The suites of a list in OpenSSL's words. A TLS version without any suite in the list keeps all of its own: ab's `-Z`
+/// does not affect TLS 1.3.
 ///
 /// # Errors
-/// None of them is spoken here.
+/// None of them is supported.
 pub(super) fn suites(list: Option<&str>) -> Result<Vec<SupportedCipherSuite>> {
     let Some(list) = list else { return Ok(SUITES.iter().map(|Suite(_, suite, ..)| *suite).collect()) };
     let mut chosen: Vec<&Suite> = Vec::new();
@@ -90,7 +90,7 @@ pub(super) fn suites(list: Option<&str>) -> Result<Vec<SupportedCipherSuite>> {
     }
     if chosen.is_empty() {
         let all: Vec<&str> = SUITES.iter().map(|Suite(name, ..)| *name).collect();
-        let text = format!("no cipher suite of {list:?} is spoken here");
+        let text = format!("no cipher suite in {list:?} is supported");
         return Err(Error::new(text).advise(format!("some of {}", all.join(":"))));
     }
     let is_new = |suite: &Suite| suite.1.tls13().is_some();
@@ -102,13 +102,13 @@ pub(super) fn suites(list: Option<&str>) -> Result<Vec<SupportedCipherSuite>> {
     Ok(chosen.into_iter().map(|Suite(_, suite, ..)| *suite).collect())
 }
 
-/// OpenSSL's name of a suite, and the bits of its keys.
+/// OpenSSL's name of a suite, and the size of its keys in bits.
 pub(super) fn of_suite(suite: CipherSuite) -> (String, u32) {
     let row = SUITES.iter().find(|row| row.1.suite() == suite);
     row.map_or_else(|| (format!("{suite:?}"), 0), |Suite(name, _, bits, _)| ((*name).to_owned(), *bits))
 }
 
-/// A group: its names, what ab says of it, and whether it is wanted where nobody says.
+/// A group: its names, ab's name for it, and whether it is a default.
 struct Group(&'static [&'static str], &'static dyn SupportedKxGroup, &'static str, bool);
 
 static GROUPS: [Group; 5] = [
@@ -131,14 +131,14 @@ pub(super) fn groups(list: Option<&str>) -> Result<Vec<&'static dyn SupportedKxG
         let row = GROUPS.iter().find(|Group(names, ..)| names.iter().any(|name| name.eq_ignore_ascii_case(word)));
         row.map(|Group(_, group, ..)| *group).ok_or_else(|| {
             let all: Vec<&str> = GROUPS.iter().map(|Group(names, ..)| names[0]).collect();
-            Error::new(format!("{word:?} is no group of key exchange that is spoken here"))
+            Error::new(format!("{word:?} is not a supported key exchange group"))
                 .advise(format!("some of {}", all.join(":")))
         })
     };
     list.split([':', ',']).map(find).collect()
 }
 
-/// What ab says of a group.
+/// ab's name for a group.
 pub(super) fn of_group(group: NamedGroup) -> String {
     let row = GROUPS.iter().find(|row| row.1.name() == group);
     row.map_or_else(|| format!("{group:?}"), |Group(_, _, told, _)| (*told).to_owned())

@@ -1,4 +1,4 @@
-//! The picture: lines of text made of what was seen, and nothing else.
+//! Draws the observations as lines of text.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
@@ -12,20 +12,19 @@ use super::server;
 use super::state::{Course, Order, State};
 use crate::blocks;
 
-/// Below so many lines what may be shorter is shorter.
+/// On fewer lines than this, long parts are shortened.
 const TALL: usize = 34;
 
-/// What shares of a bar are drawn with, so that they can be told apart without colours: the last of them is of a thing that is
-/// somebody else's fault.
+/// The fills for the shares of a bar, distinguishable without colours: the last of them is for time taken by others.
 const FILLS: [(char, Color); 4] = [('█', Color::Green), ('▓', Color::Red), ('▒', Color::Yellow), ('░', Color::Magenta)];
 
-/// Columns that the words beside a bar need.
+/// The width of the text beside a bar.
 const WORDS: usize = 46;
 
-/// The widest bar that helps.
+/// The widest useful bar.
 const BAR_MAX: usize = 60;
 
-/// Columns of a core.
+/// The width of a core.
 const CORE: usize = 26;
 
 /// Fills a screen.
@@ -39,7 +38,7 @@ pub(super) fn picture(frame: &mut Frame<'_>, state: &State) {
     }
 }
 
-/// As many lines as there is room for.
+/// As many lines as fit.
 pub(super) fn lines(state: &State, width: usize, height: usize) -> Vec<Line<'static>> {
     let is_tall = height >= TALL;
     let mut lines = vec![head(state, width)];
@@ -54,7 +53,7 @@ pub(super) fn lines(state: &State, width: usize, height: usize) -> Vec<Line<'sta
     lines
 }
 
-/// How text looks that is not as all text is.
+/// The styles of special text.
 impl State {
     pub(super) fn bold(&self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
@@ -95,7 +94,7 @@ fn head(state: &State, width: usize) -> Line<'static> {
     Line::from(vec![Span::styled(left, state.bold()), Span::raw(" ".repeat(room)), Span::styled(right, style)])
 }
 
-/// A bar for all cores with figures, then one for each, or a letter where they are too many.
+/// A bar for all cores with figures, then one for each core, or a letter if there are too many.
 fn cores(state: &State, width: usize, rows: usize) -> Vec<Line<'static>> {
     let machine = &state.sample.machine;
     let figures = shares(machine.all).into_iter().zip(["usr", "sys", "wai", "stl"]);
@@ -150,7 +149,7 @@ fn memory(state: &State, width: usize) -> [Line<'static>; 2] {
     [used, swap]
 }
 
-/// A bar, and what its shares are.
+/// A bar, and the labels of its shares.
 fn labelled(state: &State, label: &str, width: usize, figures: &[(f64, String)], rest: &str) -> Line<'static> {
     let room = width.saturating_sub(WORDS + 8).min(BAR_MAX);
     let mut spans = vec![Span::raw(format!("{label:<5}"))];
@@ -165,7 +164,7 @@ fn labelled(state: &State, label: &str, width: usize, figures: &[(f64, String)],
     Line::from(spans)
 }
 
-/// Shares of one, each drawn in its own way, between brackets.
+/// Shares of one, each with its own fill, between brackets.
 fn bar(state: &State, width: usize, shares: &[f64]) -> Vec<Span<'static>> {
     let mut spans = vec![Span::styled("[", state.dim())];
     let (mut sum, mut drawn) = (0.0, 0);
@@ -194,7 +193,7 @@ fn pressure(state: &State) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The last two minutes, side by side; nothing as long as there is nothing to compare.
+/// The last two minutes, side by side; empty until there is something to compare.
 fn courses(state: &State, width: usize, rows: usize) -> Vec<Line<'static>> {
     let is_wanted = |course: &&Course| course.name != "p99 ms" || course.values.iter().any(|value| *value > 0.0);
     let shown: Vec<&Course> = state.courses.iter().filter(is_wanted).collect();

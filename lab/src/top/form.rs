@@ -1,6 +1,6 @@
-//! How figures are written.
+//! The format of figures.
 
-/// A count, thousands apart; what is below ten with a digit behind the point.
+/// A count with thousands separated; below ten with one decimal.
 pub(super) fn count(value: f64) -> String {
     if value < 9.95 && value.fract() > 0.05 {
         return format!("{value:.1}");
@@ -45,7 +45,8 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
-/// Values as so many at most: of neighbours, the highest. Who are neighbours stays the same when the oldest go: `gone` have gone.
+/// Reduces values to at most this many: of neighbours, the highest. The grouping of neighbours stays the same when the
+/// oldest go: `gone` have gone.
 pub(super) fn peaks(values: &[f64], gone: usize, width: usize) -> Vec<f64> {
     let together = values.len().div_ceil(width.saturating_sub(1).max(1)).max(1);
     let numbered: Vec<(usize, f64)> =

@@ -1,7 +1,7 @@
-//! `tsubame-lab top`: a server and its machine in a terminal, and the latency of the load that it has.
+//! `tsubame-lab top`: a server and its machine in a terminal, with the latency of its load.
 //!
-//! Two threads look, [`sample`] at /proc and [`crate::status`] at the server's page, so that a page that is slow stops nothing;
-//! [`state`] keeps what they saw, [`draw`] makes a picture of it.
+//! Two threads observe, [`sample`] /proc and [`crate::status`] the server's page, so that a slow page delays nothing;
+//! [`state`] keeps the observations, [`draw`] draws them.
 
 mod draw;
 mod form;
@@ -38,7 +38,7 @@ pub(crate) struct TopOptions {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
 
-    /// Print one snapshot, taken over one interval, and exit; the default where the output is no terminal
+    /// Print one snapshot, taken over one interval, and exit; the default if the output is no terminal
     #[arg(long)]
     once: bool,
 
@@ -60,10 +60,10 @@ Run it as root to see the memory of the server's processes. Your running loads s
 To switch the status page on: `<Location /server-status> SetHandler server-status` in Apache and
 Tsubame, `location = /server-status { stub_status; }` in nginx.";
 
-/// How long a status page may take. It is looked at again after that.
+/// How long a status page may take. After that it is requested again.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The first picture is of so short a time.
+/// The first picture covers this short time.
 const FIRST: Duration = Duration::from_millis(300);
 
 /// How long keys and signals may wait.
@@ -75,7 +75,7 @@ fn interval(text: &str) -> std::result::Result<Duration, String> {
     is_possible.then_some(time).ok_or_else(|| "an interval is from 100ms to 60s".into())
 }
 
-/// What the threads that look have to tell.
+/// The reports of the observing threads.
 enum Seen {
     Machine(Box<Sample>),
     Page(Instant, std::result::Result<Status, String>),
@@ -105,13 +105,14 @@ pub(crate) fn run(options: &TopOptions) -> Result<()> {
     outcome
 }
 
-/// Starts the threads that look: at the machine after `first`, then each `interval`; at the page in the same way.
+/// Starts the observing threads: the first for the machine, after `first` and then each `interval`; the second for the
+/// page in the same way.
 fn watch(url: &Url, interval: Duration, first: Duration) -> Result<Receiver<Seen>> {
     let (sender, seen) = channel();
     let mut sampler = Sampler::new(url.clone())?;
     let machine = move |sender: Sender<Seen>| {
         let mut take = || sampler.take().map_or_else(Seen::Nothing, |sample| Seen::Machine(Box::new(sample)));
-        // It is about all the time since the machine was started.
+        // This sample covers all the time since the machine started.
         take();
         rhythm(interval, first, || sender.send(take()).is_ok());
     };
@@ -129,13 +130,13 @@ fn watch(url: &Url, interval: Duration, first: Duration) -> Result<Receiver<Seen
     Ok(seen)
 }
 
-/// A thread that looks for as long as anybody wants to know. It is not waited for: a look may take long.
+/// A thread that observes as long as its results are wanted. It is not waited for: an observation may take long.
 fn spawn(sender: Sender<Seen>, work: impl FnOnce(Sender<Seen>) + Send + 'static) -> Result<()> {
     let started = std::thread::Builder::new().spawn(move || work(sender));
     started.map(drop).context(|| "start a thread".to_owned())
 }
 
-/// Does something in a rhythm, leaving out what it is too late for, until it fails.
+/// Does something at regular intervals, skipping those that are past, until it fails.
 fn rhythm(interval: Duration, first: Duration, mut act: impl FnMut() -> bool) {
     let mut due = Instant::now() + first;
     loop {
@@ -147,7 +148,7 @@ fn rhythm(interval: Duration, first: Duration, mut act: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until everything was seen once, and the page twice, or in vain.
+/// Waits until everything was observed once, and the page twice, or in vain.
 fn once(state: &mut State, seen: &Receiver<Seen>) -> Result<()> {
     let end = Instant::now() + state.interval + 2 * PATIENCE;
     let (mut machine, mut looks) = (0, 0);
@@ -176,7 +177,7 @@ fn take(state: &mut State, seen: Seen) -> Result<()> {
     Ok(())
 }
 
-/// Draws what was seen whenever there is something new, until somebody has seen enough.
+/// Draws new observations until the user quits.
 fn show(terminal: &mut ratatui::DefaultTerminal, state: &mut State, seen: &Receiver<Seen>) -> Result<()> {
     let mut is_new = true;
     while !interrupt::is_asked() {
@@ -192,7 +193,7 @@ fn show(terminal: &mut ratatui::DefaultTerminal, state: &mut State, seen: &Recei
         }
         loop {
             match seen.try_recv() {
-                // What happens meanwhile is not kept: a pause ends with the present.
+                // Input during a pause is not kept: a pause ends with the current state.
                 Ok(_) if state.is_paused => {}
                 Ok(one) => {
                     take(state, one)?;
@@ -206,7 +207,7 @@ fn show(terminal: &mut ratatui::DefaultTerminal, state: &mut State, seen: &Recei
     Ok(())
 }
 
-/// Does what a key says. Whether to go on.
+/// Handles a key. Returns whether to continue.
 fn obey(state: &mut State, key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,

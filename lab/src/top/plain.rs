@@ -1,4 +1,4 @@
-//! What was seen, as text and as JSON.
+//! The observations, as text and as JSON.
 
 use serde::Serialize;
 
@@ -7,21 +7,21 @@ use super::sample::Sample;
 use super::state::{Page, State};
 use crate::error::{Context as _, Result};
 
-/// The columns of text that nobody limits.
+/// The width of text without a terminal.
 const WIDTH: usize = 120;
 
-/// For other programs.
+/// The observations in a form for other programs.
 #[derive(Serialize)]
 struct Snapshot<'s> {
     url: &'s str,
-    /// The time in which shares and rates were taken.
+    /// The time over which shares and rates were measured.
     seconds: f64,
     #[serde(flatten)]
     sample: &'s Sample,
     page: &'s Page,
 }
 
-/// The same lines as on a screen that is as high as they need.
+/// The same lines as on a screen of sufficient height.
 pub(super) fn text(state: &State) -> String {
     let lines = draw::lines(state, WIDTH, usize::MAX);
     lines.iter().map(|line| line.to_string().trim_end().to_owned() + "\n").collect()

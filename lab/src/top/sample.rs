@@ -1,4 +1,4 @@
-//! What is read of the machine and of the server's processes.
+//! Reads the state of the machine and of the server's processes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use crate::procfs;
 use crate::stat::group::{Id, TOTAL, cores, figures, pressure};
 use crate::stat::source::{Source, Texts, numbers};
 
-/// What was seen at a moment.
+/// The observations at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Sample {
     pub(super) machine: Machine,
-    /// Nothing where they cannot be seen: the server is not on this machine, not there, or somebody else's.
+    /// `None` if they cannot be seen: the server is not on this machine, not running, or belongs to another user.
     pub(super) processes: Option<Processes>,
-    /// Loads that run, the oldest first.
+    /// Running loads, the oldest first.
     pub(super) loads: Vec<Bulletin>,
 }
 
@@ -31,22 +31,22 @@ pub(super) struct Machine {
     pub(super) uptime: f64,
     /// Over 1, 5 and 15 minutes.
     pub(super) load: Vec<f64>,
-    /// All cores together, then each.
+    /// All cores together, then each one.
     pub(super) all: Core,
     pub(super) cores: Vec<Core>,
     pub(super) memory: Memory,
-    /// What it waits for; empty where the kernel does not count that.
+    /// What programs wait for; empty if the kernel does not count that.
     pub(super) pressure: Vec<Pressure>,
 }
 
-/// What a core has done, in percent.
+/// The use of a core, in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Core {
     pub(super) user: f64,
     pub(super) system: f64,
-    /// It had nothing to do but to wait for disks.
+    /// Idle except for waiting for disks.
     pub(super) wait: f64,
-    /// The hypervisor ran somebody else.
+    /// Time in which the hypervisor ran others.
     pub(super) stolen: f64,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Core {
 pub(super) struct Memory {
     pub(super) total: f64,
     pub(super) used: f64,
-    /// Files, which may be given up.
+    /// File cache, which can be reclaimed.
     pub(super) cached: f64,
     pub(super) free: f64,
     pub(super) swap_total: f64,
@@ -66,9 +66,9 @@ pub(super) struct Memory {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Pressure {
     pub(super) of: &'static str,
-    /// Some had to wait.
+    /// Some programs had to wait.
     pub(super) some: f64,
-    /// All had to; of processors that means nothing.
+    /// All had to; meaningless for processors.
     pub(super) full: Option<f64>,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Pressure {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Processes {
     pub(super) list: Vec<Process>,
-    /// Processor time of scripts that have ended meanwhile, in percent of a core.
+    /// Processor time of scripts that have ended since the last sample, in percent of a core.
     pub(super) ended: f64,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Process {
     pub(super) threads: u64,
     /// In percent of a core.
     pub(super) cpu: f64,
-    /// Nothing where it may not be read.
+    /// `None` if it may not be read.
     pub(super) pss_kib: Option<u64>,
     pub(super) rss_kib: u64,
 }
@@ -104,11 +104,11 @@ const SOURCES: [Source; 8] = [
     Source::IoPressure,
 ];
 
-/// What has a file of its own for pressure.
+/// The resources with a pressure file.
 const PRESSURES: [(&str, Source); 3] =
     [("cpu", Source::CpuPressure), ("memory", Source::Pressure), ("io", Source::IoPressure)];
 
-/// Takes samples, each of what happened since the one before.
+/// Takes samples, each of the changes since the last one.
 pub(super) struct Sampler {
     texts: Texts,
     url: Url,
@@ -119,11 +119,11 @@ pub(super) struct Sampler {
     times: Times,
 }
 
-/// Processor time so far of each process, and of its children that have ended.
+/// Total processor time of each process, and of its ended children.
 type Times = BTreeMap<u32, (Duration, Duration)>;
 
 impl Sampler {
-    /// One for the machine, and the server of a URL.
+    /// A sampler for the machine, and the server of a URL.
     ///
     /// # Errors
     /// There is no /proc.
@@ -132,7 +132,7 @@ impl Sampler {
         Ok(Self { texts, url, server: None, at: Instant::now(), ticks: Vec::new(), times: Times::new() })
     }
 
-    /// What happened since the last call; in the first one, since the machine started.
+    /// The changes since the last call; in the first one, since the machine started.
     ///
     /// # Errors
     /// A file of /proc, which was open, cannot be read.
@@ -147,7 +147,7 @@ impl Sampler {
         Ok(Sample { machine, processes: self.processes(seconds), loads: bulletin::read() })
     }
 
-    /// Looks for the server again when there is nothing of it any more.
+    /// Looks for the server again when none of its processes is left.
     fn processes(&mut self, seconds: f64) -> Option<Processes> {
         let alive = |server: &Listener| Some(server.processes()).filter(|pids| !pids.is_empty());
         let pids = self.server.as_ref().and_then(alive).or_else(|| {
@@ -191,20 +191,20 @@ fn percent(time: Duration, seconds: f64) -> f64 {
     100.0 * time.as_secs_f64() / seconds
 }
 
-/// What a process has used between two looks; all of it where it is new.
+/// The time that a process has used between two samples; all of it if it is new.
 fn grown(before: &Times, now: &Times, pid: u32) -> Duration {
     let own = |times: &Times| times.get(&pid).map(|(own, _)| *own).unwrap_or_default();
     if before.is_empty() { Duration::ZERO } else { own(now).saturating_sub(own(before)) }
 }
 
-/// What was used between two looks by children that have ended: what their parents know, without what was seen of them before.
+/// The time used between two samples by children that have ended: their parents' totals, without the time seen before.
 fn ended(before: &Times, now: &Times) -> Duration {
     let known = now.iter().filter_map(|(pid, (_, reaped))| Some(reaped.saturating_sub(before.get(pid)?.1)));
     let seen = before.iter().filter(|(pid, _)| !now.contains_key(pid)).map(|(_, (own, reaped))| *own + *reaped);
     known.sum::<Duration>().saturating_sub(seen.sum())
 }
 
-/// What all cores have done so far, then each.
+/// The total ticks of all cores, then of each one.
 fn ticks(texts: &Texts) -> Vec<Vec<f64>> {
     let parts = std::iter::once(TOTAL.to_owned()).chain(cores(texts));
     parts.map(|part| figures(texts, Id::Cpu, &part)).collect()
@@ -228,7 +228,7 @@ fn machine(texts: &Texts, ticks: &[Vec<f64>], before: &[Vec<f64>]) -> Machine {
     }
 }
 
-/// Shares of the ticks between two looks.
+/// Shares of the ticks between two samples.
 fn core(now: &[f64], before: &[f64]) -> Core {
     let grown = |at: usize| now.get(at).map_or(0.0, |now| (now - before.get(at).unwrap_or(&0.0)).max(0.0));
     let all: f64 = (0..now.len()).map(grown).sum();

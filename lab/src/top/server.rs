@@ -1,4 +1,4 @@
-//! The part of the picture that is about the server: its account of itself, its processes, and the load on it.
+//! The server's part of the picture: its status page, its processes, and the load on it.
 
 use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
@@ -8,7 +8,7 @@ use super::state::{Order, State};
 use crate::load::bulletin::Bulletin;
 use crate::status::Status;
 
-/// What the letters of a scoreboard say of a worker, in the words that have room for it.
+/// The meanings of a scoreboard's letters, in short words.
 const LETTERS: [(char, &str, Color); 11] = [
     ('_', "waiting", Color::DarkGray),
     ('S', "starting", Color::Yellow),
@@ -23,7 +23,7 @@ const LETTERS: [(char, &str, Color); 11] = [
     ('.', "free", Color::DarkGray),
 ];
 
-/// What the server says of itself, or why it says nothing; at most so many lines of its scoreboard.
+/// The server's status, or why there is none; with at most this many lines of its scoreboard.
 pub(super) fn lines(state: &State, width: usize, rows: usize) -> Vec<Line<'static>> {
     let page = &state.page;
     let name = page.status.as_ref().map_or_else(String::new, name);
@@ -33,7 +33,7 @@ pub(super) fn lines(state: &State, width: usize, rows: usize) -> Vec<Line<'stati
         lines.extend(told.map(|line| Line::from(Span::styled(format!("  ! {line}"), state.colour(Color::Red)))));
         if let Some(at) = page.at {
             lines.push(Line::from(format!(
-                "  It last answered {} ago; this goes on looking.",
+                "  It last answered {} ago; this keeps trying.",
                 time(at.elapsed().as_secs_f64())
             )));
         }
@@ -52,7 +52,7 @@ pub(super) fn lines(state: &State, width: usize, rows: usize) -> Vec<Line<'stati
     lines
 }
 
-/// A line as several, none of which is wider, unless a word is.
+/// Wraps a line: no part is wider, unless a word is.
 fn wrapped(line: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in line.split_whitespace() {
@@ -64,7 +64,7 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A URL without what goes without saying.
+/// A URL without its obvious parts.
 fn short(url: &str) -> &str {
     url.trim_start_matches("http://").trim_start_matches("https://").trim_end_matches("?auto")
 }
@@ -106,7 +106,7 @@ fn board(state: &State, board: &str, width: usize, rows: usize) -> Vec<Line<'sta
     let colour =
         |letter| LETTERS.iter().find(|(other, ..)| *other == letter).map_or(Color::Reset, |(.., colour)| *colour);
     let letters: Vec<char> = board.chars().collect();
-    // Places that nobody has stand at the end, and need no room where there is none.
+    // Free slots are at the end, and may be left out if there is no room.
     let taken = letters.iter().rposition(|letter| *letter != '.').map_or(0, |last| last + 1);
     let room = rows.saturating_mul(width);
     let mut lines: Vec<Line<'_>> = letters[..room.min(letters.len())]
@@ -131,7 +131,7 @@ fn board(state: &State, board: &str, width: usize, rows: usize) -> Vec<Line<'sta
     lines
 }
 
-/// The loads that run, beside each other; at most so many.
+/// The running loads, beside each other; at most this many.
 pub(super) fn loads(state: &State, width: usize, rows: usize) -> Vec<Line<'static>> {
     let loads = &state.sample.loads;
     let shown = loads.iter().take(rows).map(|load| described(state, load, width));
@@ -158,7 +158,7 @@ fn described(state: &State, load: &Bulletin, width: usize) -> Line<'static> {
     Line::from(spans)
 }
 
-/// A table of the server's processes in so many lines: what they are together, then each.
+/// A table of the server's processes in this many lines: their total, then each one.
 pub(super) fn processes(state: &State, width: usize, room: usize) -> Vec<Line<'static>> {
     let Some(processes) = &state.sample.processes else {
         let text = "Its processes cannot be seen: there are none here, or you need to be root.";

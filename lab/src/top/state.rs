@@ -1,4 +1,4 @@
-//! What is shown: the last of what was seen, and how it went over the last two minutes.
+//! The state of the display: the latest observations, and those of the last two minutes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::sample::{Process, Sample};
 use crate::status::Status;
 
-/// How long courses reach back.
+/// How far back the courses reach.
 const REACH: Duration = Duration::from_secs(120);
 
-/// All that a picture is made of.
+/// Everything a picture is made of.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     /// The status page.
@@ -26,12 +26,12 @@ pub(super) struct State {
     pub(super) is_colourful: bool,
 }
 
-/// The server's own account of itself.
+/// The server's own report.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Page {
-    /// As it was told last.
+    /// The last report.
     pub(super) status: Option<Status>,
-    /// Nothing where the page does not count, or the server has just started.
+    /// `None` if the page has no counts, or the server has just started.
     pub(super) traffic: Option<Traffic>,
     /// Why it cannot be read now.
     pub(super) problem: Option<String>,
@@ -39,10 +39,10 @@ pub(super) struct Page {
     pub(super) at: Option<Instant>,
 }
 
-/// What a server did between two looks at its page.
+/// A server's work between two looks at its page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Traffic {
-    /// Per second, without the looks.
+    /// Per second, without our own looks.
     pub(super) requests: f64,
     pub(super) bytes: Option<f64>,
     /// The mean time of a request.
@@ -54,11 +54,11 @@ pub(super) struct Traffic {
 pub(super) struct Course {
     pub(super) name: &'static str,
     pub(super) values: VecDeque<f64>,
-    /// How many there were before these.
+    /// How many values were dropped before these.
     pub(super) gone: usize,
 }
 
-/// What processes are sorted by.
+/// The sort order of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Order {
     #[default]
@@ -70,7 +70,7 @@ pub(super) enum Order {
 }
 
 impl State {
-    /// Nothing was seen yet.
+    /// Without any observations.
     pub(super) fn new(url: String, interval: Duration, is_colourful: bool) -> Self {
         let courses = ["req/s", "cpu %", "memory %", "p99 ms"].map(|name| Course { name, ..Course::default() });
         Self {
@@ -86,7 +86,7 @@ impl State {
         }
     }
 
-    /// Takes what was seen of the machine.
+    /// Takes an observation of the machine.
     pub(super) fn see(&mut self, sample: Sample) {
         self.sample = sample;
         let (machine, loads) = (&self.sample.machine, &self.sample.loads);
@@ -107,7 +107,7 @@ impl State {
         }
     }
 
-    /// The server's processes as they are to be shown.
+    /// The server's processes in display order.
     pub(super) fn sorted(&self) -> Vec<&Process> {
         let mut list: Vec<&Process> = self.sample.processes.iter().flat_map(|processes| &processes.list).collect();
         list.sort_by(|one, other| {
@@ -125,7 +125,7 @@ impl State {
 }
 
 impl Page {
-    /// Takes what came of a look.
+    /// Takes the result of a look at the page.
     pub(super) fn take(&mut self, at: Instant, look: Result<Status, String>) {
         match look {
             Ok(status) => {
@@ -144,7 +144,7 @@ impl Page {
 }
 
 impl Traffic {
-    /// Counts that go back are those of another start.
+    /// Counts that decrease belong to another start of the server.
     fn between(before: &Status, now: &Status, time: Duration) -> Option<Self> {
         let grown = |before: Option<u64>, now: Option<u64>| now?.checked_sub(before?);
         let seconds = time.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -170,7 +170,7 @@ impl Order {
         (Order::Pid, "PID"),
     ];
 
-    /// The one after it.
+    /// The next one.
     pub(super) fn next(self) -> Self {
         let at = Self::ALL.iter().position(|(order, _)| *order == self).map_or(0, |at| at + 1);
         Self::ALL[at % Self::ALL.len()].0

@@ -1,4 +1,4 @@
-//! The configuration that is tuned, and copies of it with other settings. It is never changed itself.
+//! The configuration to tune, and copies of it with other settings. The original is never changed.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -21,17 +21,17 @@ pub(super) struct Base {
     language: Language,
     text: String,
     pub(super) mpm: Mpm,
-    /// What its settings come to.
+    /// The effect of its settings.
     pub(super) extent: Extent,
-    /// Where the modules are, if it loads any.
+    /// The directory of modules, if it loads any.
     modules: Option<PathBuf>,
     /// The directory of the copies.
     directory: PathBuf,
-    /// The file for the server's number, where nothing else is.
+    /// The pid file, which nothing else uses.
     pid: PathBuf,
 }
 
-/// The names of copies. No wild card includes a hidden file, and nobody else's is called like this.
+/// The name of copies. No wildcard includes a hidden file, and no other file has this name.
 const PRESENT: &str = ".tsubame-lab-tune-present.conf";
 const CANDIDATE: &str = ".tsubame-lab-tune-candidate.conf";
 
@@ -39,7 +39,7 @@ impl Base {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// The server refuses it, or has a module that cannot be tuned.
+    /// The server refuses it, or uses a module that cannot be tuned.
     pub(super) fn read(starter: &Starter, file: &Path) -> Result<Self> {
         let file = std::path::absolute(file).context(|| format!("find {}", file.display()))?;
         starter.check(&file)?;
@@ -77,7 +77,8 @@ impl Base {
         }
     }
 
-    /// A copy with the present settings, or with others. It differs from the original in what would touch a server that runs, too.
+    /// A copy with the current settings, or with others. It also differs from the original in lines that would disturb
+    /// a running server.
     pub(super) fn write(&self, candidate: Option<Candidate>) -> Result<PathBuf> {
         let path = self.directory.join(if candidate.is_some() { CANDIDATE } else { PRESENT });
         let pid = self.pid.display().to_string();
@@ -94,7 +95,7 @@ impl Base {
         Ok(path)
     }
 
-    /// Tsubame's modules are built in, and the names of their files are never opened.
+    /// Tsubame's modules are built in, and their files are never opened.
     fn load_line(&self, mpm: Mpm) -> String {
         let modules = self.modules.as_deref().unwrap_or(Path::new("modules"));
         let name = mpm.name();
@@ -102,7 +103,7 @@ impl Base {
     }
 }
 
-/// nginx resolves what it includes from the directory of its main file: everything there is beside the copies, too.
+/// nginx resolves includes from the directory of its main file, so everything there is also linked beside the copies.
 fn link(from: &Path, to: &Path) -> Result<()> {
     for entry in std::fs::read_dir(from).context(|| format!("read {}", from.display()))?.flatten() {
         if [PRESENT, CANDIDATE].iter().any(|own| entry.file_name() == *own) {
@@ -114,19 +115,19 @@ fn link(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What `worker_processes auto` comes to, or what it is without the line.
+/// The value of `worker_processes auto`, or the default.
 fn automatic(text: &str) -> u64 {
     let is_auto = text.lines().any(|line| line.trim_start().starts_with("worker_processes"));
     if is_auto { std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64) } else { 1 }
 }
 
-/// The module in what `-V` prints.
+/// The module in the output of `-V`.
 fn mpm_of(told: &str) -> Option<Mpm> {
     Mpm::of(&told.lines().find_map(|line| line.strip_prefix("Server MPM:"))?.trim().to_ascii_lowercase())
 }
 
-/// Writes the configuration with which the laboratory measures this server, without any setting of its module, and tells what to ask
-/// for: for those who have none of their own.
+/// Writes the configuration with which the laboratory measures this server, without any settings of its module, and
+/// returns the path to request: for users without a configuration of their own.
 pub(super) fn own(starter: &Starter, scratch: &Scratch) -> Result<(PathBuf, String)> {
     let name = starter.program().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (id, file) = match (starter.language(), name.as_str()) {

@@ -1,4 +1,4 @@
-//! Everything that a search has found, as text, as a page, and for other programs.
+//! The results of a search, as text, as a page, and for other programs.
 
 use std::path::Path;
 
@@ -20,22 +20,22 @@ use crate::table::{Table, escape};
 /// How many of the best are listed.
 const LISTED: usize = 5;
 
-/// What was found.
+/// The results.
 #[derive(Serialize)]
 pub(super) struct Findings {
     pub(super) server: String,
     pub(super) load: String,
     pub(super) goal: Goal,
     pub(super) host: Host,
-    /// The cores that the servers had.
+    /// The servers' cores.
     pub(super) server_cores: Vec<usize>,
     pub(super) present: Extent,
     pub(super) memory: Option<Memory>,
-    /// How many workers like the present ones the memory bears.
+    /// How many workers like the current ones the memory can hold.
     pub(super) memory_bound: Option<u64>,
-    /// The best first, those that left early last.
+    /// The best first, those dropped early last.
     pub(super) tried: Vec<Tried>,
-    /// What could have made the machine swap.
+    /// Settings that could have made the machine swap.
     pub(super) too_large: Vec<Candidate>,
     pub(super) proof: Option<Proof>,
     pub(super) outcome: Outcome,
@@ -49,7 +49,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// The best of the settings, where any could be measured.
+    /// The best of the settings, if any could be measured.
     pub(super) fn best(&self) -> Option<&Tried> {
         self.tried.iter().find(|tried| tried.setting.is_some() && tried.figure(self.goal).is_some())
     }
@@ -58,7 +58,7 @@ impl Findings {
         surfaces(&self.tried, &self.too_large, self.goal, self.best().and_then(|best| best.setting))
     }
 
-    /// For a terminal.
+    /// The results for a terminal.
     pub(super) fn to_text(&self) -> String {
         let verdict = match self.outcome {
             Outcome::Change => style::good(&self.verdict),
@@ -87,7 +87,7 @@ impl Findings {
         out
     }
 
-    /// The best, and the present settings.
+    /// The best, and the current settings.
     fn list(&self) -> Table {
         let headers = [
             "settings",
@@ -110,7 +110,7 @@ impl Findings {
         table
     }
 
-    /// For people who have a browser.
+    /// The results for a browser.
     fn page(&self) -> String {
         let mut text = html::begin(
             &format!("Settings for {}", self.server),
@@ -140,12 +140,12 @@ impl Findings {
         text + "<p>All measurements: <a href=\"tune.json\">tune.json</a>.</p>\n</body></html>\n"
     }
 
-    /// For other programs.
+    /// The results in a form for other programs.
     pub(super) fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).context(|| "write the findings as JSON".to_owned())
     }
 
-    /// Writes tune.html, tune.json, and fragment.conf where there is one.
+    /// Writes tune.html, tune.json, and fragment.conf if there is one.
     pub(super) fn write(&self, directory: &Path) -> Result<()> {
         std::fs::create_dir_all(directory).context(|| format!("create {}", directory.display()))?;
         write_file(directory.join("tune.html"), self.page())?;
@@ -153,7 +153,7 @@ impl Findings {
         let fragment = directory.join("fragment.conf");
         match &self.fragment {
             Some(text) => write_file(fragment, text),
-            // That of an earlier search would be taken for one of this.
+            // A fragment from an earlier search would be mistaken for one of this search.
             None => {
                 let _ = std::fs::remove_file(fragment);
                 Ok(())

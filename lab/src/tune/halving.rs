@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-/// How good something was.
+/// The quality of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Worth {
-    /// Everything was answered, with this figure, of which more is better.
+    /// Everything was answered, with this figure; more is better.
     Good(f64),
     /// Something failed.
     Flawed(f64),
@@ -26,10 +26,10 @@ impl Worth {
     }
 }
 
-/// How many are left when there is nothing to halve any more.
+/// How many are left when halving stops.
 const FINALISTS: usize = 3;
 
-/// The rungs for so many: how many are measured, and how many times as long as in the first.
+/// The rungs for so many: how many candidates are measured, and how many times as long as on the first rung.
 pub(super) fn rungs(count: usize) -> Vec<(usize, u32)> {
     let mut rungs = Vec::new();
     let (mut left, mut times) = (count, 1);
@@ -41,9 +41,10 @@ pub(super) fn rungs(count: usize) -> Vec<(usize, u32)> {
     rungs
 }
 
-/// Has `measure` look at each of `count` for so many times as long as in the first rung, until few are left; the order turns from
-/// rung to rung, so that whatever changes meanwhile favours nobody. Returns their numbers, the best of the last rung first; those
-/// that are out stand behind, in the order in which they left. Where `measure` says nothing it is over, and what is known counts.
+/// Lets `measure` examine each of `count` candidates, for a multiple of the time on the first rung, until few are left;
+/// the order reverses from rung to rung, so that changes of the machine favour no candidate. Returns their numbers, the
+/// best of the last rung first; dropped ones follow, in the order in which they were dropped. If `measure` returns
+/// `None` the search ends, and the results so far count.
 pub(super) fn halve(count: usize, mut measure: impl FnMut(usize, u32) -> Option<Worth>) -> Vec<usize> {
     let mut ranking: Vec<usize> = (0..count).collect();
     let mut known = vec![Worth::None; count];

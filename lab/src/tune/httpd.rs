@@ -1,11 +1,12 @@
-//! A configuration in Apache's language, made one text in which the settings of the multi-processing module can be replaced.
+//! A configuration in Apache's language, flattened to one text in which the settings of the multi-processing module can
+//! be replaced.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::space::Mpm;
 
-/// What belongs to the multi-processing module. How long a child lives, and what its threads need, is left alone.
+/// The settings of the multi-processing module. The lifetime of a child and the needs of its threads are left alone.
 const SETTINGS: [&str; 11] = [
     "asyncrequestworkerfactor",
     "maxclients",
@@ -20,12 +21,12 @@ const SETTINGS: [&str; 11] = [
     "threadsperchild",
 ];
 
-/// Files that include each other more deeply than this do so for ever.
+/// Files that include each other more deeply than this do so endlessly.
 const DEPTH_MAX: usize = 16;
 
-/// Reads a configuration as httpd would, only to put what it includes in its place.
+/// Reads a configuration like httpd, only to replace includes by their contents.
 pub(super) struct Flattener {
-    /// Relative names are relative to this, until `ServerRoot` says otherwise.
+    /// The base of relative names, until a `ServerRoot` line changes it.
     root: PathBuf,
     defines: BTreeMap<String, String>,
 }
@@ -36,8 +37,8 @@ impl Flattener {
         Self { root, defines: BTreeMap::new() }
     }
 
-    /// The text with what it includes. A line that includes what cannot be read stays: it may stand in a section that is not wanted,
-    /// and if not, the server says what is wrong.
+    /// The text with its includes expanded. A line whose include cannot be read stays: it may be in an unwanted
+    /// section, and if not, the server reports the error.
     pub(super) fn flatten(&mut self, text: &str) -> String {
         self.flattened(text, 0)
     }
@@ -73,7 +74,7 @@ impl Flattener {
         out
     }
 
-    /// Replaces `${NAME}` by what is defined, or by what the environment says. What is neither stays.
+    /// Replaces `${NAME}` by its definition, or by the environment's value. Unknown names stay.
     fn expand(&self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
@@ -89,12 +90,12 @@ impl Flattener {
     }
 }
 
-/// What a flattened configuration says of its module.
+/// The module in a flattened configuration.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The module that it loads, where it does.
+    /// The module that it loads, if any.
     pub(super) mpm: Option<Mpm>,
-    /// Where modules are.
+    /// The directory of modules.
     pub(super) modules: Option<PathBuf>,
 }
 
@@ -107,8 +108,8 @@ pub(super) fn loaded(text: &str) -> Found {
         .map_or_else(Found::default, |(mpm, file)| Found { mpm: Some(mpm), modules: file.parent().map(Path::to_owned) })
 }
 
-/// The module's settings of a flattened configuration, lower-case names first; of several the last counts. Sections for another
-/// module do not.
+/// The module's settings in a flattened configuration, by lower-case names; of several the last counts. Sections for
+/// another module are skipped.
 pub(super) fn settings(text: &str, mpm: Mpm) -> BTreeMap<String, u64> {
     let mut sections: Vec<bool> = Vec::new();
     let mut found = BTreeMap::new();
@@ -130,7 +131,8 @@ pub(super) fn settings(text: &str, mpm: Mpm) -> BTreeMap<String, u64> {
     found
 }
 
-/// A flattened configuration with this module, loaded by `load` where another one was, and with these lines in place of its settings.
+/// A flattened configuration with this module, loaded by `load` in the place of the old one, and with these lines
+/// instead of its settings.
 pub(super) fn replaced(text: &str, load: Option<&str>, settings: &str) -> String {
     let mut out = String::new();
     let mut is_loaded = load.is_none();
@@ -161,7 +163,8 @@ fn load_line(line: &str) -> Option<(Mpm, PathBuf)> {
     Some((mpm, PathBuf::from(unquoted(file))))
 }
 
-/// Whether what a section holds counts under this module. Only questions for a module are looked at: others are the server's.
+/// Whether the contents of a section apply under this module. Only tests for a module are evaluated: others are left to
+/// the server.
 fn is_for(line: &str, mpm: Mpm) -> bool {
     let asked = line.trim().trim_start_matches('<').trim_end_matches('>');
     let Some((kind, asked)) = asked.split_once(char::is_whitespace) else { return true };
@@ -177,7 +180,7 @@ fn is_for(line: &str, mpm: Mpm) -> bool {
     }
 }
 
-/// Lines as the language has them: a backslash at the end joins the next one.
+/// Lines as defined by the language: a backslash at the end joins the next one.
 fn lines(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut goes_on = false;
@@ -194,7 +197,7 @@ fn lines(text: &str) -> Vec<String> {
     all
 }
 
-/// The name in lower case, and what stands behind it.
+/// The name in lower case, and the rest of the line.
 fn directive(line: &str) -> (String, String) {
     let line = line.replace("\\\n", " ");
     let (name, value) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
@@ -207,7 +210,7 @@ fn unquoted(text: &str) -> String {
     inner.unwrap_or(text).to_owned()
 }
 
-/// The files that a name with wild cards stands for, in order; of a directory all in it.
+/// The files that match a name with wildcards, in order; for a directory, all in it.
 fn files(pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for part in pattern {
@@ -235,7 +238,7 @@ fn has_name(path: &Path, pattern: &str) -> bool {
     path.file_name().is_some_and(|name| matches(pattern.as_bytes(), name.to_string_lossy().as_bytes()))
 }
 
-/// `*` stands for anything, `?` for one character.
+/// `*` matches anything, `?` one character.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,

@@ -1,24 +1,24 @@
-//! What the memory bears of what can be tried. Arithmetic only.
+//! The memory limit on candidates. Arithmetic only.
 
 use serde::Serialize;
 
 use super::space::Candidate;
 use crate::advise::memory::{Room, Used};
 
-/// What the memory bears.
+/// The available memory, and the needs of children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Memory {
-    /// What server and scripts may have, in KiB.
+    /// The memory for server and scripts, in KiB.
     pub(super) usable_kib: u64,
-    /// Proportional memory of a child under load, and how many threads it had.
+    /// Proportional memory of a child under load, and its number of threads.
     pub(super) child_kib: u64,
     pub(super) threads: u64,
-    /// What the scripts of a busy worker take.
+    /// The memory of a busy worker's scripts.
     pub(super) script_kib: u64,
 }
 
 impl Memory {
-    /// From what was measured of children with `threads` threads each, under the load of so many clients.
+    /// From measurements of children with `threads` threads each, under the load of so many clients.
     pub(super) fn of(room: Room, used: Used, threads: u64, clients: u64) -> Self {
         let count = used.count.max(1);
         let threads = threads.max(1);
@@ -30,14 +30,15 @@ impl Memory {
         }
     }
 
-    /// What settings may need, in KiB. A child with fewer threads is not reckoned to be smaller, one with more to grow with them.
+    /// The need of some settings, in KiB. A child with fewer threads is not assumed to be smaller, one with more is
+    /// assumed to grow with them.
     pub(super) fn need(self, candidate: Candidate, clients: u64) -> u64 {
         let Candidate { children, threads, .. } = candidate;
         let child = self.child_kib * threads.max(self.threads).div_ceil(self.threads);
         children * child + (children * threads).min(clients) * self.script_kib
     }
 
-    /// How many workers of such children fit.
+    /// How many workers in such children fit.
     pub(super) fn bound(self, threads: u64) -> u64 {
         let threads = threads.max(1);
         let child = self.child_kib * threads.max(self.threads).div_ceil(self.threads) + threads * self.script_kib;
@@ -65,7 +66,7 @@ mod tests {
         let used = Used { children: 40_000, count: 4, scripts: 0 };
         let memory = Memory::of(room, used, 25, 100);
         assert_eq!((memory.usable_kib, memory.child_kib, memory.bound(25)), (440_000, 10_000, 44 * 25));
-        // Half as many threads save nothing for sure; twice as many may need twice as much.
+        // Half as many threads do not reliably save anything; twice as many may need twice as much.
         let cases = [
             (event(44, 1, None), true),
             (event(45, 1, None), false),

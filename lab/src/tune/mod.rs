@@ -1,8 +1,9 @@
-//! `tsubame-lab tune`: searches the settings of a server's multi-processing module, and proves that they are better.
+//! `tsubame-lab tune`: searches for better settings of a server's multi-processing module, and proves that they are
+//! better.
 //!
-//! [`space`] says what can be tried and [`memory`] what is borne of it, [`httpd`] and [`nginx`] write it into copies of a configuration
-//! ([`base`]), [`trial`] measures one, [`halving`] and [`search`] find the best, [`verdict`] says what that means, and [`findings`]
-//! tells.
+//! [`space`] defines the candidates and [`memory`] excludes those that do not fit, [`httpd`] and [`nginx`] write them
+//! into copies of a configuration ([`base`]), [`trial`] measures one, [`halving`] and [`search`] find the best,
+//! [`verdict`] interprets the result, and [`findings`] presents it.
 
 mod base;
 mod findings;
@@ -56,11 +57,11 @@ pub(crate) struct TuneOptions {
     #[arg(long, value_name = "PROGRAM")]
     server: Option<String>,
 
-    /// What to ask for, at the first address at which the server listens [default: /]
+    /// The path to request, at the first address the server listens on [default: /]
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     path: Option<String>,
 
-    /// What to ask for, at an address of this machine at which the configuration listens
+    /// The URL to request, at an address of this machine that the configuration listens on
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
@@ -68,7 +69,7 @@ pub(crate) struct TuneOptions {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     mpm: Vec<Mpm>,
 
-    /// What to look for [default: rate, or cpu with --rate]
+    /// The goal of the search [default: rate, or cpu with --rate]
     #[arg(long = "for", value_name = "GOAL")]
     goal: Option<Goal>,
 
@@ -76,11 +77,12 @@ pub(crate) struct TuneOptions {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     budget: Duration,
 
-    /// How often the best and the present settings are measured in turn at the end
+    /// How often the best and the current settings are measured in turn at the end
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// Recommend no fewer workers than this, all children together: so many slow requests at once stop a site [default: twice the cores]
+    /// The fewest workers to recommend, all children together: so many slow requests at once stop a site [default:
+    /// twice the cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=20_000))]
     least_workers: Option<u64>,
 
@@ -98,10 +100,10 @@ Examples:
 Start as root what needs root. Stop a server that listens at the same port, or tune a copy with another one.
 The servers have the cores that the load generator leaves. Let nothing else run meanwhile.";
 
-/// How long the present settings are measured for their memory.
+/// How long the current settings are measured for their memory.
 const MEMORY_TIME: Duration = Duration::from_secs(2);
 
-/// The part of the budget (one in so many) for which the search may wait until other programs leave the cores alone.
+/// The fraction of the budget for which the search may wait until other programs leave the cores alone.
 const SEARCH_PATIENCE: u32 = 4;
 
 /// How long the last comparison may wait for that.
@@ -254,13 +256,14 @@ impl Tuning<'_> {
         }
         bar.finish_and_clear();
         if findings.outcome != Outcome::Change {
-            // What the settings come to is worth knowing; why they would be better is not.
+            // The effect of the settings is worth knowing; why they would be better is not.
             findings.reasons.truncate(1);
         }
         Ok(findings)
     }
 
-    /// What the memory bears, by what the present settings need under the load, and how much longer than its load a trial takes.
+    /// The memory limit, from the needs of the current settings under the load, and how much longer than its load a
+    /// trial takes.
     fn present(&self) -> Result<(Option<Memory>, Duration)> {
         let file = self.base.write(None)?;
         let began = Instant::now();
@@ -272,10 +275,10 @@ impl Tuning<'_> {
         })?;
         if measured.failures >= measured.answers {
             return Err(Error::new(format!(
-                "not one answer is what is wanted ({}): their status is 400 or above",
+                "no answer is as expected ({}): their status is 400 or above",
                 self.told()
             ))
-            .advise("--path, with what the server has"));
+            .advise("use --path with a page that the server has"));
         }
         let overhead = began.elapsed().saturating_sub(MEMORY_TIME);
         let Extent { mpm, children, threads, connections, .. } = self.base.extent;
@@ -288,7 +291,7 @@ impl Tuning<'_> {
         Ok((memory, overhead))
     }
 
-    /// What is tried, and what could make the machine swap.
+    /// The candidates, and those that could make the machine swap.
     fn divided(&self, memory: Option<Memory>) -> Result<(Vec<Candidate>, Vec<Candidate>)> {
         let clients = self.options.load.clients();
         let frame = Frame { cores: self.cores.server.len() as u64, clients, least: self.least() };
@@ -300,7 +303,7 @@ impl Tuning<'_> {
             mpms => mpms.to_vec(),
         };
         if mpms == [Mpm::Percore] && self.base.mpm == Mpm::Percore {
-            return Err(Error::new("percore has no number to set: it starts what the processors bear")
+            return Err(Error::new("percore has no number to set: it starts as many as the processors can use")
                 .advise("--mpm percore,event, which compares it with another module"));
         }
         let mut all: Vec<Candidate> = mpms.iter().flat_map(|mpm| space(*mpm, frame)).collect();
@@ -311,7 +314,7 @@ impl Tuning<'_> {
         })
     }
 
-    /// The best and the present settings, measured in turn.
+    /// The best and the current settings, measured in turn.
     fn proof(&self, best: &Tried, bar: &indicatif::ProgressBar, doubts: &mut Vec<String>) -> Result<(Proof, Table)> {
         interrupt::check()?;
         let files: [PathBuf; 2] = [self.base.write(best.setting)?, self.base.write(None)?];

@@ -1,14 +1,14 @@
 //! A configuration of nginx with other numbers of processes and connections.
 
-/// What is replaced, and what would touch a server that runs.
+/// The directives to replace, and those that would disturb a running server.
 const REPLACED: [&str; 4] = ["daemon", "pid", "worker_processes", "worker_connections"];
 
-/// The number behind a directive of the main file, where it is one.
+/// The number after a directive of the main file, if it is one.
 pub(super) fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().filter_map(|line| said(line, name)?.parse().ok()).next_back()
 }
 
-/// The value of a directive, where a line has it. Of `events { worker_connections 9; }` on one line too.
+/// The value of a directive in a line, even in `events { worker_connections 9; }` on one line.
 fn said<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let line = line.split('#').next().unwrap_or_default();
     let at = line.find(name)?;
@@ -17,7 +17,7 @@ fn said<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     Some(rest.split(';').next()?.trim())
 }
 
-/// The text in the foreground, with its own file for the process's number. Numbers that are given stand in place of its own.
+/// The text for the foreground, with its own pid file. Given numbers replace the original ones.
 pub(super) fn replaced(text: &str, pid_file: &str, numbers: Option<[u64; 2]>) -> String {
     let names = if numbers.is_some() { &REPLACED[..] } else { &REPLACED[..2] };
     let mut out = format!("daemon off;\npid {pid_file};\n");

@@ -1,4 +1,5 @@
-//! The search: the present settings and everything that the memory bears, halved until few are left, then what lies around the best.
+//! The search: the current settings and all candidates that fit into the memory, halved until few are left, then the
+//! neighbours of the best.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +16,10 @@ use crate::interrupt;
 use crate::progress;
 use crate::stats::median;
 
-/// Settings that were tried, and what came of it.
+/// A candidate, and its results.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Tried {
-    /// Nothing for the present settings.
+    /// `None` for the current settings.
     pub(super) setting: Option<Candidate>,
     pub(super) comes_to: Extent,
     /// Each twice as long as the one before, then those of the last comparison.
@@ -27,14 +28,14 @@ pub(super) struct Tried {
     pub(super) failure: Option<String>,
 }
 
-/// How often those around the best are measured, and how many times as long as at first.
+/// How often the neighbours of the best are measured, and how many times as long as at first.
 const PASSES: usize = 2;
 const PASS_TIMES: u32 = 4;
 
-/// How many lie around the best, at most.
+/// The most neighbours of the best.
 const NEIGHBOURS: usize = 12;
 
-/// Shorter than this a measurement says nothing, longer it says no more.
+/// A shorter measurement proves nothing, and a longer one proves no more.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(3);
 
@@ -46,18 +47,18 @@ pub(super) struct Search<'b> {
     /// The fewest workers to try.
     pub(super) least: u64,
     pub(super) bar: ProgressBar,
-    /// When it is over, whatever is left.
+    /// When to stop, even if the search is not complete.
     pub(super) deadline: Instant,
-    /// The present settings first.
+    /// The current settings first.
     pub(super) tried: Vec<Tried>,
 }
 
-/// How many measurements a search among so many takes.
+/// How many measurements a search among so many candidates takes.
 pub(super) fn steps(count: usize) -> usize {
     rungs(count).iter().map(|(left, _)| left).sum::<usize>() + PASSES * (NEIGHBOURS + 2)
 }
 
-/// How long the shortest measurements are when a search among `count` ends in time, and each costs `overhead` on top.
+/// The length of the shortest measurements if a search among `count` ends in time, and each has an `overhead`.
 pub(super) fn shortest(count: usize, budget: Duration, overhead: Duration) -> Duration {
     let units: f64 = rungs(count).iter().map(|(left, times)| *left as f64 * f64::from(*times)).sum();
     let units = units + (PASSES * (NEIGHBOURS + 2)) as f64 * f64::from(PASS_TIMES);
@@ -66,7 +67,8 @@ pub(super) fn shortest(count: usize, budget: Duration, overhead: Duration) -> Du
 }
 
 impl Search<'_> {
-    /// Searches; `shortest` is the length of the first measurements. Returns the numbers of what was tried, the best first.
+    /// Searches; `shortest` is the length of the first measurements. Returns the numbers of the candidates, the best
+    /// first.
     pub(super) fn run(&mut self, shortest: Duration, memory: Option<Memory>, cores: u64) -> Vec<usize> {
         let clients = self.bench.load.clients();
         let mut ranking = halve(self.tried.len(), |at, times| self.take(at, shortest * times));
@@ -94,7 +96,7 @@ impl Search<'_> {
         last
     }
 
-    /// Measures one, or says nothing when it is over.
+    /// Measures one; `None` when the search is over.
     fn take(&mut self, at: usize, time: Duration) -> Option<Worth> {
         if interrupt::is_asked() || Instant::now() > self.deadline {
             return None;
@@ -102,7 +104,7 @@ impl Search<'_> {
         if self.tried[at].failure.is_none() {
             progress::announce(&self.bar, &format!("{}, {:.1} s", self.tried[at].name(), time.as_secs_f64()));
             let outcome = self.measure(at, time);
-            // Half a measurement is none.
+            // Half a measurement does not count.
             if interrupt::is_asked() {
                 return None;
             }
@@ -130,17 +132,17 @@ impl Search<'_> {
 }
 
 impl Tried {
-    /// Nothing came of it yet.
+    /// Without results yet.
     pub(super) fn new(candidate: Candidate) -> Self {
         Self { setting: Some(candidate), comes_to: candidate.extent(), measurements: Vec::new(), failure: None }
     }
 
-    /// The present settings.
+    /// The current settings.
     pub(super) fn present(extent: Extent) -> Self {
         Self { setting: None, comes_to: extent, measurements: Vec::new(), failure: None }
     }
 
-    /// Whether it had its turn.
+    /// Whether it has been measured.
     pub(super) fn is_known(&self) -> bool {
         self.failure.is_some() || !self.measurements.is_empty()
     }
@@ -164,7 +166,7 @@ impl Tried {
         median(&figures?)
     }
 
-    /// Whether something failed lately.
+    /// Whether something failed recently.
     pub(super) fn is_flawed(&self) -> bool {
         self.failure.is_some() || self.counted().iter().any(Measurement::is_flawed)
     }

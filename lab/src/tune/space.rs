@@ -1,4 +1,4 @@
-//! What can be tried: settings, and what they come to. Arithmetic only.
+//! The candidates: settings, and their effects. Arithmetic only.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ pub(crate) enum Mpm {
 }
 
 impl Mpm {
-    /// As configurations name it.
+    /// Its name in configurations.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Event => "event",
@@ -32,47 +32,47 @@ impl Mpm {
         }
     }
 
-    /// That of this name.
+    /// The module of this name.
     pub(crate) fn of(name: &str) -> Option<Self> {
         Self::value_variants().iter().copied().find(|mpm| mpm.name() == name)
     }
 }
 
-/// Settings to try.
+/// A candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct Candidate {
     pub(super) mpm: Mpm,
-    /// Children, or processes of nginx; 0 where the module decides.
+    /// Children, or processes of nginx; 0 if the module decides.
     pub(super) children: u64,
     /// Threads of a child, or connections of a process of nginx.
     pub(super) threads: u64,
-    /// `AsyncRequestWorkerFactor`, where it is not left to the server.
+    /// `AsyncRequestWorkerFactor`, if it is not left to the server.
     pub(super) factor: Option<u64>,
 }
 
-/// The machine and the load that a space is made for.
+/// The machine and the load for which a space is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) cores: u64,
     /// Connections at a time.
     pub(super) clients: u64,
-    /// The fewest workers to try: as many slow requests stop a site.
+    /// The fewest workers to try: this many slow requests stop a site.
     pub(super) least: u64,
 }
 
-/// More workers than this times the clients have nothing to do.
+/// Workers beyond this multiple of the clients would be idle.
 const WORKERS_PER_CLIENT: u64 = 4;
 
-/// Fewer connections to a process of nginx are not worth writing (its default).
+/// The fewest connections per process of nginx that are worth configuring (its default).
 const CONNECTIONS_MIN: u64 = 512;
 
-/// Threads of a child beyond which nothing is tried.
+/// The most threads of a child to try.
 const THREADS_MAX: u64 = 256;
 
-/// What a space reckons with at least, however small the load is.
+/// The smallest number of clients to assume, however small the load is.
 const CLIENTS_MIN: u64 = 64;
 
-/// Everything worth trying under a module.
+/// All candidates for a module.
 pub(super) fn space(mpm: Mpm, frame: Frame) -> Vec<Candidate> {
     let clients = frame.clients.max(CLIENTS_MIN).max(frame.least);
     let powers = |most: u64| (0..64).map(|power| 1 << power).take_while(move |number| *number <= most);
@@ -102,8 +102,8 @@ pub(super) fn space(mpm: Mpm, frame: Frame) -> Vec<Candidate> {
     all
 }
 
-/// Brings candidates into an order that has nothing to do with their numbers, and is the same every time: what is tried one after the
-/// other differs, and where the time is too short for all, a bit of everything was tried.
+/// Puts candidates into an order that has nothing to do with their numbers, and is always the same: successive ones
+/// differ, and if the time is too short for all, a bit of everything has been tried.
 pub(super) fn mix(all: &mut [Candidate]) {
     // Multiples of the golden ratio, whose fractions are spread evenly.
     let place = |at: usize| (at as u32 + 1).wrapping_mul(0x9E37_79B9);
@@ -120,12 +120,12 @@ fn children(cores: u64) -> Vec<u64> {
     all
 }
 
-/// The `AsyncRequestWorkerFactor` with which so many children let in all clients.
+/// The `AsyncRequestWorkerFactor` with which this many children let in all clients.
 fn factor(children: u64, threads: u64, clients: u64) -> u64 {
     clients.div_ceil(children).saturating_sub(threads).div_ceil(threads)
 }
 
-/// What lies beside settings, closer than the space did, and was not tried.
+/// The neighbours of settings, closer than in the first space, that were not tried yet.
 pub(super) fn neighbours(of: Candidate, tried: &[Candidate], cores: u64) -> Vec<Candidate> {
     if of.children == 0 {
         return Vec::new();
@@ -148,12 +148,12 @@ pub(super) fn neighbours(of: Candidate, tried: &[Candidate], cores: u64) -> Vec<
 }
 
 impl Candidate {
-    /// Whether it has so many workers; who has no number of them has enough.
+    /// Whether it has at least this many workers; one without a number always has enough.
     pub(super) fn has_workers(self, least: u64) -> bool {
         matches!(self.mpm, Mpm::Percore | Mpm::Nginx) || self.children * self.threads >= least
     }
 
-    /// Its lines, each with its reason; `why` is that of the number of workers.
+    /// Its lines, each with its reason; `why` is the reason for the number of workers.
     pub(super) fn settings(self, why: &str) -> Vec<Setting> {
         let Self { mpm, children, threads, factor } = self;
         let measured = || "answered best under this load, of all that was tried".to_owned();
@@ -176,7 +176,7 @@ impl Candidate {
         settings
     }
 
-    /// What its lines come to.
+    /// The effect of its lines.
     pub(super) fn extent(self) -> Extent {
         let settings = self.settings("");
         Extent::of(self.mpm, &settings.iter().map(|one| (one.name.to_ascii_lowercase(), one.value)).collect())
@@ -196,21 +196,21 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// What settings come to when a server has corrected them.
+/// The effect of settings after a server has corrected them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Extent {
     pub(super) mpm: Mpm,
-    /// Children when the server starts, and at most.
+    /// Children at the start of the server, and at most.
     pub(super) first: u64,
     pub(super) children: u64,
-    /// Threads of each that serve.
+    /// Serving threads of each.
     pub(super) threads: u64,
-    /// How many connections are let in at a time, where that is limited.
+    /// How many connections are let in at a time, if that is limited.
     pub(super) connections: Option<u64>,
 }
 
 impl Extent {
-    /// As Apache corrects settings (prefork.c, worker.c and event.c of 2.4), which are given with lower-case names.
+    /// Corrects settings like Apache (prefork.c, worker.c and event.c of 2.4); they have lower-case names.
     pub(super) fn of(mpm: Mpm, settings: &BTreeMap<String, u64>) -> Self {
         let value = |name: &str, default: u64| settings.get(name).copied().unwrap_or(default);
         match mpm {
@@ -240,7 +240,7 @@ impl Extent {
         }
     }
 
-    /// All workers at most.
+    /// The most workers.
     pub(super) fn workers(self) -> u64 {
         self.children * self.threads
     }

@@ -1,4 +1,4 @@
-//! What was tried as a surface: threads of a child along, children down, the figure in each cell.
+//! The results as a surface: threads of a child across, children down, the figure in each cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::table::Table;
 /// A surface: all settings of a kind.
 pub(super) struct Surface<'t> {
     pub(super) title: String,
-    /// What is told along and down.
+    /// The labels across and down.
     names: [&'static str; 2],
     cells: BTreeMap<[u64; 2], Cell<'t>>,
     goal: Goal,
@@ -28,13 +28,13 @@ enum Cell<'t> {
     TooLarge,
 }
 
-/// From this share of the best figure on, settings are about as good.
+/// Above this share of the best figure, settings are about as good.
 const ABOUT_AS_GOOD: f64 = 0.95;
 
 /// Below this share they are bad.
 const POOR: f64 = 0.6;
 
-/// The surfaces of everything that was tried: one for each module, and event with doors wide open apart.
+/// The surfaces of all results: one for each module, and a separate one for event without a limit on connections.
 pub(super) fn surfaces<'t>(
     tried: &'t [Tried],
     too_large: &[Candidate],
@@ -96,7 +96,7 @@ impl Surface<'_> {
         self.cells.keys().map(|[_, column]| *column).collect()
     }
 
-    /// For a terminal: the best bold with a star, what failed with an exclamation mark.
+    /// For a terminal: the best in bold with a star, failures with an exclamation mark.
     pub(super) fn to_text(&self) -> String {
         let columns = self.columns();
         let [along, down] = self.names;
@@ -139,13 +139,13 @@ impl Surface<'_> {
         self.best.is_some() && tried.setting == self.best
     }
 
-    /// Of the best figure.
+    /// The share of the best figure.
     fn share(&self, figure: f64) -> f64 {
         let share = if self.goal.wants_more() { figure / self.top } else { self.top / figure };
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// For a page.
+    /// The surface for a page.
     pub(super) fn to_svg(&self) -> String {
         let columns = self.columns();
         let row = |row: u64| {
@@ -173,7 +173,7 @@ impl Surface<'_> {
     }
 }
 
-/// Everything that is known of a cell.
+/// All details of a cell.
 fn hover(tried: &Tried) -> String {
     let mut text = format!("{}: {}", tried.name(), tried.comes_to);
     if let Some(open) = tried.comes_to.connections {

@@ -1,4 +1,4 @@
-//! One trial: a server of a configuration is started, loaded for a while, and ended.
+//! One trial: starts a server with a configuration, loads it for a while, and ends it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::load::url::Url;
 use crate::procfs;
 use crate::server::{Server, check_memory};
 
-/// What trials share.
+/// The data shared by trials.
 #[derive(Debug)]
 pub(super) struct Bench<'o> {
     pub(super) starter: Starter,
@@ -27,15 +27,15 @@ pub(super) struct Bench<'o> {
     pub(super) calm: Calm,
 }
 
-/// What is asked.
+/// The target of requests.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// This path, at the first address at which the server listens.
+    /// This path, at the first address the server listens on.
     Path(String),
     Url(String),
 }
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Measurement {
     pub(super) seconds: f64,
@@ -45,15 +45,15 @@ pub(super) struct Measurement {
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
     pub(super) memory_mb: Option<f64>,
-    /// Requests that failed, and answers that are not what is wanted.
+    /// Requests that failed, and answers with the wrong status or body.
     pub(super) failures: u64,
     /// Clients that waited in vain for more than half of the time.
     pub(super) starved: u64,
-    /// All processes of the server at the end, the parent and its helpers among them.
+    /// All processes of the server at the end, including the parent and its helpers.
     pub(super) processes: usize,
 }
 
-/// What is better.
+/// The figure to improve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Goal {
@@ -61,7 +61,7 @@ pub(super) enum Goal {
     Rate,
     /// Answers per second of CPU time
     Cpu,
-    /// The time that one answer of a hundred exceeds
+    /// The time that one of a hundred answers exceeds
     P99,
 }
 
@@ -75,7 +75,7 @@ impl Goal {
         }
     }
 
-    /// What is called better.
+    /// The name of the figure.
     pub(super) fn name(self) -> &'static str {
         FIGURES[self.row()].0
     }
@@ -85,7 +85,7 @@ impl Goal {
         FIGURES[self.row()].1
     }
 
-    /// Its figure of a measurement.
+    /// The figure in a measurement.
     pub(super) fn of(self, measurement: &Measurement) -> Option<f64> {
         match self {
             Self::Rate => Some(measurement.per_second),
@@ -94,7 +94,8 @@ impl Goal {
         }
     }
 
-    /// How good that is. A server that leaves clients waiting for good is not, however fast it answers the others.
+    /// The quality of a measurement. A server that leaves clients waiting for ever is flawed, however fast it answers
+    /// the others.
     pub(super) fn worth(self, measurement: &Measurement) -> Worth {
         let Some(figure) = self.of(measurement) else { return Worth::None };
         let figure = if self.wants_more() { figure } else { -figure };
@@ -112,11 +113,11 @@ impl Measurement {
     }
 }
 
-/// How often memory is looked at that takes time to read.
+/// How often to read memory figures that take time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Bench<'_> {
-    /// Starts a server, and tells what to ask it for.
+    /// Starts a server, and returns the URL to request.
     pub(super) fn start(&self, configuration: &Path) -> Result<(Server, String)> {
         let (server, address) = self.starter.start(configuration)?;
         match &self.target {
@@ -127,17 +128,17 @@ impl Bench<'_> {
                 let pids = server.pids();
                 match holder.is_some_and(|holder| holder.roots().iter().any(|root| pids.contains(root))) {
                     true => Ok((server, url.clone())),
-                    false => Err(Error::new(format!("the server does not listen at {asked}: it does at {address}"))
-                        .advise("--path, which asks at the address at which it listens")),
+                    false => Err(Error::new(format!("the server does not listen on {asked}, but on {address}"))
+                        .advise("use --path, which uses the address it listens on")),
                 }
             }
         }
     }
 
-    /// Loads a server of this configuration for `time`, and calls `look` now and then meanwhile.
+    /// Loads a server with this configuration for `time`, and calls `look` now and then meanwhile.
     ///
     /// # Errors
-    /// It does not start, answers nothing, or takes so much memory that it was ended; or somebody interrupts.
+    /// It does not start, answers nothing, or took so much memory that it was ended; or the user interrupts.
     pub(super) fn measure(
         &self,
         configuration: &Path,

@@ -1,4 +1,4 @@
-//! What a search and its proof come to, in sentences and as lines of a configuration.
+//! The conclusion of a search and its proof, in sentences and as lines of a configuration.
 
 use serde::Serialize;
 
@@ -10,15 +10,15 @@ use crate::advise::decision::fragment;
 use crate::compare::{FIGURES, Side};
 use crate::stats::ratio;
 
-/// The settings that were found beside the present ones, measured in turn.
+/// The best settings and the current ones, measured in turn.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Proof {
     pub(super) rounds: u32,
     pub(super) figures: Vec<Figure>,
-    /// Of the settings that were found, and of the present ones.
+    /// Failures of the best settings, and of the current ones.
     pub(super) failures: [u64; 2],
     pub(super) starved: [u64; 2],
-    /// How many times as good the settings are, and between which bounds that is in 95 of 100 cases.
+    /// The improvement factor, and its 95 % interval.
     pub(super) gain: Option<f64>,
     pub(super) bounds: Option<[f64; 2]>,
 }
@@ -31,13 +31,13 @@ pub(super) struct Figure {
     present: Vec<f64>,
 }
 
-/// What is to be done.
+/// The recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Outcome {
-    /// The settings that were found are better.
+    /// The best settings are better.
     Change,
-    /// The present ones are as good, or better.
+    /// The current ones are as good, or better.
     Keep,
     /// It is not proved.
     Open,
@@ -110,7 +110,7 @@ impl Proof {
     }
 }
 
-/// What was found, and under which circumstances.
+/// The result, and its circumstances.
 pub(super) struct Case<'c> {
     pub(super) best: &'c Tried,
     pub(super) present: Extent,
@@ -122,7 +122,7 @@ pub(super) struct Case<'c> {
 }
 
 impl Case<'_> {
-    /// Why the settings are better, as far as numbers tell.
+    /// Why the settings are better, if the numbers explain it.
     pub(super) fn reasons(&self) -> Vec<String> {
         let (best, present) = (self.best.comes_to, self.present);
         let mut reasons = vec![format!("It comes to {best}; the present settings come to {present}.")];
@@ -148,7 +148,7 @@ impl Case<'_> {
         reasons
     }
 
-    /// What becomes of few workers when answers are slow, though those of this load were fast.
+    /// The danger of few workers when answers are slow, though those of this load were fast.
     pub(super) fn stops(&self) -> Option<String> {
         let best = self.best.comes_to;
         let has_number = !matches!(best.mpm, Mpm::Nginx | Mpm::Percore);
@@ -162,18 +162,18 @@ impl Case<'_> {
         })
     }
 
-    /// The lines to write, below their reasons and what speaks against them.
+    /// The lines to write, with their reasons and doubts above.
     pub(super) fn fragment(&self, proof: &Proof, goal: Goal, doubts: &[String]) -> Option<String> {
         let setting = self.best.setting?;
         let bound = self.memory.map(|memory| memory.bound(setting.threads));
         let why = match bound.filter(|_| setting.mpm != Mpm::Nginx) {
-            Some(bound) => format!("the memory bears {bound} such workers"),
-            None => "what the memory bears is not known: it could not be read".to_owned(),
+            Some(bound) => format!("the memory can hold {bound} such workers"),
+            None => "how many workers the memory can hold is not known: it could not be read".to_owned(),
         };
         let mut out = String::new();
         let verdict = proof.told(self.best.comes_to, goal);
         let head = [format!("Found by tsubame-lab tune for this load: {}.", self.load), verdict];
-        // Whoever reads this later has other settings at present: these.
+        // A later reader has other current settings: these.
         let told = head
             .iter()
             .chain(&self.reasons())
@@ -197,10 +197,10 @@ fn capital(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Fewer workers than this are few for a site that has more than files.
+/// Fewer workers than this are few for a site with more than files.
 const FEW_WORKERS: u64 = 64;
 
-/// How wide comments are, in characters.
+/// The width of comments, in characters.
 const WIDTH: usize = 98;
 
 fn wrapped(text: &str) -> Vec<String> {

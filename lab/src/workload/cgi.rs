@@ -36,10 +36,10 @@ pub(crate) static WORKLOADS: [Workload; 4] = [
     },
 ];
 
-/// What the tables compare with.
+/// The base of comparisons in the tables.
 const APACHE: &[Entry] = &[under(Cgi, "apache-prefork")];
 
-/// Everyone who runs scripts; the floor first.
+/// All subjects that run scripts; the floor first.
 const EVERYONE: &[Entry] = &[
     bare("floor-spawn"),
     under(Cgi, "tsubame-percore"),

@@ -63,7 +63,7 @@ pub(crate) static WORKLOADS: [Workload; 8] = [
     },
 ];
 
-/// Everyone who answers small files; the floor first.
+/// All subjects that answer small files; the floor first.
 const EVERYONE: &[Entry] = &[
     bare("floor"),
     bare("floor-threads"),
@@ -81,7 +81,7 @@ const EVERYONE: &[Entry] = &[
     bare("apache-event"),
 ];
 
-/// Everyone who reads files, which the floor does not.
+/// All subjects that read files, which the floor does not.
 const FILE_SERVERS: &[Entry] = &[
     bare("tsubame-percore"),
     bare("tsubame-prefork"),
@@ -93,7 +93,7 @@ const FILE_SERVERS: &[Entry] = &[
     bare("apache-event"),
 ];
 
-/// The other event-driven servers: what "the best peer" means for files.
+/// The other event-driven servers: the meaning of "the best peer" for files.
 pub(crate) const FILE_PEERS: &[Entry] =
     &[bare("nginx"), bare("nginx-ofc"), bare("lighttpd"), bare("h2o"), bare("caddy"), bare("apache-event")];
 
@@ -101,7 +101,7 @@ pub(crate) const FILE_PEERS: &[Entry] =
 const EVENT_DRIVEN: &[Entry] =
     &[bare("tsubame-percore"), bare("nginx"), bare("lighttpd"), bare("h2o"), bare("caddy"), bare("apache-event")];
 
-/// The same and the floor, which tells what so many connections cost kernel and load generator.
+/// The same and the floor, which shows the cost of so many connections in kernel and load generator.
 const FLOOR_AND_EVENT_DRIVEN: &[Entry] = &[
     bare("floor"),
     bare("tsubame-percore"),

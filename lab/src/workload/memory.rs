@@ -1,10 +1,10 @@
-//! The workloads of `run memory`: scripts that need more memory than there is, and files that are asked for meanwhile.
+//! The workloads of `run memory`: scripts that need more memory than there is, and requests for files meanwhile.
 
 use super::Profile::{FourWorkers, Unconfigured};
 use super::{Entry, Kind, Squeeze, Workload, under};
 use crate::script::{CHILD, GROWING, LOAD_200, LOADS};
 
-/// As much as the virtual machine had in an article about MaxClients and scripts of 200 MB, made with a program like ours
+/// The memory of the virtual machine in an article about MaxClients and scripts of 200 MB, with a program like ours
 /// (<https://github.com/kunihirotanaka/loadcgi>).
 const MEMORY: u64 = 1 << 30;
 
@@ -29,10 +29,10 @@ const fn workload(
     Workload { id, title, kind: Kind::Squeeze(squeeze), entries: EVERYONE, peers: TUNED }
 }
 
-/// Apache as it is tuned by hand for this script and this machine.
+/// Apache, tuned by hand for this script and this machine.
 const TUNED: &[Entry] = &[under(FourWorkers, "apache-prefork")];
 
-/// Without a figure in anybody's configuration, but for the one tuned by hand.
+/// All without a number in their configuration, except for the one tuned by hand.
 const EVERYONE: &[Entry] = &[
     under(Unconfigured, "tsubame-percore"),
     under(Unconfigured, "tsubame-prefork"),

@@ -1,4 +1,4 @@
-//! The workloads of `run mpm`: what the choice of a multi-processing module decides.
+//! The workloads of `run mpm`: the effects of the multi-processing module.
 
 use super::Profile::{
     Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, ManyWorkers, Recycling, Steady,
@@ -31,7 +31,7 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
         entries: CROWDED,
         peers: &[],
     },
-    // What Apache does with a crowd that it can hold.
+    // Apache's behaviour with a crowd that it can hold.
     Workload {
         id: "small-crowd",
         title: "fresh requests to four workers, or percore, among 500 idle, 100 slow and 100 lingering connections",
@@ -52,7 +52,7 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
         peers: &[],
     },
     // The settings and the numbers of connections of a comparison of event with nginx, made with Apache 2.4.3
-    // (https://blog.matsumoto-r.jp), in which event was fast, then slow, and at times did not answer any more.
+    // (https://blog.matsumoto-r.jp), in which event was fast, then slow, and sometimes stopped answering.
     Workload {
         id: "sweep002",
         title: "31-byte file, 100 to 20 000 keep-alive connections to event under five settings",
@@ -78,7 +78,7 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
     },
 ];
 
-/// Children that are replaced and children that stay, side by side.
+/// Replaced children and permanent children, side by side.
 pub(crate) const RECYCLE: Workload = Workload {
     id: "recycle",
     title: "31-byte file, 1 000 requests per second, 10 on a connection, with children replaced and without",

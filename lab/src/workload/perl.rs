@@ -1,5 +1,5 @@
-//! The workloads of `run perl`: one application in Perl in every way that a server can run it, PHP behind php-fpm, a connection
-//! for each request; and what waiting for a backend costs.
+//! The workloads of `run perl`: one Perl application in every way that a server can run it, PHP behind php-fpm, a
+//! connection for each request; and the cost of waiting for a backend.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) static WORKLOADS: [Workload; 4] = [
         ],
         peers: &[under(PhpFpm, "nginx")],
     },
-    // A connection that stays occupies a process of php-fpm, so there are fewer clients than processes.
+    // A persistent connection occupies a process of php-fpm, so there are fewer clients than processes.
     Workload {
         id: "php-kept",
         title: "the same over connections that stay, 4 clients",
@@ -49,10 +49,10 @@ pub(crate) static WORKLOADS: [Workload; 4] = [
     },
 ];
 
-/// The process serves 20 in a second.
+/// The process serves 20 per second.
 const CRUSH: Crush = Crush { script: &NAP, requests: 240, per_second: 60, service: Duration::from_millis(50) };
 
-/// What the tables compare with.
+/// The base of comparisons in the tables.
 const MOD_PERL: &[Entry] = &[under(Registry, "apache-prefork")];
 
 /// Every way under two of our modules, and Debian's modules of Apache.

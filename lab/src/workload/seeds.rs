@@ -1,5 +1,4 @@
-//! Workloads after published experiments, where those of the other tables do not have them: the same requests, under the settings
-//! that were published.
+//! Workloads from published experiments that the other tables lack: the same requests, under the published settings.
 
 use super::Profile::{
     Cgi, Cgid, Event243, EventChildren, EventFour, EventLarge, EventOne, EventSingles, EventSmall, EventThreads,
@@ -70,7 +69,7 @@ pub(crate) static EVENT_VS_NGINX: [Workload; 2] = [
     },
 ];
 
-/// req/s against the number of connections: from one, which waits for every answer, to what stops `ab`.
+/// req/s against the number of connections: from one, which waits for every answer, up to the limit of `ab`.
 pub(crate) static CONCURRENCY: [Workload; 1] = [Workload {
     id: "concurrency",
     title: "31-byte file, 1 to 20 000 keep-alive connections",
@@ -89,7 +88,7 @@ pub(crate) static CONCURRENCY: [Workload; 1] = [Workload {
     peers: &[under(ManyConnections, "nginx")],
 }];
 
-/// The fixed rate tells what a request costs, the closed loops where each ends.
+/// The fixed rate shows the cost of a request, the closed loops each server's limit.
 pub(crate) static EVENT_VS_WORKER: [Workload; 3] = [
     Workload {
         id: "threads-rate",

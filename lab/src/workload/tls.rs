@@ -1,4 +1,4 @@
-//! The workloads of `run tls`: handshakes, what encryption costs, HTTP/2, and idle connections.
+//! The workloads of `run tls`: handshakes, the cost of encryption, HTTP/2, and idle connections.
 
 use super::{Entry, Kind, LARGE, Over, Profile, SMALL, Workload, bare, under};
 
@@ -91,7 +91,7 @@ const ENCRYPTED: &[Entry] = &[
     encrypted("apache-event"),
 ];
 
-/// The others: the best of them is what Tsubame is compared with.
+/// The others: Tsubame is compared with the best of them.
 pub(crate) const PEERS: &[Entry] =
     &[encrypted("nginx"), encrypted("lighttpd"), encrypted("h2o"), encrypted("caddy"), encrypted("apache-event")];
 

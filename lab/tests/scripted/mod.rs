@@ -1,6 +1,6 @@
-//! Servers that do as they are told, over TLS and in the clear.
+//! Scripted servers, over TLS and in the clear.
 
-// Each test takes what it needs.
+// Each test uses only a part.
 #![allow(dead_code)]
 
 use std::io::{BufRead as _, BufReader, Read, Write};
@@ -14,10 +14,10 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
-/// What there is of TLS.
+/// A TLS stream.
 pub type Encrypted = StreamOwned<ServerConnection, TcpStream>;
 
-/// Accepts connections, and lets a thread of its own attend to each.
+/// Accepts connections, and handles each in a thread of its own.
 pub fn listen(attend: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let address = listener.local_addr().expect("address");
@@ -31,7 +31,7 @@ pub fn listen(attend: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr 
     address
 }
 
-/// A certificate for `localhost`, and what has to be in files.
+/// A certificate for `localhost`, and its files.
 pub struct Identity {
     config: ServerConfig,
     /// The certificate.
@@ -41,12 +41,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// One whose files are named after a test; with `asks`, clients have to show it, too.
+    /// Makes one whose files are named after a test; with `asks`, clients have to show it, too.
     pub fn new(test: &str, asks: bool) -> Self {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
         let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
         if !asks {
-            // An authority, as `openssl req -x509` makes them.
+            // An authority, as made by `openssl req -x509`.
             parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         }
         let certificate = parameters.self_signed(&key).expect("a certificate");
@@ -78,7 +78,7 @@ impl Identity {
         Self { config, certificate: file("public"), both: file("both") }
     }
 
-    /// A server that lets `attend` have each connection; it speaks these protocols, and resumes sessions or not.
+    /// A server that passes each connection to `attend`; it speaks these protocols, and resumes sessions or not.
     pub fn serve(
         &self,
         protocols: &[&str],
@@ -107,8 +107,8 @@ impl Drop for Identity {
     }
 }
 
-/// Answers every request, as the path wants it: `/none` is not found, `/gone` is answered with nothing, `/short` with less than the
-/// answer says, and `/five` ends its connection after five of them.
+/// Answers every request according to its path: `/none` is not found, `/gone` gets no answer, `/short` gets less than
+/// announced, and `/five` ends its connection after five answers.
 pub fn attend(stream: &mut (impl Read + Write)) {
     let mut stream = BufReader::new(stream);
     let mut answers = 0;
@@ -145,18 +145,19 @@ pub fn attend(stream: &mut (impl Read + Write)) {
     }
 }
 
-/// How a server of HTTP/2 behaves.
+/// The behaviour of an HTTP/2 server.
 #[derive(Clone, Copy)]
 pub struct Manner {
-    /// So many streams at a time, as it says; more are refused.
+    /// The number of streams at a time that it announces; more are refused.
     pub streams: u32,
-    /// It leaves after so many answers.
+    /// It leaves after this many answers.
     pub answers: usize,
-    /// It refuses each request whose number in its connection can be divided by this.
+    /// It refuses each request whose number on its connection is a multiple of this.
     pub refuses: usize,
 }
 
-/// Speaks HTTP/2: each request is answered with 200 and `hello`, in two frames of content, as soon as a round of them has come.
+/// Speaks HTTP/2: answers each request with 200 and `hello`, in two frames of content, as soon as a round of them has
+/// arrived.
 pub fn attend_http2(stream: &mut (impl Read + Write), manner: Manner) {
     let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
         [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()

@@ -1,4 +1,4 @@
-//! Pictures of what might be seen.
+//! Pictures of possible observations.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ fn shows(picture: &str, wanted: &[&str]) {
     wanted.iter().for_each(|wanted| assert!(picture.contains(wanted), "no {wanted:?} in\n{picture}"));
 }
 
-/// What has to be there in any size.
+/// Text that must appear at any size.
 const ALWAYS: [&str; 14] = [
     "web1  2 cores  load 1.00 2.00 3.00  up 2 h 1 min",
     "█ usr 50%  ▓ sys 25%  ▒ wai 12%  ░ stl 6%",

@@ -274,7 +274,7 @@ impl HttpConnection {
     fn persist(&self, request: &Request, possible: bool) -> Persist {
         let plan = &request.vhost.plan;
         let used = self.client.keepalives.load(Ordering::Relaxed);
-        // As in Apache, `max` includes this request, and the connection closes one after it reaches 0.
+        // As in Apache, `max` includes this request, and the request that finds none left closes the connection.
         let left = (plan.keep_alive_max > 0).then(|| (plan.keep_alive_max).saturating_sub(used));
         let keep = possible
             && plan.keep_alive
