@@ -1,6 +1,6 @@
-//! Files of keys and values as Apache's tools write them: SDBM, GDBM and Berkeley DB.
+//! DBM files of keys and values, as Apache's tools write them: SDBM, GDBM and Berkeley DB.
 //!
-//! They are read as a whole and not searched by hash: a file is remembered as text files are, and its size has a limit.
+//! They are read as a whole, not searched by hash: files are cached like text files, and their size has a limit.
 
 use std::io;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use super::files::{Files, See};
 /// The largest file, in bytes; a hundred thousand users fit.
 const FILE_MAX: u64 = 64 << 20;
 
-/// What the type of a file is called, and how it is read.
+/// The name of a file type, and how to read it.
 struct Kind {
     name: &'static str,
-    /// What stands behind the path that is configured.
+    /// The suffix after the configured path.
     suffix: &'static str,
     files: Files,
 }
 
-/// `default` is what Debian's Apache takes for it.
+/// `default` is the default of Debian's Apache.
 static KINDS: [Kind; 4] = [
     Kind { name: "default", suffix: "", files: Files::whole(berkeley, FILE_MAX) },
     Kind { name: "DB", suffix: "", files: Files::whole(berkeley, FILE_MAX) },
@@ -28,7 +28,7 @@ static KINDS: [Kind; 4] = [
     Kind { name: "SDBM", suffix: ".pag", files: Files::whole(sdbm, FILE_MAX) },
 ];
 
-/// What the tables of all modules say of the types.
+/// The note on types for the tables of all modules.
 pub(crate) const TYPES: &str = "Here `default` is `DB`, as in Debian's Apache. Files of Berkeley DB are read if they are hashes, as those of `htdbm` are, and those of GDBM as machines of 64 bits write them. Those of more than 64 MB are refused, as is `NDBM`.";
 
 /// A file, as a configuration names it.
@@ -46,7 +46,7 @@ impl Default for Named {
 }
 
 impl Named {
-    /// The value of the first of these keys that it has.
+    /// The value of the first of these keys that exists.
     pub(crate) async fn get(&self, request: &Request, keys: &[&str]) -> io::Result<Option<String>> {
         let path = self.path.as_deref().ok_or(io::ErrorKind::NotFound)?;
         let kind = self.kind().ok_or_else(|| other("this type of file cannot be read (SDBM, GDBM and DB can)"))?;
@@ -59,7 +59,7 @@ impl Named {
         Ok(None)
     }
 
-    /// The paths of the files that it consists of; `None`: there is no such type.
+    /// The paths of the files that make it up; `None`: there is no such type.
     pub(crate) fn paths(&self) -> Option<Vec<String>> {
         let path = self.path.clone().unwrap_or_default();
         Some(match self.kind()?.suffix {
@@ -81,7 +81,7 @@ fn broken() -> io::Error {
     other("it is damaged, or of another type than the configuration says")
 }
 
-/// Numbers and pieces of a file. Whatever a file says of itself may lead nowhere.
+/// Numbers and pieces of a file. A file's own offsets may lead nowhere.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -108,8 +108,8 @@ fn show(see: See<'_>, key: &[u8], value: &[u8]) {
     see(&http1::text::from_bytes(key), &http1::text::from_bytes(value));
 }
 
-/// APR's own: pages of a kilobyte, each with a count of positions, the positions from its beginning, and keys and values from
-/// its end.
+/// APR's own format: pages of a kilobyte, each with a count of positions, the positions from its beginning, and keys
+/// and values from its end.
 fn sdbm(bytes: &[u8], see: See<'_>) -> io::Result<()> {
     for page in bytes.chunks(1024) {
         let page = Bytes(page);
@@ -124,11 +124,11 @@ fn sdbm(bytes: &[u8], see: See<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// GNU dbm on machines of 64 bits: a directory of buckets, and in each bucket where keys and values stand.
+/// GNU dbm on 64-bit machines: a directory of buckets, each with the positions of its keys and values.
 fn gdbm(bytes: &[u8], see: See<'_>) -> io::Result<()> {
-    /// With its own magic, and with that of files that are also synchronised by number.
+    /// The magic numbers: its own, and that of files with the numsync extension.
     const MAGIC: [u64; 2] = [0x1357_9acf, 0x1357_9ad1];
-    /// The list of free places in front of each bucket's counters.
+    /// The position of a bucket's counters, after its list of free places.
     const COUNTERS: u64 = 104;
     const ELEMENT: u64 = 24;
     let file = Bytes(bytes);
@@ -140,7 +140,7 @@ fn gdbm(bytes: &[u8], see: See<'_>) -> io::Result<()> {
     let mut last = 0;
     for entry in 0..size / 8 {
         let bucket = file.number(directory + 8 * entry, 8)?;
-        // Entries for the same bucket stand side by side.
+        // Entries for the same bucket are adjacent.
         if std::mem::replace(&mut last, bucket) == bucket {
             continue;
         }
@@ -158,8 +158,8 @@ fn gdbm(bytes: &[u8], see: See<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Berkeley DB's hash: pages with positions from their beginning, and keys and values in turn from their end. What is too large
-/// for a page has pages of its own.
+/// Berkeley DB's hash: pages with positions from their beginning, and keys and values in turn from their end. Items too
+/// large for a page have pages of their own.
 fn berkeley(bytes: &[u8], see: See<'_>) -> io::Result<()> {
     const MAGIC: u64 = 0x0006_1561;
     const UNSORTED: u64 = 2;
@@ -189,7 +189,7 @@ fn berkeley(bytes: &[u8], see: See<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// A key or a value: its kind, and itself or where it stands.
+/// A key or a value: its kind, and its content or position.
 fn berkeley_item(file: &Bytes<'_>, page_size: u64, item: &[u8]) -> io::Result<Vec<u8>> {
     const HERE: u8 = 1;
     const ELSEWHERE: u8 = 3;
@@ -216,7 +216,7 @@ fn berkeley_item(file: &Bytes<'_>, page_size: u64, item: &[u8]) -> io::Result<Ve
 mod tests {
     use super::*;
 
-    /// Whatever is in a file, reading it ends, and with no panic.
+    /// Whatever a file contains, reading it ends without a panic.
     #[test]
     fn damaged_files_are_refused() {
         let see: See<'_> = &mut |_, _| {};

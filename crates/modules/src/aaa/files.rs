@@ -1,7 +1,7 @@
-//! Files of users and groups, asked for one user at a time: text files, and [DBM files](super::dbm).
+//! Files of users and groups, queried for one user at a time: text files, and [DBM files](super::dbm).
 //!
-//! A small file is read and parsed once, and again when it has changed. A large one is looked through each time, so that no
-//! child keeps a million users in its memory. Both happen beside the event loop.
+//! A small file is read and parsed once, and again after a change. A large one is searched each time, so that no child
+//! keeps a million users in memory. Both happen beside the event loop.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -20,16 +20,16 @@ use sys::file::Meta;
 const LINE_MAX: usize = 8190;
 /// The largest file, in bytes: a million users fit.
 const FILE_MAX: u64 = 256 << 20;
-/// The largest file that is remembered, in bytes, and as many bytes of all files as are remembered together; then they are
-/// forgotten all at once.
+/// The largest file that is cached, in bytes, and the most bytes cached together; beyond that all are forgotten at
+/// once.
 const REMEMBERED_FILE_MAX: u64 = 2 << 20;
 const REMEMBERED_MAX: u64 = 16 << 20;
-/// How much is read at once, in bytes.
+/// The size of a read, in bytes.
 const PIECE: usize = 256 << 10;
 /// The time within which a second change might leave no trace in a file's time of change, in nanoseconds.
 const FRESH: i128 = 50_000_000;
 
-/// Takes what a line says: of which user, and what.
+/// Takes the content of a line: the user, and the rest.
 pub(super) type See<'a> = &'a mut dyn FnMut(&str, &str);
 
 /// Files of one kind.
@@ -38,15 +38,15 @@ pub(super) struct Files {
     known: LazyLock<RwLock<Known>>,
 }
 
-/// How such a file is read.
+/// The way to read such a file.
 enum Parse {
-    /// Shows what a line says.
+    /// Passes on the content of a line.
     Lines(fn(&str, See<'_>)),
-    /// Shows what the whole file says, which has no more bytes than this.
+    /// Passes on the content of a whole file, of at most this many bytes.
     Whole(fn(&[u8], See<'_>) -> io::Result<()>, u64),
 }
 
-/// What files say of each user, line by line.
+/// The lines of each user.
 type Users = HashMap<String, Vec<String>>;
 
 #[derive(Default)]
@@ -63,12 +63,12 @@ impl Files {
         Files { parse: Parse::Lines(parse), known: LazyLock::new(RwLock::default) }
     }
 
-    /// Files that are read as a whole, of so many bytes at most.
+    /// Files that are read as a whole, of at most this many bytes.
     pub(super) const fn whole(parse: fn(&[u8], See<'_>) -> io::Result<()>, bytes: u64) -> Files {
         Files { parse: Parse::Whole(parse, bytes), known: LazyLock::new(RwLock::default) }
     }
 
-    /// What a file says of a user now; `None`: it does not know him.
+    /// The current lines of a user; `None`: the file does not contain the user.
     pub(super) async fn get(
         &'static self,
         request: &Request,
@@ -100,12 +100,12 @@ impl Files {
         if !meta.is_file() && path != "/dev/null" {
             return Err(io::Error::from_raw_os_error(NOT_REGULAR));
         }
-        // Somebody else may have read it meanwhile.
+        // Another request may have read it meanwhile.
         if let Some(users) = self.remembered(path, &meta) {
             return Ok(users.get(user).cloned());
         }
         let file = File::from(file);
-        // A file that is being changed is not remembered: the next change might leave no trace.
+        // A file that is being changed is not cached: the next change might leave no trace.
         let is_settled = sys::time::realtime_coarse().as_nanos() as i128 - meta.ctime > FRESH;
         if !is_settled || meta.size > REMEMBERED_FILE_MAX {
             let mut says: Option<Vec<String>> = None;
@@ -128,7 +128,7 @@ impl Files {
         Ok(says)
     }
 
-    /// Shows what a file says.
+    /// Passes on the content of a file.
     fn each(&self, mut file: impl Read, see: See<'_>) -> io::Result<()> {
         match self.parse {
             Parse::Lines(parse) => each_line(file, parse, see),
@@ -143,8 +143,8 @@ impl Files {
     }
 }
 
-/// Shows what all lines of a file say, piece by piece. A line that is too long ends the file, as in Apache: nobody behind it
-/// is known.
+/// Passes on the content of all lines, piece by piece. A line that is too long ends the file, as in Apache: users after
+/// it are unknown.
 fn each_line(mut file: impl Read, parse: fn(&str, See<'_>), see: See<'_>) -> io::Result<()> {
     let (mut unread, mut total) = (Vec::new(), 0);
     loop {
@@ -173,10 +173,10 @@ fn each_line(mut file: impl Read, parse: fn(&str, See<'_>), see: See<'_>) -> io:
     }
 }
 
-/// EBADF: what Apache says of a file that is none.
+/// EBADF: Apache's error for something other than a regular file.
 const NOT_REGULAR: i32 = 9;
 
-/// How many bytes are lines of which the end is there: behind the last line feed that no backslash stands before.
+/// The length of the complete lines: up to the last line feed without a backslash before it.
 fn whole_lines(bytes: &[u8]) -> usize {
     let ends = memchr::memrchr_iter(b'\n', bytes);
     let is_end = |at: &usize| {

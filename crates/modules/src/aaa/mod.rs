@@ -1,4 +1,4 @@
-//! Who may: access, authentication, authorization.
+//! Access control: access, authentication, authorization.
 
 pub(crate) mod dbm;
 mod files;
@@ -46,7 +46,7 @@ impl Text {
         Text::parse(cmd, text).map_err(in_require_line)
     }
 
-    /// The value; `None` if there is none, which is logged: `what` is the module's own message for that.
+    /// The value; `None` if there is none, which is logged; `what` is the module's own message for that.
     fn value(&self, request: &Request, module: &str, what: &str) -> Option<String> {
         match server::evaluate_string(request, &self.expr) {
             Ok(text) => Some(text),
@@ -63,7 +63,7 @@ fn in_require_line(why: String) -> String {
     format!("Cannot parse expression in require line: {why}")
 }
 
-/// What a message about a denied request calls it: its file, or its URL path where it has none.
+/// The name of a denied request in messages: its file, or its URL path if it has none.
 pub(crate) fn denied_thing(request: &Request) -> String {
     if request.mapped.filename.is_empty() {
         format!("uri {}", request.asked.uri)

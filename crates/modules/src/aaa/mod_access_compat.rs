@@ -1,6 +1,6 @@
-//! `Order`, `Allow`, `Deny` and `Satisfy`: the access control of Apache 2.2, asked besides `Require`.
+//! `Order`, `Allow`, `Deny` and `Satisfy`: the access control of Apache 2.2, in addition to `Require`.
 //!
-//! Nothing is merged: a section that holds any of these lines forgets what the outer ones say, `Satisfy` included.
+//! Nothing is merged: a section with any of these lines discards those of the outer ones, including `Satisfy`.
 //!
 //! Apache manual: mod_access_compat.
 
@@ -64,7 +64,7 @@ enum Turn {
     MutualFailure,
 }
 
-/// Whom a line means.
+/// The clients that a line applies to.
 #[derive(Clone, Debug)]
 enum Who {
     All,
@@ -74,14 +74,14 @@ enum Who {
     Host(String),
 }
 
-/// The lines of this section, which from now on replace those of the outer ones, `Satisfy` too.
+/// The lines of this section, which from now on replace those of the outer ones, including `Satisfy`.
 fn rules<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {
     let origin = cmd.origin();
     cmd.dir.edit::<Satisfy>().lines.edit(&origin);
     cmd.dir.edit::<CompatDir>().rules.edit(&origin)
 }
 
-/// A line of this section that a later one has replaced, for all methods that it is about.
+/// Marks a line of this section as replaced by a later one, for all its methods.
 fn forget(cmd: &mut Cmd<'_>, lost: &Origin) {
     cmd.dir.edit::<Satisfy>().lines.forget(lost);
     cmd.dir.edit::<CompatDir>().rules.forget(lost);
@@ -152,17 +152,17 @@ fn parse_who(word: &str) -> Result<Who, String> {
     }
 }
 
-/// What is known of a client's name: `None`, nothing yet.
+/// A client's name: `None` if it is not known yet.
 type Name<'a> = Option<Option<&'a str>>;
 
-/// A line names hosts.
+/// Whether a line names hosts.
 fn asks_for_name(request: &Request) -> bool {
     let is_host = |(_, who): &(Methods, Who)| matches!(who, Who::Host(_));
     let rules = request.dir::<CompatDir>().rules.get();
     rules.is_some_and(|rules| rules.allow.iter().chain(&rules.deny).any(is_host))
 }
 
-/// Decides where no name has to be looked up.
+/// Decides if no name has to be looked up.
 fn check_now(request: &mut Request) -> Flow {
     if asks_for_name(request) {
         return Flow::Declined;
@@ -173,8 +173,8 @@ fn check_now(request: &mut Request) -> Flow {
     flow_of(let_in, request)
 }
 
-/// Decides, and looks up the name of the client if it comes to that. Where that cannot be found out nobody is let in: a line
-/// that denies might mean this client.
+/// Decides, and looks up the name of the client if necessary. If it cannot be found out, access is denied: a line that
+/// denies might apply to this client.
 async fn check(request: &mut Request) -> Flow {
     let slots = request.dir.slots.clone();
     let Some(rules) = slots.get::<CompatDir>().rules.get() else { return Flow::Declined };
@@ -201,7 +201,7 @@ fn flow_of(let_in: Option<bool>, request: &mut Request) -> Flow {
     Flow::Status(403)
 }
 
-/// Whether the lines let a request in; `None`: that depends on the client's name.
+/// Whether the lines grant access; `None`: that depends on the client's name.
 fn lets_in(request: &Request, rules: &Rules, name: Name<'_>) -> Option<bool> {
     let turn = rules.orders.iter().rev().find(|(methods, ..)| covers(methods, &request.asked.method));
     let (allowed, denied) = (|| means(request, &rules.allow, name), || means(request, &rules.deny, name));
@@ -223,7 +223,7 @@ fn covers(methods: &Methods, method: &str) -> bool {
     methods.as_ref().is_none_or(|limited| limited.covers(method))
 }
 
-/// Whether any of the lines means this request; `None`: that depends on the client's name.
+/// Whether any of the lines applies to this request; `None`: that depends on the client's name.
 fn means(request: &Request, lines: &[(Methods, Who)], name: Name<'_>) -> Option<bool> {
     let client = request.client.peer.ip().to_canonical();
     let mut otherwise = Some(false);

@@ -1,4 +1,4 @@
-//! Which methods a section allows.
+//! The methods that a section allows.
 //!
 //! Apache manual: mod_allowmethods.
 
@@ -25,7 +25,7 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a section.
     pub struct AllowMethodsDir {
-        /// None in the list: all are allowed.
+        /// `None` in the list: all are allowed.
         methods: Gathered<Vec<String>>,
     }
 }

@@ -34,7 +34,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthBasicUseDigestAlgorithm", Allowed::AUTH, Take1(set_digest), "Off", "Set to 'MD5' to use the auth provider's authentication check for digest auth, using a hash of 'user:realm:pass'"),
 ];
 
-/// Whether it is on where nothing is said.
+/// Whether it is on by default.
 const AUTHORITATIVE: bool = true;
 
 settings! {
@@ -47,7 +47,7 @@ settings! {
     }
 }
 
-/// Lines of one section add up.
+/// Lines of one section accumulate.
 fn add_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     let source = Source::named(cmd, name)?;
     let origin = cmd.origin();
@@ -88,7 +88,7 @@ async fn check_user(request: &mut Request) -> Flow {
         challenge(request, &realm);
         return Flow::Status(401);
     };
-    // Known from now on, so that the logs say who was refused.
+    // Set now, so that the logs show the refused user.
     request.login.user = Some(user.clone());
     let slots = request.dir.slots.clone();
     let conf = slots.get::<BasicDir>();
@@ -102,7 +102,7 @@ async fn check_user(request: &mut Request) -> Flow {
             format!("AH01617: user {user}: authentication failure for \"{}\": Password Mismatch", request.asked.uri)
         }
         Authn::UserNotFound => format!("AH01618: user {user} not found: {}", request.asked.uri),
-        // The source has said what is wrong.
+        // The source has logged the error.
         Authn::Error => return Flow::Status(500),
         Authn::Busy => return Flow::Status(503),
     };
@@ -169,7 +169,7 @@ pub(crate) fn credentials(request: &Request) -> Option<(String, String)> {
     Some((user.to_string(), password.to_string()))
 }
 
-/// Base 64 as Apache reads it: up to the first character that is none, with or without padding.
+/// Decodes base 64 like Apache: up to the first invalid character, with or without padding.
 fn decode(text: &str) -> Vec<u8> {
     const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)
@@ -177,13 +177,13 @@ fn decode(text: &str) -> Vec<u8> {
     let is_digit = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
     let mut end = text.bytes().take_while(is_digit).count();
     if end % 4 == 1 {
-        // A single digit is not even a byte.
+        // A single digit is less than a byte.
         end -= 1;
     }
     GeneralPurpose::new(&STANDARD, LENIENT).decode(&text[..end]).unwrap_or_default()
 }
 
-/// Another module refuses the user: the client may try again as someone else.
+/// Called when another module refuses the user: the client may try again as someone else.
 fn note_failure(request: &mut Request, auth_type: &str) {
     if auth_type.eq_ignore_ascii_case("Basic") {
         challenge_of(request);
@@ -200,7 +200,7 @@ fn challenge(request: &mut Request, realm: &str) {
     request.answer.err_headers_out.set("WWW-Authenticate", format!("Basic realm=\"{realm}\""));
 }
 
-/// `AuthBasicFake`: gives whatever is behind this server a name and a password, whoever the client is.
+/// `AuthBasicFake`: gives every client a name and a password for the server behind this one.
 fn fake(request: &mut Request) -> Flow {
     let slots = request.dir.slots.clone();
     let Some(Some((user, password))) = slots.get::<BasicDir>().fake.get() else { return Flow::Declined };

@@ -44,10 +44,10 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthDigestShmemSize", Allowed::SERVER, Take1(set_size), "1000", "The amount of shared memory to allocate for keeping track of clients").differs("There is always room for 2048 clients."),
 ];
 
-/// The algorithms, by the names that clients know them by.
+/// The algorithms, by their names in the protocol.
 const ALGORITHMS: [(&str, RealmDigest); 2] = [("MD5", RealmDigest::Md5), ("SHA-256", RealmDigest::Sha256)];
 
-/// What one section says. As in Apache, a section that says anything says all of it.
+/// The settings of one section. As in Apache, a section with any of these lines inherits none.
 #[derive(Clone, Debug)]
 pub struct Rules {
     providers: Vec<Source>,
@@ -92,12 +92,12 @@ impl Rules {
         ALGORITHMS.iter().find(|(_, algorithm)| *algorithm == self.algorithm).map_or("", |(name, _)| name)
     }
 
-    /// Whether a nonce may be used a single time.
+    /// Whether a nonce may be used only once.
     fn is_once(&self) -> bool {
         self.lifetime == 0
     }
 
-    /// Whether something has to be remembered of each client.
+    /// Whether each client has to be tracked.
     fn knows_clients(&self) -> bool {
         self.checks_count || self.is_once()
     }
@@ -109,7 +109,7 @@ impl Rules {
     }
 }
 
-/// When the request came in, in microseconds.
+/// The arrival of the request, in microseconds.
 fn now(request: &Request) -> u64 {
     request.account.time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as u64)
 }
@@ -167,7 +167,7 @@ fn set_size(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     }
 }
 
-/// In the parent, so that all children have the same.
+/// Runs in the parent, so that all children share it.
 fn prepare(server: &Server) -> Result<(), String> {
     nonce::prepare();
     let size = server.hosts.iter().map(|host| host.settings.get::<DigestServer>().size()).max();
@@ -252,10 +252,10 @@ async fn check_user(request: &mut Request) -> Flow {
     Flow::Ok
 }
 
-/// What the next answer says about the one that has logged in.
+/// The note with the next answer's information for a client that has logged in.
 const NOTE: &str = "auth-digest-info";
 
-/// What the client signed: `response`, and with an empty method what it can know us by.
+/// The client's signature: `response`, and with an empty method the server's own proof.
 fn response(rules: &Rules, digest: &Digest, secret: &str, method: &str) -> String {
     let hash = |text: String| hex(rules.algorithm, &http1::text::to_bytes(&text));
     let part = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -264,7 +264,7 @@ fn response(rules: &Rules, digest: &Digest, secret: &str, method: &str) -> Strin
     hash(format!("{secret}:{}:{nc}:{cnonce}:{qop}:{place}", digest.nonce))
 }
 
-/// Method and target as the client sent them, whatever has become of the request since.
+/// Method and target as the client sent them, even if the request has changed since.
 fn sent(request: &Request) -> (String, String) {
     let line = request.request_line();
     let mut words = line.split(' ');
@@ -272,7 +272,7 @@ fn sent(request: &Request) -> (String, String) {
     (next(), next())
 }
 
-/// The client has signed where its request goes.
+/// Checks that the client signed the target of this request.
 fn check_place(request: &Request, digest: &Digest) -> Result<(), Flow> {
     let target = sent(request).1;
     let host = request.server_name();
@@ -295,7 +295,7 @@ fn check_place(request: &Request, digest: &Digest) -> Result<(), Flow> {
     Err(Flow::Status(400))
 }
 
-/// What stands for the password: the digest of user, realm and password, of the first source that knows the user.
+/// The stored digest of user, realm and password, from the first source that knows the user.
 async fn find_secret(request: &mut Request, rules: &Rules, user: &str, realm: &str) -> Result<String, Authn> {
     let default;
     let sources = match rules.providers.as_slice() {
@@ -319,15 +319,15 @@ async fn find_secret(request: &mut Request, rules: &Rules, user: &str, realm: &s
     Err(Authn::UserNotFound)
 }
 
-/// Why a nonce is not good for one more request.
+/// Why a nonce is invalid for another request.
 struct Refused {
     level: Level,
-    /// Nobody did anything wrong: the client has the password, and tries again with a new nonce without asking anybody.
+    /// Nobody did anything wrong: the client has the password, and retries with a new nonce without asking the user.
     stale: bool,
     text: String,
 }
 
-/// Whether the nonce is good for one more request.
+/// Whether the nonce is valid for another request.
 fn check_nonce(request: &mut Request, rules: &Rules, realm: &str, digest: &Digest) -> Result<(), Refused> {
     let (nonce, user) = (&digest.nonce, &digest.username);
     let refused = |level, stale, text| Err(Refused { level, stale, text });
@@ -358,7 +358,7 @@ fn check_nonce(request: &mut Request, rules: &Rules, realm: &str, digest: &Diges
         let nc = digest.nc.as_deref().unwrap_or_default();
         return refused(Level::Error, false, format!("AH01773: invalid nc {nc} received - not a number"));
     };
-    // What was accepted for this request holds for its redirects and look-ups.
+    // A proof accepted for this request also holds for its redirects and look-ups.
     let proof = format!("{nonce} {nc}");
     if request.login.proof.as_ref() == Some(&proof) {
         return Ok(());
@@ -392,9 +392,9 @@ fn check_nonce(request: &mut Request, rules: &Rules, realm: &str, digest: &Diges
     }
 }
 
-/// `Authentication-Info`: that we know the password too, and the next nonce where this one is about to expire.
+/// `Authentication-Info`: proof that we know the password too, and the next nonce if this one is about to expire.
 fn info(request: &Request, rules: &Rules, realm: &str, digest: &Digest, rspauth: &str) -> String {
-    /// As many seconds before its end a nonce is replaced.
+    /// A nonce is replaced this many seconds before its end.
     const BEFORE: i64 = 30;
     let age = nonce::time_of(&digest.nonce, realm, digest.opaque.as_deref())
         .map_or(0, |time| now(request).saturating_sub(time) / 1_000_000);
@@ -424,7 +424,7 @@ fn refuse(request: &mut Request, rules: &Rules, realm: &str, digest: Option<&Dig
     challenge(request, rules, realm, digest, false)
 }
 
-/// Asks for a digest. `stale`: the password was right, only the nonce is not good any more.
+/// Asks for a digest. `stale`: the password was right, only the nonce is no longer valid.
 fn challenge(request: &mut Request, rules: &Rules, realm: &str, digest: Option<&Digest>, stale: bool) -> Flow {
     let theirs = digest.and_then(|digest| digest.opaque.as_deref());
     let (mut opaque, mut stale) = (theirs.map(str::to_string), stale);
@@ -455,7 +455,7 @@ fn challenge(request: &mut Request, rules: &Rules, realm: &str, digest: Option<&
     Flow::Status(401)
 }
 
-/// Another module refuses the user: the client may try again as someone else.
+/// Called when another module refuses the user: the client may try again as someone else.
 fn note_failure(request: &mut Request, auth_type: &str) {
     if auth_type.eq_ignore_ascii_case("Digest") {
         let realm = auth_name(request).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Logging in with a form of the site's own; a session remembers who it was.
+//! Login with the site's own form; a session remembers the user.
 //!
 //! Apache manual: mod_auth_form; messages and answers measured on 2.4.71.
 
@@ -69,7 +69,7 @@ const DIRECTIVES: &[Directive] = &[
 const USERNAME: &str = "httpd_username";
 const PASSWORD: &str = "httpd_password";
 const LOCATION: &str = "httpd_location";
-/// The largest form, in bytes, where nothing is said.
+/// The default size limit of a form, in bytes.
 const SIZE: i64 = 8192;
 
 settings! {
@@ -126,7 +126,7 @@ fn needs_sessions(server: &Server) -> Result<(), String> {
     }
 }
 
-/// What a form has said.
+/// The content of a form.
 struct Credentials {
     user: String,
     password: String,
@@ -191,12 +191,12 @@ async fn check_user(request: &mut Request) -> Flow {
     answer
 }
 
-/// The answer is for nobody else, and not for later.
+/// Marks the answer as private and not storable.
 fn no_store(request: &mut Request) {
     request.answer.err_headers_out.set("Cache-Control", "no-store");
 }
 
-/// Redirects to where a text says, if there is one. The status; `None`: there is none.
+/// Redirects to the location in a text, if there is one. Returns the status; `None`: there is no location.
 fn lead_to(request: &mut Request, text: Option<&Text>, what: &str) -> Option<u16> {
     let text = text?;
     let Some(location) = text.value(request, "auth_form", what) else { return Some(500) };
@@ -204,7 +204,7 @@ fn lead_to(request: &mut Request, text: Option<&Text>, what: &str) -> Option<u16
     Some(302)
 }
 
-/// Where somebody goes who has logged in; `None`: to what was asked for.
+/// Redirects after a login; `None`: stay with the requested page.
 fn after(request: &mut Request, dir: &FormDir, sent: &Credentials) -> Option<u16> {
     if let Some(location) = &sent.location {
         request.answer.headers_out.set("Location", location.clone());
@@ -213,12 +213,12 @@ fn after(request: &mut Request, dir: &FormDir, sent: &Credentials) -> Option<u16
     lead_to(request, dir.success.get(), "AH02341: Can't evaluate login success expression")
 }
 
-/// What stands for a user whom the site has let in.
+/// Stands for the password of a user whom the site has admitted.
 fn site_hash(user: &str, site: &str) -> String {
     hex(RealmDigest::Md5, &http1::text::to_bytes(&format!("{user}:{site}")))
 }
 
-/// Puts who it was into the session, or takes it out.
+/// Stores the user in the session, or removes it.
 async fn remember(request: &mut Request, realm: &str, sent: Option<&Credentials>, dir: &FormDir) {
     let Some(mut session) = mod_session::load(request).await else { return };
     let hash = sent.zip(dir.site.get()).map(|(sent, site)| site_hash(&sent.user, site));
@@ -235,7 +235,7 @@ fn fake_basic(request: &mut Request, dir: &FormDir, user: &str, password: &str) 
     }
 }
 
-/// Reads the form that the request sends. `Ok(None)`: it is none, or something is missing; `Err`: the status.
+/// Reads the form in the request. `Ok(None)`: it is no form, or something is missing; `Err`: the status.
 async fn read_form(request: &mut Request, dir: &FormDir) -> Result<Option<Credentials>, u16> {
     let media_type = request.header("Content-Type").unwrap_or_default();
     let is_form = media_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM);
@@ -300,7 +300,7 @@ async fn check(request: &mut Request, dir: &FormDir, user: &str, password: &str)
         Authn::Granted => return Flow::Ok,
         Authn::Denied => format!("AH01807: user '{user}': authentication failure for \"{uri}\": password Mismatch"),
         Authn::UserNotFound => format!("AH01808: user '{user}' not found: {uri}"),
-        // The source has said what is wrong.
+        // The source has logged the error.
         Authn::Error => return Flow::Status(500),
         Authn::Busy => return Flow::Status(503),
     };
@@ -341,7 +341,7 @@ async fn log_in(request: &mut Request) -> Answer {
             Answer::Status(status.unwrap_or(401))
         }
         Flow::Status(status) => Answer::Status(status),
-        // Nobody else is asked by a handler.
+        // In a handler no other module is asked.
         Flow::Ok | Flow::Declined => Answer::Status(401),
     }
 }

@@ -1,4 +1,4 @@
-//! Anonymous users, who give their address as password, as with FTP.
+//! Anonymous users, who give their e-mail address as the password, as in FTP.
 //!
 //! Apache manual: mod_authn_anon.
 
@@ -26,7 +26,7 @@ const DIRECTIVES: &[Directive] = &[
     row("Anonymous_LogEmail", Allowed::AUTH, Flag(|c, on| set(c, |rules| rules.log = on)), on_or_off(true), HELP),
 ];
 
-/// What one section says. As in Apache, a section that says anything says all of it.
+/// The settings of one section. As in Apache, a section with any of these lines inherits none.
 #[derive(Clone, Debug)]
 pub struct Rules {
     users: Vec<String>,
@@ -71,7 +71,7 @@ fn add_user(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
 
 fn check(request: &Request, user: &str, password: &str) -> Authn {
     let Some(rules) = request.dir::<AnonDir>().rules.get() else { return Authn::UserNotFound };
-    // Nobody at all is anonymous where no names are given, not even the one without a name.
+    // Without any names nobody is anonymous, not even a client without a name.
     let is_set_up = rules.any_user || !rules.users.is_empty();
     let is_known = match user {
         "" => rules.no_user,

@@ -1,4 +1,4 @@
-//! How users log in (`AuthType`), to what (`AuthName`), and other names for sources of passwords.
+//! The way users log in (`AuthType`), the realm (`AuthName`), and aliases for password sources.
 //!
 //! Apache manual: mod_authn_core.
 
@@ -35,13 +35,13 @@ settings! {
 }
 
 settings! {
-    /// Sources of passwords under other names, for lines that come later.
+    /// Aliases for password sources, for later lines.
     pub struct Aliases {
         named: Keyed<String, Source>,
     }
 }
 
-/// A source of passwords, with the settings that it has under this name.
+/// A password source, with its settings under this name.
 #[derive(Clone)]
 pub struct Source {
     provider: &'static AuthnProvider,
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// The source of that name, as it is known at this line.
+    /// The source of that name, as known at this line.
     pub(super) fn named(cmd: &Cmd<'_>, name: &str) -> Result<Source, String> {
         let language = &cmd.context.language;
         if let Some(source) = language.kept.get::<Aliases>().named.get(name) {
@@ -105,7 +105,7 @@ impl Source {
     }
 }
 
-/// Gives a source of passwords a name, for lines that come later.
+/// Names a password source, for later lines.
 pub(super) fn define(cmd: &mut Cmd<'_>, name: &str, source: Source) {
     let origin = cmd.origin();
     cmd.context.language.kept.edit::<Aliases>().named.set(name.to_string(), source, &origin);
@@ -151,11 +151,11 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An `AuthType` that has no value: the cause was logged, and whoever asked must deny.
+/// An `AuthType` without a value: the cause was logged, and the caller must deny.
 #[derive(Debug)]
 pub(crate) struct NoValue;
 
-/// `AuthType`; `None` where it is not set, or `None`.
+/// `AuthType`; `None` if it is unset, or `None`.
 pub(crate) fn auth_type(request: &Request) -> Result<Option<String>, NoValue> {
     let Some(text) = request.dir::<AuthnDir>().auth_type.get() else { return Ok(None) };
     let what = "AH02834: AuthType expression could not be evaluated";
@@ -163,14 +163,14 @@ pub(crate) fn auth_type(request: &Request) -> Result<Option<String>, NoValue> {
     Ok(Some(name).filter(|name| !name.eq_ignore_ascii_case("None")))
 }
 
-/// `AuthName`, with quotes escaped; `None` where it is not set or has no value.
+/// `AuthName`, with quotes escaped; `None` if it is unset or has no value.
 pub(super) fn auth_name(request: &Request) -> Option<String> {
     let text = request.dir::<AuthnDir>().auth_name.get()?;
     let name = text.value(request, "authn_core", "AH02835: AuthName expression could not be evaluated")?;
     Some(escape_quotes(&name))
 }
 
-/// Puts a backslash in front of each quote that has none yet.
+/// Puts a backslash before each quote that has none yet.
 fn escape_quotes(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -187,7 +187,7 @@ fn escape_quotes(text: &str) -> String {
     escaped
 }
 
-/// A user is wanted, and no module knows how to ask for one. Without an `AuthType` the core says so.
+/// Authentication is required, and no module provides it. Without an `AuthType` the core reports that.
 fn nobody_asks(request: &mut Request) -> Flow {
     match auth_type(request) {
         Ok(Some(name)) => {

@@ -65,8 +65,8 @@ async fn realm_hash(request: &mut Request, user: &str, realm: &str, digest: Real
     }
 }
 
-/// The first column of the first row; the others become variables. `numbers`: of the messages that there is no connection, no
-/// query, no such statement, and that it has failed.
+/// The first column of the first row; the others become variables. `numbers` of the messages: no connection, no query,
+/// no such statement, and failure.
 async fn look_up(
     request: &mut Request,
     label: Option<String>,

@@ -26,7 +26,7 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a section.
     pub struct DbmDir {
-        // As in Apache, a section that says anything says all of it.
+        // As in Apache, a section with any of these lines inherits none.
         file: Gathered<dbm::Named>,
     }
 }
@@ -43,7 +43,7 @@ fn set(cmd: &mut Cmd<'_>, change: impl FnOnce(&mut dbm::Named)) -> Outcome {
     Ok(())
 }
 
-/// What stands behind a key, up to a comment.
+/// The value of a key, up to a comment.
 async fn value(request: &Request, key: &str) -> Result<String, Authn> {
     let file = request.dir::<DbmDir>().file.get().cloned().unwrap_or_default();
     match file.get(request, &[key]).await {

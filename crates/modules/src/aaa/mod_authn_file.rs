@@ -36,14 +36,14 @@ static FILE: AuthnProvider = AuthnProvider {
     realm_hash: Some(|request, user, realm, digest| Box::pin(realm_hash(request, user, realm, digest))),
 };
 
-/// What stands behind `user:`, line by line: for passwords the first line of a user counts, for digests the one with the
-/// right realm.
+/// The text after `user:`, line by line: for passwords a user's first line counts, for digests the one with the right
+/// realm.
 static USERS: Files = Files::new(|line, see| {
     let (user, rest) = line.split_once(':').unwrap_or((line, ""));
     see(user, rest);
 });
 
-/// What the file says of a user.
+/// The lines of the user in the file.
 async fn lines_of(request: &Request, user: &str, numbers: [&str; 2]) -> Result<Vec<String>, Authn> {
     let Some(path) = request.dir::<FileDir>().path.get() else {
         let text = format!("{}: AuthUserFile not specified in the configuration", numbers[0]);
@@ -69,7 +69,7 @@ async fn check(request: &Request, user: &str, password: &str) -> Authn {
     check_stored(request, "authn_file", user, password, stored).await
 }
 
-/// A file may have both digests of a user: their lengths tell them apart.
+/// A file may have both digests of a user, distinguished by their lengths.
 async fn realm_hash(request: &Request, user: &str, realm: &str, digest: RealmDigest) -> Result<String, Authn> {
     let lines = lines_of(request, user, ["AH01621", "AH01622"]).await?;
     let of_realm = |line: &String| {

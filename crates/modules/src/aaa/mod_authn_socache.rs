@@ -1,4 +1,4 @@
-//! Passwords that other sources have found, remembered for all children.
+//! Passwords found by other sources, cached for all children.
 //!
 //! Apache manual: mod_authn_socache.
 
@@ -34,9 +34,9 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthnCacheContext", Allowed::SECTION, Take1(|c, v| c.set(|d: &mut CacheDir| &mut d.context, v.to_string())), "directory", "Context for authn cache"),
 ];
 
-/// How much memory there is where nothing is said, in bytes; that of mod_socache_shmcb.
+/// The default memory, in bytes; as in mod_socache_shmcb.
 const SIZE: u64 = 512_000;
-/// Words of a place: a password is stored in less.
+/// Words per entry: a stored password fits into less.
 const PLACE: usize = 32;
 
 /// The cache of this server, if it has one.
@@ -89,7 +89,7 @@ fn add_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     Ok(())
 }
 
-/// In the parent, so that all children have the same.
+/// Runs in the parent, so that all children share it.
 fn prepare(server: &Server) -> Result<(), String> {
     let is_wanted = |host: &server::VirtualHost| host.settings.get::<CacheServer>().enabled.or(false);
     if !server.hosts.iter().any(is_wanted) {
@@ -106,7 +106,7 @@ fn prepare(server: &Server) -> Result<(), String> {
     CACHE.prepare(size).map_err(|error| format!("AH01677: failed to initialise authn cache: {}", sys::describe(&error)))
 }
 
-/// What an entry is found by: as `AuthnCacheContext` says, the same user elsewhere is another one.
+/// The key of an entry: under `AuthnCacheContext`, the same user elsewhere is a different one.
 fn key(request: &Request, user: &str, realm: Option<&str>) -> Key {
     let host = &request.vhost.name;
     let context = match request.dir::<CacheDir>().context.get().map(String::as_str) {
@@ -117,7 +117,7 @@ fn key(request: &Request, user: &str, realm: Option<&str>) -> Key {
     Key::of(&[&context, user, realm.unwrap_or_default()], u8::from(realm.is_some()))
 }
 
-/// A source has found this out: remembered, if it is one of those that `AuthnCacheProvideFor` names.
+/// Caches a source's result, if `AuthnCacheProvideFor` names the source.
 pub(super) fn remember(request: &Request, provider: &str, user: &str, realm: Option<&str>, stored: &str) {
     let dir = request.dir::<CacheDir>();
     let is_meant = dir.providers.get().is_some_and(|names| names.iter().any(|name| name == provider));
@@ -131,7 +131,7 @@ pub(super) fn remember(request: &Request, provider: &str, user: &str, realm: Opt
     request.log("authn_socache", level, text);
 }
 
-/// What is remembered of a user. `numbers`: of the messages that nothing is, and that something is.
+/// The cached value of a user. `numbers` of the messages: there is none, and there is one.
 fn recall(request: &Request, user: &str, realm: Option<&str>, numbers: [&str; 2]) -> Option<String> {
     request.dir::<CacheDir>().providers.get()?;
     let found = CACHE.get()?.get(&key(request, user, realm)).and_then(|bytes| String::from_utf8(bytes).ok());

@@ -1,4 +1,4 @@
-//! FastCGI servers that say who may enter.
+//! FastCGI servers that decide about access.
 //!
 //! Apache manual: mod_authnz_fcgi; messages and variables measured on 2.4.71.
 
@@ -47,23 +47,23 @@ settings! {
 }
 
 settings! {
-    /// The servers that check passwords, by the names that lines have given them.
+    /// The servers that check passwords, by their configured names.
     pub struct FcgiServer {
         servers: Keyed<String, Arc<Asked>>,
     }
 }
 
-/// A server that a line has given a name.
+/// A server with a configured name.
 #[derive(Debug)]
 pub struct Asked {
     name: String,
     server: remote::Server,
-    /// What it says of a password holds for `Require` too.
+    /// Whether its password check also counts for `Require`.
     both: bool,
 }
 
 impl Asked {
-    /// Notes that it has let the user in.
+    /// Records that it has admitted the user.
     fn answers_for(&self, request: &mut Request) {
         if self.both {
             request.notes.set(NOTE, &self.name);
@@ -71,7 +71,7 @@ impl Asked {
     }
 }
 
-/// The note that says who has found a password right and answers for the rest, too.
+/// The note with the name of the server that accepted the password and also answers for authorization.
 const NOTE: &str = "authnz-fcgi";
 
 /// `AuthnzFcgiCheckAuthnProvider`
@@ -208,7 +208,7 @@ fn set_check(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     }
 }
 
-/// Asks a server. `password`: it is to check that; otherwise `role` says what it is asked.
+/// Asks a server. With `password` it checks that; otherwise `role` says what to decide.
 async fn ask(request: &mut Request, server: &remote::Server, role: &str, password: Option<&str>) -> Said {
     let caller =
         Caller { module: "authnz_fcgi", words: &WORDS, timeout: TIMEOUT, nph: false, log: None, accounts: false };
@@ -238,7 +238,7 @@ async fn may(request: &mut Request) -> Verdict {
         return Verdict::DeniedNoUser;
     }
     let Some(asked) = request.dir::<FcgiDir>().asked.get().cloned() else { return Verdict::Error };
-    // As in Apache, a server for both is asked once: what it has said of the password counts.
+    // As in Apache, a server for both is asked once: its password check counts.
     if asked.both {
         let is_known = request.notes.get(NOTE) == Some(asked.name.as_str());
         return if is_known { Verdict::Granted } else { Verdict::Denied };
@@ -250,7 +250,7 @@ async fn may(request: &mut Request) -> Verdict {
     }
 }
 
-/// `AuthnzFcgiCheckAuthnProvider`: the server says who it is.
+/// `AuthnzFcgiCheckAuthnProvider`: the server authenticates the user.
 async fn check_user(request: &mut Request) -> Flow {
     let slots = request.dir.slots.clone();
     let Some(Some(check)) = slots.get::<FcgiDir>().check.get() else { return Flow::Declined };
@@ -291,7 +291,7 @@ async fn check_user(request: &mut Request) -> Flow {
     }
 }
 
-/// Who it is, as `UserExpr` makes it of what the server has said.
+/// The user name that `UserExpr` makes from the server's answer.
 fn name_user(request: &mut Request, check: &Check) -> Flow {
     let Some(text) = &check.user else { return Flow::Ok };
     let what = "AH02521: fcgi_check_authn: Failure extracting user after calling authorizer";

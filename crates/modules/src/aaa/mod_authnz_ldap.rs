@@ -64,7 +64,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthLDAPCompareAsUser", Allowed::AUTH, Flag(|c, on| set(c, |rules| rules.compares_as_user = on)), on_or_off(false), "Set to 'on' to perform authorization-based compares with the users credentials, when this module has also performed authentication.  Does not affect nested groups lookups."),
 ];
 
-/// A password; what is shown of it tells nothing.
+/// A password; its debug output reveals nothing.
 #[derive(Clone, Default)]
 pub struct Secret(Vec<u8>);
 
@@ -74,14 +74,14 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// What one section says. As in Apache, a section that says anything says all of it.
+/// The settings of one section. As in Apache, a section with any of these lines inherits none.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Without hosts there is no URL.
+    /// No hosts means no URL.
     place: Place,
-    /// By which a user is found.
+    /// The attribute by which a user is found.
     attribute: String,
-    /// What else is to hold for a user.
+    /// A further condition for a user.
     filter: String,
     bind_dn: String,
     bind_password: Secret,
@@ -178,7 +178,7 @@ fn set_url(cmd: &mut Cmd<'_>, text: &str, mode: Option<&str>) -> Outcome {
     }
     let whole = text.to_string();
     set(cmd, |rules| {
-        // A second line adds its hosts in front.
+        // A second line puts its hosts in front.
         rules.place.hosts = url.hosts.iter().chain(rules.place.hosts.iter()).cloned().collect();
         rules.place.url = whole;
         rules.place.base = url.base;
@@ -186,7 +186,7 @@ fn set_url(cmd: &mut Cmd<'_>, text: &str, mode: Option<&str>) -> Outcome {
         rules.attribute = url.attributes.first().map_or("uid", String::as_str).to_string();
         rules.place.attributes = url.attributes;
         rules.filter = match url.filter {
-            // The outermost parentheses come back when the filter is put together.
+            // The outermost parentheses are added again when the filter is composed.
             Some(filter) if filter.starts_with('(') => {
                 let mut inner = filter.chars();
                 inner.next();
@@ -213,7 +213,7 @@ fn set_password(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     set(cmd, |rules| rules.bind_password = Secret(password))
 }
 
-/// The first line that a program writes.
+/// The first line of a program's output.
 fn first_line_of(cmd: &Cmd<'_>, command: &str) -> Result<Vec<u8>, String> {
     let failed = || format!("Unable to get bind password from exec of {command}");
     let words = words(command);
@@ -221,7 +221,7 @@ fn first_line_of(cmd: &Cmd<'_>, command: &str) -> Result<Vec<u8>, String> {
     let program = server::paths::os_path(&cmd.context.server_relative(program));
     let mut started = Command::new(program);
     started.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit());
-    // A program that cannot be started has no password to tell, as one that says nothing.
+    // A program that cannot be started gives no password, like one without output.
     let output = started.output().map(|output| output.stdout).unwrap_or_default();
     Ok(output.split(|byte| *byte == b'\n').next().unwrap_or_default().to_vec())
 }
@@ -266,11 +266,11 @@ fn rules(request: &Request) -> Arc<Rules> {
     request.dir::<LdapRulesDir>().rules.get().cloned().unwrap_or_default()
 }
 
-/// The longest filter, in bytes; that of Apache.
+/// The longest filter, in bytes, as in Apache.
 const FILTER_MAX: usize = 8192;
 
 impl Rules {
-    /// The filter that finds a user. `Err`: what there would be of one that is too long.
+    /// The filter that finds a user. `Err`: the beginning of one that is too long.
     fn filter(&self, request: &Request, user: &str, own: Option<&str>) -> Result<String, String> {
         let user = escape(&charset::translated(request, user));
         let filter = own.unwrap_or(&self.filter);
@@ -283,7 +283,7 @@ impl Rules {
         if whole.len() < FILTER_MAX { Ok(whole) } else { Err(whole.chars().take(FILTER_MAX / 4).collect()) }
     }
 
-    /// As whom a user binds at first (`AuthLDAPInitialBindPattern`).
+    /// The name for a user's first bind (`AuthLDAPInitialBindPattern`).
     fn bind_name(&self, user: &str) -> Result<String, MatchError> {
         let Some((pattern, template)) = &self.pattern else { return Ok(user.to_string()) };
         let mut captures = Captures::default();
@@ -296,26 +296,26 @@ impl Rules {
     }
 }
 
-/// What is known of a user who has been found.
+/// The data of a user that was found.
 #[derive(Clone, Default)]
 struct Known {
     dn: Option<String>,
-    /// The name as the client has sent it.
+    /// The name as the client sent it.
     user: String,
     values: Option<Vec<String>>,
-    /// Where this module has checked it.
+    /// The password, if this module has checked it.
     password: Option<Vec<u8>>,
 }
 
-/// Puts what was found into the environment; in front of each name stands the prefix.
+/// Sets the values found as environment variables, with the prefix before each name.
 fn set_variables(request: &mut Request, rules: &Rules, prefix: &str, values: Option<&[String]>) {
     for (name, value) in rules.place.attributes.iter().zip(values.into_iter().flatten()) {
         request.env.set(format!("{prefix}{}", name.to_ascii_uppercase()), value.as_str());
     }
 }
 
-/// Gives a user who was found the name that the section wants, and its variables. `number`: of the message that this name
-/// was not asked for.
+/// Gives a user the name that the section chooses, and its variables. `number` of the message that this name was not
+/// requested.
 fn name_user(request: &mut Request, rules: &Rules, known: &Known, number: &str) {
     const PREFIX: &str = "AUTHENTICATE_";
     set_variables(request, rules, PREFIX, known.values.as_deref());
@@ -337,7 +337,7 @@ fn name_user(request: &mut Request, rules: &Rules, known: &Known, number: &str) 
     }
 }
 
-/// Remembers it for the rest of the request.
+/// Keeps it for the rest of the request.
 fn note(request: &mut Request, known: Known) {
     request.login.known = Some(Arc::new(known));
 }

@@ -50,7 +50,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthzSendForbiddenOnFailure", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut AuthzDir| &mut d.forbidden, on)), on_or_off(FORBIDDEN), "Controls if an authorization failure should result in a '403 FORBIDDEN' response instead of the HTTP-conforming '401 UNAUTHORIZED'"),
 ];
 
-/// Whether it is on where nothing is said.
+/// Whether it is on by default.
 const FORBIDDEN: bool = false;
 
 settings! {
@@ -62,14 +62,14 @@ settings! {
 }
 
 settings! {
-    /// What is wrong with sections as a whole; told once everything was read.
+    /// Errors in sections as a whole; reported once everything was read.
     pub struct Complaints {
         texts: Listed<String>,
     }
 }
 
 settings! {
-    /// Kinds of `Require` under other names, for lines that come later.
+    /// Aliases for kinds of `Require`, for later lines.
     pub struct Aliases {
         named: Keyed<String, Check>,
     }
@@ -83,7 +83,7 @@ enum Merging {
     Or,
 }
 
-/// What a request needs, and how this joins what the outer sections want.
+/// The requirements of a section, and how they combine with those of the outer sections.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     merging: Option<(Merging, Origin)>,
@@ -165,7 +165,7 @@ fn parse(
     Ok(Check { provider, arguments: (provider.parse)(cmd, arguments)?, layer, bare: None })
 }
 
-/// The rules that a line adds to: those of the innermost container, or the section's own, of which any is enough.
+/// The group that a line joins: the innermost container, or the section's own group, of which any is enough.
 fn group<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Group {
     let rules = &mut cmd.dir.edit::<AuthzDir>().wanted.rules;
     Arc::make_mut(rules.get_or_insert_with(|| Arc::new(Group::new(Kind::Any))))
@@ -196,7 +196,7 @@ fn container(cmd: &mut Cmd<'_>, argument: &str, kind: Kind) -> Result<(), Failur
         Kind::None if !group.kind().wants_all() => {
             return Err(format!("{name}> directive has no effect in {} directive", group.kind().name()).into());
         }
-        // "None of these" among things that must all hold is each of these, negated.
+        // "None of these" inside an "all" is each of these, negated.
         Kind::None => inner.parts().iter().for_each(|node| group.push(node.clone().negate())),
         _ => group.push(Node::group(inner)),
     }
@@ -227,7 +227,7 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gives a kind of `Require` a name, for lines that come later: `why` is what is said of those that have more arguments.
+/// Names a kind of `Require`, for later lines; `why` is the error for lines with further arguments.
 pub(super) fn define(cmd: &mut Cmd<'_>, name: &str, provider: &'static AuthzProvider, layer: Layer, why: &'static str) {
     let origin = cmd.origin();
     let check = Check { provider, arguments: Arc::new(()), layer: Some(layer), bare: Some(why) };
@@ -241,12 +241,12 @@ fn check_rules(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     }
 }
 
-/// Whether the rules ask somebody who has to be waited for. Those that do not are a plain function call.
+/// Whether the rules may have to wait. Rules that never wait are a plain function call.
 fn waits(request: &Request) -> bool {
     request.dir::<AuthzDir>().wanted.rules.as_ref().is_some_and(|rules| rules.waits())
 }
 
-/// Decides by rules that never wait; once before anybody is asked who he is, and if that is not enough, again with a user.
+/// Decides by rules that never wait; once before authentication, and if that is not enough, again with a user.
 fn decide_now(request: &mut Request, has_logged_in: bool) -> Flow {
     if waits(request) {
         return Flow::Declined;
@@ -302,7 +302,7 @@ fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_
             request.log("authz_core", Level::Error, text);
             if conf.forbidden() { Flow::Status(403) } else { try_again(request) }
         }
-        // Whoever could not decide has said why.
+        // The code that could not decide has logged why.
         Verdict::Error => request.fails_closed(),
     }
 }
@@ -313,7 +313,7 @@ fn denied(request: &Request) -> Flow {
     Flow::Status(403)
 }
 
-/// Asks the client to log in as somebody else.
+/// Asks the client to log in as another user.
 fn try_again(request: &mut Request) -> Flow {
     if let Ok(Some(name)) = auth_type(request) {
         request.note_auth_failure(&name);

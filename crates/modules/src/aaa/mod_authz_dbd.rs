@@ -1,4 +1,4 @@
-//! `Require dbd-group`, `dbd-login` and `dbd-logout`: groups from a database, and a database that is told of log-ins.
+//! `Require dbd-group`, `dbd-login` and `dbd-logout`: groups from a database, and log-ins recorded in it.
 //!
 //! Apache manual: mod_authz_dbd; answers and messages measured on 2.4.71.
 
@@ -28,7 +28,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthzDBDRedirectQuery", Allowed::SECTION, Take1(|c, v| set(c, v, |d| &mut d.redirect)), "", "SQL query to get per-user redirect URL after login"),
 ];
 
-/// Whether a log-in leads back where nothing is said.
+/// Whether a log-in leads back to the referring page by default.
 const TO_REFERER: bool = false;
 
 settings! {
@@ -98,7 +98,7 @@ async fn groups_of(request: &Request, user: &str) -> Result<Vec<String>, String>
     Ok(rows.rows.iter().filter_map(|row| text_of(row.first()?)).collect())
 }
 
-/// Says that a user comes or goes, and leads the client to where it goes on from there.
+/// Records that a user logs in or out, and redirects the client.
 async fn tell(request: &mut Request, action: &str) -> Verdict {
     let Some(user) = request.login.user.clone() else { return Verdict::DeniedNoUser };
     let error = |text: String| request.log("authz_dbd", Level::Error, text);
@@ -130,7 +130,7 @@ async fn tell(request: &mut Request, action: &str) -> Verdict {
     Verdict::Granted
 }
 
-/// Where the client goes on.
+/// The client's next page.
 async fn next(request: &Request, user: &str, action: &str) -> Option<String> {
     let dir = request.dir::<DbdAuthzDir>();
     if dir.to_referer()

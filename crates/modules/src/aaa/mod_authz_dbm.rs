@@ -30,7 +30,7 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a section.
     pub struct DbmGroupDir {
-        // As in Apache, a section that says anything says all of it.
+        // As in Apache, a section with any of these lines inherits none.
         file: Gathered<dbm::Named>,
     }
 }
@@ -53,8 +53,8 @@ fn set(cmd: &mut Cmd<'_>, change: impl FnOnce(&mut dbm::Named)) -> Outcome {
     Ok(())
 }
 
-/// The groups of a user. `numbers`: of the messages that there is no file, that it cannot be read, and that it does not know
-/// the user.
+/// The groups of a user. `numbers` of the messages: there is no file, it cannot be read, and it does not contain the
+/// user.
 async fn groups_of(request: &Request, user: &str, numbers: [&str; 3]) -> Result<Vec<String>, Verdict> {
     let log = |text: String| request.log("authz_dbm", Level::Error, text);
     let file = request.dir::<DbmGroupDir>().file.get().cloned().unwrap_or_default();
@@ -65,7 +65,7 @@ async fn groups_of(request: &Request, user: &str, numbers: [&str; 3]) -> Result<
     let keys = [format!("{user}:{}", auth_name(request).unwrap_or_default()), user.to_string()];
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     match file.get(request, &keys).await {
-        // The same file may hold passwords too: they stand in front, and a comment behind.
+        // The same file may hold passwords too: those come first, and a comment last.
         Ok(Some(value)) => {
             let groups = value.split_once(':').map_or(value.as_str(), |(_, rest)| rest.split(':').next().unwrap_or(""));
             Ok(groups.split(',').map(str::to_string).collect())

@@ -50,7 +50,7 @@ static FILE_GROUP: AuthzProvider = AuthzProvider {
     check: Later(|request, _| Box::pin(is_in_group_of_file(request))),
 };
 
-/// The groups of each user, in lower case: names of groups compare without case, as in Apache.
+/// The groups of each user, in lower case: group names ignore case, as in Apache.
 static GROUPS: Files = Files::new(|line, see| {
     let (name, users) = line.split_once(':').unwrap_or((line, ""));
     let Some(name) = name.split_ascii_whitespace().next() else { return };
@@ -90,8 +90,8 @@ async fn is_in_group_of_file(request: &Request) -> Verdict {
     Verdict::Denied
 }
 
-/// The groups of a user. `Err`: there are none, or that is not known; it is logged. `numbers`: of the messages that there is no
-/// file, that it cannot be read, and, at this level, that it does not know the user.
+/// The groups of a user. `Err`: there are none, or they are unknown; the cause is logged. `numbers` of the messages:
+/// there is no file, it cannot be read, and, at this level, it does not contain the user.
 async fn groups_of(request: &Request, user: &str, numbers: [&str; 3], level: Level) -> Result<Vec<String>, Verdict> {
     let Some(path) = request.dir::<GroupDir>().path.get() else {
         let text = format!("{}: No group file was specified in the configuration", numbers[0]);

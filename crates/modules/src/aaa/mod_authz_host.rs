@@ -1,7 +1,7 @@
 //! `Require ip`, `Require host`, `Require forward-dns` and `Require local`.
 //!
-//! Host names are looked up beside the event loop, with a bound on the time. A name that cannot be found out is neither one
-//! that is meant nor one that is not, so neither `Require host` nor `Require not host` lets anybody in because of it.
+//! Host names are looked up beside the event loop, with a time limit. A name that cannot be found out neither matches
+//! nor fails to match, so neither `Require host` nor `Require not host` grants access because of it.
 //!
 //! Apache manual: mod_authz_host.
 
@@ -35,7 +35,7 @@ static FORWARD_DNS: AuthzProvider = AuthzProvider {
 };
 static LOCAL: AuthzProvider = AuthzProvider { name: "local", parse: |_, _| Ok(Arc::new(())), check: Now(is_local) };
 
-/// What `Require host` and `Require forward-dns` name; the line is kept for messages.
+/// The names in `Require host` and `Require forward-dns`; the line is kept for messages.
 struct Names {
     text: Text,
     line: String,
@@ -124,7 +124,7 @@ async fn has_name(request: &Request, names: &Parsed) -> Verdict {
     otherwise
 }
 
-/// What stands before a `#`: somebody took the rest for a comment, and it must not name hosts.
+/// The text before a `#`: the author took the rest for a comment, so it must not name hosts.
 fn without_comment(text: &str) -> &str {
     text.split_once('#').map_or(text, |(before, _)| before)
 }

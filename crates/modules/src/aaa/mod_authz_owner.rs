@@ -24,7 +24,7 @@ static OWNER: AuthzProvider = AuthzProvider {
     check: Later(|request, _| Box::pin(is_owner(request))),
 };
 
-/// Finds the name of a number.
+/// Finds the name for a number.
 type Name = fn(u32) -> io::Result<Option<String>>;
 
 async fn is_owner(request: &Request) -> Verdict {
@@ -40,13 +40,13 @@ async fn is_owner(request: &Request) -> Verdict {
     Verdict::Denied
 }
 
-/// The name of the group of the file that is asked for; `None`: it cannot be found out, which is logged.
+/// The group name of the requested file; `None`: it cannot be found out, which is logged.
 pub(super) async fn file_group(request: &Request, user: &str) -> Option<String> {
     name_of(request, user, ["AH01638", "AH01639", "AH01641"], false, sys::cred::group_by_id).await
 }
 
-/// The name of the owner or of the group. The system's database may be on another machine, so it is asked beside the event
-/// loop.
+/// The name of the owner or of the group. The system's database may be on another machine, so this asks beside the
+/// event loop.
 async fn name_of(request: &Request, user: &str, numbers: [&str; 3], owner: bool, name: Name) -> Option<String> {
     let file = &request.mapped.filename;
     if file.is_empty() {
@@ -70,7 +70,7 @@ async fn name_of(request: &Request, user: &str, numbers: [&str; 3], owner: bool,
     None
 }
 
-/// Logs a reason, behind its number.
+/// Logs a reason, after its number.
 fn refuse(request: &Request, user: &str, error: Option<&io::Error>, reason: &str) {
     let (number, reason) = reason.split_once('|').unwrap_or(("", reason));
     let text =

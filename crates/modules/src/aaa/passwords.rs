@@ -1,11 +1,11 @@
 //! Passwords as `htpasswd` and the system store them.
 //!
-//! `$apr1$` and `{SHA}` are Apache's own; everything else is a matter of crypt(3): bcrypt, SHA-crypt, yescrypt, scrypt,
-//! DES and more, as many as the C library knows.
+//! `$apr1$` and `{SHA}` are Apache's own; everything else is left to crypt(3): bcrypt, SHA-crypt, yescrypt, scrypt, DES
+//! and more, as many as the C library knows.
 //!
-//! A check takes as long as the stored password wants it to take, beside the event loop. A table of the highest costs
-//! ([`cost()`]) bounds that to about a third of a second and to 64 MB, and a password is no longer than crypt(3) takes. What
-//! was right once is remembered, so that only the first of a browser's many requests takes so long.
+//! The stored hash determines how long a check takes, beside the event loop. A table of maximum costs ([`cost()`])
+//! limits that to about a third of a second and to 64 MB, and a password may be no longer than crypt(3) allows. Correct
+//! passwords are cached, so that only the first of a browser's many requests takes that long.
 
 mod apr1;
 mod cost;
@@ -30,20 +30,20 @@ use cost::{Cost, cost};
 use super::mod_authn_socache;
 use crate::turns::Turns;
 
-/// How long a right password is remembered after its check.
+/// How long a correct password is cached.
 const REMEMBERED: Duration = Duration::from_secs(300);
-/// More remembered passwords than this are forgotten all at once.
+/// At this many cached passwords, all are forgotten.
 const REMEMBERED_MAX: usize = 4096;
 
-/// As many passwords are checked at a time, those that wait for a processor included: at the highest cost that is half a
-/// minute of two processors, and longer no client waits.
+/// The most checks at a time, including those that wait for a processor: at the highest cost that is half a minute of
+/// two processors, and no client waits longer.
 const CHECKED_MAX: usize = 128;
 static CHECKED: Turns = Turns::new(CHECKED_MAX);
 
 /// Why a password was not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unchecked {
-    /// The way it is stored does not permit it; the text says why, for the log.
+    /// The form in which it is stored does not permit it; the text says why, for the log.
     Unusable(&'static str),
     /// Too many others are being checked.
     Busy,
@@ -53,8 +53,8 @@ const FORMAT: Unchecked =
     Unchecked::Unusable("in a format that neither this server nor its C library knows (use htpasswd -B)");
 const COST: Unchecked = Unchecked::Unusable("at a cost that takes too long to check (use htpasswd -B -C 10)");
 
-/// Whether `password` is the one that was stored as `stored`. A password that is too long for crypt(3), or that holds a
-/// NUL, is never right: it is not cut.
+/// Whether `password` matches the stored `stored`. A password that is too long for crypt(3), or that holds a NUL, is
+/// never right: it is not cut.
 pub(super) async fn is_right(password: &[u8], stored: &str) -> Result<bool, Unchecked> {
     if password.len() > PASSWORD_MAX || password.contains(&0) {
         return Ok(false);
@@ -80,7 +80,7 @@ pub(super) async fn is_right(password: &[u8], stored: &str) -> Result<bool, Unch
     Ok(right)
 }
 
-/// What a module that has found out how a user's password is stored says of the one that was sent.
+/// The answer of a module that has found a user's stored password, about the one the client sent.
 pub(super) async fn check_stored(
     request: &Request,
     module: &'static str,
@@ -88,7 +88,7 @@ pub(super) async fn check_stored(
     password: &str,
     stored: &str,
 ) -> Authn {
-    // For next time, if mod_authn_socache is to remember what this source says.
+    // For next time, if mod_authn_socache should cache this source's results.
     let source = module.strip_prefix("authn_").unwrap_or(module);
     mod_authn_socache::remember(request, source, user, None, stored);
     match is_right(&http1::text::to_bytes(password), stored).await {
@@ -116,8 +116,8 @@ fn check(password: &[u8], stored: &str) -> Result<bool, Unchecked> {
     Ok(hashed.ct_eq(&stored).into())
 }
 
-/// What stands for a password and how it is stored: a digest with a secret of this process, of no use to anybody who
-/// does not read its memory. Another password in the file gives another digest, so nothing is remembered for too long.
+/// Stands for a password and its stored form: a digest with a secret of this process, useless to anybody who cannot
+/// read its memory. A changed password in the file gives another digest, so nothing is cached for too long.
 type Mark = [u8; 32];
 
 static SECRET: LazyLock<[u8; 32]> = LazyLock::new(sys::random::bytes);
@@ -126,7 +126,7 @@ static RIGHT: LazyLock<Mutex<HashMap<Mark, Instant>>> = LazyLock::new(Mutex::def
 fn remembered_as(password: &[u8], stored: &str) -> Mark {
     let mut digest = Sha256::new();
     digest.update(*SECRET);
-    // The length keeps the two apart.
+    // The length separates the two.
     digest.update(stored.len().to_ne_bytes());
     digest.update(stored);
     digest.update(password);
@@ -146,12 +146,12 @@ fn remember(mark: Mark) {
     right.insert(mark, Instant::now());
 }
 
-/// Whether two texts are the same; takes as long for every text of that length.
+/// Whether two texts are equal; takes the same time for every text of that length.
 pub(super) fn same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
-/// How many hexadecimal digits a digest has.
+/// The number of hexadecimal digits in a digest.
 pub(super) fn digits(digest: RealmDigest) -> usize {
     match digest {
         RealmDigest::Md5 => 32,

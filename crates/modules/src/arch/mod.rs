@@ -1,4 +1,4 @@
-//! What depends on the operating system.
+//! Modules that depend on the operating system.
 
 pub mod mod_bumpy_life;
 pub mod mod_unixd;

@@ -1,7 +1,7 @@
-//! Children that do not all end at the same time: each draws from a range how many connections it accepts in its life.
+//! Children that do not all end at the same time: each draws its number of connections from a range.
 //!
-//! A module of its own beside Apache's (`mod_bumpy_life.c`). The children obey [`BumpyLife`]; what happens at the limit is
-//! written where children are replaced.
+//! A module beside Apache's own (`mod_bumpy_life.c`). The children follow [`BumpyLife`]; the code that replaces
+//! children handles the limit.
 
 use conf::directive::Args::Take1;
 use conf::values::number;
@@ -30,7 +30,7 @@ fn set(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut BumpyLife) -> &mut Setting
     }
 }
 
-/// What only both lines together can get wrong.
+/// Errors that only both lines together can have.
 fn check(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     let conf = draft.main.get::<BumpyLife>();
     match (conf.min.get(), conf.max.get()) {

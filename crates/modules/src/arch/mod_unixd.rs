@@ -1,4 +1,4 @@
-//! Who the children run as.
+//! The user and group of the children.
 //!
 //! Apache manual: mod_unixd.
 
@@ -42,7 +42,8 @@ fn set_chroot(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut UnixConf| &mut s.chroot, path)
 }
 
-/// Who asks for a smaller context is not served in the whole one. Where nobody could change the root, Apache does not either.
+/// A configuration that asks for a chroot is refused, because it would otherwise run unconfined. If nobody could change
+/// the root, Apache does not either.
 fn refuse_chroot(server: &Server) -> Result<(), String> {
     let chroot = &server.main().settings.get::<UnixConf>().chroot;
     match chroot.origin().filter(|_| sys::cred::is_root()) {
@@ -59,11 +60,11 @@ fn refuse_chroot(server: &Server) -> Result<(), String> {
 pub struct Named {
     /// As written.
     pub name: String,
-    /// Its number; `u32::MAX` where nothing is configured (`#-1`).
+    /// Its number; `u32::MAX` if nothing is configured (`#-1`).
     pub id: u32,
 }
 
-/// `User` and `Group` as they are in effect. `Err`: there is no such user or group.
+/// The `User` and `Group` in effect. `Err`: there is no such user or group.
 pub fn identity(main: &SettingsMap, system: &dyn System) -> Result<(Named, Named), String> {
     let conf = main.get::<UnixConf>();
     let number = |name: &str| name.strip_prefix('#').map(|digits| conf::values::atoi(digits) as u32);

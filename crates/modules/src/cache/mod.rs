@@ -1,4 +1,4 @@
-//! What is kept for later.
+//! Caches.
 
 pub mod mod_file_cache;
 pub mod mod_socache_shmcb;

@@ -1,7 +1,7 @@
-//! Files that Apache opens or maps when it starts.
+//! Files that Apache opens or maps at its start.
 //!
-//! Apache manual: mod_file_cache. What the manual promises of it, files that cost no system call, the file cache of the server
-//! does for all files, and for changed ones too.
+//! Apache manual: mod_file_cache. The manual promises files without system calls; the server's own file cache does that
+//! for all files, and for changed ones too.
 
 use conf::directive::Args::Iterate;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome};
@@ -23,7 +23,7 @@ const DIRECTIVES: &[Directive] = &[
     row("mmapfile", Allowed::SERVER, Iterate(check), "", "A space separated list of files to mmap at config time").without_effect(ALL_ARE),
 ];
 
-/// Says what Apache says of files that it cannot keep.
+/// Repeats Apache's warnings about files that it cannot cache.
 fn check(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
     let path = cmd.context.server_relative(path);
     let system = cmd.context.system.clone();

@@ -15,7 +15,7 @@ pub static MODULE: Module = Module {
 
 static CACHE: SharedCache = SharedCache { names: &["shmcb", "default"], check };
 
-/// The least that is of any use, in bytes.
+/// The smallest useful size, in bytes.
 const SIZE_MIN: u64 = 8192;
 /// Positions in the cache are numbers of 32 bits.
 const SIZE_LIMIT: u64 = u32::MAX as u64;
@@ -34,7 +34,7 @@ fn check(argument: Option<&str>) -> Result<(), String> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return fail("cache size not numerical");
     }
-    // A negative size counts from the end, as an unsigned number does.
+    // A negative size wraps around, like an unsigned number.
     let size = strtol(size) as u64;
     match size {
         ..SIZE_MIN => fail(&format!("size has to be >= {SIZE_MIN} bytes")),

@@ -1,7 +1,7 @@
-//! Caches in memory that all children share.
+//! Caches in memory shared by all children.
 //!
-//! One is divided into buckets of a few places each; a key may stand in one bucket only. Where that is full, what ends first has
-//! to go.
+//! A cache is divided into buckets of a few entries each; a key belongs to exactly one bucket. In a full bucket, the
+//! entry that expires first is replaced.
 
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -15,20 +15,20 @@ use sys::shm::Shared;
 const END: usize = 4;
 const LENGTH: usize = 5;
 const CONTENT: usize = 6;
-/// Places of a bucket.
+/// Entries of a bucket.
 const PLACES: usize = 4;
 
-/// The words of a bucket whose places have so many: the key, the end, the length and the content, behind the lock of the bucket.
+/// The words of a bucket with entries of `place` words: key, expiry, length and content, after the lock of the bucket.
 pub(crate) const fn bucket(place: usize) -> usize {
     1 + PLACES * place
 }
 
-/// What stands for a text: nobody can make another one that gives the same.
+/// A digest of texts: nobody can make another text with the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key([u64; 4]);
 
 impl Key {
-    /// Of several words, and of which kind they are.
+    /// The key for several words of a kind.
     pub(crate) fn of(words: &[&str], kind: u8) -> Key {
         let mut digest = Sha256::new();
         digest.update([kind]);
@@ -52,12 +52,13 @@ pub(crate) struct Cache<const N: usize>(Shared<[AtomicU64; N]>);
 pub(crate) struct Slot<const N: usize>(RwLock<Option<Arc<Cache<N>>>>);
 
 impl<const N: usize> Slot<N> {
-    /// None so far.
+    /// Without a cache.
     pub(crate) const fn new() -> Slot<N> {
         Slot(RwLock::new(None))
     }
 
-    /// Makes room for so many bytes. In the parent, before there are children. A cache of that size stays, with what is in it.
+    /// Makes room for this many bytes. Runs in the parent, before there are children. A cache of the same size stays,
+    /// with its content.
     pub(crate) fn prepare(&self, bytes: u64) -> io::Result<()> {
         let mut cache = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let count = usize::try_from(bytes / (N * size_of::<u64>()) as u64).unwrap_or(usize::MAX).max(1);
@@ -67,7 +68,7 @@ impl<const N: usize> Slot<N> {
         Ok(())
     }
 
-    /// There is none any more.
+    /// Removes it.
     pub(crate) fn clear(&self) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -81,14 +82,14 @@ fn now() -> u64 {
     sys::time::monotonic().as_secs()
 }
 
-/// How something was kept.
+/// The result of storing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Where nothing was, or something whose time was over.
+    /// In a free place, or in that of an expired entry.
     Free,
-    /// Where something else had to go.
+    /// In the place of another entry.
     Instead,
-    /// Not at all: it is too long.
+    /// Not stored: it is too long.
     Not,
 }
 
@@ -98,19 +99,19 @@ impl<const N: usize> Cache<N> {
     /// The longest content, in bytes.
     const CONTENT_MAX: usize = (Self::PLACE - CONTENT) * 8;
 
-    /// How many contents there is room for.
+    /// How many entries there is room for.
     pub(crate) fn places(&self) -> usize {
         self.0.len() * PLACES
     }
 
-    /// How many contents there are whose time is not over. An estimate: nobody is kept from changing them meanwhile.
+    /// How many entries have not expired. An estimate: they may change meanwhile.
     pub(crate) fn used(&self) -> usize {
         let now = now();
         let places = self.0.iter().flat_map(|bucket| bucket[1..].chunks_exact(Self::PLACE));
         places.filter(|place| place[END].load(Relaxed) > now).count()
     }
 
-    /// A bucket that nobody else looks into, and the lock of it.
+    /// A bucket under its lock.
     fn open(&self, key: &Key) -> Option<(&[AtomicU64], shared_lock::Held<'_>)> {
         let bucket = &self.0[key.0[0] as usize % self.0.len()];
         let held = shared_lock::lock(&bucket[0])?;
@@ -121,7 +122,7 @@ impl<const N: usize> Cache<N> {
         Some((&bucket[1..], held))
     }
 
-    /// Keeps something for so many seconds.
+    /// Stores something for this many seconds.
     pub(crate) fn put(&self, key: &Key, content: &[u8], seconds: u64) -> Kept {
         if content.len() > Self::CONTENT_MAX {
             return Kept::Not;
@@ -142,7 +143,7 @@ impl<const N: usize> Cache<N> {
         if is_free { Kept::Free } else { Kept::Instead }
     }
 
-    /// What is kept under a key, unless its time is over.
+    /// The content for a key, unless it has expired.
     pub(crate) fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let (bucket, _held) = self.open(key)?;
         let place = bucket.chunks_exact(Self::PLACE).find(|place| is(place, key))?;
@@ -181,14 +182,14 @@ mod tests {
         assert_eq!(put("a", &"x".repeat(LONGEST + 1), 100), Kept::Not);
         assert_eq!(get("a"), Some("x".repeat(LONGEST)));
         assert!(put("c", "over", 0) == Kept::Free && get("c").is_none());
-        // There are four places: what ends first makes room.
+        // There are four places: the entry that expires first makes room.
         assert_eq!([put("d", "d", 200), put("e", "e", 200)], [Kept::Free; 2]);
         assert_eq!(put("f", "f", 200), Kept::Instead);
         assert_eq!(["d", "e", "f"].map(|name| get(name).is_some()), [true; 3]);
         assert_eq!((cache.places(), cache.used()), (4, 4));
         assert_ne!(Key::of(&["a", "b"], 0), Key::of(&["ab", ""], 0));
         assert_ne!(Key::of(&["a"], 0), Key::of(&["a"], 1));
-        // The same size again: what is there stays.
+        // The same size again: the content stays.
         slot.prepare(1).expect("memory");
         assert!(slot.get().expect("a cache").get(&key("f")).is_some());
         slot.clear();

@@ -1,4 +1,4 @@
-//! A connection to a database, whichever driver makes it.
+//! A connection to a database, with any driver.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ impl Driver {
     }
 }
 
-/// What a configuration says of a database.
+/// The configuration of a database.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) driver: Driver,
@@ -49,7 +49,7 @@ pub(super) struct Plan {
     pub(super) min: usize,
     pub(super) keep: usize,
     pub(super) max: usize,
-    /// After which time a connection may be closed that nobody needs; `None`: never.
+    /// After which time an idle connection may be closed; `None`: never.
     pub(super) expiry: Option<Duration>,
     /// Statements for each new connection.
     pub(super) first: Vec<String>,
@@ -61,7 +61,7 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) struct Connection {
     line: Line,
-    /// The number of each label's statement, and how many values it has.
+    /// For each label, the number of its statement, and how many values it takes.
     labels: BTreeMap<String, (usize, usize)>,
 }
 
@@ -96,8 +96,8 @@ impl Connection {
         Ok(Connection { line, labels })
     }
 
-    /// Runs the statement with this label; `None`: there is none. Values that are missing are null, and what is too much is left
-    /// out.
+    /// Runs the statement with this label; `None`: there is none. Missing values are null, and surplus ones are
+    /// ignored.
     pub(super) fn query(
         &mut self,
         label: &str,
@@ -112,7 +112,7 @@ impl Connection {
         })
     }
 
-    /// Whether it is still there, as far as that can be seen at once.
+    /// Whether it is still there, checked without waiting.
     pub(super) fn is_usable(&mut self) -> bool {
         match &mut self.line {
             Line::Sqlite(_) => true,
@@ -141,7 +141,7 @@ impl Line {
     }
 }
 
-/// What PostgreSQL calls a statement: a label may be any text.
+/// The name of a statement in PostgreSQL: a label may be any text.
 fn name(index: usize) -> String {
     format!("statement_{index}")
 }

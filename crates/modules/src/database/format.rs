@@ -1,18 +1,18 @@
-//! Statements as they stand in a configuration: `%s`, `%lld` and the like stand for values.
+//! Statements in the form of the configuration: `%s`, `%lld` and the like stand for values.
 //!
-//! Letters and types as apr_dbd_prepare has them; measured on apr-util 1.6.3.
+//! Letters and types as in apr_dbd_prepare; measured on apr-util 1.6.3.
 
 use super::connection::Driver;
 
-/// A statement as the database's own.
+/// A statement in the database's own form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Native {
     pub(super) sql: String,
-    /// What PostgreSQL is told of each value.
+    /// The types of the values for PostgreSQL.
     pub(super) types: Vec<&'static str>,
 }
 
-/// The letters behind `%`, and their type. The longer ones come first.
+/// The letters after `%`, and their types, the longer ones first.
 const TYPES: [(&str, &str); 22] = [
     ("hhd", "smallint"),
     ("hhu", "smallint"),
@@ -38,7 +38,7 @@ const TYPES: [(&str, &str); 22] = [
     ("s", "varchar"),
 ];
 
-/// Reads a statement.
+/// Parses a statement.
 pub(super) fn native(driver: Driver, text: &str) -> Native {
     let mut native = Native { sql: String::with_capacity(text.len() + 8), types: Vec::new() };
     let mut rest = text;

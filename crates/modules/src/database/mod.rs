@@ -1,4 +1,4 @@
-//! Databases: one way to them for all modules that ask one.
+//! Databases: one interface for all modules that query them.
 
 mod connection;
 mod format;
@@ -9,7 +9,7 @@ pub mod mod_dbd;
 pub(crate) use mod_dbd::{Failure, ask, is_loaded, prepare};
 pub(crate) use sys::sql::{Rows, Value};
 
-/// A value of a row as a text. What is null has none.
+/// A value of a row as a text. A null has none.
 pub(crate) fn text_of(value: &Option<Vec<u8>>) -> Option<String> {
     value.as_ref().map(|bytes| {
         // In C a text ends with the first of these.

@@ -1,6 +1,6 @@
-//! Connections to databases, for the modules that ask one.
+//! Connections to databases, for the modules that query them.
 //!
-//! Each child has a pool of its own for each database. Where virtual hosts say the same of theirs they share it.
+//! Each child has a separate pool for each database. Virtual hosts with the same settings share it.
 //!
 //! Apache manual: mod_dbd; order of statements and messages measured on 2.4.71.
 
@@ -42,7 +42,7 @@ const DIRECTIVES: &[Directive] = &[
     row("DBDExptime", Allowed::SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.expiry)), "300", "Keepalive time for idle connections"),
 ];
 
-/// Whether connections are kept where nothing is said.
+/// Whether connections are kept by default.
 const PERSIST: bool = true;
 
 settings! {
@@ -61,7 +61,7 @@ settings! {
     }
 }
 
-/// What the check of the whole configuration has made of a server's lines.
+/// The pool made from a server's lines by the check of the whole configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared(Option<Arc<Pool>>);
 
@@ -76,29 +76,29 @@ impl Merge for Prepared {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// No connection can be had; the text says why, for the log.
+    /// No connection is available; the text says why, for the log.
     NoConnection(String),
     /// There is no statement with that label.
     NoStatement,
-    /// The database refuses the statement, in these words.
+    /// The database rejects the statement, in these words.
     Query(String),
 }
 
-/// Whether the module is loaded, for directives of others.
+/// Whether the module is loaded, for other modules' directives.
 pub(crate) fn is_loaded(cmd: &Cmd<'_>) -> bool {
     cmd.context.language.loaded().iter().any(|info| info.id == MODULE.info.id)
 }
 
-/// Has a statement prepared for the module that gives it; the label is what [`ask`] wants.
+/// Prepares a statement for another module; returns the label for [`ask`].
 pub(crate) fn prepare(cmd: &mut Cmd<'_>, module: &str, sql: &str) -> String {
-    // Virtual hosts inherit statements of others: one text is one statement wherever it stands.
+    // Virtual hosts inherit statements of others: the same text is the same statement anywhere.
     let label = format!("{module}: {sql}");
     let origin = cmd.origin();
     cmd.server.edit::<DbdServer>().statements.set(label.clone(), sql.to_string(), &origin);
     label
 }
 
-/// Asks the database of a request's virtual host. Why there is no connection is logged here.
+/// Queries the database of a request's virtual host. Logs why there is no connection.
 pub(crate) async fn ask(request: &Request, label: &str, values: Vec<Value>) -> Result<Rows, Failure> {
     let answer = match &request.host::<DbdServer>().pool.0 {
         Some(pool) => {
@@ -119,7 +119,7 @@ fn set_driver(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
 }
 
 fn prepare_line(cmd: &mut Cmd<'_>, sql: &str, label: Option<&str>) -> Outcome {
-    // A label alone takes away what the main server says.
+    // A label alone cancels the main server's statement.
     let (sql, label) = label.map_or(("", sql), |label| (sql, label));
     let origin = cmd.origin();
     let statements = &mut cmd.server.edit::<DbdServer>().statements;
@@ -151,7 +151,7 @@ fn set_max(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     }
 }
 
-/// Makes one pool for all servers that say the same.
+/// Makes one pool for all servers with the same settings.
 fn make_pools(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     let mut pools: Vec<Arc<Pool>> = Vec::new();
     let hosts = draft.hosts.iter_mut().map(|host| &mut host.server);

@@ -1,4 +1,4 @@
-//! The connections of a child to one database: as many as `DBDMax` at a time, kept for those who ask next.
+//! The connections of a child to one database: at most `DBDMax` at a time, kept for later queries.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use sys::sql::{Rows, Value};
 use super::connection::{Connection, Plan};
 use super::mod_dbd::Failure;
 
-/// A pool. It is empty until a child needs it, so no two processes share a connection.
+/// A pool. It is empty until a child needs it, so that processes never share a connection.
 #[derive(Debug)]
 pub(super) struct Pool {
     plan: Plan,
@@ -22,14 +22,14 @@ pub(super) struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Connections that nobody uses, with the time since when; the latest is the last.
+    /// Idle connections, with the time since when; the latest is the last.
     idle: Vec<(Connection, Instant)>,
-    /// How many may ask at present.
+    /// How many are in use.
     taken: usize,
     waiting: VecDeque<Arc<Mutex<Wait>>>,
 }
 
-/// Somebody who waits for a turn.
+/// A query that waits for a turn.
 #[derive(Debug)]
 enum Wait {
     For(Waker),
@@ -48,7 +48,7 @@ impl Pool {
         &self.plan
     }
 
-    /// Asks the database, beside the event loop.
+    /// Queries the database, beside the event loop.
     pub(super) async fn ask(
         self: &Arc<Pool>,
         label: String,
@@ -74,7 +74,7 @@ impl Pool {
         answer.ok_or(Failure::NoStatement)?.map_err(|error| Failure::Query(error.text))
     }
 
-    /// Opens connections in advance, as `DBDMin` says, beside what the child serves.
+    /// Opens connections in advance, according to `DBDMin`, in the background.
     pub(super) fn prime(self: &Arc<Pool>, limit: Duration) {
         if self.plan.persist && self.plan.min > 0 {
             let pool = self.clone();
@@ -94,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// Closes what nobody uses.
+    /// Closes idle connections.
     pub(super) fn close(&self) {
         let idle = std::mem::take(&mut self.state().idle);
         drop(idle);
@@ -104,7 +104,7 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection of before that still stands.
+    /// A kept connection that is still usable.
     fn kept(&self) -> Option<Connection> {
         loop {
             let (mut connection, _) = self.state().idle.pop()?;
@@ -114,7 +114,7 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection, and closes those that have been left over for too long.
+    /// Keeps a connection, and closes those that were idle for too long.
     fn keep(&self, connection: Connection) {
         if !self.plan.persist {
             return;
@@ -158,14 +158,14 @@ impl Drop for Turn {
     }
 }
 
-/// Gives a turn to the first that waits.
+/// Gives a turn to the first waiting query.
 fn pass_on(pool: &Pool) {
     let mut state = pool.state();
     let Some(next) = state.waiting.pop_front() else {
         state.taken -= 1;
         return;
     };
-    // While the queue is locked: one that gives up meanwhile has to see it.
+    // While the queue is locked: a query that gives up meanwhile has to see it.
     let before = std::mem::replace(&mut *lock(&next), Wait::Granted);
     drop(state);
     if let Wait::For(waker) = before {

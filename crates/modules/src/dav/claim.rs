@@ -1,5 +1,5 @@
-//! What a request claims of the resources that it is about: `If`, `If-Match` and the like, and the locks that it knows the
-//! tokens of. It is looked at beside the event loop, free of the request.
+//! A request's conditions on its resources: `If`, `If-Match` and the like, and the locks whose tokens it submits. They
+//! are evaluated beside the event loop, independent of the request.
 
 use std::io;
 
@@ -24,49 +24,49 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Something directly in it.
+    /// An entry directly in it.
     pub(super) fn child(&self, name: &str) -> Target {
         Target { uri: join(&self.uri, name), path: join(&self.path, name) }
     }
 
-    /// The collection that it is in.
+    /// The collection that contains it.
     pub(super) fn parent(&self) -> Target {
         let parent = |path: &str| bare(dir_name(bare(path))).to_string();
         Target { uri: parent(&self.uri), path: parent(&self.path) }
     }
 
-    /// The URL path of what is below it.
+    /// The URL path of something below it.
     fn uri_of(&self, path: &str) -> String {
         format!("{}{}", self.uri.trim_end_matches('/'), path.strip_prefix(&self.path).unwrap_or_default())
     }
 }
 
-/// What is to be done with a resource.
+/// The operation on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// It is changed, made or removed.
+    /// It is changed, created or removed.
     Write,
     /// It is only read.
     Read,
     /// It is locked.
     Lock { exclusive: bool },
-    /// A lock of it is changed: of the locks on the way, it has to be one.
+    /// A lock of it is changed: the lock must be among those on the way.
     Refresh,
 }
 
-/// What has to be allowed.
+/// The permission to check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub(super) deed: Deed,
-    /// With everything below it.
+    /// Including everything below it.
     pub(super) deep: bool,
-    /// The list of the collection that it is in changes, too.
+    /// The content list of its collection changes, too.
     pub(super) parent: bool,
-    /// What is in the way elsewhere makes it a 424, and not a 207.
+    /// Conflicts elsewhere make it a 424, not a 207.
     pub(super) depends: bool,
 }
 
-/// What a request claims.
+/// The conditions of a request.
 #[derive(Clone)]
 pub(super) struct Claim {
     ifs: Option<Vec<States>>,
@@ -77,7 +77,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// That of a request.
+    /// The conditions of `request`.
     pub(super) fn of(request: &Request) -> Result<Claim, Failure> {
         let field = request.header_joined("If").filter(|field| !field.trim().is_empty());
         Ok(Claim {
@@ -89,12 +89,12 @@ impl Claim {
         })
     }
 
-    /// Who claims it; may be empty.
+    /// The user; may be empty.
     pub(super) fn user(&self) -> &str {
         &self.user
     }
 
-    /// The tag of what is there.
+    /// The entity tag of the existing resource.
     pub(super) fn tag(&self, path: &str, meta: &Meta) -> io::Result<Option<String>> {
         entity_tag(path, meta, self.tags)
     }
@@ -105,12 +105,12 @@ impl Claim {
         read.map_err(unreadable)
     }
 
-    /// Nobody locks anything while what this returns is there.
+    /// While the returned value exists, nobody locks anything.
     pub(super) fn hold_locks(&self) -> Result<Option<locks::Held>, Failure> {
         self.locks.as_ref().map(|locks| locks.hold(false)).transpose().map_err(unreadable)
     }
 
-    /// Whether the tokens of all these are among those that were submitted, by any list of the field.
+    /// The tokens submitted in any list of the field.
     pub(super) fn submitted(&self) -> impl Iterator<Item = &str> {
         let states = self.ifs.iter().flatten().flat_map(|list| &list.all).filter(|state| !state.not);
         states.filter_map(|state| match &state.kind {
@@ -119,7 +119,7 @@ impl Claim {
         })
     }
 
-    /// Whether it may be done to the resource that the request is about.
+    /// Checks whether the operation on the request's own resource is allowed.
     pub(super) fn check(&self, target: &Target, ask: Ask, locks: &[Lock]) -> Result<(), Failure> {
         let meta = tree::look(&target.path)?;
         if self.conditions.are_any() {
@@ -132,15 +132,15 @@ impl Claim {
         self.check_all(target, ask, locks, true)
     }
 
-    /// Whether the resource that the request is about may be written. What is not there, and not locked either, becomes a
-    /// member of its collection by that.
+    /// Checks whether the request's own resource may be written. If it neither exists nor is locked, writing makes it a
+    /// member of its collection.
     pub(super) fn check_to_write(&self, target: &Target) -> Result<(), Failure> {
         let locks = self.read_locks()?;
         let parent = tree::look(&target.path)?.is_none() && locks::of(&locks, &target.path, false).is_empty();
         self.check(target, Ask { deed: Deed::Write, deep: false, parent, depends: false }, &locks)
     }
 
-    /// Whether it may be done to another resource: conditions that name none are not about it.
+    /// Checks the operation on another resource: conditions without a name do not apply to it.
     pub(super) fn check_other(&self, target: &Target, ask: Ask, locks: &[Lock]) -> Result<(), Failure> {
         self.check_all(target, ask, locks, false)
     }
@@ -182,7 +182,7 @@ impl Claim {
         Err(Failure::new(207, "Error(s) occurred on resources during the validation process.").about(others))
     }
 
-    /// A lock of something below a collection to which something is done as a whole.
+    /// Checks a lock below a collection that is affected as a whole.
     fn check_below(&self, lock: &Lock, deed: Deed) -> Result<(), Failure> {
         match deed {
             Deed::Lock { exclusive } if exclusive || lock.exclusive => Err(Failure::status(423)),
@@ -218,12 +218,12 @@ fn unread(error: io::Error) -> Failure {
     Failure::os(500, error, "Could not open file for reading")
 }
 
-/// The locks cannot be looked at, so nobody may be let through.
+/// The locks cannot be read, so everything is refused.
 pub(super) fn unreadable(error: io::Error) -> Failure {
     Failure::os(500, error, "Could not open the lock database.")
 }
 
-/// A lock is of use to the user alone that has made it.
+/// Only the user who made a lock may use it.
 pub(super) fn owned(lock: &Lock, user: &str) -> Result<(), Failure> {
     if lock.user.is_empty() || lock.user == user {
         return Ok(());
@@ -236,13 +236,13 @@ pub(super) fn owned(lock: &Lock, user: &str) -> Result<(), Failure> {
 struct Seen<'a> {
     /// Its URL path, without a slash at its end.
     uri: &'a str,
-    /// The request is about it: lists that name no resource are, too.
+    /// It is the request's own resource: lists without a name apply to it, too.
     is_own: bool,
     etag: Option<&'a str>,
     on: &'a [&'a Lock],
 }
 
-/// Whether a resource with this tag and these locks may be worked with (RFC 4918, sections 6 to 10.4).
+/// Checks whether a resource with this tag and these locks may be used (RFC 4918, sections 6 to 10.4).
 fn permit(ifs: Option<&[States]>, resource: &Seen<'_>, deed: Deed, user: &str) -> Result<(), Failure> {
     let Seen { uri, is_own, etag, on } = *resource;
     let mut seen = match deed {
@@ -283,7 +283,7 @@ fn permit(ifs: Option<&[States]>, resource: &Seen<'_>, deed: Deed, user: &str) -
     if seen {
         return Ok(());
     }
-    // A token counts wherever in the field it stands.
+    // A token counts wherever it occurs in the field.
     let mut submitted = ifs.iter().flat_map(|list| &list.all).filter(|state| !state.not);
     let named = submitted.find_map(|state| match &state.kind {
         Kind::Lock(uuid) => on.iter().find(|lock| lock.uuid == *uuid),
@@ -299,7 +299,8 @@ fn permit(ifs: Option<&[States]>, resource: &Seen<'_>, deed: Deed, user: &str) -
     }
 }
 
-/// Whether a resource is in all states of a list, and whether one of them is a lock of its own; or else which it is not in.
+/// Whether a resource is in all states of a list, and whether one of them is its own lock; otherwise, the first state
+/// it is not in.
 fn holds(list: &States, etag: Option<&str>, on: &[&Lock], user: &str) -> Result<Result<bool, &'static str>, Failure> {
     let strong = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_string();
     let mut named = false;

@@ -1,4 +1,4 @@
-//! Why a WebDAV request is refused: its status, what the log says of it, and what the client gets.
+//! Why a WebDAV request is refused: its status, the log's text, and the answer to the client.
 
 use std::io;
 
@@ -11,15 +11,15 @@ use super::multistatus;
 #[derive(Debug, Default)]
 pub(super) struct Failure {
     pub(super) status: u16,
-    /// What the log says, from the outside to the inside, each with Apache's number of the error.
+    /// The log's texts, from the outermost to the innermost, each with Apache's number of the error.
     log: Vec<(String, u32)>,
-    /// The system's own word on it.
+    /// The system's own error.
     os: Option<io::Error>,
-    /// Is about the last text alone, which has a number of Apache's messages.
+    /// Whether the last text is one of Apache's numbered messages.
     plain: bool,
-    /// What the client gets to read instead of the page for the status.
+    /// The client's text in place of the page for the status.
     page: Option<String>,
-    /// The resources that are in the way, with their statuses.
+    /// The conflicting resources, with their statuses.
     others: Vec<(String, u16, String)>,
 }
 
@@ -44,7 +44,7 @@ impl Failure {
         Failure { plain: true, ..Failure::new(status, text) }
     }
 
-    /// The system has refused it. A disk that is full is its own status.
+    /// An error of the system. A full disk has its own status.
     pub(super) fn os(status: u16, error: io::Error, text: impl Into<String>) -> Failure {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         let status = if matches!(error.kind(), StorageFull | QuotaExceeded) { 507 } else { status };
@@ -63,7 +63,7 @@ impl Failure {
         self
     }
 
-    /// With the resources that are in the way: URL path, status, and what there is to say of it.
+    /// With the conflicting resources: URL path, status, and a description.
     #[must_use]
     pub(super) fn about(mut self, others: Vec<(String, u16, String)>) -> Failure {
         self.others = others;
@@ -75,7 +75,7 @@ impl Failure {
         self.log.last().map_or("", |(text, _)| text)
     }
 
-    /// Makes the answer of it, and the lines of the log.
+    /// Makes the answer, and writes the log lines.
     pub(super) fn answer(self, request: &mut Request) -> Answer {
         let last = self.log.len().saturating_sub(1);
         for (at, (text, number)) in self.log.iter().enumerate() {

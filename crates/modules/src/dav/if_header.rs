@@ -1,11 +1,11 @@
-//! The `If` field: which states a resource has to be in (RFC 4918, section 10.4).
+//! The `If` field: the required states of resources (RFC 4918, section 10.4).
 
 use super::failure::Failure;
 
-/// The scheme of the tokens that this server gives to locks.
+/// The scheme of this server's lock tokens.
 pub(super) const SCHEME: &str = "opaquelocktoken:";
 
-/// One list of states. It is about one resource, or about any that the request names.
+/// One list of states, for one resource, or for any in the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct States {
     /// The decoded URL path, without a slash at its end.
@@ -26,15 +26,15 @@ pub(super) enum Kind {
     Tag(String),
     /// It is locked with the token of this UUID.
     Lock(String),
-    /// Some other state, in which nothing ever is.
+    /// Some other state, which never holds.
     Unknown,
 }
 
-/// Reads the field.
+/// Parses the field.
 pub(super) fn parse(field: &str) -> Result<Vec<States>, Failure> {
     let unclosed = "Invalid If-header: unclosed \"<\" or unexpected tagged-list production.";
     let (mut lists, mut uri, mut rest) = (Vec::new(), None, field.trim());
-    // Lists are all about named resources, or none is.
+    // Either all lists name resources, or none does.
     let mut is_tagged = None;
     while let Some(first) = rest.chars().next() {
         match first {
@@ -62,7 +62,7 @@ pub(super) fn parse(field: &str) -> Result<Vec<States>, Failure> {
     Ok(lists)
 }
 
-/// The states up to the closing bracket, and what is behind it.
+/// The states up to the closing bracket, and the rest.
 fn states(text: &str) -> Result<(Vec<State>, &str), Failure> {
     let unclosed = || Failure::numbered(400, 103, "Invalid If-header: unclosed \"(\".");
     let (mut all, mut not, mut rest) = (Vec::new(), false, text);
@@ -100,7 +100,7 @@ fn states(text: &str) -> Result<(Vec<State>, &str), Failure> {
     }
 }
 
-/// The UUID of a lock token; `None`: it is of another scheme, and no token of this server.
+/// The UUID of a lock token; `None`: it has another scheme, and is no token of this server.
 pub(super) fn token(text: &str) -> Result<Option<String>, Failure> {
     let Some(uuid) = text.strip_prefix(SCHEME) else { return Ok(None) };
     let is_uuid = uuid.len() == 36
@@ -115,8 +115,7 @@ pub(super) fn token(text: &str) -> Result<Option<String>, Failure> {
     Ok(Some(uuid.to_ascii_lowercase()))
 }
 
-/// The decoded path of a URL. Which server it names is not looked at, as in Apache: another one in front of this may have
-/// another name.
+/// The decoded path of a URL. As in Apache, the server's name is ignored: a proxy in front may have another name.
 fn path(url: &str) -> Result<String, Failure> {
     let path = match url.split_once("://") {
         Some((scheme, rest)) if !scheme.contains('/') => rest.find('/').map_or("/", |at| &rest[at..]),
@@ -131,7 +130,7 @@ fn path(url: &str) -> Result<String, Failure> {
     Ok(bare(&decoded).to_string())
 }
 
-/// A path without the slashes at its end.
+/// A path without trailing slashes.
 pub(super) fn bare(path: &str) -> &str {
     match path.trim_end_matches('/') {
         "" => "/",

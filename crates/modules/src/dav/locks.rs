@@ -1,7 +1,8 @@
-//! Locks of resources, in a file that all children share.
+//! Locks on resources, in a file that all children share.
 //!
-//! A lock belongs to a path, and a deep one to everything below it that is there. A path with a lock and nothing else is what
-//! RFC 2518 calls a lock-null resource. Expired locks count nowhere, and are left out when the file is next written.
+//! A lock belongs to a path, and a deep one also to everything that exists below it. A path with a lock and nothing
+//! else is what RFC 2518 calls a lock-null resource. Expired locks are ignored, and dropped when the file is next
+//! written.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,28 +17,28 @@ use super::xml::escape;
 /// A lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lock {
-    /// What its token says behind [`SCHEME`].
+    /// The part of its token after [`SCHEME`].
     pub(super) uuid: String,
     /// The file, without a slash at its end.
     pub(super) path: String,
-    /// It holds for all that is below, too.
+    /// Whether it also covers everything below.
     pub(super) deep: bool,
     pub(super) exclusive: bool,
     /// When it ends, in seconds since 1970; 0 is never.
     pub(super) expires: u64,
     /// The element `owner` as the client sent it; may be empty.
     pub(super) owner: String,
-    /// Who has it, if they had to say.
+    /// Its user, if authentication was required.
     pub(super) user: String,
 }
 
 impl Lock {
-    /// What its token is called.
+    /// Its token.
     pub(super) fn token(&self) -> String {
         format!("{SCHEME}{}", self.uuid)
     }
 
-    /// Whether it holds for a resource that is there, or for a path as such.
+    /// Whether it covers an existing resource, or a path as such.
     fn holds_for(&self, path: &str, is_there: bool) -> bool {
         self.path == path || (self.deep && is_there && is_below(path, &self.path))
     }
@@ -95,16 +96,16 @@ pub(super) fn of<'a>(locks: &'a [Lock], path: &str, is_there: bool) -> Vec<&'a L
 #[derive(Clone, Debug)]
 pub(super) struct Database(PathBuf);
 
-/// While it is there, nobody changes the locks (shared), or nobody else looks at them (exclusive).
+/// While it exists, nobody changes the locks (shared), or nobody else reads them (exclusive).
 pub(super) struct Held(#[allow(dead_code, reason = "its descriptor is the lock")] File);
 
 impl Database {
-    /// At the path that `DAVLockDB` gives. Apache's own file of that name stays as it is.
+    /// At the path from `DAVLockDB`. Apache's own file of that name stays unchanged.
     pub(super) fn new(path: &str) -> Database {
         Database(os_path(&format!("{path}.locks")))
     }
 
-    /// Waits until nobody else is in the way.
+    /// Waits until no other process holds a conflicting lock.
     pub(super) fn hold(&self, exclusive: bool) -> io::Result<Held> {
         let mut path = self.0.clone().into_os_string();
         path.push(".mutex");
@@ -123,7 +124,7 @@ impl Database {
         Ok(locks)
     }
 
-    /// Changes the locks. Whoever holds them shared must not ask for it.
+    /// Changes the locks. A holder of a shared lock must not call it.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Vec<Lock>) -> T) -> io::Result<T> {
         let _held = self.hold(true)?;
         let mut locks = self.read()?;
@@ -135,7 +136,7 @@ impl Database {
         Ok(result)
     }
 
-    /// Writes all locks; they have to be held exclusively.
+    /// Writes all locks; the caller must hold them exclusively.
     pub(super) fn write(&self, locks: &[Lock]) -> io::Result<()> {
         let rows: Vec<store::Row> = locks.iter().map(Lock::row).collect();
         store::write(&self.0, &rows)
@@ -147,7 +148,7 @@ pub(super) fn now() -> u64 {
     sys::time::realtime_coarse().as_secs()
 }
 
-/// A new UUID, of random numbers (RFC 9562, version 4).
+/// A new UUID from random numbers (RFC 9562, version 4).
 pub(super) fn uuid() -> String {
     let mut bytes: [u8; 16] = sys::random::bytes();
     bytes[6] = bytes[6] & 0x0f | 0x40;

@@ -1,4 +1,4 @@
-//! WebDAV for files: where their locks are kept, and which names are not for clients.
+//! WebDAV for files: the place of their locks, and the names hidden from clients.
 //!
 //! Apache manual: mod_dav_fs.
 
@@ -17,9 +17,9 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::Fixups(Order::First, Now(hide)), Hook::Provider("dav", PROVIDER)],
 };
 
-/// Its name behind `Dav`.
+/// Its name after `Dav`.
 pub(super) const PROVIDER: &str = "filesystem";
-/// What it calls its properties in `DAV`.
+/// Its name for its properties in `DAV`.
 pub(super) const PROPERTIES: &str = "<http://apache.org/dav/propset/fs/1>";
 
 #[rustfmt::skip]
@@ -46,7 +46,7 @@ fn set_lock_database(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
     cmd.server_set(|s: &mut FsServer| &mut s.lock_database, path)
 }
 
-/// What lies beside the files of clients is not for clients.
+/// Hides the server's own files beside those of clients.
 fn hide(request: &mut Request) -> Flow {
     let path = format!("{}{}", request.mapped.filename, request.mapped.path_info);
     if !tree::is_state_path(&path) {

@@ -1,7 +1,7 @@
-//! Properties that clients give to resources, in a file of each resource.
+//! Properties that clients set on resources, in one file per resource.
 //!
-//! The files lie in a directory `.DAV` beside the resource; those of a collection lie in its own. Apache's files there have
-//! other names, and stay as they are.
+//! The files are in a directory `.DAV` beside the resource; those of a collection are in its own. Apache's files there
+//! have other names, and stay unchanged.
 
 use std::fs;
 use std::io;
@@ -14,12 +14,12 @@ use super::xml::Name;
 
 /// The directory; Apache's own name.
 pub(super) const DIRECTORY: &str = ".DAV";
-/// The name of the file of a collection, in front of the suffix: no file is called so.
+/// The name of a collection's file before the suffix: no other file has it.
 const OF_COLLECTION: &str = "";
-/// What the names of our files end with.
+/// The suffix of our files.
 const SUFFIX: &str = ".props";
 
-/// How much all properties of a resource may be, in bytes.
+/// The most bytes of all properties of a resource together.
 pub(super) const SIZE_MAX: usize = 4 << 20;
 
 /// A property that a client has set.
@@ -31,7 +31,7 @@ pub(super) struct Property {
 }
 
 impl Property {
-    /// How much it is, in bytes.
+    /// Its size, in bytes.
     pub(super) fn size(&self) -> usize {
         self.name.space.len() + self.name.local.len() + self.xml.len()
     }
@@ -44,7 +44,7 @@ pub(super) fn read(path: &str, is_dir: bool) -> io::Result<Vec<Property>> {
         Some(Property { name: Name { space: space.into(), local }, xml })
     };
     let rows = match store::read(&file(path, is_dir)) {
-        // A name to which nothing can be added has no properties.
+        // A name too long for a suffix has no properties.
         Err(error) if error.kind() == io::ErrorKind::InvalidFilename => Vec::new(),
         rows => rows?,
     };
@@ -52,7 +52,7 @@ pub(super) fn read(path: &str, is_dir: bool) -> io::Result<Vec<Property>> {
     all.ok_or_else(|| io::Error::other("it is damaged"))
 }
 
-/// Gives a resource these properties and no others.
+/// Replaces all properties of a resource.
 pub(super) fn write(path: &str, is_dir: bool, all: &[Property]) -> io::Result<()> {
     if all.is_empty() {
         return remove(path, is_dir);
@@ -63,14 +63,14 @@ pub(super) fn write(path: &str, is_dir: bool, all: &[Property]) -> io::Result<()
     store::write(&file(path, is_dir), &rows)
 }
 
-/// Changes the properties of a resource. What `change` refuses stays as it is.
+/// Changes the properties of a resource. If `change` refuses, they stay unchanged.
 pub(super) fn change(
     path: &str,
     is_dir: bool,
     change: impl FnOnce(&mut Vec<Property>) -> io::Result<()>,
 ) -> io::Result<()> {
     let _held = hold(collection(path, is_dir))?;
-    // It may have got another name before that.
+    // It may have been renamed before that.
     fs::metadata(os_path(path))?;
     let mut all = read(path, is_dir)?;
     let before = all.clone();
@@ -81,12 +81,12 @@ pub(super) fn change(
     Ok(())
 }
 
-/// Gives a resource the properties of another one, or none where that has none.
+/// Copies the properties of another resource, even if there are none.
 pub(super) fn copy(from: &str, to: &str, is_dir: bool) -> io::Result<()> {
     write(to, is_dir, &read(from, is_dir)?)
 }
 
-/// Takes all properties from a resource.
+/// Removes all properties of a resource.
 pub(super) fn remove(path: &str, is_dir: bool) -> io::Result<()> {
     use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
     match fs::remove_file(file(path, is_dir)) {
@@ -95,10 +95,10 @@ pub(super) fn remove(path: &str, is_dir: bool) -> io::Result<()> {
     }
 }
 
-/// While it is there, nobody else gives a file of this collection a name, or properties.
+/// While it exists, no other process names a file of this collection, or changes its properties.
 pub(super) struct Held(#[allow(dead_code, reason = "its descriptor is the lock")] Option<fs::File>);
 
-/// Waits until nobody else is in the way.
+/// Waits until no other process holds a conflicting lock.
 pub(super) fn hold(collection: &str) -> io::Result<Held> {
     match open(collection)? {
         Some(file) => sys::file::lock(&file, true).map(|()| Held(Some(file))),
@@ -106,7 +106,7 @@ pub(super) fn hold(collection: &str) -> io::Result<Held> {
     }
 }
 
-/// The same for two collections, which may be one by two names. Whoever holds several takes them in the same order.
+/// The same for two collections, which may be one with two names. All callers take them in the same order.
 pub(super) fn hold_both(one: &str, other: &str) -> io::Result<[Held; 2]> {
     use std::os::unix::fs::MetadataExt;
     let mut files = Vec::new();
@@ -124,7 +124,7 @@ pub(super) fn hold_both(one: &str, other: &str) -> io::Result<[Held; 2]> {
     Ok(held)
 }
 
-/// `None`: the server may put files into this directory without seeing them; nobody holds it.
+/// `None`: the server may write to this directory but not read it; nobody holds it.
 fn open(collection: &str) -> io::Result<Option<fs::File>> {
     match fs::File::open(os_path(collection)) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
@@ -139,7 +139,7 @@ fn make_directory(path: &str, is_dir: bool) -> io::Result<()> {
     }
 }
 
-/// The collection in which the properties of a resource lie.
+/// The collection that contains a resource's properties.
 fn collection(path: &str, is_dir: bool) -> &str {
     if is_dir { path } else { dir_name(path) }
 }

@@ -1,27 +1,27 @@
-//! Small files of rows of texts, which are there as a whole or not at all.
+//! Small files of rows of texts, which exist either whole or not at all.
 //!
-//! A file is written under another name and then takes the place of the one before, so a process that is killed at any
-//! instruction leaves one of the two.
+//! A file is written under another name and then replaces the old one, so a process killed at any point leaves one of
+//! the two.
 
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// What every such file begins with; the number is that of the format.
+/// The beginning of every such file; the number is that of the format.
 const MAGIC: &[u8] = b"Tsubame DAV 1\n";
 /// The largest such file, in bytes.
 const FILE_MAX: usize = 32 << 20;
-/// What the names of files begin with that are still being written; Apache's own name.
+/// The prefix of files still being written; Apache's own name.
 pub(super) const TEMPORARY: &str = ".davfs.tmp";
 
-/// The permission bits of a new file, of which the umask takes away.
+/// The permission bits of a new file, before the umask.
 pub(super) const NEW: u32 = 0o666;
 
 /// A row of texts.
 pub(super) type Row = Vec<String>;
 
-/// The rows of a file; none if it is not there.
+/// The rows of a file; empty if it does not exist.
 pub(super) fn read(path: &Path) -> io::Result<Vec<Row>> {
     match fs::read(path) {
         Ok(bytes) => decode(&bytes).ok_or_else(|| io::Error::other("it is damaged, or was made by another program")),
@@ -30,7 +30,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<Row>> {
     }
 }
 
-/// Puts rows into a file, in place of those that are there.
+/// Replaces the rows of a file.
 pub(super) fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
     let bytes = encode(rows);
     if bytes.len() > FILE_MAX {
@@ -41,8 +41,8 @@ pub(super) fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
     draft.put(path)
 }
 
-/// A file that is being written. Where the file system can do so it has no name yet, so nothing is left of it when this process is
-/// killed; elsewhere it has one that clients do not see.
+/// A file being written. If the file system supports that, it has no name yet, so nothing is left when this process is
+/// killed; otherwise it has a name hidden from clients.
 pub(super) struct Draft {
     pub(super) file: fs::File,
     dir: PathBuf,
@@ -50,7 +50,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// One for a directory, with these permission bits that the umask allows.
+    /// Makes one in a directory, with these permission bits within the umask.
     pub(super) fn new(dir: &Path, mode: u32) -> io::Result<Draft> {
         let mut name = match sys::file::unnamed(dir, mode) {
             Ok(file) if Path::new("/proc/self/fd").exists() => {
@@ -67,9 +67,9 @@ impl Draft {
         }
     }
 
-    /// Takes the place of whatever is at a path in its directory.
+    /// Replaces whatever is at a path in its directory.
     pub(super) fn put(mut self, path: &Path) -> io::Result<()> {
-        // A link never takes the place of something.
+        // A link never replaces anything.
         while self.name.is_none() {
             let name = unused(&self.dir);
             match sys::file::give_name(&self.file, &name) {
@@ -86,13 +86,13 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // What is left is only a file that nobody looks at.
+            // Only a file that nobody reads is left.
             let _ = fs::remove_file(name);
         }
     }
 }
 
-/// A name in a directory that nothing has, and that clients do not see.
+/// An unused name in a directory, hidden from clients.
 pub(super) fn unused(dir: &Path) -> PathBuf {
     dir.join(format!("{TEMPORARY}{:016x}", sys::random::number()))
 }

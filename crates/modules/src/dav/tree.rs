@@ -1,4 +1,4 @@
-//! Files and directories: what is there, and how it is copied, moved and removed. Everything here may block.
+//! Files and directories: lists, copies, moves and removes them. Everything here may block.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,15 +16,15 @@ use super::failure::Failure;
 use super::properties::{self, DIRECTORY};
 use super::store::{self, Draft, TEMPORARY};
 
-/// How deep a tree may be that is copied or removed.
+/// The greatest depth of a tree that is copied or removed.
 const DEPTH_MAX: usize = 1024;
 
-/// Whether a name is not for clients.
+/// Whether a name is hidden from clients.
 pub(super) fn is_hidden(name: &str) -> bool {
     name == DIRECTORY || name.starts_with(TEMPORARY)
 }
 
-/// What is at a path, links followed; `None`: nothing.
+/// The metadata at a path, following links; `None`: nothing is there.
 pub(super) fn look(path: &str) -> Result<Option<Meta>, Failure> {
     let Some(os) = c_path(path) else { return Err(Failure::status(404)) };
     match sys::file::stat(&os) {
@@ -34,7 +34,7 @@ pub(super) fn look(path: &str) -> Result<Option<Meta>, Failure> {
     }
 }
 
-/// The files and directories in a directory, by name. As in Apache, links are not among them.
+/// The files and directories in a directory, by name. As in Apache, without links.
 pub(super) fn list(path: &str) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(os_path(path))? {
@@ -53,10 +53,10 @@ pub(super) fn text_of(name: &OsStr) -> String {
     http1::text::from_bytes(name.as_bytes()).into_owned()
 }
 
-/// What could not be done, with the URL path it is about.
+/// Failures, each with its URL path.
 pub(super) type Failures = Vec<(String, u16, String)>;
 
-/// Removes a file, or a directory with all that is in it. Goes on where something cannot be removed.
+/// Removes a file, or a directory with all its content. Continues after a failure.
 pub(super) fn remove(target: &Target, failures: &mut Failures) {
     remove_at(target, 0, failures);
 }
@@ -67,21 +67,21 @@ fn remove_at(target: &Target, depth: usize, failures: &mut Failures) {
         io::ErrorKind::NotFound => {}
         _ => failures.push((target.uri.clone(), 403, String::new())),
     };
-    // A link is removed, and not what it leads to.
+    // Removes a link itself, not its target.
     let is_dir = match fs::symlink_metadata(&os) {
         Ok(meta) => meta.is_dir(),
         Err(error) => return failed(failures, &error),
     };
     if !is_dir {
         match fs::remove_file(&os) {
-            // They belonged to what is gone; what is put there next takes them away again.
+            // They belonged to the removed resource; the next resource there removes any remainder.
             Ok(()) => drop(properties::remove(&target.path, false)),
             Err(error) => failed(failures, &error),
         }
         return;
     }
     let before = failures.len();
-    // Nothing is open while the next level is looked at: a tree may be deeper than a process may have open files.
+    // Nothing is open during the next level: a tree may be deeper than the limit on open files.
     let names: io::Result<Vec<String>> =
         fs::read_dir(&os).and_then(|entries| entries.map(|entry| Ok(text_of(&entry?.file_name()))).collect());
     let names = match names {
@@ -107,7 +107,7 @@ fn remove_at(target: &Target, depth: usize, failures: &mut Failures) {
     }
 }
 
-/// Copies a file, or a directory with all that is in it, or without. The new name is free, or is that of a file where a file is
+/// Copies a file, or a directory with or without its content. The new name is free, or that of a file when a file is
 /// copied.
 pub(super) fn copy(from: &Target, to: &Target, deep: bool, failures: &mut Failures) -> io::Result<()> {
     let meta = fs::metadata(os_path(&from.path))?;
@@ -139,13 +139,13 @@ fn copy_below(from: &Target, to: &Target, depth: usize, failures: &mut Failures)
     }
 }
 
-/// A file with its properties under a new name, which it has only when it is whole.
+/// Copies a file with its properties to a new name, which it gets only when it is complete.
 fn copy_file(from: &Target, to: &Target, meta: &fs::Metadata) -> io::Result<()> {
     if !meta.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut source = fs::File::open(os_path(&from.path))?;
-    // As in Apache a copy is a new file, but what can be run still can.
+    // As in Apache a copy is a new file, but an executable file stays executable.
     let mode = Some(meta.permissions().mode() & 0o777).filter(|mode| mode & 0o100 != 0);
     let mut draft = Draft::new(&os_path(dir_name(&to.path)), mode.unwrap_or(store::NEW))?;
     io::copy(&mut source, &mut draft.file)?;
@@ -153,7 +153,7 @@ fn copy_file(from: &Target, to: &Target, meta: &fs::Metadata) -> io::Result<()> 
     name_file(from, to, |path| draft.put(path))
 }
 
-/// Gives a file or a directory another name, on another disk too. The new name is as for [`copy`].
+/// Renames a file or a directory, even to another disk. The new name is as for [`copy`].
 pub(super) fn rename(from: &Target, to: &Target, failures: &mut Failures) -> io::Result<()> {
     let os = os_path(&from.path);
     let renamed = match fs::symlink_metadata(&os)?.is_file() {
@@ -175,23 +175,23 @@ pub(super) fn rename(from: &Target, to: &Target, failures: &mut Failures) -> io:
 fn rename_file(os: &Path, from: &Target, to: &Target) -> io::Result<()> {
     let _held = properties::hold_both(dir_name(&from.path), dir_name(&to.path))?;
     name_file(from, to, |path| fs::rename(os, path))?;
-    // They belong to nothing any more.
+    // They do not belong to anything any more.
     let _ = properties::remove(&from.path, false);
     Ok(())
 }
 
-/// Gives a file its new name, and that the properties of another one. First the properties: whichever name the file has when
-/// this process is killed, they are there.
+/// Gives a file its new name, together with another one's properties. The properties come first: whichever name the
+/// file has if this process is killed, they are there.
 fn name_file(from: &Target, to: &Target, name: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let before = properties::read(&to.path, false)?;
     properties::copy(&from.path, &to.path, false)?;
     name(&os_path(&to.path)).inspect_err(|_| {
-        // The error that counts is the first.
+        // The first error is the one that counts.
         let _ = properties::write(&to.path, false, &before);
     })
 }
 
-/// The status for what the system refuses.
+/// The status for an error of the system.
 pub(super) fn status_of(error: &io::Error) -> u16 {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => 507,
@@ -201,7 +201,7 @@ pub(super) fn status_of(error: &io::Error) -> u16 {
     }
 }
 
-/// Whether a path leads to what clients must not see.
+/// Whether a path leads to a hidden file.
 pub(super) fn is_state_path(path: &str) -> bool {
     join("/", path).split('/').any(is_hidden)
 }

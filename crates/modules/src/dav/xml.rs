@@ -1,6 +1,6 @@
-//! XML as WebDAV needs it: elements with namespaces, read from the body of a request and written into an answer.
+//! XML for WebDAV: elements with namespaces, read from the body of a request and written into an answer.
 //!
-//! A document type is refused, so there are no entities but the five that XML itself has.
+//! A document type is refused, so there are no entities except XML's own five.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,17 +12,16 @@ use quick_xml::name::ResolveResult;
 
 /// The namespace of RFC 4918.
 pub(super) const DAV: &str = "DAV:";
-/// The namespace that the prefix `xml` stands for.
+/// The namespace of the prefix `xml`.
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
-/// How deep elements may nest. Each level is a call where they are written.
+/// The maximum nesting of elements. Each level is a recursive call when written.
 const DEPTH_MAX: usize = 128;
-/// How many attributes an element may have, and how many namespaces may be declared at one place. Each is compared with the
-/// others.
+/// The most attributes of an element, and the most namespaces declared in one place. Each is compared with the others.
 const ATTRIBUTES_MAX: usize = 1024;
-/// How long the name of a namespace may be, in bytes.
+/// The longest name of a namespace, in bytes.
 const SPACE_MAX: usize = 1024;
 
-/// A name with its namespace, which is empty where it has none. All names of a document share their namespaces.
+/// A name with its namespace, which may be empty. All names of a document share their namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Name {
     pub(super) space: Arc<str>,
@@ -30,13 +29,13 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// Whether it is this one of RFC 4918.
+    /// Whether it is this name from RFC 4918.
     pub(super) fn is_dav(&self, local: &str) -> bool {
         &*self.space == DAV && self.local == local
     }
 }
 
-/// An element with all that is in it.
+/// An element with its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Element {
     pub(super) name: Name,
@@ -73,13 +72,13 @@ impl Element {
         self.nodes.iter().filter_map(text).collect()
     }
 
-    /// Its language, if it says one itself.
+    /// Its own language, if it has one.
     pub(super) fn language(&self) -> Option<&str> {
         let is_language = |name: &Name| &*name.space == XML && name.local == "lang";
         self.attributes.iter().find(|(name, _)| is_language(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Gives it a language, unless it says one itself.
+    /// Gives it a language, unless it has its own.
     pub(super) fn inherit_language(&mut self, language: Option<&str>) {
         if let (None, Some(language)) = (self.language(), language) {
             let name = Name { space: XML.into(), local: "lang".into() };
@@ -87,7 +86,7 @@ impl Element {
         }
     }
 
-    /// Writes it so that it can stand anywhere: it declares all its namespaces itself.
+    /// Writes it in a form that is valid anywhere: it declares all its namespaces itself.
     pub(super) fn write(&self) -> String {
         let mut prefixes = Prefixes::default();
         self.gather(&mut prefixes);
@@ -125,7 +124,7 @@ impl Element {
     }
 }
 
-/// The prefixes of namespaces, which are declared once for many names.
+/// The prefixes of namespaces, declared once for many names.
 #[derive(Default)]
 pub(super) struct Prefixes(HashMap<Arc<str>, usize>);
 
@@ -150,7 +149,7 @@ impl Prefixes {
         all.iter().map(|(number, space)| format!(" xmlns:ns{number}=\"{}\"", escape(space))).collect()
     }
 
-    /// A name alone, as an empty element inside the one with the declarations.
+    /// A name as an empty element, inside the one with the declarations.
     pub(super) fn empty_element(&self, name: &Name) -> String {
         format!("<{}/>", self.prefixed(name))
     }
@@ -164,7 +163,7 @@ impl Prefixes {
     }
 }
 
-/// Escapes what XML has another meaning for, in texts and in attributes.
+/// Escapes the special characters of XML, in texts and in attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -180,7 +179,7 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// Reads a document. `Err`: why it is none.
+/// Parses a document. `Err`: why it is invalid.
 pub(super) fn parse(bytes: &[u8]) -> Result<Element, String> {
     let text = decode(bytes)?;
     if let Some(odd) = text.chars().find(|c| !is_xml_char(*c)) {
@@ -188,7 +187,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Element, String> {
     }
     let mut reader = NsReader::from_str(&text);
     reader.config_mut().expand_empty_elements = true;
-    // Elements that have not ended, each with the number of namespaces that are declared where it is.
+    // Open elements, each with the number of namespaces declared before it.
     let mut open: Vec<(Element, usize)> = Vec::new();
     let mut spaces = HashMap::new();
     let mut root = None;
@@ -227,7 +226,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Element, String> {
     }
 }
 
-/// A text inside the innermost open element; outside the root there may only be space.
+/// Adds a text to the innermost open element; outside the root only space is allowed.
 fn add(open: &mut [(Element, usize)], text: &str) -> Result<(), String> {
     match open.last_mut() {
         None if text.trim_ascii().is_empty() => {}
@@ -240,10 +239,10 @@ fn add(open: &mut [(Element, usize)], text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The namespaces of a document, by what stands for them in it.
+/// The namespaces of a document, by their names in it.
 type Spaces = HashMap<Vec<u8>, Arc<str>>;
 
-/// An element without what is in it, and how many namespaces it declares.
+/// An element without its content, and how many namespaces it declares.
 fn element(reader: &NsReader<&[u8]>, start: &BytesStart<'_>, spaces: &mut Spaces) -> Result<(Element, usize), String> {
     let (space, local) = reader.resolve_element(start.name());
     let name = name(space, local.as_ref(), spaces)?;
@@ -261,7 +260,7 @@ fn element(reader: &NsReader<&[u8]>, start: &BytesStart<'_>, spaces: &mut Spaces
             return Err("a \"<\" in an attribute".into());
         }
         if let Some(binding) = attribute.key.as_namespace_binding() {
-            // A prefix cannot be bound to nothing; the default namespace can.
+            // A prefix cannot be unbound; the default namespace can.
             if value.is_empty() && matches!(binding, quick_xml::name::PrefixDeclaration::Named(_)) {
                 return Err("a namespace prefix was defined with an empty URI".into());
             }
@@ -270,7 +269,7 @@ fn element(reader: &NsReader<&[u8]>, start: &BytesStart<'_>, spaces: &mut Spaces
         }
         let (space, local) = reader.resolve_attribute(attribute.key);
         let name = self::name(space, local.as_ref(), spaces)?;
-        // By two prefixes of the same namespace; the reader knows the others.
+        // Duplicates with two prefixes of the same namespace; the reader finds the others.
         if attributes.iter().any(|(other, _)| *other == name) {
             return Err("an attribute that is there twice".into());
         }
@@ -318,7 +317,7 @@ fn continues_name(c: char) -> bool {
     begins_name(c) || matches!(c, '-' | '.' | '0'..='9' | '\u{b7}' | '\u{300}'..='\u{36f}' | '\u{203f}' | '\u{2040}')
 }
 
-/// What a reference stands for: a number, or one of the five that need no declaration.
+/// The character of a reference: a number, or one of the five that need no declaration.
 fn character(reference: &BytesRef<'_>) -> Result<char, String> {
     if let Some(c) = reference.resolve_char_ref().map_err(|error| error.to_string())? {
         return if is_xml_char(c) { Ok(c) } else { Err("a reference to no character of XML".into()) };
@@ -338,7 +337,7 @@ fn is_xml_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// The text of a document in one of the encodings that XML parsers have to know, and the two that old clients name.
+/// The text of a document in one of the encodings that XML parsers must support, or the two that old clients use.
 fn decode(bytes: &[u8]) -> Result<String, String> {
     let utf16 = match bytes {
         [0xfe, 0xff, rest @ ..] => Some(UTF_16BE.decode_without_bom_handling(rest)),
@@ -358,7 +357,7 @@ fn decode(bytes: &[u8]) -> Result<String, String> {
     }
 }
 
-/// The encoding that the declaration of a document names; empty if it names none.
+/// The encoding in the declaration of a document; empty if there is none.
 fn declared(bytes: &[u8]) -> String {
     let end = memchr::memmem::find(bytes, b"?>").filter(|_| bytes.starts_with(b"<?xml"));
     let declaration = String::from_utf8_lossy(&bytes[..end.unwrap_or(0)]).into_owned();

@@ -1,4 +1,4 @@
-//! What changes a request or an answer on its way.
+//! Modules that change a request or an answer on its way.
 
 pub mod mod_brotli;
 pub mod mod_buffer;

@@ -42,7 +42,7 @@ const DIRECTIVES: &[Directive] = &[
 
 const QUALITY: i32 = 5;
 const WINDOW: i32 = 18;
-/// How much is sent at once, in bytes.
+/// The size of a piece to send, in bytes.
 const BUFFER: usize = 8096;
 
 settings! {
@@ -113,11 +113,11 @@ async fn compress(request: &mut Request, body: Body) -> Body {
     code(request, "brotli", body, Box::new(coder), BUFFER, tell).await
 }
 
-/// Makes Brotli.
+/// The Brotli encoder.
 struct Brotli {
     /// `None`: it has ended.
     writer: Option<CompressorWriter<Vec<u8>>>,
-    /// What was made and did not fit.
+    /// Output that did not fit.
     made: Vec<u8>,
     taken: u64,
     given: u64,

@@ -48,7 +48,7 @@ fn set_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.set(|d: &mut BufferDir| &mut d.size, size)
 }
 
-/// What is there already is in one piece, and what stands in another answer is gathered with that.
+/// A complete body is already one piece, and a part of another answer is gathered with that.
 async fn buffer(request: &mut Request, body: Body) -> Body {
     let Body::Stream(source) = body else { return body };
     if request.is_lookup() {
@@ -79,12 +79,12 @@ struct Buffered {
 }
 
 impl Buffered {
-    /// As much as fits into a buffer.
+    /// Gathers as much as fits into a buffer.
     async fn gather(&mut self) -> io::Result<Bytes> {
         let mut all: Vec<u8> = Vec::new();
         while all.len() < self.size {
             match self.source.next().await {
-                // A piece that needs no buffer.
+                // A piece that needs no buffering.
                 Some(Ok(piece)) if all.is_empty() && piece.len() >= self.size => return Ok(piece),
                 Some(piece) => all.extend_from_slice(&piece?),
                 None => {
@@ -97,7 +97,7 @@ impl Buffered {
     }
 }
 
-/// A body of which the first buffer may be full.
+/// A body whose first buffer may be full.
 struct Begun {
     first: Option<io::Result<Bytes>>,
     rest: Buffered,

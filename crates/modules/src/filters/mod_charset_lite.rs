@@ -1,8 +1,8 @@
 //! Texts in another charset: the filters `XLATEOUT`, for answers, and `XLATEIN`, for the bodies of requests.
 //!
-//! Apache manual: mod_charset_lite. The charsets are those of the Encoding Standard, by all their names there; what has no
-//! character in the charset of the answer is sent as a numeric character reference. The body of a request is data: where it
-//! cannot be translated as it is, it is an error.
+//! Apache manual: mod_charset_lite. The charsets are those of the Encoding Standard, by all their names there;
+//! characters missing in the answer's charset are sent as numeric character references. The body of a request is data:
+//! if it cannot be translated exactly, that is an error.
 
 use std::io;
 
@@ -63,19 +63,19 @@ fn set_option(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     cmd.set(field, on)
 }
 
-/// The charset of what the server has, and that of what is sent, where both are known and not the same.
+/// The charset of the server's text, and that of the answer, if both are known and different.
 fn charsets(dir: &CharsetDir) -> Option<(&str, &str)> {
     let (source, default) = (dir.source.get()?, dir.default.get()?);
     (!source.eq_ignore_ascii_case(default)).then_some((source, default))
 }
 
-/// The same for the body of a request, with a body.
+/// The same for a request with a body.
 fn input_charsets(request: &Request) -> Option<(&str, &str)> {
     let charsets = charsets(request.dir::<CharsetDir>())?;
     matches!(&*request.asked.method, "POST" | "PUT").then_some(charsets)
 }
 
-/// A body that cannot be translated is refused before anybody reads it.
+/// Refuses a body that cannot be translated before anybody reads it.
 fn check(request: &mut Request) -> Flow {
     let Some((source, default)) = input_charsets(request) else { return Flow::Declined };
     if Translation::open(default, source, true).is_some() {
@@ -85,7 +85,7 @@ fn check(request: &mut Request) -> Flow {
     Flow::Status(500)
 }
 
-/// Answers are translated where both charsets are known, named filter or not.
+/// Answers are translated if both charsets are known, whether or not the filter is named.
 fn insert(request: &mut Request, chain: &mut Chain) {
     let dir = request.dir::<CharsetDir>();
     if charsets(dir).is_some() && dir.implicit() && !chain.has(XLATEOUT.name) {
@@ -121,7 +121,7 @@ async fn translate(request: &mut Request, body: Body) -> Body {
     server::written(|out| write(body.into_stream(), translation, None, out)).await
 }
 
-/// Scripts that are started before the body is read see the length that the client has told, as in Apache.
+/// As in Apache, scripts that start before the body is read see the client's original length.
 fn translate_body(request: &mut Request, body: Stream) -> Stream {
     let Some((source, default)) = input_charsets(request) else { return body };
     let Some(translation) = Translation::open(default, source, true) else { return body };
@@ -129,7 +129,7 @@ fn translate_body(request: &mut Request, body: Stream) -> Stream {
     server::written_later(|out| write(body, translation, Some(speaker), out))
 }
 
-/// How much is translated at once, in bytes.
+/// The size of a translation step, in bytes.
 const STEP: usize = 8 * 1024;
 
 async fn write(
@@ -167,12 +167,12 @@ async fn write(
 struct Translation {
     decoder: Decoder,
     encoder: Encoder,
-    /// What cannot be translated is an error.
+    /// Whether untranslatable text is an error.
     is_strict: bool,
 }
 
 impl Translation {
-    /// `None`: one of the charsets is not known, or is one that is read and never written (UTF-16).
+    /// `None`: one of the charsets is unknown, or can be read but not written (UTF-16).
     fn open(from: &str, to: &str, is_strict: bool) -> Option<Translation> {
         let find = |name: &str| Encoding::for_label(name.as_bytes());
         let (from, to) = (find(from)?, find(to)?);

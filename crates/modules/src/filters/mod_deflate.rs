@@ -33,7 +33,7 @@ static DEFLATE: OutputFilter = OutputFilter {
     prepare: None,
     apply: |request, body| Box::pin(deflate(request, body)),
 };
-/// Stands before all others, which want to see the plain content.
+/// Runs before all others, which need the plain content.
 static INFLATE: OutputFilter = OutputFilter {
     name: "INFLATE",
     rank: Rank(Rank::RESOURCE.0 - 1),
@@ -56,7 +56,7 @@ const DIRECTIVES: &[Directive] = &[
     row("DeflateInflateRatioBurst", Allowed::ANY, Take1(set_ratio_burst), shown!(RATIO_BURST), "Set the maximum number of following inflate ratios above limit (default: 3)"),
 ];
 
-/// What becomes of a changed body's entity tag.
+/// The change of a changed body's entity tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::filters) enum AlterEtag {
     AddSuffix,
@@ -72,7 +72,7 @@ settings! {
         note_output: Setting<String>,
         window: Setting<u8> = WINDOW,
         buffer: Setting<usize> = BUFFER,
-        /// Checked and kept for dumps; the compressor has a memory level of its own.
+        /// Checked and stored for dumps; the compressor has a memory level of its own.
         memory: Setting<u8>,
         level: Setting<u32> = LEVEL,
         etag: Setting<AlterEtag>,
@@ -98,7 +98,7 @@ const RATIO_BURST: u32 = 3;
 /// The length of gzip's fixed header, and its third byte: the only method there is.
 const FRONT: u64 = 10;
 const METHOD: u8 = 8;
-/// Bodies up to this size are not worth it: the frame and the additional fields cost as much, in bytes.
+/// Bodies up to this size are not worth compressing: the frame and the additional fields cost as much, in bytes.
 const SMALL: u64 = 18 + 50;
 
 fn set_note(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
@@ -186,7 +186,7 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
         request.log("deflate", Level::Trace1, "Not compressing very small response");
         return body;
     }
-    // Said even where nothing is compressed: another client might get something else.
+    // Set even if nothing is compressed: another client might get a different answer.
     for before in request.answer.err_headers_out.joined("Vary").unwrap_or_default().split(',') {
         if !before.trim().is_empty() {
             add_vary(&mut request.answer.headers_out, before.trim());
@@ -254,8 +254,8 @@ fn ratio_limit(request: &Request) -> RatioLimit {
     RatioLimit { ratio: dir.ratio_limit(), burst: dir.ratio_burst(), hits: 0 }
 }
 
-/// The input filter `DEFLATE`. Scripts that are started before the body is read see its fields as the client sent them, as in
-/// Apache.
+/// The input filter `DEFLATE`. As in Apache, scripts that start before the body is read see the client's original
+/// fields.
 fn gunzip(request: &mut Request, body: Stream) -> Stream {
     if !matches!(request.kind, Kind::Main) || request.header("Content-Range").is_some() {
         return body;
@@ -277,7 +277,7 @@ fn gunzip(request: &mut Request, body: Stream) -> Stream {
     Box::new(Coding::new(body, Box::new(coder), size, Box::new(|_, _| Vec::new()), complain))
 }
 
-/// Why an answer is not to be compressed, whoever asks.
+/// Why an answer must not be compressed for any client.
 pub(in crate::filters) fn unfit(request: &Request, unless: &'static str) -> Option<&'static str> {
     if request.is_lookup() {
         return Some("subrequest");
@@ -300,13 +300,13 @@ pub(in crate::filters) fn unfit(request: &Request, unless: &'static str) -> Opti
     encodings.any(is_coded).then_some("content-encoding already set")
 }
 
-/// Whether a coding is accepted by name; as in Apache `*` is not taken for it.
+/// Whether a coding is accepted by name; as in Apache `*` does not count.
 pub(in crate::filters) fn accepts(accept: &str, coding: &str) -> bool {
     let is_it = |name: &[u8]| name.eq_ignore_ascii_case(coding.as_bytes());
     http1::accept::preferences(accept.as_bytes()).find(|one| is_it(one.value)).is_some_and(|one| one.quality > 0)
 }
 
-/// Takes `gzip` away where it is the last encoding; `false` if it is not.
+/// Removes `gzip` if it is the last encoding; `false` if it is not.
 fn take_gzip(request: &mut Request) -> bool {
     let fields = [&mut request.answer.headers_out, &mut request.answer.err_headers_out];
     for fields in fields {
@@ -327,13 +327,13 @@ fn without_gzip(list: &str) -> Option<&str> {
     let (rest, last) = list.rsplit_once(',').unwrap_or(("", list));
     match last.trim().to_ascii_lowercase().as_str() {
         "gzip" | "x-gzip" => Some(rest.trim()),
-        // It says that nothing was done.
+        // It means no encoding.
         "identity" if !rest.is_empty() => without_gzip(rest),
         _ => None,
     }
 }
 
-/// Changes the fields that described the body as it was. `true`: the client has the changed one already, and the answer
+/// Changes the fields that described the original body. `true`: the client already has the changed one, and the answer
 /// is 304.
 pub(in crate::filters) fn changed(request: &mut Request, etag: AlterEtag, suffix: &str) -> bool {
     for name in ["Content-Length", "Content-MD5"] {
@@ -365,17 +365,18 @@ pub(in crate::filters) fn changed(request: &mut Request, etag: AlterEtag, suffix
     known
 }
 
-/// What becomes of an answer that a module may compress.
+/// The decision about an answer that a module may compress.
 pub(in crate::filters) enum Choice {
-    /// The client gets it as it is.
+    /// Sent as it is.
     AsIs,
-    /// The client has it already.
+    /// The client already has it.
     Known,
-    /// It is compressed, and its fields say so.
+    /// Compressed, with the corresponding fields.
     Coded,
 }
 
-/// Decides whether this client gets an answer in a coding that its module always offers. `unless`: the variable that forbids it.
+/// Decides whether this client gets an answer in a coding that its module always offers. `unless`: the variable that
+/// forbids it.
 pub(in crate::filters) fn choose(
     request: &mut Request,
     module: &'static str,
@@ -387,7 +388,7 @@ pub(in crate::filters) fn choose(
         request.log(module, Level::Trace1, format!("Not compressing ({reason})"));
         return Choice::AsIs;
     }
-    // Said even where nothing is compressed: another client might get something else.
+    // Set even if nothing is compressed: another client might get a different answer.
     add_vary(&mut request.answer.headers_out, "Accept-Encoding");
     if !request.header_joined("Accept-Encoding").is_some_and(|accept| accepts(&accept, coding)) {
         return Choice::AsIs;
@@ -400,7 +401,7 @@ pub(in crate::filters) fn choose(
     }
 }
 
-/// The notes of `DeflateFilterNote` and the like, by the names for input, output and ratio.
+/// The notes of `DeflateFilterNote` and the like, by their names for input, output and ratio.
 pub(in crate::filters) fn notes(names: [&Setting<String>; 3]) -> Tell {
     let names = names.map(|name| name.get().cloned());
     Box::new(move |taken, made| {
@@ -411,7 +412,7 @@ pub(in crate::filters) fn notes(names: [&Setting<String>; 3]) -> Tell {
     })
 }
 
-/// Sends a body through a coder: what fits into one buffer is ready at once and has a length, as in Apache.
+/// Sends a body through a coder: as in Apache, one that fits into a single buffer is complete at once and has a length.
 pub(in crate::filters) async fn code(
     request: &mut Request,
     module: &'static str,
@@ -432,7 +433,7 @@ pub(in crate::filters) async fn code(
     }
 }
 
-/// Writes to the error log, later than the request is at hand.
+/// Writes to the error log, when the request may no longer be available.
 fn complain(request: &Request, module: &'static str) -> Complain {
     let (server, client) = (request.vhost, request.client.peer);
     let is_on = !request.is_question() && request.logs(module, Level::Warn);

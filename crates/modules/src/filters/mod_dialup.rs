@@ -1,7 +1,7 @@
 //! Files at the speed of a modem.
 //!
-//! Apache manual: mod_dialup. What is sent so slowly waits as what a slow client reads does: under event and percore it
-//! costs no worker.
+//! Apache manual: mod_dialup. A slow answer waits like one to a slow client: under event and percore it costs no
+//! worker.
 
 use conf::directive::Args::Take1;
 use conf::values::one_of;
@@ -22,7 +22,7 @@ const DIRECTIVES: &[Directive] = &[
     row("ModemStandard", Allowed::SECTION, Take1(set_standard), "", "Modem Standard to.. simulate. Must be one of: 'V.21', 'V.26bis', 'V.32', 'V.34', or 'V.92'").differs("Half of a second's bytes are sent each half second; Apache 2.4.71 sends a second's bytes and then nothing for a long time."),
 ];
 
-/// Bytes a second (measured; an eighth of the standard's bits).
+/// Bytes per second (measured; an eighth of the standard's bits).
 const STANDARDS: [(&str, u32); 5] = [("V.21", 12), ("V.26bis", 300), ("V.32", 1200), ("V.34", 3600), ("V.92", 7000)];
 
 settings! {
@@ -37,7 +37,7 @@ fn set_standard(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.set(|d: &mut DialupConf| &mut d.bytes_per_second, rate)
 }
 
-/// Files only: scripts and pages that are made have their own time.
+/// Files only: scripts and generated pages have their own speed.
 fn slow_down(request: &mut Request, _: &mut Chain) {
     if matches!(request.mapped.handler.as_deref(), None | Some("default-handler"))
         && let Some(rate) = request.dir::<DialupConf>().bytes_per_second.get()

@@ -1,6 +1,6 @@
-//! Answers and bodies of requests that go through another program: filters that the configuration defines.
+//! Answers and request bodies that go through another program: filters defined in the configuration.
 //!
-//! Apache manual: mod_ext_filter. The program is started and waited for as a script is.
+//! Apache manual: mod_ext_filter. The program is started and supervised like a script.
 
 use std::io;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ settings! {
 settings! {
     /// The module's settings of a section.
     pub struct ExtFilterDir {
-        /// `Onfail=remove`: without the filter where its program cannot be started.
+        /// `Onfail=remove`: skip the filter if its program cannot be started.
         removes: Setting<bool>,
     }
 }
@@ -116,7 +116,7 @@ fn strip<'a>(text: &'a str, front: &str) -> Option<&'a str> {
     start.eq_ignore_ascii_case(front).then(|| &text[front.len()..])
 }
 
-/// A command, in quotes or up to a blank, and what stands behind it.
+/// A command, in quotes or up to a blank, and the rest.
 fn command_of(text: &str) -> Result<(&str, &str), String> {
     match text.strip_prefix('"') {
         Some(quoted) => quoted.split_once('"').ok_or_else(|| "Expected cmd= delimiter".into()),
@@ -141,7 +141,7 @@ fn definition(request: &Request, name: &str, is_input: bool) -> Option<Arc<Exter
 }
 
 impl External {
-    /// Whether the filter is for a request, and for content of this type.
+    /// Whether the filter applies to a request, and to content of this type.
     fn is_for(&self, request: &Request, kind: Option<&str>) -> bool {
         let has = |name: &String| request.env.contains(name);
         let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
@@ -152,7 +152,7 @@ impl External {
             && !self.program.is_empty()
     }
 
-    /// What cannot be started leaves the body as it was only where nothing of it was used.
+    /// A program that cannot be started leaves the body unchanged only if none of it was used.
     fn is_removed(&self, request: &Request, what: &str) -> bool {
         let removed = request.dir::<ExtFilterDir>().removes.or(false) && !is_there(&self.program[0]);
         if removed {
@@ -192,7 +192,7 @@ async fn run(request: &mut Request, body: Body, filter: Arc<External>) -> Body {
     }
 }
 
-/// The program is started when the body is first asked for.
+/// The program starts when the body is first read.
 fn run_input(request: &mut Request, body: Stream, filter: Arc<External>) -> Stream {
     let kind = request.header("Content-Type").map(|kind| kind.into_owned());
     if !filter.is_for(request, kind.as_deref()) || filter.is_removed(request, INPUT) {

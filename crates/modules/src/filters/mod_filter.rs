@@ -34,7 +34,7 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a section.
     pub struct FilterConf {
-        /// A filter declared anew in an inner section replaces the outer one of that name.
+        /// A filter redeclared in an inner section replaces the outer one of that name.
         smart: Keyed<String, Arc<Smart>>,
         chain: Names,
     }
@@ -45,7 +45,7 @@ settings! {
 struct Smart {
     name: String,
     rank: Rank,
-    /// The one declared last is asked first.
+    /// The last declared one is asked first.
     providers: Vec<Provider>,
     protocol: Protocol,
     trace: bool,
@@ -65,7 +65,7 @@ enum When {
     Expr(Arc<Expr>),
 }
 
-/// `FilterProtocol`: what a filter does to the fields that the server would otherwise keep.
+/// `FilterProtocol`: a filter's effect on fields that the server would otherwise keep.
 #[derive(Clone, Copy, Debug, Default)]
 struct Protocol {
     changes: bool,
@@ -83,12 +83,12 @@ impl std::fmt::Debug for Smart {
     }
 }
 
-/// `FilterChain`: names in order; `reset` where nothing is inherited.
+/// `FilterChain`: names in order; `reset` if nothing is inherited.
 #[derive(Clone, Debug, Default)]
 struct Names {
     reset: bool,
     names: Vec<String>,
-    /// The lines that had a part in it.
+    /// The lines that contributed to it.
     lines: Vec<Origin>,
 }
 
@@ -135,7 +135,7 @@ fn declared<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Option<&'a mut Smart> {
     cmd.dir.edit::<FilterConf>().smart.edit(name, &origin).map(Arc::make_mut)
 }
 
-/// A filter of a loaded module; smart filters cannot provide for each other.
+/// A filter of a loaded module; smart filters cannot be providers for each other.
 fn registered(cmd: &Cmd<'_>, name: &str) -> Result<&'static OutputFilter, String> {
     let modules = with_infos(&cmd.context.language.loaded());
     let mut filters = modules.iter().flat_map(|module| module.hooks).filter_map(|hook| match hook {
@@ -158,7 +158,7 @@ fn provider(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let [name, provider, condition] = &words[..] else {
         return Err(format!("FilterProvider takes three arguments, {}", cmd.row.help));
     };
-    // The name comes first in Apache, too: of two mistakes it is the one reported.
+    // As in Apache the name is checked first: of two mistakes it is the one reported.
     registered(cmd, provider)?;
     let expr = Expr::parse_with(condition, cmd.expr_options())
         .map_err(|error| format!("Error parsing FilterProvider expression:{error}"))?;
@@ -176,7 +176,7 @@ fn by_type(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
         let smart = format!("BYTYPE:{name}");
         registered(cmd, name)?;
         if cmd.dir.get::<FilterConf>().smart.get(&smart).is_none() {
-            // Not as a line of the chain: what this line says is in the provider, and lost with it.
+            // Not recorded as a line of the chain: the effect of this line is in the provider, and lost with it.
             cmd.dir.edit::<FilterConf>().chain.names.push(smart.clone());
         }
         add_provider(cmd, &smart, name, When::Types(types.to_vec()))?;
@@ -246,7 +246,7 @@ fn insert(request: &mut Request, links: &mut Chain) {
             continue;
         };
         let smart = smart.clone();
-        // Ranges of the unfiltered content are of no use; a provider that leaves the length alone gives them back.
+        // Ranges of the unfiltered content are useless; a provider that keeps the length restores them.
         if (smart.protocol.no_ranges || smart.protocol.changes_length) && range.is_none() {
             range = request.header("Range").map(|range| range.into_owned());
             if range.is_some() {
@@ -258,7 +258,7 @@ fn insert(request: &mut Request, links: &mut Chain) {
     }
 }
 
-/// A smart filter at work: the first provider that fits does it.
+/// Runs a smart filter: the first matching provider does the work.
 async fn run(request: &mut Request, body: Body, smart: Arc<Smart>, range: Option<String>) -> Body {
     if request.answer.status() != 200 {
         return body;
@@ -272,7 +272,7 @@ async fn run(request: &mut Request, body: Body, smart: Arc<Smart>, range: Option
     if is_barred(request, smart.protocol) {
         return body;
     }
-    // Found once: one line of AddOutputFilterByType may make a provider of each of many.
+    // Found once: one line of AddOutputFilterByType may be a provider for each of many.
     let media_type = request.answer.content_type().map(|text| text.find([';', ' ', '\t']).unwrap_or(text.len()));
     for provider in &smart.providers {
         if fits(request, &provider.when, media_type) && !is_barred(request, provider.protocol) {
@@ -293,7 +293,7 @@ fn kind(body: &Body) -> &'static str {
     }
 }
 
-/// `media_type`: how much of the content type it is.
+/// `media_type`: the length of the type in the content type.
 fn fits(request: &mut Request, when: &When, media_type: Option<usize>) -> bool {
     match when {
         When::Types(types) => {
@@ -314,7 +314,7 @@ fn fits(request: &mut Request, when: &When, media_type: Option<usize>) -> bool {
     }
 }
 
-/// Whether the answer of another server must not be touched.
+/// Whether another server's answer must not be changed.
 fn is_barred(request: &Request, protocol: Protocol) -> bool {
     let proxied = request.handler_name().is_some_and(|handler| handler.starts_with("proxy-server"));
     let no_transform = || {
@@ -324,7 +324,7 @@ fn is_barred(request: &Request, protocol: Protocol) -> bool {
     proxied && (protocol.no_proxy || protocol.transforms && no_transform())
 }
 
-/// Changes the fields as `FilterProtocol` says.
+/// Changes the fields according to `FilterProtocol`.
 fn prepare(request: &mut Request, protocol: Protocol, range: Option<String>) {
     let out = &mut request.answer.headers_out;
     if protocol.changes {

@@ -1,7 +1,7 @@
-//! Server-side includes: pages that are put together while they are sent.
+//! Server-side includes: pages that are assembled while they are sent.
 //!
-//! Apache manual: mod_include. Doubtful cases were measured on 2.4.71. A page is read and sent piece by piece, and what it
-//! includes is a look-up of its own, which may wait for a script while the beginning of the page is on its way.
+//! Apache manual: mod_include. Doubtful cases were measured on 2.4.71. A page is read and sent piece by piece. Each
+//! included part is a separate look-up, which may wait for a script while the beginning of the page is on its way.
 
 mod conditions;
 mod elements;
@@ -59,17 +59,17 @@ const LEGACY: bool = false;
 const LAST_MODIFIED: bool = false;
 const ETAG: bool = false;
 
-/// What a file's execute bits mean.
+/// The meaning of a file's execute bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum XBitHack {
     Off,
-    /// The owner's: the file is a page with includes.
+    /// The owner's bit: the file is a page with includes.
     On,
-    /// And the group's: it may be kept by the client as long as the file does not change.
+    /// And the group's: clients may cache it as long as the file does not change.
     Full,
 }
 
-/// The beginning and the end of an element; a virtual host that names one of them inherits none.
+/// The beginning and the end of an element; a virtual host that sets one of them inherits none.
 #[derive(Clone, Debug, Default)]
 struct Tags {
     start: Option<String>,
@@ -111,7 +111,7 @@ fn set_tag(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut Tags) -> &mut Option<S
     Ok(())
 }
 
-/// The handler `server-parsed`, and files that `XBitHack` makes pages of.
+/// The handler `server-parsed`, and files that `XBitHack` turns into pages.
 fn find_page(request: &mut Request) -> Flow {
     if request.mapped.handler.as_deref() == Some("server-parsed") {
         if request.answer.content_type().is_none_or(str::is_empty) {
@@ -135,13 +135,13 @@ fn changes_with_file(request: &Request) -> bool {
         && request.mapped.stat.is_some_and(|meta| meta.mode & 0o010 != 0)
 }
 
-/// What a page says of itself before anybody has looked into it.
+/// Sets a page's fields before anybody has parsed it.
 fn prepare(request: &mut Request) {
     if !changes_with_file(request) {
         request.answer.no_local_copy = true;
     }
     if !request.dir::<IncludeDir>().etag() && request.mapped.stat.is_some() {
-        // That of the file: what is included has no part in it.
+        // It is the file's own, and does not cover the included parts.
         request.answer.headers_out.remove("ETag");
     }
 }

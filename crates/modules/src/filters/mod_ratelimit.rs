@@ -1,7 +1,7 @@
-//! Answers that go out no faster than they may: the output filter `RATE_LIMIT`.
+//! Answers with a limited rate: the output filter `RATE_LIMIT`.
 //!
-//! Apache manual: mod_ratelimit. What is sent so slowly waits as what a slow client reads does: under event and percore it
-//! costs no worker, where Apache sleeps in one.
+//! Apache manual: mod_ratelimit. A slow answer waits like one to a slow client: under event and percore it costs no
+//! worker, whereas Apache sleeps in one.
 
 use conf::values::atoi;
 use conf::{Level, ModuleInfo};

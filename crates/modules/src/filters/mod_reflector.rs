@@ -61,7 +61,7 @@ fn prepare(request: &mut Request) -> Option<Answer> {
     request.body.is_none().then_some(Answer::Body(Body::Empty))
 }
 
-/// The answer begins when something of the body is there: what cannot be read at all is an error.
+/// The answer begins with the first piece of the body: a body that cannot be read at all is an error.
 fn reflect(request: &mut Request) -> Waiting<'_, Answer> {
     Box::pin(async move {
         let length = request.body.length();

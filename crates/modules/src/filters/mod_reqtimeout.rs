@@ -1,7 +1,7 @@
 //! How long a client may take to send its request.
 //!
-//! Apache manual: mod_reqtimeout. The connection obeys [`ReadTimeouts`], which this module fills for every server as soon
-//! as it is loaded.
+//! Apache manual: mod_reqtimeout. The connection applies [`ReadTimeouts`], which this module sets for every server once
+//! it is loaded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ fn limit(first: u32, most: Option<u32>, rate: u32) -> Option<ReadTimeout> {
     (first > 0).then(|| ReadTimeout { first: seconds(first), most: most.map(seconds), rate })
 }
 
-/// A number that is not negative; the messages are those of Apache's parser.
+/// A non-negative number; the messages are those of Apache's parser.
 fn seconds(text: &str) -> Result<u32, String> {
     let digits = text.trim_start().trim_start_matches(['-', '+']);
     let end = digits.bytes().take_while(u8::is_ascii_digit).count();

@@ -1,4 +1,4 @@
-//! How much of a request's body is kept for what its page includes.
+//! Stores a part of a request's body for the includes of its page.
 //!
 //! Apache manual: mod_request.
 
@@ -26,7 +26,7 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a section.
     pub struct RequestDir {
-        /// In bytes; 0: nothing is kept.
+        /// In bytes; 0: nothing is stored.
         size: Setting<u64> = 0,
     }
 }
@@ -39,7 +39,7 @@ fn set_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 fn insert(request: &mut Request, chain: &mut InputChain) {
     let limit = request.dir::<RequestDir>().size();
-    // What a page includes has the whole body already.
+    // An included part already has the whole body.
     if limit > 0 && !request.is_lookup() {
         chain.add(Rank::RESOURCE, Box::new(move |request, source| keep(request, source, limit)));
     }
@@ -51,10 +51,10 @@ fn keep(request: &mut Request, source: Stream, limit: u64) -> Stream {
     Box::new(Keeping { told: source.length(), source, kept, limit, speaker: request.speaker() })
 }
 
-/// A body that is kept while it is read.
+/// A body that is stored while it is read.
 struct Keeping {
     source: Stream,
-    /// Its length, where the client said it.
+    /// Its length, if the client announced it.
     told: Option<u64>,
     kept: KeptBody,
     limit: u64,
@@ -62,7 +62,7 @@ struct Keeping {
 }
 
 impl Keeping {
-    /// Nothing is kept of a body that is too large, and nobody gets it.
+    /// A body that is too large is neither stored nor passed on.
     fn refuse(&self, number: &str, length: u64) -> io::Error {
         self.kept.forget();
         let limit = self.limit;

@@ -1,4 +1,4 @@
-//! Edits answers and the bodies of requests line by line: the filters `Sed`, which run scripts of a stream editor.
+//! Edits answers and request bodies line by line: the filters `Sed`, which run scripts of a stream editor.
 //!
 //! Apache manual: mod_sed. The language is that of Apache's module, an old `sed` of System V, not that of POSIX or GNU.
 
@@ -49,12 +49,12 @@ settings! {
     }
 }
 
-/// The scripts of a section. One that says something of either has nothing of the sections around it.
+/// The scripts of a section. A section that sets either one inherits neither.
 #[derive(Clone, Debug, Default)]
 struct Scripts {
     output: Option<Arc<Script>>,
     input: Option<Arc<Script>>,
-    /// The lines that had a part in it.
+    /// The lines that contributed to them.
     lines: Vec<Origin>,
 }
 
@@ -86,7 +86,7 @@ async fn edit_answer(request: &mut Request, body: Body) -> Body {
     }
     request.answer.headers_out.remove("Content-Length");
     let complain = complain(request);
-    // What cannot begin is an error; what fails on its way ends half-way.
+    // A script that cannot begin is an error; one that fails on its way stops halfway.
     if let Err(why) = script.check() {
         complain(why);
         request.answer.set_status(500);
@@ -105,7 +105,7 @@ fn edit_body(request: &mut Request, body: Stream) -> Stream {
     }
 }
 
-/// Where it is said what is wrong, which may be later than the request is at hand.
+/// Reports errors, when the request may no longer be available.
 type Complain = Box<dyn Fn(String) + Send + Sync>;
 
 fn complain(request: &Request) -> Complain {
@@ -113,7 +113,7 @@ fn complain(request: &Request) -> Complain {
     Box::new(move |why| speaker.log("sed", Level::Error, format!("AH02998: {why}")))
 }
 
-/// Writes what a script makes of a body. A line is edited when something is there behind it: the last one is known as such.
+/// Writes the edited body. A line is edited when there is more after it, so that the last one is known as such.
 async fn edit(complain: Complain, mut source: Stream, script: Arc<Script>, out: Writer) -> io::Result<()> {
     let fail = |why: String| {
         complain(why);
@@ -125,7 +125,7 @@ async fn edit(complain: Complain, mut source: Stream, script: Arc<Script>, out: 
     while let Some(piece) = source.next().await {
         let piece = piece?;
         let mut rest = &piece[..];
-        // What stands behind the line at which the script has quit is read and nothing is made of it, as in Apache.
+        // As in Apache, lines after the one at which the script quits are read and dropped.
         while !rest.is_empty() && !machine.has_quit() {
             if is_whole {
                 machine.run(false).await.map_err(fail)?;

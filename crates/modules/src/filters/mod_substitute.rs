@@ -1,6 +1,7 @@
 //! Search and replace in answers: the output filter `SUBSTITUTE`.
 //!
-//! Apache manual: mod_substitute. A body is changed line by line while it is sent, so no more than a line of it is in memory.
+//! Apache manual: mod_substitute. A body is changed line by line while it is sent, so at most one line of it is in
+//! memory.
 
 use std::io;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ const DIRECTIVES: &[Directive] = &[
     row("SubstituteInheritBefore", Allowed::FILEINFO, Flag(set_before), on_or_off(false), "Apply inherited patterns before those of the current context"),
 ];
 
-/// The longest line, in bytes, where nothing is said.
+/// The default limit of a line, in bytes.
 const MAX: usize = 1024 * 1024;
 
 settings! {
@@ -50,9 +51,9 @@ settings! {
 #[derive(Clone, Debug, Default)]
 struct Rules {
     rules: Vec<Arc<Rule>>,
-    /// `SubstituteInheritBefore`: those of the sections around come first.
+    /// `SubstituteInheritBefore`: the outer sections' rules come first.
     before: bool,
-    /// The lines that had a part in it.
+    /// The lines that contributed to them.
     lines: Vec<Origin>,
 }
 
@@ -79,7 +80,7 @@ struct Rule {
     replacement: String,
     /// `n`: the replacement has no groups in it.
     is_literal: bool,
-    /// Not `q`: what was replaced is a part of the line for the rules that follow.
+    /// Without `q`: replaced text is a part of the line for the later rules.
     joins: bool,
 }
 
@@ -116,7 +117,7 @@ fn rule(line: &str) -> Result<Rule, String> {
     Ok(Rule { regex, replacement: to.to_string(), is_literal, joins })
 }
 
-/// The pattern that a text matches as it is.
+/// The pattern that matches a literal text.
 fn literal(text: &str) -> String {
     let escaped = |char: char| [(char.is_ascii_punctuation()).then_some('\\'), Some(char)];
     text.chars().flat_map(escaped).flatten().collect()
@@ -204,13 +205,13 @@ enum Fault {
     Match(MatchError),
 }
 
-/// Appends a line, changed by all rules, to `out`. What a rule with `q` has replaced is not seen by those behind it.
+/// Appends a line, changed by all rules, to `out`. Later rules do not see text replaced by a rule with `q`.
 fn replace(line: &[u8], rules: &[Arc<Rule>], max: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     if line.len() > max {
         return Err(Fault::TooLong);
     }
     let mut parts: Option<Vec<Vec<u8>>> = None;
-    // One rule alone need not join anything.
+    // A single rule need not join anything.
     for rule in rules {
         let mut changed = Vec::new();
         let mut is_changed = false;
@@ -254,7 +255,7 @@ fn apply(rule: &Rule, part: &[u8], out: &mut Vec<Vec<u8>>) -> Result<bool, Fault
             out.push(std::mem::take(&mut made));
         }
         copied = span.end;
-        // An empty match is no reason to stay.
+        // Advance after an empty match.
         at = if span.is_empty() { span.end + 1 } else { span.end };
     }
     made.extend_from_slice(&part[copied..]);

@@ -1,6 +1,6 @@
 //! Compression with Zstandard (RFC 8878, RFC 9659): the output filter `ZSTD_COMPRESS`, built like mod_brotli's.
 //!
-//! Apache has no such module; the names are those of the ones that others have made for it.
+//! Apache has no such module; the names are those of third-party ones.
 
 use std::io;
 
@@ -39,7 +39,7 @@ const DIRECTIVES: &[Directive] = &[
 
 /// The library's own default.
 const LEVEL: i32 = 3;
-/// How much is sent at once, in bytes.
+/// The size of a piece to send, in bytes.
 const BUFFER: usize = 8096;
 
 settings! {
@@ -98,7 +98,7 @@ async fn compress(request: &mut Request, body: Body) -> Body {
     let compressor = match Compressor::new(conf.level(), body.length()) {
         Ok(compressor) => compressor,
         Err(error) => {
-            // The fields say already that it is.
+            // The fields already say that it is.
             request.log("zstd", Level::Error, format!("the answer cannot be compressed: {error}"));
             request.answer.set_status(500);
             return Body::Empty;
@@ -108,7 +108,7 @@ async fn compress(request: &mut Request, body: Body) -> Body {
     code(request, "zstd", body, Box::new(Zstd { compressor, taken: 0, given: 0 }), BUFFER, tell).await
 }
 
-/// Makes Zstandard.
+/// The Zstandard encoder.
 struct Zstd {
     compressor: Compressor,
     taken: u64,

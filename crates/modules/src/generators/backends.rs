@@ -21,13 +21,13 @@ use super::mod_fastcgi;
 pub(super) static MANAGER: HelperHook = manager;
 
 settings! {
-    /// Where the sockets of backends are.
+    /// The place of the backends' sockets.
     pub struct BackendServer {
         directory: Known,
     }
 }
 
-/// The directory for what exists while the server runs, once the whole configuration is known.
+/// The directory for files that exist while the server runs, once the whole configuration is known.
 #[derive(Clone, Debug, Default)]
 struct Known(String);
 
@@ -37,18 +37,18 @@ impl Merge for Known {
         base.clone()
     }
 
-    /// It is worked out, and no line says it.
+    /// It is derived, and set by no line.
     fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
-/// Finds out where the directory is.
+/// Finds the directory.
 pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     draft.main.edit::<BackendServer>().directory = Known(context.runtime_relative("backends"));
     Ok(())
 }
 
-/// Opens it: a directory of its own, which nobody but its user can look into, with the parent's number behind its name, and a
-/// further one after each restart. Where there are owners, as whom backends run, the manager is root.
+/// Opens it: a private directory of its user, with the parent's number after its name, and a new one after each
+/// restart. If backends run as owners, the manager is root.
 fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     static OPENED: AtomicUsize = AtomicUsize::new(0);
     let directory = &server.main().settings.get::<BackendServer>().directory.0;
@@ -79,8 +79,9 @@ fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<H
     }))
 }
 
-/// Makes the directory, for the user of the manager: of the children, who find the manager's socket there, or of root, and then
-/// the children cannot change what is in it. What an earlier process with the same number left there is removed.
+/// Makes the directory, for the user of the manager: that of the children, who find the manager's socket there, or
+/// root, and then the children cannot change its content. Removes what an earlier process with the same number left
+/// there.
 fn make_directory(directory: &Path, children: Option<&Identity>, privileged: bool) -> std::io::Result<()> {
     match std::fs::remove_dir_all(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -96,7 +97,7 @@ fn make_directory(directory: &Path, children: Option<&Identity>, privileged: boo
     Ok(())
 }
 
-/// The directory, which goes when the process that made it drops it.
+/// The directory, removed when the process that made it drops it.
 struct Directory {
     path: PathBuf,
     made_by: Pid,
@@ -105,7 +106,7 @@ struct Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if self.made_by == Pid::own() {
-            // Somebody may have removed it already.
+            // It may have been removed already.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

@@ -15,7 +15,7 @@ use sys::local::Kind;
 use sys::process::Pid;
 
 settings! {
-    /// How many there are, and where they are asked.
+    /// The number of daemons, and their address.
     pub struct DaemonServer {
         pub(super) socket: Setting<String>,
         pub(super) count: Setting<Option<usize>>,
@@ -23,7 +23,7 @@ settings! {
     }
 }
 
-/// Where the socket is, once the whole configuration is known.
+/// The socket's path, once the whole configuration is known.
 #[derive(Clone, Debug, Default)]
 struct Known(String);
 
@@ -33,18 +33,18 @@ impl Merge for Known {
         base.clone()
     }
 
-    /// It is worked out, and no line says it.
+    /// It is derived, and set by no line.
     fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
-/// Finds out where the socket is, also where nobody says so.
+/// Finds the socket's path, even if it is not configured.
 pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let conf = draft.main.edit::<DaemonServer>();
     conf.path = Known(context.runtime_relative(conf.socket.get().map_or("cgisock", String::as_str)));
     Ok(())
 }
 
-/// Whether scripts are for daemons, and not for mod_cgi: that decides who was loaded first.
+/// Whether daemons start all scripts, instead of mod_cgi: the module loaded first decides.
 pub(super) fn start_all_scripts(server: &Server) -> bool {
     let infos = server.infos();
     let place = |id: &str| infos.iter().position(|info| info.id == id);
@@ -54,8 +54,8 @@ pub(super) fn start_all_scripts(server: &Server) -> bool {
     }
 }
 
-/// Opens their socket, with the parent's number behind its name as in Apache, and a further one after each restart: the
-/// children of each configuration have daemons of their own. Where there are owners, as whom scripts run, the daemons are root.
+/// Opens their socket, with the parent's number after its name as in Apache, and a new one after each restart: the
+/// children of each configuration have daemons of their own. If scripts run as owners, the daemons are root.
 pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<HelperProcess, String> {
     static OPENED: AtomicUsize = AtomicUsize::new(0);
     let conf = server.main().settings.get::<DaemonServer>();
@@ -83,8 +83,8 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Helpe
     })
 }
 
-/// Makes the directory of the socket where it is missing, as Debian's `apache2ctl` does after each boot: it belongs to the user
-/// of the children, and those above it to whoever starts the server.
+/// Makes the directory of the socket if it is missing, as Debian's `apache2ctl` does after each boot: it belongs to the
+/// user of the children, and its parents to the user who starts the server.
 fn make_directory(socket: &Path, children: Option<&Identity>) -> io::Result<()> {
     let Some(directory) = socket.parent().filter(|directory| !directory.exists()) else { return Ok(()) };
     let make = |path: &Path| std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path);

@@ -1,4 +1,4 @@
-//! What a page with server-side includes has run (`<!--#exec -->`): by mod_cgi or mod_cgid, as scripts are.
+//! Programs run by a page with server-side includes (`<!--#exec -->`): through mod_cgi or mod_cgid, like scripts.
 
 use gateway::Caller;
 use server::core::CoreServer;
@@ -8,7 +8,7 @@ use super::mod_admission::rules;
 use super::script::{Way, caller};
 use super::{mod_cgi, mod_cgid};
 
-/// The module that runs what a page asks for.
+/// The module that runs a page's programs.
 #[derive(Clone, Copy)]
 pub(crate) struct Executor {
     /// Its name in log lines.
@@ -16,7 +16,7 @@ pub(crate) struct Executor {
     way: &'static Way,
 }
 
-/// The module that runs scripts: of the two the one that was loaded last, as in Apache.
+/// The module that runs scripts: as in Apache, the last loaded of the two.
 pub(crate) fn executor(request: &Request) -> Option<Executor> {
     let way = request.server.infos().iter().rev().find_map(|info| match info.id {
         "cgi_module" => Some(&mod_cgi::WAY),
@@ -27,7 +27,7 @@ pub(crate) fn executor(request: &Request) -> Option<Executor> {
 }
 
 impl Executor {
-    /// Runs a command of the shell with the environment of the request, in the directory of its file. `Err`: it did not start.
+    /// Runs a shell command with the environment of the request, in the directory of its file. `Err`: it did not start.
     pub(crate) async fn shell(self, request: &mut Request, text: &str) -> Result<Body, ()> {
         let (caller, cgi) =
             (caller(request, self.way), gateway::Cgi { rules: rules(request), daemons: self.way.daemons });

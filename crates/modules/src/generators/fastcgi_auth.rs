@@ -1,4 +1,4 @@
-//! FastCGI applications that say who may: what mod_fcgid and mod_fastcgi have in common.
+//! FastCGI applications that decide about access: the common part of mod_fcgid and mod_fastcgi.
 
 use conf::{Cmd, Level, Outcome, Setting, settings};
 use gateway::backend::{Class, Verdict, authorize};
@@ -8,7 +8,7 @@ use server::{Flow, Request};
 use crate::aaa::mod_auth_basic::{challenge_of, credentials};
 use crate::aaa::mod_authn_core::auth_type;
 
-/// Whether what an application refuses is refused, where nothing is said.
+/// Whether an application's refusal is final by default.
 pub(super) const AUTHORITATIVE: bool = true;
 
 settings! {
@@ -23,14 +23,14 @@ settings! {
     }
 }
 
-/// When an application is asked.
+/// The phase in which an application is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Who is it, and is that the password?
+    /// Authenticates the user by the password.
     Authenticator,
-    /// May that user?
+    /// Authorizes the user.
     Authorizer,
-    /// May anybody, from there?
+    /// Decides by the origin of the request.
     AccessChecker,
 }
 
@@ -53,7 +53,7 @@ impl Phase {
     }
 }
 
-/// Takes the path of an application, which has to be there.
+/// Takes the path of an application, which must exist.
 pub(super) fn set(cmd: &mut Cmd<'_>, phase: Phase, path: &str) -> Outcome {
     let path = cmd.context.server_relative(path);
     if let Err(error) = std::fs::metadata(&path) {
@@ -66,7 +66,7 @@ pub(super) fn set(cmd: &mut Cmd<'_>, phase: Phase, path: &str) -> Outcome {
     }
 }
 
-/// Takes whether what it refuses is refused.
+/// Takes whether its refusal is final.
 pub(super) fn set_decides(cmd: &mut Cmd<'_>, phase: Phase, on: bool) -> Outcome {
     match phase {
         Phase::Authenticator => cmd.set(|dir: &mut Checkers| &mut dir.authenticator_decides, on),
@@ -75,12 +75,12 @@ pub(super) fn set_decides(cmd: &mut Cmd<'_>, phase: Phase, on: bool) -> Outcome 
     }
 }
 
-/// Whether the request is to be judged by an application.
+/// Whether an application has to judge the request.
 pub(super) fn is_asked(request: &Request, phase: Phase) -> bool {
     phase.application(request.dir::<Checkers>()).is_some()
 }
 
-/// How a module runs the application with this path.
+/// The way a module runs the application with this path.
 pub(super) type Run = fn(&Request, &str) -> Option<(Class, Caller, Speech)>;
 
 /// Asks the application of the phase.
@@ -112,7 +112,7 @@ pub(super) async fn check(request: &mut Request, phase: Phase, run: Run) -> Flow
     let Some((class, caller, speech)) = run(request, path) else { return Flow::Status(500) };
     match authorize(request, &caller, &class, speech, &told).await {
         Verdict::Allowed => Flow::Ok,
-        // Nobody is let in because something is broken.
+        // A failure never grants access.
         Verdict::Failed(status) => Flow::Status(status),
         Verdict::Refused(_) if !decides => Flow::Declined,
         Verdict::Refused(status) => {

@@ -1,4 +1,5 @@
-//! What mod_fastcgi's directives say of an application: one table for `FastCgiServer`, `FastCgiExternalServer` and `FastCgiConfig`.
+//! The options of an application in mod_fastcgi's directives: one table for `FastCgiServer`, `FastCgiExternalServer`
+//! and `FastCgiConfig`.
 
 use std::time::Duration;
 
@@ -7,14 +8,14 @@ use gateway::owners::{Owner, RunAs};
 
 use super::mod_suexec;
 
-/// How long an application may be silent, where nothing is said.
+/// The default limit of an application's silence.
 const IDLE: Duration = Duration::from_secs(30);
-/// How long one that nobody needs is kept.
+/// How long an idle one is kept.
 const KILL_INTERVAL: Duration = Duration::from_secs(300);
-/// How many there are of a class and of all together, at most.
+/// The most of a class, and of all together.
 const MAX_CLASS: u64 = 10;
 const MAX: u64 = 50;
-/// Which of the directives names an application.
+/// The directive that names an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Server,
@@ -22,7 +23,7 @@ pub(super) enum Kind {
     Dynamic,
 }
 
-/// An application, or all that are started on demand.
+/// An application, or all that start on demand.
 #[derive(Clone, Debug)]
 pub(super) struct Application {
     pub(super) processes: u64,
@@ -34,14 +35,14 @@ pub(super) struct Application {
     pub(super) environment: Vec<(String, String)>,
     pub(super) passed: Vec<String>,
     pub(super) nph: bool,
-    /// By how much it lets others go first.
+    /// How much nicer it is.
     pub(super) nicer: u8,
-    /// As whom it runs, if that is said of it.
+    /// The user it runs as, if configured.
     user: Option<String>,
     group: Option<String>,
     /// The same as numbers.
     pub(super) owner: Option<Owner>,
-    /// Where it listens, if the server does not start it.
+    /// Its address, if the server does not start it.
     pub(super) address: Option<Address>,
 }
 
@@ -72,13 +73,13 @@ impl Default for Application {
     }
 }
 
-/// What becomes of an option, and which directives have it.
+/// The effect of an option, and the directives that have it.
 #[derive(Clone, Copy)]
 enum Meaning {
     Number(fn(&mut Application, u64)),
-    /// It takes a value and means nothing here.
+    /// It takes a value and has no effect here.
     Ignored,
-    /// It takes no value and means nothing here.
+    /// It takes no value and has no effect here.
     IgnoredFlag,
     Text(fn(&mut Application, &str) -> Result<(), String>),
     Flag(fn(&mut Application)),
@@ -149,7 +150,7 @@ fn initial_env(application: &mut Application, value: &str) -> Result<(), String>
     Ok(())
 }
 
-/// The most that there is (nice(2)).
+/// The maximum (nice(2)).
 const NICER_MAX: u8 = 19;
 
 fn priority(application: &mut Application, value: &str) -> Result<(), String> {
@@ -160,7 +161,7 @@ fn priority(application: &mut Application, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// As whom an application runs, if that is said of it.
+/// The user an application runs as, if configured.
 pub(super) fn run_as(cmd: &Cmd<'_>, application: &Application) -> Result<Option<RunAs>, String> {
     match (&application.user, &application.group) {
         (None, None) => Ok(None),
@@ -169,7 +170,7 @@ pub(super) fn run_as(cmd: &Cmd<'_>, application: &Application) -> Result<Option<
     }
 }
 
-/// Reads options into an application.
+/// Parses options into an application.
 pub(super) fn options(
     cmd: &Cmd<'_>,
     words: &[String],

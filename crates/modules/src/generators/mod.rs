@@ -1,4 +1,4 @@
-//! What makes content itself.
+//! Modules that generate content.
 
 mod backends;
 mod daemons;
@@ -25,5 +25,5 @@ mod shebang;
 
 use conf::Allowed;
 
-/// Where an application may be named that says who may.
+/// The contexts in which an access-checking application may be named.
 const ACCESS: Allowed = Allowed::FILEINFO;

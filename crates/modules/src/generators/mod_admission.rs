@@ -1,4 +1,4 @@
-//! How scripts pass the gate: what those may overrule who know better.
+//! The settings of the gate for scripts, to override its automatic choices.
 //!
 //! Not one of Apache's modules: docs/scripts.md.
 
@@ -28,7 +28,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AdmissionTimeout", Allowed::SERVER, Take1(set_patience), shown!(PATIENCE.as_secs()), "How long a request may wait for a script, in seconds or with a unit").syntax("time[ms|s|min]"),
 ];
 
-/// How long a request waits where nothing is said.
+/// The default time that a request waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 settings! {
@@ -93,11 +93,11 @@ fn open_gate(server: &Server) -> Result<(), String> {
     gate::open(allowance).map_err(|error| format!("{}: no memory for the gate of scripts", sys::describe(&error)))
 }
 
-/// What the configuration of a request says of the gate. Where those who wait hold workers, three of four workers at most
-/// are for scripts as soon as somebody has to wait, so that those who ask for files find one; elsewhere very many may wait.
+/// A request's settings for the gate. If waiting requests hold workers, at most three of four workers are for scripts
+/// as soon as one has to wait, so that requests for files find one; elsewhere very many may wait.
 pub(super) fn rules(request: &Request) -> Rules {
     const MANY: usize = 4000;
-    // Those of the whole server stand in the main one.
+    // Settings of the whole server are in the main one.
     let main = request.server.main().settings.get::<AdmissionServer>();
     let own = request.host::<AdmissionServer>();
     let queue = main.queue.or(None);

@@ -40,7 +40,7 @@ fn send(request: &mut Request) -> Answer {
     };
     let offset = match fields(request, &head) {
         Ok(length) => length as u64,
-        // As in Apache nothing of such a file is sent, and the answer is no error.
+        // As in Apache, none of such a file is sent, and the answer is not an error.
         Err(None) => meta.size,
         Err(Some(status)) => return Answer::Status(status),
     };
@@ -51,12 +51,12 @@ fn send(request: &mut Request) -> Answer {
         request.answer.set_status(200);
         return Answer::Redirect { uri, keep: Keep::default() };
     }
-    // The file says what the answer is, whatever the client has already.
+    // The file determines the answer, whatever the client has cached.
     request.answer.no_local_copy = true;
     Answer::Body(Body::File(FilePart { file: Arc::new(file), offset, length: meta.size.saturating_sub(offset) }))
 }
 
-/// The file, and as much of it as its fields may take up.
+/// The file, and as much of it as its fields may occupy.
 fn beginning(path: &str) -> io::Result<(OwnedFd, Vec<u8>)> {
     let path = c_path(path).ok_or(io::ErrorKind::NotFound)?;
     let file = sys::file::open(&path)?;
@@ -72,8 +72,8 @@ fn beginning(path: &str) -> io::Result<(OwnedFd, Vec<u8>)> {
     Ok((file, head))
 }
 
-/// Puts the fields into the answer, and says how long they are. `Err`: they cannot be read, or must not be sent, which this
-/// status says.
+/// Puts the fields into the answer, and returns their length. `Err`: they are unreadable, or must not be sent, and this
+/// is the status.
 fn fields(request: &mut Request, head: &[u8]) -> Result<usize, Option<u16>> {
     let name = base_name(&request.mapped.filename).to_string();
     let mut parser = Parser::default();

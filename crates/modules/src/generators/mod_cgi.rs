@@ -12,7 +12,7 @@ use server::{Handler, Hook, Module, Order};
 use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};
 use crate::row;
 
-/// The module. Where mod_cgid is loaded too, the one that was loaded first runs the scripts, as in Apache.
+/// The module. If mod_cgid is loaded too, the one loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "cgi_module", source: "mod_cgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(Order::Middle, SCRIPTS), Hook::ChildEnd(gateway::ending::end_all)],

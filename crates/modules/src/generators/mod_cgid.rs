@@ -1,6 +1,6 @@
 //! CGI scripts, started by daemons.
 //!
-//! Apache manual: mod_cgid. Apache has one daemon, which a busy machine waits for; here there are several.
+//! Apache manual: mod_cgid. Apache has one daemon, a bottleneck on a busy machine; here there are several.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::daemons::{self, DaemonServer};
 use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};
 use crate::row;
 
-/// The module. Where mod_cgi is loaded too, the one that was loaded first runs the scripts, as in Apache.
+/// The module. If mod_cgi is loaded too, the one loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "cgid_module", source: "mod_cgid.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Check(daemons::resolve), Hook::HelperProcess(&HELPER), Hook::Handler(Order::Middle, SCRIPTS)],
@@ -76,7 +76,7 @@ fn set_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.set(|d: &mut CgidDir| &mut d.timeout, timeout)
 }
 
-/// The daemons, where they are who starts scripts.
+/// The daemons, if they start the scripts.
 fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     daemons::start_all_scripts(server).then(|| daemons::open(server, children)).transpose()
 }

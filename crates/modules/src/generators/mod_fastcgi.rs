@@ -1,8 +1,8 @@
-//! FastCGI applications as mod_fastcgi has them: named in the configuration and always there, outside of the server, or started when
-//! somebody asks.
+//! FastCGI applications as in mod_fastcgi: named in the configuration and always running, external, or started on
+//! demand.
 //!
-//! mod_fastcgi 2.4.6, its documentation. What differs: applications are in the care of the process manager in each case, and a request
-//! that has to wait is woken when one is free.
+//! mod_fastcgi 2.4.6, its documentation. The differences: the process manager looks after all applications, and a
+//! waiting request is woken when one is free.
 
 use std::ffi::CString;
 use std::io;
@@ -72,7 +72,7 @@ const DIRECTIVES: &[Directive] = &[
     row("FastCgiAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authorizer, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to let other modules decide after it has refused"),
 ];
 
-/// How much of a body is kept in memory, and the longest there may be, in bytes: `LimitRequestBody` is what limits it.
+/// How much of a body is kept in memory, in bytes, and the longest possible body: `LimitRequestBody` is the real limit.
 const IN_MEMORY: u64 = 64 * 1024;
 const MAX_BODY: u64 = u64::MAX;
 
@@ -127,7 +127,7 @@ fn set_filter(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
     cmd.set(|dir: &mut FastCgiDir| &mut dir.filter, path)
 }
 
-/// As whom applications run is said for all scripts in one place.
+/// The user of applications is configured for all scripts in one place.
 fn set_wrapper(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     match value {
         _ if value.eq_ignore_ascii_case("Off") || value.eq_ignore_ascii_case("On") => Ok(()),
@@ -171,7 +171,7 @@ fn named<'a>(request: &'a Request, file: &str) -> Option<&'a Application> {
     main(request).applications.get(file)
 }
 
-/// What must be true of a file before it is run. One that the configuration names need not even be there.
+/// The conditions for running a file. One named in the configuration need not even exist.
 fn refusal(request: &mut Request) -> Option<Answer> {
     if named(request, &request.mapped.filename).is_some() {
         return None;
@@ -187,7 +187,7 @@ fn refusal(request: &mut Request) -> Option<Answer> {
     Some(Answer::Status(status))
 }
 
-/// What must be true of a file before an application gets it.
+/// The conditions for passing a file to an application.
 fn filter_refusal(request: &mut Request) -> Option<Answer> {
     match request.mapped.stat {
         Some(meta) if meta.is_file() => None,
@@ -203,7 +203,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
     })
 }
 
-/// Lets an application make the answer of the request's file.
+/// Lets an application answer with the request's file.
 fn filter(request: &mut Request) -> Waiting<'_, Answer> {
     Box::pin(async move {
         let file = request.mapped.filename.clone();
@@ -250,7 +250,7 @@ async fn serve(request: &mut Request, file: String, head: Head) -> Answer {
     }
 }
 
-/// What the configuration says of a file, by its name or of all.
+/// The options of a file, by its name or the common ones.
 fn application(request: &Request, file: &str) -> Application {
     let dynamic = || main(request).dynamic.get().cloned().unwrap_or_default();
     named(request, file).cloned().unwrap_or_else(dynamic)
@@ -267,7 +267,7 @@ fn caller(request: &Request, application: &Application) -> Caller {
     }
 }
 
-/// How an application is asked that says who may.
+/// How to ask an application that decides about access.
 fn checker(request: &Request, path: &str) -> Option<(Class, Caller, Speech)> {
     let application = application(request, path);
     Some((class(request, path, &application)?, caller(request, &application), SPEECH))
@@ -295,8 +295,8 @@ fn class(request: &Request, file: &str, application: &Application) -> Option<Cla
     })
 }
 
-/// The classes of applications that are there from the beginning: those that the configuration names, as they are for the main
-/// server.
+/// The classes of applications that run from the beginning: those named in the configuration, with the main server's
+/// settings.
 pub(super) fn standing(server: &Server) -> Vec<Class> {
     let main = &server.main().settings;
     let classes =
@@ -304,7 +304,7 @@ pub(super) fn standing(server: &Server) -> Vec<Class> {
     let classes = classes.filter_map(|(file, application)| {
         let owner = application.owner.or_else(|| main.get::<Ownership>().run_as.get().map(|run_as| run_as.owner));
         let class = static_class(server, file, application, owner)?;
-        // What is not there cannot be started, which is told then.
+        // A missing one cannot be started, which is reported then.
         Some(match c_path(file).and_then(|path| sys::file::stat(&path).ok()) {
             Some(meta) => Class { program: class.program.of_file(&meta), ..class },
             None => class,
@@ -313,7 +313,7 @@ pub(super) fn standing(server: &Server) -> Vec<Class> {
     classes.collect()
 }
 
-/// The class of an application that the configuration names: the same for every request.
+/// The class of a named application: the same for every request.
 fn static_class(server: &Server, file: &str, application: &Application, owner: Option<Owner>) -> Option<Class> {
     let program = program(file, application, owner, gateway::env::path())?.limited_by(server);
     let count = application.processes;

@@ -1,8 +1,8 @@
-//! FastCGI applications that the server starts itself, as many as it takes.
+//! FastCGI applications that the server starts itself, as many as needed.
 //!
-//! Apache manual: mod_fcgid (<https://httpd.apache.org/mod_fcgid/mod/mod_fcgid.html>). What differs: a request that has to wait
-//! is woken when a process is free, where mod_fcgid looks once a second; nothing is scanned, so the intervals mean nothing; and the
-//! processes of a file that was replaced end.
+//! Apache manual: mod_fcgid (<https://httpd.apache.org/mod_fcgid/mod/mod_fcgid.html>). The differences: a waiting
+//! request is woken when a process is free, whereas mod_fcgid looks once a second; nothing is scanned, so the intervals
+//! have no effect; and the processes of a replaced file end.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -42,12 +42,12 @@ pub static MODULE: Module = Module {
 const APPLICATIONS: Handler =
     Handler::Later { claims: is_application, check: refusal, answer: |request| answer(request) };
 
-/// What is not needed, since nothing is looked at from time to time.
+/// The reason for unneeded settings: nothing is checked from time to time.
 const NO_SCANS: &str = "Nothing is scanned: the end of a process is noticed at once.";
-/// What is not needed, since sockets have no names that stay.
+/// The reason for unneeded settings: sockets have no permanent names.
 const NO_FILES: &str = "The process manager keeps its sockets where no other process can reach them.";
 
-/// What is not needed: `SCRIPT_NAME` below `DOCUMENT_ROOT`, as mod_fcgid works it out, is `SCRIPT_NAME`.
+/// The reason for an unneeded setting: `SCRIPT_NAME` below `DOCUMENT_ROOT`, as mod_fcgid derives it, is `SCRIPT_NAME`.
 const NO_FIX: &str = "PHP gets the same variables with either value, in mod_fcgid too.";
 
 const SERVER: Allowed = Allowed::SERVER;
@@ -85,7 +85,7 @@ macro_rules! number {
     };
 }
 
-/// A row of a directive that is accepted and means nothing here.
+/// A row of a directive that is accepted and has no effect here.
 macro_rules! nothing {
     ($name:literal, $allowed:expr, $default:literal, $why:expr, $help:literal) => {
         row($name, $allowed, Take1(|_, _| Ok(())), $default, $help).without_effect($why)
@@ -128,7 +128,7 @@ const DIRECTIVES: &[Directive] = &[
     row("FcgidWin32PreventOrphans", GLOBAL, Flag(|_, _| Ok(())), "Off", "CGI process window is to be destroyed on Windows").without_effect("Windows only."),
     row("FcgidWrapper", Allowed::FILEINFO, Take123(add_wrapper), "", "The CGI wrapper file an optional URL suffix and an optional flag"),
     nothing!("FcgidZombieScanInterval", GLOBAL, "3", NO_SCANS, "scan interval for zombie process"),
-    // The names of versions before 2.3.
+    // The names in versions before 2.3.
     seconds!("BusyTimeout", SERVER, busy, BUSY, "Deprecated - Use 'FcgidBusyTimeout' instead"),
     nothing!("BusyScanInterval", GLOBAL, "120", NO_SCANS, "Deprecated - Use 'FcgidBusyScanInterval' instead"),
     row("DefaultInitEnv", SERVER, Take12(add_initial_env), "", "Deprecated - Use 'FcgidInitialEnv' instead"),
@@ -169,13 +169,13 @@ const MIN_CLASS: u64 = 3;
 const MAX_BODY: u64 = 131_072;
 /// In bytes.
 const IN_MEMORY: u64 = 65_536;
-/// 0: as many as come.
+/// 0: any number.
 const REQUESTS: u64 = 0;
 const SPAWN_SCORE: u64 = 1;
 const TERMINATION_SCORE: u64 = 2;
 const TIME_SCORE: u64 = 1;
 const SCORE_LIMIT: u64 = 10;
-/// How long a request waits for a process, as mod_fcgid does (64 tries of a second each).
+/// How long a request waits for a process, as in mod_fcgid (64 tries of a second each).
 const WAIT: Duration = Duration::from_secs(64);
 
 settings! {
@@ -206,7 +206,7 @@ settings! {
 settings! {
     /// The module's settings of a section.
     pub struct FcgidDir {
-        /// By suffix; that for all files has none.
+        /// By suffix; the one for all files has none.
         wrappers: Keyed<String, Wrapper>,
     }
 }
@@ -216,11 +216,11 @@ settings! {
 struct Wrapper {
     /// Its path and arguments.
     command: Vec<String>,
-    /// The file that was asked for need not be there.
+    /// The requested file need not exist.
     is_virtual: bool,
 }
 
-/// What `FcgidCmdOptions` says of a command: it has these instead of what the server has.
+/// The options of a command in `FcgidCmdOptions`, which replace the server's.
 #[derive(Clone, Debug)]
 struct CommandOptions {
     settings: PoolSettings,
@@ -270,8 +270,8 @@ fn add_wrapper(cmd: &mut Cmd<'_>, line: &str, suffix: Option<&str>, option: Opti
     cmd.put(|d: &mut FcgidDir| &mut d.wrappers, suffix, Wrapper { command, is_virtual })
 }
 
-/// The options of a command. They hold for it, also those that are not named: those have their defaults then. What no option is
-/// for remains the server's.
+/// The options of a command. Options that are not named get their defaults. Settings without an option remain the
+/// server's.
 fn set_command_options(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let Some((command, options)) = words.split_first() else {
         return Err("FcgidCmdOptions takes a command and its options".into());
@@ -308,12 +308,12 @@ fn set_command_options(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     cmd.server_put(|s: &mut FcgidServer| &mut s.commands, command.clone(), options)
 }
 
-/// The settings of a pool: those of a class, and what the main server has for all.
+/// The settings of a pool: those of a class, and the main server's common ones.
 fn pool(conf: &FcgidServer, main: &FcgidServer) -> PoolSettings {
     let some = |time: Duration| Some(time).filter(|time| !time.is_zero());
     PoolSettings {
         max: conf.max_class(),
-        // As many are kept, but none is started before it is needed.
+        // This many are kept, but none starts before it is needed.
         min: 0,
         keep: conf.min_class(),
         max_of_all: main.max(),
@@ -345,7 +345,7 @@ fn is_application(request: &Request) -> bool {
     request.handler_name() == Some("fcgid-script")
 }
 
-/// The program that runs the request's file, if that does not run itself.
+/// The program that runs the request's file, unless that runs itself.
 fn wrapper(request: &Request) -> Option<Wrapper> {
     let conf = request.dir::<FcgidDir>();
     let name = base_name(&request.mapped.filename);
@@ -353,7 +353,7 @@ fn wrapper(request: &Request) -> Option<Wrapper> {
     of_suffix.or_else(|| conf.wrappers.get("")).cloned()
 }
 
-/// What must be true of an application before it is asked. `None`: it may be.
+/// The conditions for asking an application. `None`: they are met.
 fn refusal(request: &mut Request) -> Option<Answer> {
     let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("fcgid-script"));
     let is_virtual = wrapper(request).is_some_and(|wrapper| wrapper.is_virtual);
@@ -383,7 +383,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
         let passed = conf.pass_headers.iter();
         let passed = passed.filter_map(|name| Some((name.clone(), request.header(name)?.into_owned())));
         for (name, value) in passed.collect::<Vec<_>>() {
-            // As a field of the request and as it is written, as mod_fcgid has it.
+            // Both as a field of the request and as written, as in mod_fcgid.
             request.env.set(format!("HTTP_{}", name.to_ascii_uppercase().replace('-', "_")), value.clone());
             request.env.set(name, value);
         }
@@ -397,7 +397,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
     })
 }
 
-/// Takes the body, which may not be too long. `Err`: the status of the answer.
+/// Receives the body, up to its limit. `Err`: the status of the answer.
 async fn measure(request: &mut Request) -> Result<(), u16> {
     let conf = request.host::<FcgidServer>();
     let max = conf.max_body();
@@ -427,13 +427,13 @@ async fn measure(request: &mut Request) -> Result<(), u16> {
     Err(status)
 }
 
-/// How an application is asked that says who may.
+/// How to ask an application that decides about access.
 fn checker(request: &Request, path: &str) -> Option<(Class, Caller, Speech)> {
     let (class, caller) = class(request, path, None)?;
     Some((class, caller, SPEECH))
 }
 
-/// The class of an application, or of the program that runs it, and how it is spoken with.
+/// The class of an application, or of the program that runs it, and how to speak with it.
 fn class(request: &Request, file: &str, wrapper: Option<Vec<String>>) -> Option<(Class, Caller)> {
     let (conf, main) = (request.host::<FcgidServer>(), request.server.main().settings.get::<FcgidServer>());
     let own = wrapper.is_none();

@@ -1,7 +1,7 @@
-//! The info page: the modules with their directives and hooks, and the configuration as it was read.
+//! The info page: the modules with their directives and hooks, and the configuration as read.
 //!
-//! Apache manual: mod_info. The page is Apache's, line for line, as far as there is the same to say: what Apache tells of
-//! its libraries, and phases that there are not here, are left out.
+//! Apache manual: mod_info. The page equals Apache's, line for line, if the facts are the same: Apache's libraries, and
+//! phases that do not exist here, are left out.
 
 mod config;
 mod hooks;
@@ -27,7 +27,7 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a server.
     pub struct InfoServer {
-        /// What else is to be said of modules, in HTML, by their names.
+        /// Additional information about modules, in HTML, by their names.
         texts: Keyed<String, String>,
     }
 }
@@ -35,7 +35,7 @@ settings! {
 fn add(cmd: &mut Cmd<'_>, module: &str, text: &str) -> Outcome {
     let origin = cmd.origin();
     let texts = &mut cmd.server.edit::<InfoServer>().texts;
-    // The first line about a module counts, as in Apache.
+    // As in Apache, the first line about a module counts.
     if texts.get(module).is_none() {
         texts.set(module.to_string(), text.to_string(), &origin);
     }
@@ -84,7 +84,7 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    /// A phase that the page does not list would be left out of it.
+    /// A phase missing in the page's lists would not be shown.
     #[test]
     fn every_phase_is_on_the_page() {
         let listed: Vec<&str> = super::hooks::phases().collect();

@@ -1,7 +1,7 @@
-//! Metrics: what the server does, as numbers for Prometheus and its kin (`SetHandler metrics`).
+//! Metrics: the server's activity as numbers, for Prometheus and its kin (`SetHandler metrics`).
 //!
-//! Not one of Apache's modules: docs/status.md. There are as many lines whatever is asked of the server: labels come from
-//! closed sets, and no script or path is one; a host is one where it has a certificate.
+//! Not one of Apache's modules: docs/status.md. The number of lines does not depend on requests: labels come from
+//! closed sets, and never contain a script or path; a host is a label if it has a certificate.
 
 mod families;
 mod text;
@@ -37,7 +37,8 @@ fn handler(request: &mut Request) -> Answer {
     Answer::Body(Body::text(text::write(&families, format)))
 }
 
-/// OpenMetrics, unless the client prefers plain text, as old versions of Prometheus do, or is a browser, which would not show it.
+/// OpenMetrics, unless the client prefers plain text, like old versions of Prometheus, or is a browser, which would not
+/// show it.
 fn format_for(accept: &str) -> Format {
     let quality = |kind: &str, subtype: &str| {
         let ranges = [format!("{kind}/{subtype}"), format!("{kind}/*"), "*/*".into()];

@@ -1,8 +1,8 @@
-//! Perl scripts and handlers as mod_perl has them, in interpreters of their own: an interpreter is a process, so it may change
-//! its directory under every MPM, and nothing that a script does reaches the server.
+//! Perl scripts and handlers as in mod_perl, in separate interpreters: an interpreter is a process, so it may change
+//! its directory under every MPM, and nothing that a script does affects the server.
 //!
-//! <https://perl.apache.org/docs/2.0/user/config/config.html>; docs/perl.md says what differs. `perl-fork` is no handler of
-//! mod_perl: it compiles a script once and runs it in a fresh copy of that process for each request.
+//! <https://perl.apache.org/docs/2.0/user/config/config.html>; docs/perl.md lists the differences. `perl-fork` is not a
+//! handler of mod_perl: it compiles a script once and runs it in a fresh copy of that process for each request.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ const REGISTRIES: [&str; 5] = ["Registry", "RegistryPrefork", "RegistryBB", "Per
 const SERVER: Allowed = Allowed::SERVER;
 const ANY: Allowed = Allowed::SERVER.or(Allowed::IN_SECTION);
 
-/// The row of a handler of a phase that needs the interpreter in the server's own process.
+/// The row of a handler for a phase that needs the interpreter inside the server's process.
 const fn inside(name: &'static str) -> Directive {
     row(name, ANY, Raw(refuse), "", "the Perl handler for that phase").differs(
         "An error: interpreters are separate processes here, and only PerlResponseHandler and PerlFixupHandler reach them.",
@@ -110,11 +110,11 @@ const DIRECTIVES: &[Directive] = &[
 
 const PARSE_HEADERS: bool = false;
 const SETUP_ENV: bool = true;
-/// How many requests an interpreter serves where nothing is said, as in mod_perl.
+/// The default number of requests per interpreter, as in mod_perl.
 const REQUESTS: u64 = 2000;
-/// How long one is kept that nobody needs, in seconds.
+/// How long an idle one is kept, in seconds.
 const IDLE: u64 = 600;
-/// How many there may be at least, as in mod_perl.
+/// The least maximum number of interpreters, as in mod_perl.
 const INTERPRETERS: u64 = 5;
 
 settings! {
@@ -154,7 +154,7 @@ fn add_file(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
     cmd.push(|d: &mut PerlDir| &mut d.files, path)
 }
 
-/// Switches of perl, split at spaces as mod_perl does.
+/// Switches of perl, split at spaces as in mod_perl.
 fn set_switches(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let switches: Vec<String> = line.split_whitespace().map(str::to_string).collect();
     if let Some(other) = switches.iter().find(|switch| !switch.starts_with('-')) {
@@ -181,7 +181,7 @@ fn set_option(cmd: &mut Cmd<'_>, option: &str) -> Outcome {
     match name {
         "ParseHeaders" => cmd.set(|d: &mut PerlDir| &mut d.parse_headers, on),
         "SetupEnv" => cmd.set(|d: &mut PerlDir| &mut d.setup_env, on),
-        // They say which interpreter of the server's own process is used, and what it may do there.
+        // They choose among interpreters inside the server's process, or set what those may do.
         "GlobalRequest" | "MergeHandlers" | "Enable" | "Parent" | "Clone" | "InheritSwitches" | "AutoLoad" => Ok(()),
         _ => Err(format!("Invalid PerlOptions {name}")),
     }
@@ -237,7 +237,7 @@ fn registry(handler: &str) -> Option<&str> {
     REGISTRIES.contains(&name).then_some(name)
 }
 
-/// What must be true of a request before an interpreter is asked. `None`: it may be.
+/// The conditions for asking an interpreter. `None`: they are met.
 fn refusal(request: &mut Request) -> Option<Answer> {
     let forks = request.handler_name() == Some(FORK);
     let handler = request.dir::<PerlDir>().handler.get().cloned();
@@ -278,7 +278,7 @@ fn interpreters(request: &Request, forks: bool) -> Interpreters {
         let directory = request.server.language.server_root.clone();
         return Interpreters { name, module: "perl", switches, concurrency: Concurrency::One, settings, directory };
     }
-    // A template is compiled with its script's own switches, as the shell would start it.
+    // A template is compiled with its script's own switches, like a start by the shell.
     for switch in super::shebang::of(&request.mapped.filename).perl {
         if !switches.contains(&switch) {
             switches.push(switch);
@@ -316,7 +316,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
     })
 }
 
-/// What `$r` tells besides.
+/// Further data for `$r`.
 fn tell_more(request: &Request, conf: &PerlDir, told: &mut Vec<(&'static str, Vec<u8>)>) {
     let text = |text: &str| to_bytes(text).into_owned();
     let flag = |on: bool| if on { b"1".to_vec() } else { b"0".to_vec() };

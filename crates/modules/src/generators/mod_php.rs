@@ -1,6 +1,7 @@
-//! PHP as mod_php has it: its directives in server files and `.htaccess`, its handlers. The server starts `php-cgi` for it.
+//! PHP as in mod_php: its directives in server files and `.htaccess`, and its handlers. The server starts `php-cgi` for
+//! it.
 //!
-//! <https://www.php.net/manual/en/configuration.changes.php>; docs/php.md says what differs.
+//! <https://www.php.net/manual/en/configuration.changes.php>; docs/php.md lists the differences.
 
 mod program;
 mod values;
@@ -27,9 +28,9 @@ use values::Values;
 
 /// The module of PHP 8.
 pub static MODULE: Module = module("php_module", "mod_php.c");
-/// That of PHP 7: who loads it has what it says inside `<IfModule mod_php7.c>`, as in Apache.
+/// The module of PHP 7: if it is loaded, `<IfModule mod_php7.c>` applies, as in Apache.
 pub static PHP7: Module = module("php7_module", "mod_php7.c");
-/// That of PHP 5.
+/// The module of PHP 5.
 pub static PHP5: Module = module("php5_module", "mod_php5.c");
 
 const fn module(id: &'static str, source: &'static str) -> Module {
@@ -61,13 +62,13 @@ const DIRECTIVES: &[Directive] = &[
     row("PhpIdle", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds an idle process is kept; 0 means for ever").syntax("seconds"),
 ];
 
-/// How many requests a process serves where nothing is said.
+/// The default number of requests per process.
 const REQUESTS: u64 = 5000;
-/// How long one is kept that nobody needs, in seconds.
+/// How long an idle one is kept, in seconds.
 const IDLE: u64 = 60;
-/// The environment that a script's answer is trusted by that says its own length, as mod_php does.
+/// The variable that makes the server trust a script's own length, as in mod_php.
 const TRUST: &str = "ap_trust_cgilike_cl";
-/// What PHP takes user and password from.
+/// The variable from which PHP takes user and password.
 const AUTHORIZATION: &str = "HTTP_AUTHORIZATION";
 
 settings! {
@@ -98,7 +99,7 @@ impl Merge for Found {
         base.clone()
     }
 
-    /// It is worked out, and no line says it.
+    /// It is derived, and set by no line.
     fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
@@ -113,7 +114,7 @@ fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// What `php_flag` and `php_admin_flag` make of a word.
+/// The value of a word in `php_flag` and `php_admin_flag`.
 fn flag(word: &str) -> &'static str {
     if word == "1" || word.eq_ignore_ascii_case("on") { "1" } else { "0" }
 }
@@ -136,16 +137,16 @@ fn number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut PhpServer) -> &mut Sett
     cmd.server_set(field, number)
 }
 
-/// What is to be done with a file.
+/// What to do with a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Run,
-    /// Its source is to be shown in colours.
+    /// Show its source in colours.
     Show,
 }
 
-/// What the handler's name says; `None`: it is not one of PHP's. Names may have a version (`application/x-httpd-php5`,
-/// `php7-script`).
+/// The meaning of the handler's name; `None`: it is not one of PHP's. Names may have a version
+/// (`application/x-httpd-php5`, `php7-script`).
 fn kind(request: &Request) -> Option<Kind> {
     let name = request.handler_name()?;
     let is_version = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -159,7 +160,7 @@ fn kind(request: &Request) -> Option<Kind> {
     name.strip_prefix("php")?.strip_suffix("-script").filter(|version| is_version(version)).map(|_| Kind::Run)
 }
 
-/// What must be true of a script before PHP is asked to run it. `None`: it may be.
+/// The conditions for running a script in PHP. `None`: they are met.
 fn refusal(request: &mut Request) -> Option<Answer> {
     let file = &request.mapped.filename;
     let (status, text) = match request.mapped.stat {
@@ -191,7 +192,7 @@ fn refusal(request: &mut Request) -> Option<Answer> {
     Some(Answer::Status(status))
 }
 
-/// What is to be said where there is no PHP.
+/// The message if there is no PHP.
 fn missing(conf: &PhpServer) -> String {
     let program = conf.program.get().map_or(program::PROGRAMS[0], String::as_str);
     format!(
@@ -205,7 +206,7 @@ static WORDS: Words = Words {
     timeout_level: Level::Error,
 };
 
-/// PHP's own messages say where they come from; mod_php logs them with these levels.
+/// PHP's own messages contain their origin; mod_php logs them at these levels.
 const SPEECH: Speech = Speech {
     complaint: |_, line| line.to_string(),
     level: |line| {
@@ -217,7 +218,7 @@ const SPEECH: Speech = Speech {
             ("PHP Deprecated:", Level::Info),
             ("PHP Strict Standards:", Level::Info),
         ];
-        // How an uncaught exception goes on behind its first line.
+        // How an uncaught exception continues after its first line.
         const MORE: [&str; 4] = ["Stack trace:", "#", "  thrown in ", "Next "];
         if MORE.iter().any(|start| line.starts_with(start)) || line.is_empty() {
             return None;
@@ -256,7 +257,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
             request.env.set(TRUST, "1");
         }
         let answer = converse(request, caller, &class, &Head::FastCgi(Role::Responder), SPEECH).await;
-        // What runs next for this request, and the log, are not to see them.
+        // Later programs of this request, and the log, must not see them.
         request.env.remove(AUTHORIZATION);
         if !trusted {
             request.env.remove(TRUST);
@@ -265,7 +266,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
     })
 }
 
-/// Sees to it that the length of the body is known. `Err`: there is no more to be done.
+/// Makes sure that the length of the body is known. `Err`: the answer is already decided.
 async fn measure_body(request: &mut Request) -> Result<(), Answer> {
     if request.body.length().is_some() {
         return Ok(());
@@ -276,7 +277,7 @@ async fn measure_body(request: &mut Request) -> Result<(), Answer> {
     Err(Answer::Status(why.status()))
 }
 
-/// How long a time of so many seconds is; 0 is for ever.
+/// The duration of so many seconds; 0 is for ever.
 fn seconds(number: u64) -> Option<Duration> {
     Some(number).filter(|number| *number > 0).map(Duration::from_secs)
 }

@@ -1,7 +1,7 @@
-//! Scripts that stay in memory as SpeedyCGI keeps them, by the handler `speedycgi-script` or by their first line
-//! (`#!/usr/bin/speedy`, `perperl`).
+//! Persistent scripts as in SpeedyCGI, by the handler `speedycgi-script` or by their first line (`#!/usr/bin/speedy`,
+//! `perperl`).
 //!
-//! <https://metacpan.org/pod/CGI::SpeedyCGI>; docs/perl.md says what differs. No program named speedy is needed.
+//! <https://metacpan.org/pod/CGI::SpeedyCGI>; docs/perl.md lists the differences. No program named speedy is needed.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub static MODULE: Module = Module {
     hooks: &[
         Hook::Check(backends::resolve),
         Hook::HelperProcess(&backends::MANAGER),
-        // Before mod_cgi, which would have the kernel look for a program named speedy.
+        // Before mod_cgi, which would make the kernel look for a program named speedy.
         Hook::Handler(Order::First, SCRIPTS),
     ],
 };
@@ -47,17 +47,17 @@ const DIRECTIVES: &[Directive] = &[
     row("SpeedyPerlArgs", ALLOWED, Take1(set_switches), "", "Switches for perl").syntax("switches"),
 ];
 
-/// Seconds; as SpeedyCGI has it.
+/// In seconds, as in SpeedyCGI.
 const TIMEOUT: u64 = 3600;
 const RUNS: u64 = 500;
 /// 0: no limit.
 const BACKENDS: u64 = 0;
-/// How many there are without a limit: for each processor, and at least.
+/// The number without a limit: for each processor, and the minimum.
 const FOR_EACH: u64 = 8;
 const AT_LEAST: u64 = 16;
-/// How much of a group's name counts, in characters.
+/// How many characters of a group's name count.
 const GROUP: usize = 12;
-/// The name of the group that has none.
+/// The name of the unnamed group.
 const NO_GROUP: &str = "none";
 
 settings! {
@@ -85,12 +85,12 @@ fn set_switches(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     cmd.set(|d: &mut SpeedyDir| &mut d.switches, switches)
 }
 
-/// Whether a request is for a script that wants to stay: by its handler, or as a CGI script by its first line.
+/// Whether a request is for a persistent script: by its handler, or as a CGI script by its first line.
 fn is_speedy(request: &Request) -> bool {
     request.handler_name() == Some("speedycgi-script")
         || script::is_script(request)
             && request.mapped.stat.is_some_and(|meta| meta.is_file())
-            // What runs as its owner is started for each request.
+            // A script that runs as its owner starts anew for each request.
             && gateway::owners::of(request).is_none()
             && matches!(shebang::of(&request.mapped.filename).program.as_str(), "speedy" | "perperl" | "speedy_suid")
 }
@@ -102,13 +102,13 @@ fn explain(request: &mut Request) -> Option<Answer> {
     None
 }
 
-/// The pool of a script, and the group that it is of.
+/// The pool of a script, and its group.
 struct SpeedyPool {
     interpreters: Interpreters,
     group: String,
 }
 
-/// The pool of a script: what its first line says goes before the configuration, as in SpeedyCGI.
+/// The pool of a script: as in SpeedyCGI, its first line takes precedence over the configuration.
 fn pool(request: &Request) -> SpeedyPool {
     let conf = request.dir::<SpeedyDir>();
     let Shebang { perl, speedy, .. } = shebang::of(&request.mapped.filename);
@@ -125,7 +125,7 @@ fn pool(request: &Request) -> SpeedyPool {
             "M" => backends = number(backends),
             "g" if value.is_empty() => group = "default".into(),
             "g" => group = value.to_string(),
-            // What is about buffers, files and programs that there are not.
+            // Options about buffers, files and programs that do not exist here.
             _ => {}
         }
     }

@@ -1,7 +1,8 @@
-//! Scripts of a virtual host that run as somebody else.
+//! Scripts of a virtual host that run as another user.
 //!
-//! Apache manual: mod_suexec, suexec. No setuid program is needed: the daemons that start scripts are root where a virtual host
-//! has a `SuexecUserGroup`, look at what Apache's suEXEC looks at, and become the owner before they execute the script.
+//! Apache manual: mod_suexec, suexec. No setuid program is needed: if a virtual host has a `SuexecUserGroup`, the
+//! daemons that start scripts are root, make the checks of Apache's suEXEC, and change to the owner before they execute
+//! the script.
 
 mod policy;
 
@@ -31,7 +32,7 @@ pub static MODULE: Module = Module {
 
 const DISABLED: &str = "SuexecUserGroup configured, but suEXEC is disabled: Suexec directive is Off";
 
-/// Where scripts with owners lie, as in Debian's suEXEC.
+/// The directory of scripts with owners, as in Debian's suEXEC.
 const ROOT: &str = "/var/www";
 
 static HELPER: HelperHook = helper;
@@ -54,7 +55,7 @@ fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
     cmd.server_set(|s: &mut Ownership| &mut s.run_as, run_as)
 }
 
-/// Who that is, and that these rules hold.
+/// The user, under these rules.
 pub(super) fn run_as(cmd: &Cmd<'_>, user: &str, group: &str) -> Result<RunAs, String> {
     let number = |name: &str| name.strip_prefix('#').and_then(|digits| digits.parse().ok());
     let host = &cmd.context.system;
@@ -78,7 +79,7 @@ fn policy(server: &Server, identities: Vec<Identity>) -> Arc<dyn Owners> {
     Arc::new(policy::Policy { identities, root })
 }
 
-/// `Suexec Off` contradicts an owner, wherever the two stand.
+/// `Suexec Off` contradicts an owner, wherever the two are.
 pub(super) fn is_allowed(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     match owners::contradiction(draft) {
         Some(origin) => Err(Error::at(Phase::Apply, origin, DISABLED)),
@@ -86,7 +87,7 @@ pub(super) fn is_allowed(draft: &mut Draft, _: &mut Context) -> Result<(), Error
     }
 }
 
-/// Somebody must be able to become an owner: said before anything of this configuration is in use.
+/// Some process must be able to change to an owner: checked before any of this configuration is used.
 pub(super) fn check(server: &Server) -> Result<(), String> {
     if owners::all(server).is_none() || sys::cred::is_root() {
         return Ok(());
@@ -98,7 +99,7 @@ pub(super) fn check(server: &Server) -> Result<(), String> {
     Err(format!("{said_by} configured, but suEXEC is disabled: the server was not started by root"))
 }
 
-/// Daemons for scripts with owners, unless there are some for all scripts.
+/// Daemons for scripts with owners, unless there are daemons for all scripts.
 fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     if owners::all(server).is_none() {
         return Ok(None);

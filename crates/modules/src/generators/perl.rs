@@ -1,4 +1,4 @@
-//! Persistent Perl, for the modules that have handlers for it: what a pool of interpreters is, and what they learn of a request.
+//! Persistent Perl, for the modules with handlers for it: pools of interpreters, and the data they get about a request.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use crate::loggers::mod_log_config::accounts_for_scripts;
 
 /// The system's perl.
 const PERL: &str = "/usr/bin/perl";
-/// What interpreters inherit of the server's own environment.
+/// The part of the server's own environment that interpreters inherit.
 const INHERITED: [&str; 4] = ["PERL5LIB", "PERLLIB", "LANG", "LC_ALL"];
 
 static WORDS: Words = Words {
@@ -25,25 +25,25 @@ static WORDS: Words = Words {
     timeout_level: Level::Error,
 };
 
-/// Perl's own messages say where they come from.
+/// Perl's own messages contain their origin.
 const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: |_| Some(Level::Error) };
 
-/// How many processors there are, asked for once: the answer takes reading files.
+/// The number of processors, determined once: that requires reading files.
 pub(super) fn processors() -> u64 {
     static PROCESSORS: OnceLock<u64> = OnceLock::new();
     *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from) as u64)
 }
 
-/// What interpreters inherit, as lines of an environment, read once: the server's own does not change while it runs.
+/// The inherited variables, as lines of an environment, read once: the server's own does not change while it runs.
 fn inherited() -> &'static [CString] {
     static LINES: OnceLock<Vec<CString>> = OnceLock::new();
     let line = |name: &&str| CString::new([name.as_bytes(), b"=", std::env::var_os(name)?.as_bytes()].concat()).ok();
     LINES.get_or_init(|| INHERITED.iter().filter_map(line).collect())
 }
 
-/// How an interpreter of a pool is started.
+/// The way to start an interpreter of a pool.
 pub(super) struct Interpreters {
-    /// The handler's name and what tells the pool apart, for logs and pages.
+    /// The handler's name and the pool's identity, for logs and pages.
     pub(super) name: String,
     /// The module's name in log lines.
     pub(super) module: &'static str,
@@ -51,12 +51,12 @@ pub(super) struct Interpreters {
     pub(super) switches: Vec<String>,
     pub(super) concurrency: Concurrency,
     pub(super) settings: PoolSettings,
-    /// Where it works at first.
+    /// Its first working directory.
     pub(super) directory: String,
 }
 
 impl Interpreters {
-    /// Tells who asks what would happen which pool it is.
+    /// Records the pool for an explanation.
     pub(super) fn explain(&self, request: &mut Request, what: &str) {
         let most = match self.concurrency {
             Concurrency::One => format!("at most {} interpreters", self.settings.max),
@@ -85,7 +85,8 @@ impl Interpreters {
     }
 }
 
-/// Lets an interpreter of the pool run what `handler` says, the request's file or something else, and makes an answer of it.
+/// Lets an interpreter of the pool run the `handler`'s code, the request's file or something else, and turns its output
+/// into an answer.
 pub(super) async fn run(
     request: &mut Request,
     interpreters: Interpreters,
@@ -113,7 +114,7 @@ pub(super) async fn run(
     converse(request, caller, &class, &Head::Runtime(handler), SPEECH).await
 }
 
-/// What must be true of a script before an interpreter is asked to run it. `None`: it may be.
+/// The conditions for running a script in an interpreter. `None`: they are met.
 pub(super) fn refusal(request: &mut Request, module: &'static str) -> Option<Answer> {
     let (status, text) = match request.mapped.stat {
         None => (404, "script not found or unable to stat"),
@@ -128,7 +129,7 @@ pub(super) fn refusal(request: &mut Request, module: &'static str) -> Option<Ans
     Some(Answer::Status(status))
 }
 
-/// What every handler learns of the request and its file.
+/// The data for every handler about the request and its file.
 pub(super) fn told(request: &Request, handler: &str) -> Vec<(&'static str, Vec<u8>)> {
     let asked = &request.asked;
     let text = |text: &str| to_bytes(text).into_owned();

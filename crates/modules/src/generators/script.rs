@@ -1,4 +1,4 @@
-//! What mod_cgi and mod_cgid have in common: which requests are scripts, what must be true of them, and the script log.
+//! The common part of mod_cgi and mod_cgid: which requests are scripts, their conditions, and the script log.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) const SCRIPT_LOG_BUFFER: Directive = row(
     "the maximum size (in bytes) to record of a POST request",
 );
 
-/// What is kept of a script log and of a body in it, in bytes, where nothing is said.
+/// The default sizes of a script log and of a body in it, in bytes.
 const LOG_LENGTH: u64 = 10_385_760;
 const LOG_BUFFER: usize = 1024;
 
@@ -60,19 +60,19 @@ fn set_log_buffer(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut ScriptServer| &mut s.log_buffer, usize::try_from(atoi(value)).unwrap_or(0))
 }
 
-/// How a module runs scripts, where the two differ.
+/// The differences between the two modules.
 pub(super) struct Way {
     /// The module's name in log lines.
     pub(super) module: &'static str,
-    /// Apache's numbers of what is said of a script that is refused: no `ExecCGI`, no file, a directory, path information.
+    /// Apache's numbers for the messages about a refused script: no `ExecCGI`, no file, a directory, path information.
     pub(super) refusals: [&'static str; 4],
-    /// The time limit of its own, if one is set.
+    /// Its own time limit, if one is set.
     pub(super) timeout: fn(&Request) -> Option<Duration>,
     /// Whether daemons start scripts.
     pub(super) daemons: bool,
 }
 
-/// Whether a request is for a script. The media type is the name of long ago.
+/// Whether a request is for a script. The media type is the historical name.
 pub(super) fn is_script(request: &Request) -> bool {
     matches!(request.handler_name(), Some("cgi-script" | "application/x-httpd-cgi"))
 }
@@ -108,9 +108,9 @@ fn log(request: &Request) -> Option<ScriptLog> {
     })
 }
 
-/// What must be true of a script before it is started. `None`: it may be.
+/// The conditions for starting a script. `None`: they are met.
 pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Answer> {
-    // A directory of scripts that `ScriptAlias` names needs no further permission.
+    // A directory of scripts named in `ScriptAlias` needs no further permission.
     let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("cgi-script"));
     let [forbidden, missing, directory, no_path_info] = way.refusals;
     let (status, number, text) = match request.mapped.stat {
@@ -122,7 +122,7 @@ pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Answer
         Some(_) if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
             (404, no_path_info, "AcceptPathInfo off disallows user's path")
         }
-        // Whoever starts it finds that out anyway: only who asks what would happen is told before.
+        // The start would find that out anyway: only an explanation checks it before.
         Some(meta) if request.is_question() && !meta.is_executable() => {
             let text =
                 |request: &Request| format!("nobody may execute {}, so it cannot be started", request.mapped.filename);

@@ -1,4 +1,4 @@
-//! The first line of a script: which program runs it, with which switches.
+//! The first line of a script: the program that runs it, and its switches.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,10 +6,10 @@ use std::io::Read;
 use http1::text::from_bytes;
 use server::paths::base_name;
 
-/// How much of a file is looked at, in bytes: as much as the kernel does (`BINPRM_BUF_SIZE`).
+/// How much of a file to read, in bytes: as much as the kernel does (`BINPRM_BUF_SIZE`).
 const FIRST: u64 = 256;
 
-/// What a first line says.
+/// The parts of a first line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shebang {
     /// The name of the program, without its directory.

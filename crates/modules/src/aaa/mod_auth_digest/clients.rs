@@ -1,7 +1,7 @@
-//! The clients whose nonce counts or one-time nonces are checked, in memory that all children share.
+//! The clients whose nonce counts or one-time nonces are checked, in memory shared by all children.
 //!
-//! A client is a number that its `opaque` names and its nonces hold, so nobody can make one up. What is kept of it says what it
-//! has used, never what it was given: anybody may ask for a challenge in its name.
+//! A client is a number in its `opaque` and its nonces, so nobody can make one up. The stored data is about what the
+//! client has used, never about what it was given: anybody may request a challenge in its name.
 
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -11,40 +11,40 @@ use std::sync::{Arc, PoisonError, RwLock};
 use sys::shared_lock;
 use sys::shm::Shared;
 
-/// What is kept of a client: its lock, its number, the time of the nonce that it used last, and the highest count with it.
+/// The data of a client: its lock, its number, the time of its last nonce, and the highest count with it.
 type Entry = [AtomicU64; 4];
 
 /// Apache's default, in bytes.
 pub(super) const SIZE: u64 = 1000;
 /// The least that Apache takes.
 pub(super) const SIZE_MIN: u64 = 88;
-/// Room for fewer clients than this is never made: memory that nobody writes to costs nothing.
+/// The fewest clients to make room for: untouched memory costs nothing.
 const ENTRIES_MIN: u64 = 2048;
 
 /// The clients.
 pub(super) struct Clients {
-    /// The number of the next client, and of the next one-time nonce.
+    /// The next client number, and the next one-time nonce.
     next: Shared<[AtomicU64; 2]>,
     entries: Shared<Entry>,
 }
 
-/// What a nonce and a count are worth.
+/// The validity of a nonce and a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// They were not used before.
+    /// They are unused.
     Fresh,
-    /// The nonce may be used once, and was.
+    /// The nonce may be used only once, and has been.
     Used,
     /// The count is not above this one, the highest so far.
     Repeated(u64),
-    /// Nothing is known of the client.
+    /// The client is unknown.
     Unknown,
 }
 
-/// Made in the parent, so that all children have the same, and kept for as long as its size stays.
+/// Made in the parent, so that all children share it, and kept as long as its size stays.
 static CLIENTS: RwLock<Option<Arc<Clients>>> = RwLock::new(None);
 
-/// Makes room, as `AuthDigestShmemSize` says. In the parent, before there are children.
+/// Makes room, according to `AuthDigestShmemSize`. Runs in the parent, before there are children.
 pub(super) fn prepare(bytes: u64) -> io::Result<()> {
     let mut clients = CLIENTS.write().unwrap_or_else(PoisonError::into_inner);
     let count = usize::try_from((bytes / size_of::<Entry>() as u64).max(ENTRIES_MIN)).unwrap_or(usize::MAX);
@@ -66,7 +66,7 @@ impl Clients {
 
     /// A number for a new client, which takes the place of the oldest one if there is no room.
     pub(super) fn add(&self) -> Option<u32> {
-        // No client is 0.
+        // Number 0 means no client.
         let number = (self.next[0][0].fetch_add(1, Relaxed) % u64::from(u32::MAX)) as u32 + 1;
         let [lock, own, time, count] = self.entry(number);
         let _held = shared_lock::lock(lock)?;
@@ -76,18 +76,18 @@ impl Clients {
         Some(number)
     }
 
-    /// Whether anything is known of a client.
+    /// Whether a client is known.
     pub(super) fn knows(&self, number: u32) -> bool {
         self.entry(number)[1].load(Relaxed) == u64::from(number)
     }
 
-    /// What stands for the time in a one-time nonce.
+    /// The counter that replaces the time in a one-time nonce.
     pub(super) fn once(&self) -> u64 {
         self.next[0][1].fetch_add(1, Relaxed) + 1
     }
 
-    /// Notes that a client uses the nonce of a time with a count, which were checked, and says whether it may. `once`: a
-    /// nonce may be used a single time.
+    /// Records that a client uses the nonce of a time with a count, both checked before, and returns whether it may.
+    /// `once`: a nonce may be used only once.
     pub(super) fn use_nonce(&self, number: u32, nonce: u64, nc: u64, once: bool) -> Use {
         let [lock, own, time, count] = self.entry(number);
         let Some(_held) = shared_lock::lock(lock) else { return Use::Unknown };

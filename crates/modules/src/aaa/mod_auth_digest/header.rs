@@ -1,4 +1,4 @@
-//! What a client answers to the challenge: the `Authorization` field, and whether its `uri` is the request's.
+//! The client's answer to the challenge: the `Authorization` field, and whether its `uri` matches the request.
 
 use server::Request;
 use server::authz::RealmDigest;
@@ -6,16 +6,16 @@ use server::authz::RealmDigest;
 use super::nonce;
 use crate::aaa::passwords::digits;
 
-/// What the field says.
+/// The content of the field.
 #[derive(Debug)]
 pub(super) enum Credentials {
     /// There is no field.
     None,
-    /// Of another scheme, this one.
+    /// The field has another scheme, this one.
     Other(String),
-    /// Something is missing, or has a form that none of ours has.
+    /// A parameter is missing, or has a form that ours never have.
     Invalid,
-    /// All of it.
+    /// Complete.
     Digest(Box<Digest>),
 }
 
@@ -35,15 +35,15 @@ pub(super) struct Digest {
 }
 
 impl Digest {
-    /// The number of the client that `opaque` stands for; `None`: it is no number of ours.
+    /// The number of the client in `opaque`; `None`: it is not one of our numbers.
     pub(super) fn client(&self) -> Option<u32> {
         let opaque = self.opaque.as_deref()?;
         let digits = opaque.bytes().all(|byte| byte.is_ascii_hexdigit());
         u32::from_str_radix(opaque, 16).ok().filter(|number| digits && *number != 0)
     }
 
-    /// The nonce count; `None`: it is no number. As in Apache what stands behind a blank does not count, and what is too
-    /// large is the largest number there is.
+    /// The nonce count; `None`: it is not a number. As in Apache text after a blank is ignored, and a number that is
+    /// too large becomes the largest one.
     pub(super) fn count(&self) -> Option<u64> {
         let text = self.nc.as_deref().unwrap_or_default().trim_start();
         let digits = text.split_ascii_whitespace().next().unwrap_or_default();
@@ -57,7 +57,7 @@ impl Digest {
     }
 }
 
-/// Reads the field of the request that the client sent.
+/// Parses the client's field.
 pub(super) fn credentials(request: &Request, algorithm: RealmDigest) -> Credentials {
     let Some(field) = request.header("Authorization") else { return Credentials::None };
     let (scheme, rest) = field.split_once([' ', '\t']).unwrap_or((&field, ""));
@@ -100,7 +100,7 @@ fn parse(text: &str) -> Option<Digest> {
     Some(Digest { username: username?, realm: realm?, nonce: nonce?, uri: uri?, response: response?, ..digest })
 }
 
-/// Takes a parameter, with the comma behind it, as leniently as Apache does.
+/// Takes a parameter, with the comma after it, as leniently as Apache does.
 fn parameter<'a>(rest: &mut &'a str) -> (&'a str, String) {
     let text = rest.trim_ascii_start();
     let end = text.find(|c: char| matches!(c, '=' | ',') || c.is_ascii_whitespace()).unwrap_or(text.len());
@@ -122,7 +122,7 @@ fn parameter<'a>(rest: &mut &'a str) -> (&'a str, String) {
     (name, value)
 }
 
-/// Takes a quoted text to its end, and gives what follows.
+/// Takes a quoted text to its end, and returns the rest.
 fn unquote<'a>(text: &'a str, into: &mut String) -> &'a str {
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
@@ -135,32 +135,32 @@ fn unquote<'a>(text: &'a str, into: &mut String) -> &'a str {
     ""
 }
 
-/// How the `uri` of a client compares with its request.
+/// The comparison of a client's `uri` with its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
     /// It is the same.
     Same,
-    /// It is the same but for the query, which it lacks.
+    /// It is the same except for the query, which it lacks.
     SameWithoutQuery,
-    /// It is another one.
+    /// It is different.
     Another,
     /// It is no URI.
     Invalid,
 }
 
-/// Where a request goes: what a `uri` may name.
+/// The target of a request, as a `uri` may name it.
 pub(super) struct Place<'a> {
     /// The target as it was sent.
     pub(super) target: &'a str,
-    /// The host as the server calls itself.
+    /// The server's own host name.
     pub(super) host: &'a str,
     /// Its port.
     pub(super) port: u16,
-    /// The port where none is named.
+    /// The default port.
     pub(super) usual_port: u16,
 }
 
-/// A URI in its parts, as far as they matter.
+/// The relevant parts of a URI.
 struct Parts<'a> {
     host: Option<&'a str>,
     port: Option<u16>,
@@ -168,7 +168,7 @@ struct Parts<'a> {
     query: Option<&'a str>,
 }
 
-/// Compares what a client signed with where its request goes. Proxies may have written the same thing in another way.
+/// Compares the signed URI with the request's target. Proxies may have written the same thing in another way.
 pub(super) fn compare(uri: &str, place: &Place<'_>) -> Comparison {
     if uri == place.target {
         return Comparison::Same;
@@ -192,7 +192,7 @@ pub(super) fn compare(uri: &str, place: &Place<'_>) -> Comparison {
     }
 }
 
-/// `None`: it cannot be taken apart.
+/// `None`: it cannot be split.
 fn parts(uri: &str) -> Option<Parts<'_>> {
     let uri = uri.split('#').next().unwrap_or_default();
     let scheme = uri.split_once("://").filter(|(scheme, _)| {

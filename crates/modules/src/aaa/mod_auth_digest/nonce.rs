@@ -1,4 +1,4 @@
-//! Nonces: when they were made, and a digest that only this server can make. Nothing has to be remembered of one.
+//! Nonces: a time, and a digest that only this server can make. No state is needed for them.
 
 use std::sync::LazyLock;
 
@@ -8,16 +8,15 @@ use sha2::{Digest, Sha256};
 
 use crate::aaa::passwords::same;
 
-/// How many characters say when.
+/// The length of the time, in characters.
 const TIME: usize = 12;
-/// How many hexadecimal digits are the digest.
+/// The length of the digest, in hexadecimal digits.
 const HASH: usize = 40;
 
-/// What all processes know that come from the one that has read the configuration, in whichever generation, and nobody
-/// else.
+/// A secret shared by all processes of this server, of any generation, and by nobody else.
 static SECRET: LazyLock<[u8; 32]> = LazyLock::new(sys::random::bytes);
 
-/// Draws the secret. In the parent, before there are children.
+/// Draws the secret. Runs in the parent, before there are children.
 pub(super) fn prepare() {
     LazyLock::force(&SECRET);
 }
@@ -30,12 +29,12 @@ pub(super) fn make(time: u64, realm: &str, opaque: Option<&str>) -> String {
     nonce
 }
 
-/// Whether a text has the form of a nonce of ours.
+/// Whether a text looks like one of our nonces.
 pub(super) fn has_form(nonce: &str) -> bool {
     nonce.len() == TIME + HASH && nonce.is_ascii() && nonce.as_bytes()[TIME - 1] == b'='
 }
 
-/// When a nonce was made; `Err`: it is none of ours, and this is the digest that it would have.
+/// When a nonce was made; `Err`: it is not one of ours, and this is the correct digest.
 pub(super) fn time_of(nonce: &str, realm: &str, opaque: Option<&str>) -> Result<u64, String> {
     let (time, theirs) = nonce.split_at_checked(TIME).unwrap_or((nonce, ""));
     let ours = hash(time, realm, opaque);
@@ -46,7 +45,7 @@ pub(super) fn time_of(nonce: &str, realm: &str, opaque: Option<&str>) -> Result<
     }
 }
 
-/// The lengths keep what is hashed apart.
+/// The lengths separate the hashed parts.
 fn hash(time: &str, realm: &str, opaque: Option<&str>) -> String {
     let mut digest = Sha256::new();
     digest.update(*SECRET);

@@ -9,7 +9,7 @@ use server::Request;
 
 use super::CharsetServer;
 
-/// Charsets by the languages for which they are used.
+/// Charsets by language.
 #[derive(Debug, Default)]
 pub struct Charsets(HashMap<String, String>);
 
@@ -21,7 +21,7 @@ impl Charsets {
             format!("{why}: AH01751: could not open charset conversion config file {path}.")
         })?;
         let charsets = Charsets::parse(&http1::text::from_bytes(&bytes));
-        // As Apache has it: the directory's own is said there, too.
+        // As in Apache: the file must also contain the directory's own.
         match charsets.0.contains_key("utf-8") {
             true => Ok(charsets),
             false => Err(format!("AH01752: could not find the UTF-8 charset in the file {path}.")),
@@ -37,7 +37,7 @@ impl Charsets {
         Charsets(pairs.collect())
     }
 
-    /// The charset for what a client accepts: that of the first language.
+    /// The charset for a client's `Accept-Language`: that of the first language.
     fn of(&self, accepted: &str) -> Option<&'static Encoding> {
         let language = accepted.split([',', ';']).next().unwrap_or_default();
         let short = language.get(..2).filter(|_| language.len() > 3 && language.as_bytes()[2] == b'-');
@@ -45,7 +45,7 @@ impl Charsets {
         Encoding::for_label(charset.as_bytes())
     }
 
-    /// A text of such a client in UTF-8.
+    /// Converts such a client's text to UTF-8.
     fn translate<'t>(&self, accepted: &str, text: &'t str) -> Cow<'t, str> {
         let Some(charset) = self.of(accepted) else { return Cow::Borrowed(text) };
         let bytes = http1::text::to_bytes(text);
@@ -56,7 +56,7 @@ impl Charsets {
     }
 }
 
-/// A text that the client has sent, as the directory is to have it.
+/// A text from the client, converted for the directory.
 pub(super) fn translated<'t>(request: &Request, text: &'t str) -> Cow<'t, str> {
     let charsets = request.server.main().settings.get::<CharsetServer>().charsets.get();
     match (charsets, request.header("Accept-Language")) {
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(of("en-US;q=0.5, ru", b"caf\xe9"), "café");
         assert_eq!(of("ru,en", b"\xc1"), "а");
         assert_eq!(of("utf-8", "é".as_bytes()), "é");
-        // Another language, or bytes that are none of the charset's, stay.
+        // Other languages, and bytes invalid in the charset, stay unchanged.
         assert_eq!(of("de", "é".as_bytes()), "é");
         assert_eq!(http1::text::to_bytes(&of("utf-8", b"\xff")), &b"\xff"[..]);
         assert!(Charsets::read("/none").is_err());

@@ -1,4 +1,4 @@
-//! Checking a password: the user is found in the directory, and binds.
+//! Checks a password: finds the user in the directory, and binds as that user.
 
 use conf::Level;
 use server::Request;
@@ -15,7 +15,7 @@ pub(super) async fn check_password(request: &mut Request, user: &str, password: 
         log(request, Level::Warn, "AH02558: no AuthLDAPURL".into());
         return Authn::Error;
     }
-    // A bind without a password is one of nobody, and succeeds (RFC 4513 section 5.1.2).
+    // A bind without a password is anonymous, and succeeds (RFC 4513 section 5.1.2).
     if password.is_empty() {
         log(request, Level::Debug, "AH10263: auth_ldap authenticate: empty password specified".into());
         return Authn::Denied;
@@ -67,7 +67,7 @@ pub(super) async fn check_password(request: &mut Request, user: &str, password: 
             log(request, level, text);
             return match code {
                 _ if !rules.decides => Authn::UserNotFound,
-                // Of a directory that cannot say it better.
+                // For directories without a more precise error.
                 Code::OTHER if rules.filter.eq_ignore_ascii_case("none") => Authn::UserNotFound,
                 Code::NO_SUCH_OBJECT => Authn::UserNotFound,
                 Code::INAPPROPRIATE_AUTH

@@ -1,4 +1,4 @@
-//! What the directory lets a user do: `Require ldap-user`, `ldap-group`, `ldap-dn`, `ldap-attribute`, `ldap-filter` and
+//! A user's rights in the directory: `Require ldap-user`, `ldap-group`, `ldap-dn`, `ldap-attribute`, `ldap-filter` and
 //! `ldap-search`.
 
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(super) static SEARCH: AuthzProvider = AuthzProvider {
     check: Later(|request, line| Box::pin(is_found(request, line))),
 };
 
-/// What a line is about to do, which decides as whom (`AuthLDAPSearchAsUser`, `AuthLDAPCompareAsUser`).
+/// The operation of a line, which decides the bind user (`AuthLDAPSearchAsUser`, `AuthLDAPCompareAsUser`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Search,
@@ -62,7 +62,8 @@ fn debug(request: &Request, text: impl AsRef<str>) {
     request.log("authnz_ldap", Level::Debug, text);
 }
 
-/// The directory, asked as the user where that is wanted and the password is known, and otherwise as the section says.
+/// The directory, bound as the user if that is wanted and the password is known, and otherwise as configured in the
+/// section.
 fn directory<'a>(request: &'a Request, rules: &'a Rules, known: &Known, deed: Deed) -> Directory<'a> {
     let as_user = match deed {
         Deed::Search => rules.searches_as_user,
@@ -75,7 +76,7 @@ fn directory<'a>(request: &'a Request, rules: &'a Rules, known: &Known, deed: De
     Directory::new(request, &rules.place, identity)
 }
 
-/// What is known of the user so far.
+/// The user's data so far.
 fn known_of(request: &mut Request) -> Known {
     let known = request.login.known.as_ref().and_then(|known| known.downcast_ref::<Known>()).cloned();
     known.unwrap_or_else(|| {
@@ -84,8 +85,8 @@ fn known_of(request: &mut Request) -> Known {
     })
 }
 
-/// The rules, the user, and what the directory knows of the user. `blank`, `unknown`: the numbers and names for messages that
-/// there is no name, and no entry.
+/// The rules, the user, and the user's data in the directory. `blank`, `unknown`: the numbers and names for the
+/// messages that there is no name, and no entry.
 async fn begin(
     request: &mut Request,
     deed: Deed,
@@ -151,12 +152,12 @@ async fn find(request: &mut Request, rules: &Rules, user: &str, deed: Deed, know
     Ok(())
 }
 
-/// Behind `not`, what is not known must not be taken for a no.
+/// After `not`, an unknown answer must not count as a no.
 fn no(unsure: bool) -> Verdict {
     if unsure { Verdict::Unknown } else { Verdict::Denied }
 }
 
-/// What stands behind the word of the line.
+/// The text after the word of the line.
 fn text_of(request: &Request, line: &Parsed, what: &str) -> Result<String, Verdict> {
     let text = line.downcast_ref::<Text>().ok_or(Verdict::Error)?;
     text.value(request, "authnz_ldap", what).ok_or(Verdict::Unknown)
@@ -167,7 +168,7 @@ fn granted(request: &mut Request, rules: &Rules, known: &Known) -> Verdict {
     Verdict::Granted
 }
 
-/// The user may not. `number`, `what`: of the message; `unsure`: that is not known.
+/// The user is refused. `number`, `what`: for the message; `unsure`: the answer is unknown.
 fn denied(request: &Request, number: &str, what: &str, user: &str, unsure: bool) -> Verdict {
     let uri = &request.asked.uri;
     debug(request, format!("{number}: auth_ldap authorize {what}: authorization denied for user {user} to {uri}"));
@@ -187,7 +188,7 @@ async fn is_user(request: &mut Request, line: &Parsed) -> Verdict {
     };
     let dn = known.dn.as_deref().unwrap_or_default();
     let mut directory = directory(request, &rules, &known, Deed::Compare);
-    // The whole line may be a name with blanks, or each word one.
+    // The whole line may be one name with blanks, or each word may be a name.
     let whole = std::iter::once((text.clone(), "AH01703", "AH01704"));
     let each = words(&text).into_iter().map(|word| (word, "AH01705", "AH01706"));
     let mut unsure = false;
@@ -206,7 +207,7 @@ async fn is_user(request: &mut Request, line: &Parsed) -> Verdict {
     denied(request, "AH01707", "user", &user, unsure)
 }
 
-/// A list of names, or what counts where it is empty.
+/// A list of names, or its default if it is empty.
 fn or_default(names: &[String]) -> Vec<String> {
     match names {
         [] => ["member", "uniqueMember"].map(String::from).to_vec(),
@@ -233,7 +234,7 @@ async fn is_member(request: &mut Request, line: &Parsed) -> Verdict {
     }
 }
 
-/// `None`: that is not known.
+/// `None`: unknown.
 async fn is_in_group(request: &Request, rules: &Rules, known: &Known, group: &str) -> Option<bool> {
     let member = match rules.members_are_dns {
         true => known.dn.as_deref().unwrap_or_default(),
@@ -261,7 +262,7 @@ async fn is_in_group(request: &Request, rules: &Rules, known: &Known, group: &st
         request,
         format!("AH01716: auth_ldap authorise: require group \"{group}\": failed {what}, checking sub-groups"),
     );
-    // To look into groups of groups is to search and to compare.
+    // Nested groups need both a search and a comparison.
     let mut asked = directory(request, rules, known, Deed::Both);
     let below = or_default(&rules.subgroup_attributes);
     let classes = match &rules.subgroup_classes[..] {
@@ -375,7 +376,7 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
         Err(code) => (code, asked.reason),
         Ok(found) => {
             debug(request, format!("AH01744: auth_ldap authorize: checking dn match {}", found.dn));
-            // Who has passed must be the user, and nobody else.
+            // The one who has passed must be the user, and nobody else.
             if rules.compares_as_user {
                 asked = directory(request, &rules, &known, Deed::Compare);
             }
@@ -400,7 +401,7 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
     denied(request, "AH01748", "filter", &user, code.is_unsure())
 }
 
-/// Whoever asks: somebody is found.
+/// The search finds an entry, whoever the client is.
 async fn is_found(request: &mut Request, line: &Parsed) -> Verdict {
     let rules = rules(request);
     if rules.place.hosts.is_empty() {

@@ -26,7 +26,7 @@ pub(super) static EXPR: AuthzProvider = AuthzProvider {
     },
 };
 
-/// Fails closed: arguments of another type than the parser made cannot be judged.
+/// Fails closed: arguments of an unexpected type cannot be judged.
 fn granted_if<T: 'static>(arguments: &Parsed, yes: impl FnOnce(&T) -> bool) -> Verdict {
     match arguments.downcast_ref::<T>().map(yes) {
         Some(true) => Verdict::Granted,
@@ -55,7 +55,7 @@ fn parse_methods(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
     }
 }
 
-/// `GET` and `HEAD` are one.
+/// `GET` and `HEAD` are equivalent.
 fn is_method(request: &mut Request, methods: &Parsed) -> Verdict {
     let one = |name: &str| if name == "HEAD" { "GET".to_string() } else { name.to_string() };
     let own = one(&request.asked.method);
@@ -65,9 +65,9 @@ fn is_method(request: &mut Request, methods: &Parsed) -> Verdict {
 /// A condition.
 struct Condition {
     expr: Expr,
-    /// It asks who the user is.
+    /// Whether it depends on the user.
     asks_for_user: bool,
-    /// It looks something up.
+    /// Whether it looks something up.
     looks_up: bool,
     origin: Origin,
 }
@@ -100,7 +100,7 @@ impl Condition {
     fn verdict(&self, request: &Request, holds: Result<bool, EvalError>) -> Verdict {
         match holds {
             Ok(true) => Verdict::Granted,
-            // It might hold for somebody who has logged in.
+            // It might hold for a user who has logged in.
             Ok(false) if self.asks_for_user => Verdict::DeniedNoUser,
             Ok(false) => Verdict::Denied,
             Err(why) => {

@@ -1,4 +1,4 @@
-//! What a request needs: `Require` lines in groups of which all, any, or none must hold.
+//! The requirements for a request: `Require` lines in groups of which all, any, or none must hold.
 
 use std::fmt;
 use std::pin::pin;
@@ -25,12 +25,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether all parts must hold: only then can a negative one take something away.
+    /// Whether all parts must hold: only then does a negative one have an effect.
     pub(super) fn wants_all(self) -> bool {
         matches!(self, Kind::All | Kind::MergedAll)
     }
 
-    /// For messages.
+    /// The name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::All => "<RequireAll>",
@@ -48,7 +48,7 @@ pub(super) struct Check {
     pub(super) provider: &'static AuthzProvider,
     pub(super) arguments: Parsed,
     pub(super) layer: Option<Layer>,
-    /// It takes no arguments, and this is what is said of a line that has some.
+    /// It takes no arguments, and this is the error for a line with some.
     pub(super) bare: Option<&'static str>,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Debug for Check {
 /// A `Require` line.
 #[derive(Clone, Debug)]
 pub(super) struct Require {
-    /// What stands behind `Require` or `Require not`.
+    /// The text after `Require` or `Require not`.
     pub(super) text: String,
     pub(super) origin: Origin,
     /// The `<Limit>` around it.
@@ -95,7 +95,7 @@ impl Node {
         Node { negated: !self.negated, ..self }
     }
 
-    /// Whether it says anything about a request with this method.
+    /// Whether it applies to a request with this method.
     fn covers(&self, method: &str) -> bool {
         match &self.what {
             What::Require(require) => require.limited.as_ref().is_none_or(|limited| limited.covers(method)),
@@ -103,7 +103,7 @@ impl Node {
         }
     }
 
-    /// For messages.
+    /// The name in messages.
     fn name(&self) -> String {
         match &self.what {
             What::Require(require) => format!("Require {}{}", if self.negated { "not " } else { "" }, require.text),
@@ -117,7 +117,7 @@ impl Node {
 pub(super) struct Group {
     kind: Kind,
     parts: Vec<Node>,
-    /// Somebody may have to be waited for.
+    /// Whether it may have to wait.
     waits: bool,
 }
 
@@ -142,7 +142,7 @@ impl Group {
         self.parts.push(part);
     }
 
-    /// Whether a decision by these rules may have to wait for somebody.
+    /// Whether a decision by these rules may have to wait.
     pub(super) fn waits(&self) -> bool {
         self.waits
     }
@@ -157,7 +157,7 @@ impl Group {
         }
     }
 
-    /// Whether nothing in it can ever let anybody in.
+    /// Whether nothing in it can ever grant access.
     pub(super) fn is_only_negative(&self) -> bool {
         self.parts.iter().all(|part| part.negated)
     }
@@ -192,7 +192,7 @@ async fn ask(group: &Group, request: &mut Request) -> Verdict {
             (None, What::Group(group)) => concluded(part, Box::pin(ask(group, request)).await, request),
         };
         verdict = combined(all, verdict, says);
-        // Nothing that follows can change this.
+        // No later part can change this.
         if verdict == Verdict::Error || verdict == if all { Verdict::Denied } else { Verdict::Granted } {
             break;
         }
@@ -200,7 +200,7 @@ async fn ask(group: &Group, request: &mut Request) -> Verdict {
     verdict
 }
 
-/// What a part that is about other methods says, among parts of which all are wanted, or any.
+/// The verdict of a part for other methods, among parts of which all, or any, must hold.
 fn passed_over(node: &Node, request: &Request, among_all: bool) -> Option<Verdict> {
     if node.covers(&request.asked.method) {
         return None;
@@ -210,7 +210,7 @@ fn passed_over(node: &Node, request: &Request, among_all: bool) -> Option<Verdic
     Some(verdict)
 }
 
-/// What a part says of which the inside has said this.
+/// The verdict of a part whose inside has this verdict.
 fn concluded(node: &Node, verdict: Verdict, request: &Request) -> Verdict {
     if matches!((&node.what, verdict), (What::Group(_), Verdict::Error)) {
         return verdict;
@@ -227,7 +227,7 @@ async fn check(check: &Check, request: &mut Request) -> Verdict {
     verdict
 }
 
-/// What a group says that said `so_far` before its next part was asked.
+/// The verdict of a group after `so_far` and the verdict of its next part.
 fn combined(all: bool, so_far: Verdict, next: Verdict) -> Verdict {
     use Verdict::{Denied, DeniedNoUser, Error, Granted, Neutral, Unknown};
     match (so_far, next) {
@@ -244,7 +244,7 @@ fn combined(all: bool, so_far: Verdict, next: Verdict) -> Verdict {
     }
 }
 
-/// A negative part can only take away: what it does not mean it says nothing about.
+/// A negative part can only refuse: if it does not match, it has no opinion.
 fn negated(verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::Granted => Verdict::Denied,

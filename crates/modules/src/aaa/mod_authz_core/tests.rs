@@ -1,4 +1,4 @@
-//! What `Require` lines say, alone and together.
+//! The verdicts of `Require` lines, alone and together.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn inside(lines: &str) -> String {
     format!("<Location />\n{lines}\n</Location>")
 }
 
-/// The messages were asked of 2.4.71.
+/// The messages are those of 2.4.71.
 #[test]
 fn directives() {
     let table = [

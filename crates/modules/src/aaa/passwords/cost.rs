@@ -1,20 +1,20 @@
-//! How much work the check of a stored password is, and how much of it is too much.
+//! The cost of checking a stored password, and its limits.
 
-/// The highest cost of bcrypt. The default of `htpasswd -B` is 5; each step more takes twice the time.
+/// The highest cost of bcrypt. The default of `htpasswd -B` is 5; each further step doubles the time.
 const BCRYPT_COST_MAX: u64 = 12;
-/// The highest number of rounds of SHA-crypt (the default of `htpasswd -2` and `-5` is 5000), each of which works through
-/// the password: this holds for up to [`SHA_BLOCK`] bytes of it.
+/// The highest number of rounds of SHA-crypt (the default of `htpasswd -2` and `-5` is 5000). Each round processes the
+/// password: the limit applies to up to [`SHA_BLOCK`] bytes of it.
 const SHA_ROUNDS_MAX: u64 = 500_000;
 const SHA_BLOCK: usize = 64;
 /// The highest number of rounds of `$sha1$`; 262144 are usual.
 const SHA1_ROUNDS_MAX: u64 = 300_000;
-/// The highest number of rounds of `$md5$`, of which none are usual.
+/// The highest number of additional rounds of `$md5$`; none are usual.
 const SUN_ROUNDS_MAX: u64 = 100_000;
 /// The highest number of rounds of extended DES; 725 are usual.
 const DES_ROUNDS_MAX: u64 = 1 << 20;
-/// As much memory as yescrypt (16 MB are usual) and scrypt (64 MB) may work through.
+/// The most memory for yescrypt (16 MB are usual) and scrypt (64 MB).
 const MEMORY_MAX: u64 = 64 << 20;
-/// As long as a text must be to come from crypt(3): DES makes the shortest.
+/// The shortest output of crypt(3): that of DES.
 const STORED_MIN: usize = 13;
 
 /// The cost of a check.
@@ -30,7 +30,7 @@ impl Cost {
     }
 }
 
-/// What the check of a stored password costs (crypt(5)); `None`: it is stored in an unknown way.
+/// The cost of checking a stored password (crypt(5)); `None`: its form is unknown.
 pub(super) fn cost(stored: &str, password: &[u8]) -> Option<Cost> {
     if stored.len() < STORED_MIN {
         return None;
@@ -52,7 +52,7 @@ pub(super) fn cost(stored: &str, password: &[u8]) -> Option<Cost> {
             }
         },
         "sha1" => Cost::up_to(SHA1_ROUNDS_MAX, parameter.parse().ok()?),
-        // The one form that crypt(3) makes: `j`, the power of two, and the size of a block, a digit each.
+        // The only form that crypt(3) makes: `j`, the power of two, and the size of a block, a digit each.
         "y" | "gy" => match parameter.as_bytes() {
             [b'j', power @ b'.'..b'j', size] => memory(digit(*power)? + 1, digit(*size)? + 1),
             _ => Cost::TooHigh,

@@ -1,4 +1,4 @@
-//! What tools store is understood, and what costs too much refused.
+//! Hashes of various tools are understood, and expensive ones refused.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn is_right(password: &[u8], stored: &str) -> Result<bool, Unchecked> {
     sys::block_on::block_on(super::is_right(password, stored), || ()).expect("an answer")
 }
 
-/// Made with htpasswd 2.4.71 and openssl 3.0; the password is `good` where nothing else is said.
+/// Made with htpasswd 2.4.71 and openssl 3.0; the password is `good` unless noted.
 #[test]
 fn what_htpasswd_and_openssl_make() {
     let long = "a password of more than sixteen, even more than thirty-two bytes: ümläut";
@@ -53,7 +53,7 @@ fn what_the_c_library_makes() {
         assert_eq!(is_right(b"good", stored), Ok(true), "{stored}");
         assert_eq!(is_right(b"bad", stored), Ok(false), "{stored}");
     }
-    // Of the oldest, eight characters count, or as many as were given.
+    // In the oldest form only eight characters count, or fewer if the password is shorter.
     assert_eq!(is_right(b"passwords", "abJnggxhB/yWI"), is_right(b"password", "abJnggxhB/yWI"));
     let long = "abkcfEndDLESYRx8JE5HhGcITyog1/ww0vUb.WsL9nYFyY";
     assert_eq!(is_right(b"a longer password than eight", long), Ok(true));
@@ -91,7 +91,7 @@ fn what_is_refused() {
     }
 }
 
-/// What is usual passes, however long it takes here.
+/// Usual costs pass, however long they take here.
 #[test]
 fn usual_costs_are_bearable() {
     for stored in [
@@ -106,7 +106,7 @@ fn usual_costs_are_bearable() {
     }
 }
 
-/// Hashing takes longer for longer passwords, and half a megabyte of them would take for ever.
+/// Hashing takes longer for longer passwords, and half a megabyte would take for ever.
 #[test]
 fn long_passwords() {
     let dear = "$6$rounds=500000$salt$ly5dcrZ81p";
@@ -128,7 +128,7 @@ fn long_passwords() {
     assert_eq!(is_right(b"good\0", "abb1oGxjdYbAs"), Ok(false));
 }
 
-/// Only for that password stored in that way: a wrong one stays wrong, and a right one is of no use elsewhere.
+/// Only that password in that stored form: a wrong one stays wrong, and a right one is useless elsewhere.
 #[test]
 fn only_what_was_right_is_remembered() {
     let (good, other) = ("abb1oGxjdYbAs", "abJnggxhB/yWI");

@@ -21,7 +21,7 @@ pub(super) async fn copy_or_move(request: &mut Request) -> Result<Answer, Failur
     let found = request.lookup_alike(&path).await;
     if found.answer.status() != 200 {
         let status = found.answer.status();
-        // It says how to log in, where that is what is missing.
+        // It says how to log in, if that is what is missing.
         request.answer.err_headers_out.extend(&found.answer.err_headers_out);
         return Err(Failure::page(status, "Destination URI had an error."));
     }
@@ -36,8 +36,8 @@ pub(super) async fn copy_or_move(request: &mut Request) -> Result<Answer, Failur
     Ok(created(request, "Destination", &target.uri, replaced))
 }
 
-/// The escaped path of the field `Destination`. As in Apache the scheme has to be ours; the name and the port may be those of
-/// another server in front of this one.
+/// The escaped path in the `Destination` field. As in Apache the scheme has to be ours; name and port may be those of a
+/// proxy in front of this server.
 fn destination(request: &Request) -> Result<String, Failure> {
     let missing = || Failure::message(400, "AH00591: The request is missing a Destination header.");
     let field = request.header("Destination").ok_or_else(missing)?;
@@ -56,7 +56,7 @@ fn destination(request: &Request) -> Result<String, Failure> {
     Ok(rest.find('/').map_or("/", |at| &rest[at..]).to_string())
 }
 
-/// What can be said without looking at the disk. Whether everything below the source is meant, too.
+/// Makes the checks that need no disk. Returns whether everything below the source is included.
 fn check_request(request: &Request, is_move: bool, from: &Resource, to: &Resource) -> Result<bool, Failure> {
     let overwrite = match request.header("Overwrite").as_deref() {
         None => true,
@@ -90,7 +90,7 @@ fn check_request(request: &Request, is_move: bool, from: &Resource, to: &Resourc
     Ok(deep)
 }
 
-/// Does it; says whether something was there before.
+/// Performs it; returns whether it replaced something.
 fn go(claim: &Claim, is_move: bool, deep: bool, from: &Target, to: &Target) -> Result<bool, Failure> {
     let verb = if is_move { "MOVE" } else { "COPY" };
     let locks = claim.read_locks()?;
@@ -126,8 +126,8 @@ fn go(claim: &Claim, is_move: bool, deep: bool, from: &Target, to: &Target) -> R
     Ok(replaced)
 }
 
-/// Does something that makes the destination. What was there before is put aside and comes back if that fails; a file is
-/// replaced by a file at once.
+/// Runs an action that makes the destination. The old content is put aside and restored on failure; a file is replaced
+/// by a file at once.
 fn in_place(
     from: &Target,
     to: &Target,
@@ -146,7 +146,7 @@ fn in_place(
     let aside = store::unused(&os_path(dir_name(&to.path)));
     fs::rename(&path, &aside)?;
     if let Err(error) = make(failures) {
-        // What was made so far has the name.
+        // The part made so far has the name.
         let mut ignored = Vec::new();
         tree::remove(to, &mut ignored);
         fs::rename(&aside, &path)?;

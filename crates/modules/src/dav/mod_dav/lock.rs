@@ -12,7 +12,7 @@ use crate::dav::locks::{self, Database, Lock};
 use crate::dav::tree;
 use crate::dav::xml::Element;
 
-/// What a client wants to have.
+/// The lock that a client wants.
 struct Wish {
     exclusive: bool,
     owner: String,
@@ -54,7 +54,7 @@ pub(super) async fn lock(request: &mut Request) -> Result<Answer, Failure> {
     Ok(document_answer(request, 200, Body::text(text)))
 }
 
-/// Reads `lockinfo`.
+/// Parses `lockinfo`.
 fn wish(root: Element) -> Result<Wish, Failure> {
     if !root.name.is_dav("lockinfo") {
         return Err(Failure::new(400, "The request body contains an unexpected XML root element."));
@@ -87,7 +87,7 @@ fn wish(root: Element) -> Result<Wish, Failure> {
     }
 }
 
-/// When a lock ends that is made or refreshed now (`Timeout`, at least `DAVMinTimeout`); 0 is never.
+/// The expiry of a lock that is made or refreshed now (`Timeout`, at least `DAVMinTimeout`); 0 is never.
 fn expires(request: &Request) -> u64 {
     let field = request.header_joined("Timeout").unwrap_or_default();
     let seconds = field.split(',').map(str::trim).find_map(|word| match word.get(..7) {
@@ -120,7 +120,7 @@ fn make(
     let is_new = tree::look(&target.path)?.is_none() && locks::of(locks, &target.path, false).is_empty();
     let deed = Deed::Lock { exclusive: wish.exclusive };
     let refused = format!("Could not LOCK {} due to a failed precondition (e.g. other locks).", escaped(target));
-    // The list of the collection changes, which is not locked by that.
+    // The content list of the collection changes, though it is not locked by that.
     let ask = Ask { deed, deep, parent: false, depends: false };
     claim
         .check(target, ask, locks)

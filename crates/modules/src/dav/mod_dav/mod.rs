@@ -1,7 +1,7 @@
 //! WebDAV's methods: `Dav On` lets clients write files.
 //!
-//! Apache manual: mod_dav. Statuses and fields were measured on 2.4.71, and RFC 4918 is followed where Apache does not. All
-//! that touches a disk is done beside the event loop.
+//! Apache manual: mod_dav. Statuses and fields were measured on 2.4.71, and RFC 4918 is followed where Apache does not.
+//! All disk access happens beside the event loop.
 
 mod copy_move;
 mod lock;
@@ -82,13 +82,13 @@ fn set_min_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// The name of the handler.
 const HANDLER: &str = "dav-handler";
-/// The methods that are answered here; the others are the default handler's.
+/// The methods answered here; the others are left to the default handler.
 const METHODS: [&str; 11] =
     ["OPTIONS", "PUT", "DELETE", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT"];
-/// Methods that are known where there is WebDAV (RFC 5842, RFC 5323). Files have neither.
+/// Methods known if WebDAV is enabled (RFC 5842, RFC 5323). Files support neither.
 const KNOWN: [&str; 2] = ["BIND", "SEARCH"];
 
-/// Takes every request but those that the content of a file is the answer to, or a script.
+/// Takes every request except those answered by a file's content, or by a script.
 fn take(request: &mut Request) -> Flow {
     let is_for_content = matches!(&*request.asked.method, "GET" | "HEAD" | "POST");
     if !is_for_content && request.asked.uri != "*" && request.dir::<DavDir>().enabled() {
@@ -126,14 +126,14 @@ async fn answer(request: &mut Request) -> Answer {
     }
 }
 
-/// A resource, and what is there at this moment.
+/// A resource, and its current state.
 struct Resource {
     target: Target,
     is_there: bool,
     is_collection: bool,
 }
 
-/// What the path of a request stands for.
+/// The resource of a request's path.
 fn resource(request: &Request) -> Result<Resource, Failure> {
     if http1::text::to_bytes(&request.asked.unparsed_uri()).contains(&b'#') {
         return Err(Failure::message(400, "AH00622: buggy client used un-escaped hash in Request-URI"));
@@ -145,7 +145,7 @@ fn resource(request: &Request) -> Result<Resource, Failure> {
         return Err(Failure::new(400, text).within("Could not fetch resource information."));
     }
     let path = format!("{}{}", mapped.filename, mapped.path_info);
-    // A look-up by the settings of its asker is not asked who may.
+    // A look-up with its asker's settings skips the access check.
     if tree::is_state_path(&path) {
         return Err(Failure::new(403, "Access to the state directory denied."));
     }
@@ -153,17 +153,17 @@ fn resource(request: &Request) -> Result<Resource, Failure> {
     Ok(Resource { target, is_there: meta.is_some(), is_collection: meta.is_some_and(|meta| meta.is_dir()) })
 }
 
-/// A resource that has to be there.
+/// A resource that must exist.
 fn existing(request: &Request) -> Result<Resource, Failure> {
     resource(request).and_then(|resource| if resource.is_there { Ok(resource) } else { Err(Failure::status(404)) })
 }
 
-/// Does a job that works with files.
+/// Runs a job that works with files.
 async fn on_disk<T: Send + 'static>(job: impl FnOnce() -> Result<T, Failure> + Send + 'static) -> Result<T, Failure> {
     offload(Load::Wait, job).await
 }
 
-/// How deep a request goes.
+/// The depth of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Depth {
     Zero,
@@ -171,7 +171,7 @@ enum Depth {
     Infinity,
 }
 
-/// The field `Depth`; everything, where there is none.
+/// The `Depth` field; without it, infinity.
 fn depth(request: &Request) -> Result<Depth, Failure> {
     match request.header("Depth").as_deref() {
         None => Ok(Depth::Infinity),
@@ -182,7 +182,7 @@ fn depth(request: &Request) -> Result<Depth, Failure> {
     }
 }
 
-/// The document in the body of a request; `None`: there is no body.
+/// The XML document in the body of a request; `None`: there is no body.
 async fn document(request: &Request) -> Result<Option<xml::Element>, Failure> {
     if request.body.is_none() {
         return Ok(None);
@@ -201,7 +201,7 @@ async fn document(request: &Request) -> Result<Option<xml::Element>, Failure> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    // It computes for a while, for a body of a megabyte.
+    // This computes for a while, with a body of a megabyte.
     let parsed = offload(Load::Compute, move || xml::parse(&bytes)).await;
     parsed.map(Some).map_err(|why| {
         request.log("core", Level::Error, format!("AH00541: XML Parser Error: {why}"));
@@ -212,7 +212,7 @@ async fn document(request: &Request) -> Result<Option<xml::Element>, Failure> {
 /// The default of `LimitXMLRequestBody`.
 const XML_BODY: u64 = 1_000_000;
 
-/// The answer to a request that has made something, or has replaced it.
+/// The answer to a request that has created or replaced something.
 fn created(request: &mut Request, what: &str, uri: &str, replaced: bool) -> Answer {
     if replaced {
         request.answer.set_status(204);
@@ -259,7 +259,7 @@ async fn options(request: &mut Request) -> Result<Answer, Failure> {
     Ok(document_answer(request, 200, Body::text(text)))
 }
 
-/// The methods that make sense for a resource, in Apache's order.
+/// The methods that a resource supports, in Apache's order.
 async fn allowed(request: &Request, resource: &Resource) -> Result<String, Failure> {
     let claim = Claim::of(request)?;
     let path = resource.target.path.clone();
@@ -283,7 +283,7 @@ async fn allowed(request: &Request, resource: &Resource) -> Result<String, Failu
     Ok(methods.join(","))
 }
 
-/// The method does not go with what is there.
+/// The method does not suit the existing resource.
 async fn not_allowed(request: &mut Request) -> Failure {
     let allow = async { allowed(request, &resource(request)?).await };
     match allow.await {
@@ -297,7 +297,7 @@ async fn not_allowed(request: &mut Request) -> Failure {
 
 async fn make_collection(request: &mut Request) -> Result<Answer, Failure> {
     let resource = resource(request)?;
-    // No body is known that would say more than the method (RFC 4918, section 9.3).
+    // No body is defined that would add to the method (RFC 4918, section 9.3).
     if !request.body.is_none() && request.body.collect(0).await.is_err() {
         return Err(Failure::status(415));
     }
@@ -355,7 +355,7 @@ async fn report(request: &mut Request) -> Result<Answer, Failure> {
     Err(Failure::status(501))
 }
 
-/// What is gone has no locks.
+/// Removes the locks of a removed resource.
 fn forget_locks(claim: &Claim, target: &Target) -> Result<(), Failure> {
     let Some(database) = &claim.locks else { return Ok(()) };
     let is_gone = |path: &str| matches!(tree::look(path), Ok(None));
@@ -367,7 +367,7 @@ fn forget_locks(claim: &Claim, target: &Target) -> Result<(), Failure> {
     change.map_err(super::claim::unreadable)
 }
 
-/// What could not be done to some of many resources.
+/// Reports failures for some of many resources.
 fn incomplete(failures: tree::Failures, text: &str) -> Result<(), Failure> {
     match failures.as_slice() {
         [] => Ok(()),
@@ -375,7 +375,7 @@ fn incomplete(failures: tree::Failures, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// A URL path as log lines have it.
+/// A URL path in the form of log lines.
 fn escaped(target: &Target) -> String {
     http1::uri::escape_html(&target.uri).into_owned()
 }

@@ -1,4 +1,4 @@
-//! `PROPFIND`: what resources are, and what properties clients have given them.
+//! `PROPFIND`: describes resources, and the properties that clients have given them.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -16,18 +16,18 @@ use crate::dav::properties::{self, Property};
 use crate::dav::tree;
 use crate::dav::xml::{DAV, Name, Prefixes, escape};
 
-/// The namespace of the properties that Apache has added.
+/// The namespace of Apache's own properties.
 pub(super) const APACHE: &str = "http://apache.org/dav/props/";
 /// The property of that namespace.
 pub(super) const EXECUTABLE: &str = "executable";
-/// How many members of a collection are looked at in one go.
+/// How many members of a collection are read in one go.
 const MEMBERS: usize = 64;
-/// About how many bytes of their properties and locks.
+/// Roughly how many bytes of their properties and locks.
 const MEMBERS_SIZE: usize = 1 << 20;
-/// The media type of a collection, as Apache has it.
+/// The media type of a collection, as in Apache.
 const COLLECTION: &str = "httpd/unix-directory";
 
-/// The properties that the server itself knows, in Apache's order. Clients cannot set those of RFC 4918.
+/// The live properties, in Apache's order. Clients cannot set those of RFC 4918.
 pub(super) const LIVE: [(&str, &str); 10] = [
     (DAV, "resourcetype"),
     (DAV, "creationdate"),
@@ -41,11 +41,11 @@ pub(super) const LIVE: [(&str, &str); 10] = [
     (DAV, "getcontentlanguage"),
 ];
 
-/// What is asked for.
+/// The requested properties.
 enum Wanted {
     All,
     Names,
-    /// Each once, with what stands for it where it is not there, and the declarations for all of that.
+    /// Each once, with its text if it is missing, and the namespace declarations for all of that.
     These {
         names: Vec<(Name, String)>,
         declarations: String,
@@ -101,7 +101,7 @@ pub(super) async fn propfind(request: &mut Request) -> Result<Answer, Failure> {
     Ok(document_answer(request, 207, body))
 }
 
-/// What is known of a resource from the disk.
+/// A resource's data from the disk.
 struct Facts {
     target: Target,
     meta: Option<Meta>,
@@ -120,7 +120,7 @@ impl Facts {
         Ok(Facts { target, meta, etag, properties, locks })
     }
 
-    /// About how much room it takes, in bytes.
+    /// Its approximate size in memory, in bytes.
     fn size(&self) -> usize {
         let properties = self.properties.iter().flatten().map(Property::size);
         properties.chain(self.locks.iter().map(|lock| lock.owner.len())).sum()
@@ -131,7 +131,7 @@ impl Facts {
     }
 }
 
-/// What the configuration says of the content of a resource.
+/// A resource's metadata from the configuration.
 #[derive(Default)]
 struct Kind {
     media_type: Option<String>,
@@ -145,7 +145,7 @@ impl Kind {
     }
 }
 
-/// The way through a collection.
+/// The traversal of a collection.
 struct Walk {
     request: Box<Request>,
     claim: Claim,
@@ -179,7 +179,7 @@ impl Walk {
         Ok(())
     }
 
-    /// What is in a collection, with the names that are only locked.
+    /// The members of a collection, including names that are only locked.
     async fn members(&self, collection: &Target) -> Vec<Target> {
         let (claim, target) = (self.claim.clone(), collection.clone());
         let found = offload(Load::Wait, move || {
@@ -200,14 +200,14 @@ impl Walk {
         })
     }
 
-    /// What is known of the next members, and the rest of them.
+    /// The data of the next members, and the rest of them.
     async fn facts(&self, mut members: vec::IntoIter<Target>) -> (Vec<Facts>, vec::IntoIter<Target>) {
         let claim = self.claim.clone();
         offload(Load::Wait, move || {
             let locks = claim.read_locks().unwrap_or_default();
             let (mut found, mut size) = (Vec::new(), 0);
             for facts in members.by_ref().take(MEMBERS).filter_map(|member| Facts::of(&claim, member, &locks).ok()) {
-                // What has gone since the directory was read is left out.
+                // Members that have gone since the directory was read are skipped.
                 if facts.meta.is_some() || !facts.locks.is_empty() {
                     size += facts.size();
                     found.push(facts);
@@ -221,15 +221,15 @@ impl Walk {
         .await
     }
 
-    /// What the configuration says of a member; `None`: the client may not see it, or that cannot be known.
+    /// A member's metadata from the configuration; `None`: the client may not see it, or that is unknown.
     async fn kind(&self, facts: &Facts) -> Option<Kind> {
         let slash = if facts.is_collection() { "/" } else { "" };
         let found = self.request.lookup_alike(&format!("{}{slash}", http1::uri::escape_path(&facts.target.uri))).await;
-        // A name that is only locked is not there.
+        // A name that is only locked does not exist.
         matches!(found.answer.status(), ..400 | 404).then(|| Kind::of(&found))
     }
 
-    /// The element `response` of a resource.
+    /// The `response` element of a resource.
     fn describe(&self, facts: &Facts, kind: &Kind) -> String {
         let none = Vec::new();
         let own = facts.properties.as_ref().unwrap_or_else(|why| {
@@ -281,7 +281,7 @@ impl Walk {
         out
     }
 
-    /// A property that the server itself knows, as an element and a line.
+    /// A live property, as an element and a line.
     fn live(&self, space: &str, local: &str, facts: &Facts, kind: &Kind) -> Option<String> {
         let file = facts.meta.filter(|meta| !meta.is_dir());
         let date = |nanoseconds: i128| nanoseconds.div_euclid(1_000_000_000) as i64;
@@ -330,7 +330,7 @@ fn prefix(space: &str) -> &'static str {
     if space == APACHE { "lp2" } else { "lp1" }
 }
 
-/// Apache writes those that have to do with locks and types with another prefix of the same namespace.
+/// Apache uses another prefix of the same namespace for the properties about locks and types.
 fn prefix_of_live(space: &str, local: &str) -> &'static str {
     let is_core = matches!(local, "supportedlock" | "lockdiscovery" | "getcontenttype" | "getcontentlanguage");
     if is_core { "D" } else { prefix(space) }

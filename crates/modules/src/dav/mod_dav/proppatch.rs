@@ -1,4 +1,4 @@
-//! `PROPPATCH`: clients give a resource properties and take them away, all of what one request says or nothing.
+//! `PROPPATCH`: clients set and remove properties of a resource, everything in a request or nothing.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::dav::properties::{self, Property};
 use crate::dav::tree;
 use crate::dav::xml::{self, Element, Name, Prefixes};
 
-/// What is to become of a property.
+/// A change of a property.
 enum Change {
     Set(Element),
     Remove(Name),
@@ -29,7 +29,7 @@ impl Change {
         }
     }
 
-    /// Why the server does not do this; `None`: it does. `is_file`: the resource has an executable bit of its own.
+    /// Why the server refuses this; `None`: it does not. `is_file`: the resource has its own executable bit.
     fn refusal(&self, is_file: bool) -> Option<&'static str> {
         let name = self.name();
         if !LIVE.contains(&(&*name.space, &*name.local)) {
@@ -93,7 +93,7 @@ pub(super) async fn proppatch(request: &mut Request) -> Result<Answer, Failure> 
     Ok(document_answer(request, 207, Body::text(out)))
 }
 
-/// What a document asks for, in its order.
+/// The changes in a document, in order.
 fn changes(document: Option<Element>) -> Result<Vec<Change>, Failure> {
     let root = document.filter(|root| root.name.is_dav("propertyupdate")).ok_or_else(|| {
         Failure::message(400, "AH00587: The request body does not contain a \"propertyupdate\" element.")
@@ -106,7 +106,7 @@ fn changes(document: Option<Element>) -> Result<Vec<Change>, Failure> {
         }
         let missing = "AH00588: A \"prop\" element is missing inside the propertyupdate command.";
         let prop = command.child("prop").ok_or_else(|| Failure::message(400, missing))?;
-        // A language of what is around them is theirs (RFC 4918, section 4.3).
+        // They inherit the language around them (RFC 4918, section 4.3).
         let language = [prop, command, &root].into_iter().find_map(Element::language);
         for property in prop.children() {
             changes.push(match removes {
@@ -141,7 +141,7 @@ fn apply(target: &Target, is_collection: bool, changes: Vec<Change>) -> Result<(
     if own.is_empty() {
         return Ok(());
     }
-    // What a request says last of a property holds.
+    // The last change of a property in a request counts.
     let mut named = HashSet::new();
     own.reverse();
     own.retain(|change| named.insert(change.name().clone()));
@@ -168,7 +168,7 @@ fn apply(target: &Target, is_collection: bool, changes: Vec<Change>) -> Result<(
     done.map_err(unable)
 }
 
-/// Sets or clears the executable bit of the owner, as Apache does; gives what was before.
+/// Sets or clears the owner's executable bit, like Apache; returns the former permissions.
 fn make_executable(target: &Target, executable: bool) -> io::Result<fs::Permissions> {
     let path = os_path(&target.path);
     let before = fs::metadata(&path)?.permissions();

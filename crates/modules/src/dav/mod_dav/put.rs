@@ -1,4 +1,4 @@
-//! `PUT`: a file has its old content or the new one, and never a part of either.
+//! `PUT`: a file has either its old content or the new one, never a mixture.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -12,7 +12,7 @@ use super::{Claim, Failure, Target, created, escaped, on_disk, resource};
 use crate::dav::store::{self, Draft};
 use crate::dav::{properties, tree};
 
-/// How much of the body is written at once, in bytes.
+/// The size of a write, in bytes.
 const PIECE: usize = 256 * 1024;
 
 pub(super) async fn put(request: &mut Request) -> Result<Answer, Failure> {
@@ -35,7 +35,7 @@ pub(super) async fn put(request: &mut Request) -> Result<Answer, Failure> {
     Ok(created(request, "Resource", &target.uri, replaced))
 }
 
-/// Where in the file the body belongs (`Content-Range`, as Apache understands it); `None`: it is the whole file.
+/// The body's position in the file (`Content-Range`, as Apache understands it); `None`: it is the whole file.
 fn range(request: &Request) -> Result<Option<u64>, Failure> {
     let Some(field) = request.header("Content-Range") else { return Ok(None) };
     let parsed = || {
@@ -55,7 +55,7 @@ fn range(request: &Request) -> Result<Option<u64>, Failure> {
     parsed().map(Some).ok_or_else(malformed)
 }
 
-/// Checks whether the file may be written at all, before a client sends it, and opens what it is written to.
+/// Checks whether the file may be written at all, before the client sends it, and opens the draft.
 fn begin(claim: &Claim, target: &Target, start: Option<u64>) -> Result<Upload, Failure> {
     claim.check_to_write(target)?;
     let unable = |error: io::Error| {
@@ -79,7 +79,7 @@ fn begin(claim: &Claim, target: &Target, start: Option<u64>) -> Result<Upload, F
     Ok(upload)
 }
 
-/// A file that is being written.
+/// A file being written.
 struct Upload(Option<Draft>);
 
 /// Writes the body, a piece at a time.
@@ -112,14 +112,14 @@ async fn receive(request: &Request, mut upload: Upload, target: &Target) -> Resu
 }
 
 impl Upload {
-    /// Gives the file its name, if that is still allowed. Says whether there was one before.
+    /// Gives the file its name, if that is still allowed. Returns whether it replaced one.
     fn finish(mut self, claim: &Claim, target: &Target) -> Result<bool, Failure> {
         let unable = |error: io::Error| {
             Failure::os(500, error, "There was a problem writing the file atomically after writes.")
                 .within(format!("Unable to PUT new contents for {}.", escaped(target)))
         };
         let _held = claim.hold_locks()?;
-        // Of two that write with the same condition one is the first, and it does not hold for the other.
+        // Of two writers with the same condition, only the first one succeeds.
         let _held = properties::hold(dir_name(&target.path)).map_err(unable)?;
         claim.check_to_write(target)?;
         let before = fs::metadata(os_path(&target.path)).ok();
@@ -129,10 +129,10 @@ impl Upload {
         match (&before, &self.0) {
             (Some(before), Some(Draft { file, .. })) => {
                 let mode = before.permissions().mode() & 0o777;
-                // A file of somebody else's has a mode that this process may not need.
+                // Another user's file may have a mode that this process cannot set.
                 let _ = file.set_permissions(fs::Permissions::from_mode(mode));
             }
-            // Properties of what was there once are not those of what comes.
+            // Properties of an earlier resource do not apply to the new one.
             _ => properties::remove(&target.path, false).map_err(unable)?,
         }
         self.0.take().map_or(Ok(()), |draft| draft.put(&os_path(&target.path))).map_err(unable)?;
@@ -143,7 +143,7 @@ impl Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         if let Some(draft) = self.0.take() {
-            // To free a large file takes a while.
+            // Freeing a large file takes a while.
             offload_apart(Load::Wait, move || drop(draft));
         }
     }

@@ -7,23 +7,23 @@ use bytes::Bytes;
 use flate2::{Compress, Compression, Decompress, DecompressError, FlushCompress, FlushDecompress, Status};
 use server::{Body, BodyStream, Piece};
 
-/// Input that is worked on before other connections get their turn, in bytes: a few milliseconds.
+/// The input to process before other connections get their turn, in bytes: a few milliseconds.
 const TURN: usize = 256 * 1024;
 
 /// One direction of the coding.
 pub(in crate::filters) trait Coder: Send {
     /// Takes some of `input` and appends to `out`, within its capacity. Returns how much it took.
     fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize>;
-    /// There is no more input: appends the rest.
+    /// Appends the rest at the end of the input.
     fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()>;
     /// Bytes in and out so far, without the frame of the format.
     fn totals(&self) -> (u64, u64);
 }
 
-/// Makes gzip.
+/// The gzip encoder.
 pub(in crate::filters) struct Deflater(Compress);
 
-/// What the gzip format adds to a compressed body, in bytes.
+/// The overhead of the gzip format, in bytes.
 const FRAME: u64 = 18;
 
 impl Deflater {
@@ -53,7 +53,7 @@ impl Coder for Deflater {
     }
 }
 
-/// Expands gzip.
+/// The gzip decoder.
 pub(in crate::filters) struct Inflater {
     stream: Decompress,
     ended: bool,
@@ -87,7 +87,7 @@ impl Inflater {
 impl Coder for Inflater {
     fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
         if self.ended {
-            // What stands behind the end is not part of the body.
+            // Bytes after the end are not part of the body.
             return Ok(input.len());
         }
         let before = self.stream.total_in();
@@ -124,9 +124,9 @@ fn broken(error: DecompressError) -> io::Error {
     io::Error::other(format!("AH01409: Zlib error -3 inflating data ({error})"))
 }
 
-/// What is told about a body that has gone through: bytes in and out.
+/// Makes notes about a finished body from its bytes in and out.
 pub(in crate::filters) type Tell = Box<dyn Fn(u64, u64) -> Vec<(String, String)> + Send>;
-/// Where the coder's complaints go: the answer may be on its way already.
+/// Reports the coder's errors: the answer may already be on its way.
 pub(in crate::filters) type Complain = Box<dyn Fn(&io::Error) + Send>;
 
 /// A body on its way through a coder.
@@ -155,7 +155,7 @@ impl Coding {
         Coding { source, input, coder, out, size, ended: false, failed: None, tell, complain }
     }
 
-    /// Works until a buffer is full. `Some`: the body has ended before, this is all of it.
+    /// Works until a buffer is full. `Some`: the body has ended before, and this is all of it.
     pub(in crate::filters) async fn start(&mut self) -> Option<Bytes> {
         match self.fill().await {
             Ok(()) if self.ended => Some(std::mem::take(&mut self.out).into()),
@@ -206,7 +206,7 @@ impl BodyStream for Coding {
                 self.failed = self.fill().await.err();
             }
             if let Some(error) = self.failed.take() {
-                // What is half made must not look like the end.
+                // Incomplete output must not look like the end.
                 self.out.clear();
                 self.ended = true;
                 return Some(Err(error));
@@ -224,16 +224,16 @@ impl BodyStream for Coding {
     }
 }
 
-/// A body of which the beginning was looked at.
+/// A body whose beginning was examined.
 pub(in crate::filters) struct Begun {
     start: VecDeque<Bytes>,
-    /// Bytes of the beginning.
+    /// The length of the beginning, in bytes.
     pub(in crate::filters) seen: u64,
-    /// The beginning is all there is.
+    /// The beginning is the whole body.
     pub(in crate::filters) is_all: bool,
     rest: Box<dyn BodyStream>,
     length: Option<u64>,
-    /// What ended the beginning.
+    /// The error that ended the beginning.
     failed: Option<io::Error>,
 }
 
@@ -266,7 +266,7 @@ impl Begun {
         self.start.iter().flatten().nth(at).copied()
     }
 
-    /// The body again, from its first byte. One that has no byte and no length keeps that: it answers HEAD.
+    /// The body again, from its first byte. An empty body without a length stays that way: it answers HEAD.
     pub(in crate::filters) fn into_body(self) -> Body {
         if self.is_all && (self.seen > 0 || self.length == Some(0)) {
             return Body::Bytes(self.start.into_iter().flatten().collect());

@@ -1,4 +1,5 @@
-//! Expands the gzip of a request's body (RFC 1952). Anybody may send one, so it is checked to the end, and Apache's limits hold.
+//! Expands the gzip of a request's body (RFC 1952). Anybody may send one, so it is checked to the end, and Apache's
+//! limits apply.
 
 use std::fmt;
 use std::io;
@@ -8,14 +9,14 @@ use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use super::coding::{Coder, RatioLimit};
 
-/// Expands gzip: one member, with nothing behind it.
+/// Expands gzip: one member, with nothing after it.
 pub(super) struct Gunzip {
     at: At,
     stream: Decompress,
     crc: Crc,
-    /// Bytes of the part that is being read, where it has to be there as a whole.
+    /// Bytes of a part that must be buffered as a whole.
     held: Vec<u8>,
-    /// The most that may be made, in bytes; 0 is no limit.
+    /// The most output, in bytes; 0 is no limit.
     limit: u64,
     ratio: RatioLimit,
 }
@@ -26,7 +27,7 @@ enum At {
     Front,
     ExtraLength(u8),
     Extra(u8, usize),
-    /// Up to a zero.
+    /// Text up to a zero byte.
     Text(u8),
     HeaderCrc,
     Content,
@@ -34,17 +35,17 @@ enum At {
     End,
 }
 
-/// The length of the fixed header, and of what stands behind the content.
+/// The length of the fixed header, and of the part after the content.
 const FRONT: usize = 10;
 const TRAILER: usize = 8;
-/// The flags of the header, in the order in which what they announce follows.
+/// The flags of the header, in the order of the parts they announce.
 const EXTRA: u8 = 1 << 2;
 const NAME: u8 = 1 << 3;
 const COMMENT: u8 = 1 << 4;
 const HEADER_CRC: u8 = 1 << 1;
 const RESERVED: u8 = 0xe0;
 
-/// What is wrong with a body.
+/// A fault in a body.
 #[derive(Debug)]
 struct Fault {
     level: Level,
@@ -59,7 +60,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How bad an error of a [`Gunzip`] is.
+/// The level of a [`Gunzip`] error.
 pub(super) fn level(error: &io::Error) -> Level {
     error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()).map_or(Level::Error, |fault| fault.level)
 }
@@ -74,7 +75,7 @@ impl Gunzip {
         Gunzip { at: At::Front, stream, crc, held: Vec::new(), limit, ratio }
     }
 
-    /// Takes bytes until so many are held; whether they are.
+    /// Takes bytes until `count` are held; returns whether they are.
     fn hold(&mut self, count: usize, input: &[u8], taken: &mut usize) -> bool {
         let more = (count - self.held.len()).min(input.len() - *taken);
         self.held.extend_from_slice(&input[*taken..*taken + more]);
@@ -82,7 +83,7 @@ impl Gunzip {
         self.held.len() == count
     }
 
-    /// What follows in the header, for flags of which those before are done with.
+    /// The next part of the header, for the remaining flags.
     fn announced(flags: u8) -> At {
         match flags {
             _ if flags & EXTRA != 0 => At::ExtraLength(flags & !EXTRA),
@@ -98,7 +99,7 @@ impl Gunzip {
         self.at = at;
     }
 
-    /// Takes as much of the header as is there. Returns how much that is.
+    /// Takes as much of the header as is available. Returns its length.
     fn header(&mut self, input: &[u8]) -> io::Result<usize> {
         let mut taken = 0;
         while taken < input.len() {
@@ -224,7 +225,7 @@ mod tests {
         encoder.finish().expect("compressed")
     }
 
-    /// What becomes of a body that comes in pieces of a size, with buffers of 100 bytes.
+    /// The result for a body that comes in pieces of a size, with buffers of 100 bytes.
     fn expanded(body: &[u8], size: usize, limit: u64, ratio: u64) -> Result<Vec<u8>, String> {
         let mut coder = Gunzip::new(limit, RatioLimit { ratio, burst: 3, hits: 0 });
         let mut all = Vec::new();

@@ -60,7 +60,7 @@ fn the_last_encoding_is_taken_away() {
     }
 }
 
-/// Nothing in these tests waits for anything but its turn.
+/// These tests only ever wait for their turn.
 fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
@@ -147,7 +147,7 @@ fn broken_bodies_and_floods_are_errors() {
     }
 }
 
-/// A script's output, as it trickles in.
+/// A script's output in small pieces.
 struct Pieces(Vec<std::io::Result<Bytes>>);
 
 impl server::BodyStream for Pieces {

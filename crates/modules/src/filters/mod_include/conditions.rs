@@ -14,11 +14,11 @@ use super::legacy::{self, Comparison, Condition, Side};
 use super::page::{Conditions, Groups, Page};
 use super::scan::Argument;
 
-/// How many expressions a child remembers, and how long one may be, in bytes.
+/// How many expressions a child caches, and the longest of them, in bytes.
 const KNOWN_MAX: usize = 256;
 const KNOWN_LENGTH: usize = 1024;
 
-/// Expressions of the pages that were sent lately: parsing one costs several times as much as following it.
+/// Expressions of recent pages: parsing one costs several times as much as evaluating it.
 static KNOWN: Mutex<Option<HashMap<String, Arc<Expr>>>> = Mutex::new(None);
 
 impl Page {
@@ -63,7 +63,7 @@ impl Page {
         Ok(())
     }
 
-    /// What is wrong with the arguments of a condition: too many, none, another one, one without a value.
+    /// The error in a condition's arguments: too many, none, a wrong one, one without a value.
     fn wrong_condition(&self, arguments: &[Argument], numbers: [&str; 4]) -> Option<String> {
         let file = self.file();
         let [many, none, other, empty] = numbers;
@@ -79,14 +79,14 @@ impl Page {
         }
     }
 
-    /// Nobody knows what a condition comes to: nothing is sent up to the next branch that holds, and no `else` counts.
+    /// The value of a condition is unknown: nothing is sent up to the next branch that holds, and no `else` counts.
     async fn undecided(&mut self, out: &Writer) {
         out.write(&http1::text::to_bytes(&self.error)).await;
         let Conditions { is_printing, is_decided, has_failed, .. } = &mut self.conditions;
         (*is_printing, *is_decided, *has_failed) = (false, false, true);
     }
 
-    /// Follows the condition in the one argument.
+    /// Evaluates the condition in the one argument.
     async fn decide(&mut self, arguments: Vec<Argument>, out: &Writer) {
         let text = arguments.into_iter().find_map(|one| one.value).unwrap_or_default();
         let holds = match self.own.dir::<IncludeDir>().legacy() {
@@ -126,7 +126,7 @@ impl Page {
         Ok(())
     }
 
-    /// Complains of arguments where there are to be none.
+    /// Reports arguments of an element that takes none.
     fn takes_none(&self, arguments: &[Argument], number: &str, element: &str) -> bool {
         if !arguments.is_empty() {
             let level = if self.conditions.depth == 0 { Level::Error } else { Level::Warn };
@@ -149,7 +149,7 @@ impl Page {
             let groups = Groups {
                 subject: subject.to_string(),
                 captures: captures.clone(),
-                // As in Apache: `$0` is all there is, and the pattern is not known.
+                // As in Apache, there is only `$0`, because the pattern is unknown.
                 count: 0,
                 pattern: "(null)".into(),
             };
@@ -189,7 +189,7 @@ impl Page {
         }
     }
 
-    /// Follows a condition of Apache 2.2.
+    /// Evaluates a condition of Apache 2.2.
     async fn legacy(&mut self, condition: &Condition, whole: &str) -> Result<bool, ()> {
         let invalid = |page: &Page, number: &str| {
             page.log(Level::Error, &format!("{number}: Invalid expression \"{whole}\" in file {}", page.file()));
@@ -197,7 +197,7 @@ impl Page {
         };
         match condition {
             Condition::Text(text) => Ok(!self.expand(text, false).await.is_empty()),
-            // Only a comparison has one.
+            // Only a comparison may contain one.
             Condition::Regex(_) => invalid(self, "AH03188"),
             Condition::Not(None) => Ok(false),
             Condition::Not(Some(inner)) => Ok(!Box::pin(self.legacy(inner, whole)).await?),
@@ -262,7 +262,7 @@ impl Page {
         }))
     }
 
-    /// Whether a pattern is found; one that cannot be used is, as in Apache.
+    /// Whether a pattern matches; as in Apache, an invalid one does.
     fn matches(&mut self, subject: String, pattern: String) -> bool {
         let Ok(regex) = Regex::new(&pattern, Flags::default()) else {
             self.log(Level::Error, &format!("AH02667: unable to compile pattern \"{pattern}\""));

@@ -1,4 +1,4 @@
-//! What the elements of a page do.
+//! The elements of a page.
 
 use std::io;
 use std::mem::take;
@@ -13,11 +13,11 @@ use super::variables::written;
 use crate::generators::exec::{self, Executor};
 use crate::generators::mod_autoindex::abbreviated_size;
 
-/// `Err`: what was wrong was logged, and the page is to say so.
+/// `Err`: the error was logged, and the page should show one.
 type Done = Result<(), ()>;
 
 impl Page {
-    /// Carries out an element.
+    /// Executes an element.
     pub(super) async fn element(&mut self, element: Element, out: &Writer) -> io::Result<()> {
         let Element { name, arguments } = element;
         match name.as_str() {
@@ -63,7 +63,7 @@ impl Page {
         Ok(())
     }
 
-    /// What is said where an element has too few arguments, or too many.
+    /// The message for an element with too few arguments, or too many.
     fn wrong_number(&self, name: &str, count: usize, executor: Option<Executor>) -> Option<String> {
         let file = self.file();
         let (least, number) = match name {
@@ -82,7 +82,7 @@ impl Page {
         (count < least).then(|| format!("{number}: missing argument for {name} element in {file}"))
     }
 
-    /// A text with its variables. One that has no value is nothing, or its name.
+    /// A text with its variables. One without a value becomes nothing, or its name.
     pub(super) async fn expand(&mut self, text: &str, keep_names: bool) -> String {
         let mut all = String::with_capacity(text.len());
         for piece in pieces(text) {
@@ -228,7 +228,7 @@ impl Page {
         Ok(())
     }
 
-    /// `include`: the first that succeeds of what `onerror` names counts where something cannot be had.
+    /// `include`: if a target is not available, the alternatives in `onerror` are tried.
     async fn include(&mut self, arguments: Vec<Argument>, out: &Writer) -> io::Result<()> {
         let mut has_failed = false;
         for (tag, value) in decoded(arguments) {
@@ -266,7 +266,7 @@ impl Page {
         Ok(())
     }
 
-    /// Includes a file or a path. `Some`: it cannot be had, and why.
+    /// Includes a file or a path. `Some`: it is not available, and why.
     async fn include_one(&mut self, target: &str, is_file: bool, out: &Writer) -> io::Result<Option<String>> {
         self.renew_environment();
         let mut found = match (is_file, below(target)) {
@@ -381,7 +381,7 @@ impl Page {
         Ok(())
     }
 
-    /// Runs a file as a script that gets the query and the path information of the page. `false`: there is no such file.
+    /// Runs a file as a script with the page's query and path information. `false`: there is no such file.
     async fn exec_cgi(&mut self, target: &str, out: &Writer) -> io::Result<bool> {
         self.renew_environment();
         let mut found = self.own.lookup_link(target).await;
@@ -412,7 +412,7 @@ impl Page {
     }
 }
 
-/// Arguments up to the first without a value, which ends them.
+/// Arguments up to the first without a value.
 fn with_values(arguments: Vec<Argument>) -> impl Iterator<Item = (String, String)> {
     arguments.into_iter().map_while(|mut one| Some((take(&mut one.name)?, one.value?)))
 }
@@ -422,7 +422,7 @@ fn decoded(arguments: Vec<Argument>) -> impl Iterator<Item = (String, String)> {
     with_values(arguments).map(|(name, value)| (name, decode_entities(&value).into_owned()))
 }
 
-/// A path that leads nowhere but below the page's directory, without what is not needed for that.
+/// A path that stays below the page's directory, simplified.
 fn below(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     if path.starts_with('/') {
@@ -438,7 +438,7 @@ fn below(path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// What APR says of such a path.
+/// APR's error for such a path.
 fn above_root() -> io::Error {
     io::Error::other("(20023)The given path was above the root path")
 }

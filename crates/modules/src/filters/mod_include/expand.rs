@@ -8,7 +8,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use http1::text::{from_bytes, to_bytes};
 use http1::uri::{escape_html, escape_path, escape_query, unescape_lenient};
 
-/// The entities of HTML 2, each a character of ISO-8859-1. What has no name here stays as it is.
+/// The entities of HTML 2, each a character of ISO-8859-1. Others stay unchanged.
 const ENTITIES: &[(&str, u8)] = &[
     ("lt", b'<'),
     ("gt", b'>'),
@@ -78,7 +78,7 @@ const ENTITIES: &[(&str, u8)] = &[
     ("yacute", 253),
 ];
 
-/// Puts characters for their entities. A number that is no printable character of ISO-8859-1 stands for nothing.
+/// Replaces entities by characters. A number that is no printable character of ISO-8859-1 becomes nothing.
 pub(super) fn decode_entities(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);
@@ -117,7 +117,7 @@ fn numbered(digits: &[u8]) -> Option<u8> {
     (!matches!(byte, 0..=8 | 11..=31 | 127..=160)).then_some(byte)
 }
 
-/// What `encoding` and `decoding` may be.
+/// The values of `encoding` and `decoding`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     None,
@@ -128,7 +128,7 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// The codings of a list. `Err`: one of them that there is not, behind those before it.
+    /// The codings of a list. `Err`: an unknown one, after those before it.
     pub(super) fn list(names: &str) -> impl Iterator<Item = Result<Coding, &str>> {
         const NAMES: [(&str, Coding); 5] = [
             ("none", Coding::None),
@@ -165,7 +165,7 @@ impl Coding {
                         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
                         .with_decode_allow_trailing_bits(true),
                 );
-                // As in Apache what stands behind the first character that is none of its alphabet does not count.
+                // As in Apache, everything after the first character outside the alphabet is ignored.
                 let is_of_it = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
                 let bytes = to_bytes(text);
                 let used = bytes.iter().take_while(|byte| is_of_it(byte)).count();
@@ -179,9 +179,9 @@ impl Coding {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
     Text(&'a str),
-    /// Its name, and what stands there where it has no value and is to be seen.
+    /// Its name, and the text shown if it has no value.
     Variable(&'a str, &'a str),
-    /// `${` without end: this and what comes behind it is lost.
+    /// `${` without an end: this and the rest is lost.
     Open(&'a str),
 }
 

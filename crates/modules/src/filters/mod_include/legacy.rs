@@ -1,20 +1,20 @@
-//! Conditions as Apache 2.2 had them (`SSILegacyExprParser`): strings, `=`, `!=`, `<`, `/regex/`, `!`, `&&`, `||`,
+//! Conditions in the syntax of Apache 2.2 (`SSILegacyExprParser`): strings, `=`, `!=`, `<`, `/regex/`, `!`, `&&`, `||`,
 //! parentheses, `-A`.
 
 /// A condition.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// Words, with one blank between them: whether they are more than nothing.
+    /// Words, joined by one blank: true unless empty.
     Text(String),
-    /// A regular expression, which means nothing by itself.
+    /// A regular expression, which is invalid alone.
     Regex(String),
     Not(Option<Box<Condition>>),
     And(Side, Side),
     Or(Side, Side),
     Compare(Comparison, Side, Side),
-    /// `(...)`; without content it is true.
+    /// `(...)`; empty it is true.
     Group(Side),
-    /// `-A`: whether a URL may be had.
+    /// `-A`: whether a URL is accessible.
     Access(Side),
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Comparison {
     GreaterOrEqual,
 }
 
-/// Why a condition cannot be read: Apache's message, in which the condition and the file are still missing.
+/// Why a condition is invalid: Apache's message, still without the condition and the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Invalid,
@@ -64,10 +64,10 @@ enum Token {
     Access,
 }
 
-/// How deep parentheses and negations may nest.
+/// The maximum nesting of parentheses and negations.
 const DEPTH_MAX: usize = 100;
 
-/// Reads a condition; `None`: there is none, which is false.
+/// Parses a condition; `None`: there is none, which is false.
 pub(super) fn parse(text: &str) -> Result<Option<Condition>, Fault> {
     let tokens = tokens(text);
     let mut parser = Parser { tokens: &tokens, at: 0, depth: 0 };
@@ -89,7 +89,7 @@ impl Parser<'_> {
         self.tokens.get(self.at)
     }
 
-    /// Operands with `&&` and `||` between them, up to `)` or the end.
+    /// Operands joined by `&&` and `||`, up to `)` or the end.
     fn sequence(&mut self) -> Result<Option<Condition>, Fault> {
         self.joined(&Token::Or, Condition::Or, |parser| parser.joined(&Token::And, Condition::And, Self::comparison))
     }
@@ -120,7 +120,7 @@ impl Parser<'_> {
     fn comparison(&mut self) -> Result<Option<Condition>, Fault> {
         let left = self.operand()?;
         let Some(Token::Compare(comparison)) = self.peek().cloned() else { return Ok(left) };
-        // Texts are compared, and only once.
+        // Only texts can be compared, and only once.
         if !matches!(left, Some(Condition::Text(_))) {
             return Err(Fault::Invalid);
         }
@@ -157,7 +157,7 @@ impl Parser<'_> {
                 }
                 Some(Condition::Text(all))
             }
-            // It means something only behind `=` and `!=`.
+            // It is only valid after `=` and `!=`.
             Token::Regex(_) => return Err(Fault::Invalid),
             Token::Not => {
                 self.at += 1;
@@ -179,7 +179,7 @@ impl Parser<'_> {
             Token::And | Token::Or | Token::Compare(_) | Token::Close => None,
         };
         self.depth -= 1;
-        // Two operands in a row: nothing says what they have to do with each other.
+        // Two operands in a row, without an operator.
         match (&operand, self.peek()) {
             (Some(_), Some(Token::Text(_) | Token::Regex(_) | Token::Not | Token::Open | Token::Access)) => {
                 Err(Fault::Invalid)
@@ -230,7 +230,7 @@ fn tokens(text: &str) -> Vec<Token> {
     all
 }
 
-/// Up to the quote that ends it; what has no end is nothing. A backslash stands before what is meant as it is.
+/// The text up to the closing quote; without one it is empty. A backslash escapes the next character.
 fn quoted(text: &str, quote: char) -> (String, usize) {
     let mut value = String::new();
     let mut chars = text.char_indices();
@@ -252,7 +252,7 @@ fn word(text: &str) -> (String, usize) {
         let ends = char.is_ascii_whitespace() || "()=!<>".contains(char) || is_double;
         match char {
             '\\' => value.extend(chars.next().map(|(_, char)| char)),
-            // The first character is a part of it, whatever it is.
+            // The first character is always a part of it.
             _ if ends && at > 0 => return (value, at),
             char => value.push(char),
         }

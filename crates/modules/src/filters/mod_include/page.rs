@@ -1,4 +1,4 @@
-//! A page on its way: texts are passed on, elements are carried out.
+//! A page on its way: texts are passed on, elements are executed.
 
 use std::io;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::{END, ERROR, IncludeDir, IncludeServer, START, TIME_FORMAT, UNDEFINED
 
 /// A page.
 pub(super) struct Page {
-    /// Speaks for the page, and looks things up for it.
+    /// Stands for the page, and makes its look-ups.
     pub(super) own: Box<Request>,
     pub(super) variables: Arc<Variables>,
-    /// The environment of `own` is that of the variables after so many changes.
+    /// The environment of `own` includes the variables up to this change.
     pub(super) environment: Option<u64>,
     scanner: Scanner,
     pub(super) no_exec: bool,
@@ -30,19 +30,19 @@ pub(super) struct Page {
     pub(super) undefined: String,
     /// `config sizefmt="bytes"`
     pub(super) size_in_bytes: bool,
-    /// What the last regular expression has found.
+    /// The groups of the last match.
     pub(super) groups: Option<Groups>,
 }
 
-/// How far the page is inside conditions. An `if` inside a part that is not sent is only counted.
+/// The nesting of conditions. An `if` inside a part that is not sent is only counted.
 pub(super) struct Conditions {
-    /// What stands here is sent.
+    /// The current part is sent.
     pub(super) is_printing: bool,
-    /// One branch was taken already.
+    /// A branch has already been taken.
     pub(super) is_decided: bool,
-    /// Conditions within a part that is not sent.
+    /// The number of conditions inside a part that is not sent.
     pub(super) depth: usize,
-    /// Nobody knows what one of the conditions came to.
+    /// The value of one of the conditions is unknown.
     pub(super) has_failed: bool,
 }
 
@@ -57,13 +57,13 @@ impl Default for Conditions {
 pub(super) struct Groups {
     pub(super) subject: String,
     pub(super) captures: Captures,
-    /// How many groups the expression has.
+    /// The number of groups in the expression.
     pub(super) count: usize,
     pub(super) pattern: String,
 }
 
 impl Page {
-    /// The page that is the file of this request.
+    /// The page in this request's file.
     pub(super) fn of(request: &Request, variables: Arc<Variables>) -> Page {
         let mut own = request.stand_in();
         let kept = own.kept_body.as_ref().and_then(KeptBody::bytes);
@@ -71,7 +71,7 @@ impl Page {
             own.headers_mut().set("Content-Length", body.len().to_string());
         }
         for name in OF_BODY {
-            // What the page includes is asked for with GET.
+            // Included parts are requested with GET.
             if kept.is_none() && own.header(name).is_some() {
                 own.headers_mut().remove(name);
             }
@@ -174,14 +174,14 @@ impl Page {
         Ok(())
     }
 
-    /// Says in the page that something went wrong.
+    /// Shows an error in the page.
     pub(super) async fn fail(&self, out: &Writer) {
         if self.conditions.is_printing {
             out.write(&http1::text::to_bytes(&self.error)).await;
         }
     }
 
-    /// Gives `own` the variables as its environment.
+    /// Copies the variables into the environment of `own`.
     pub(super) fn renew_environment(&mut self) {
         if let Some(env) = self.variables.environment_since(&mut self.environment) {
             self.own.env = env;
@@ -198,7 +198,7 @@ impl Page {
     }
 }
 
-/// Fields that speak of the body of a request, which what a page includes does not get.
+/// Fields about the request's body, which included parts do not get.
 const OF_BODY: [&str; 9] = [
     "Content-Encoding",
     "Content-Language",

@@ -1,18 +1,18 @@
-//! Finding the elements of a page, in whichever pieces it comes.
+//! Finds the elements of a page, however it is split into pieces.
 
 use bytes::Bytes;
 use memchr::memmem::Finder;
 
-/// The longest element, in bytes: the page is not sent before it ends, and stands in memory until then.
+/// The longest element, in bytes: the page waits for its end, in memory.
 const ELEMENT_MAX: usize = 64 * 1024;
 
 /// A part of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// To be sent as it is.
+    /// Text to send as it is.
     Text(Bytes),
     Element(Element),
-    /// An element that does not end; nothing comes behind it.
+    /// An element without an end; nothing follows.
     Unfinished,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Argument {
 }
 
 impl Element {
-    /// Whether it was understood.
+    /// Whether it was parsed completely.
     pub(super) fn is_whole(&self) -> bool {
         !self.name.is_empty() && self.arguments.iter().all(|one| one.name.as_ref().is_some_and(|name| !name.is_empty()))
     }
@@ -42,7 +42,7 @@ pub(super) struct Scanner {
     start: Finder<'static>,
     end: Vec<u8>,
     rest: Bytes,
-    /// An element was too long.
+    /// Whether an element was too long.
     given_up: bool,
 }
 
@@ -60,7 +60,7 @@ impl Scanner {
         self.rest = if self.rest.is_empty() { piece } else { [&self.rest[..], &piece[..]].concat().into() };
     }
 
-    /// The next part, as far as it is there.
+    /// The next part, if it is complete.
     pub(super) fn next(&mut self) -> Option<Part> {
         if self.given_up || self.rest.is_empty() {
             return None;
@@ -87,7 +87,7 @@ impl Scanner {
         }
     }
 
-    /// What is left when nothing comes any more.
+    /// The rest at the end of the input.
     pub(super) fn end(&mut self) -> Option<Part> {
         let rest = std::mem::take(&mut self.rest);
         let start = self.start.needle();
@@ -106,8 +106,8 @@ impl Scanner {
     }
 }
 
-/// Reads an element behind its start; `None`: it does not end here. Its length is that of all that it takes up. As in Apache
-/// a name or a value without quotes ends with a blank, so that nothing that stands directly behind one is the end.
+/// Parses an element after its start; `None`: it does not end here. Its length includes everything consumed. As in
+/// Apache an unquoted name or value ends only with a blank, so an end directly after one is not recognised.
 fn element(input: &[u8], end: &[u8]) -> Option<(Element, usize)> {
     let mut at = 0;
     let mut element = Element::default();
@@ -135,7 +135,7 @@ fn element(input: &[u8], end: &[u8]) -> Option<(Element, usize)> {
     }
 }
 
-/// Whether the end stands here; `None`: so far it does.
+/// Whether the end is here; `None`: so far it matches.
 fn ends_here(input: &[u8], end: &[u8]) -> Option<bool> {
     match input.len() < end.len() && end.starts_with(input) {
         true => None,
@@ -207,7 +207,7 @@ mod tests {
             parts.extend(std::iter::from_fn(|| scanner.next()));
         }
         parts.extend(scanner.end());
-        // What is said in several pieces is the same text.
+        // Texts in several pieces are joined.
         let mut whole: Vec<Part> = Vec::new();
         for part in parts {
             match (whole.last_mut(), part) {

@@ -1,4 +1,4 @@
-//! The variables of a page, which it shares with the pages that it includes.
+//! The variables of a page, shared with the pages it includes.
 
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,27 +10,27 @@ use server::{Fields, Request};
 
 use super::{IncludeDir, TIME_FORMAT};
 
-/// The value of a variable that is found out when somebody asks for it: dates, and the name of a user.
+/// Stands for a value that is computed on demand: dates, and the name of a user.
 const LATER: &str = "\0";
 const DATES: [&str; 3] = ["DATE_LOCAL", "DATE_GMT", "LAST_MODIFIED"];
-/// The name of a user that has none.
+/// The name of a user without one.
 const UNKNOWN: &str = "<unknown>";
 const USER_NAME: &str = "USER_NAME";
 
-/// The variables of the page that a client asked for, and of all that stands in it.
+/// The variables of the page that a client requested, and of everything in it.
 pub(super) struct Variables {
     state: Mutex<State>,
-    /// When the page's file was changed, in seconds; that of what is included does not count.
+    /// When the page's file was changed, in seconds; included files do not count.
     modified: i64,
 }
 
 struct State {
-    /// Speaks for the page that was asked for; `None` while its environment is being made.
+    /// Stands for the requested page; `None` while its environment is being made.
     base: Option<Box<Request>>,
-    /// What counts before the environment of the request; all of it, once that was made.
+    /// Takes precedence over the environment of the request; complete, once that was made.
     set: Fields,
     is_whole: bool,
-    /// How often any of this has changed.
+    /// The number of changes so far.
     changes: u64,
 }
 
@@ -62,7 +62,7 @@ impl State {
 }
 
 impl Variables {
-    /// Those that a page begins with.
+    /// The initial variables of a page.
     pub(super) fn of(request: &Request) -> Variables {
         let mut set = Fields::default();
         for name in &DATES[..2] {
@@ -90,7 +90,7 @@ impl Variables {
         self.lock().set(name, value);
     }
 
-    /// Those that tell of the query of a page.
+    /// Sets the variables about the query of a page.
     pub(super) fn set_query(&self, args: &str) {
         let unescaped = http1::uri::unescape_lenient(&http1::text::to_bytes(args)).into_owned();
         let mut shell = Vec::with_capacity(unescaped.len());
@@ -105,7 +105,7 @@ impl Variables {
         self.set("QUERY_STRING_UNESCAPED", http1::text::from_bytes(&shell).into_owned());
     }
 
-    /// `config timefmt`: the dates are written like this from now on.
+    /// `config timefmt`: from now on dates use this format.
     pub(super) fn set_dates(&self, page: &Request, format: &str) {
         for name in DATES {
             self.set(name, self.date(page, name, format));
@@ -126,12 +126,13 @@ impl Variables {
         Some(value)
     }
 
-    /// All of them, as the environment of something that the page starts. What nobody has asked for yet is empty, as in Apache.
+    /// All of them, as the environment of a program that the page starts. As in Apache, values not computed yet are
+    /// empty.
     pub(super) fn environment(&self) -> Fields {
         self.lock().environment()
     }
 
-    /// The same of a page that has had it already, after so many changes: `None` where nothing has changed since.
+    /// The same for a page that has seen it after so many changes: `None` if nothing has changed since.
     pub(super) fn environment_since(&self, seen: &mut Option<u64>) -> Option<Fields> {
         let state = self.lock();
         (seen.replace(state.changes) != Some(state.changes)).then(|| state.environment())
@@ -149,7 +150,7 @@ impl Variables {
         all
     }
 
-    /// Adds what a script would be told: most pages do not ask for it.
+    /// Adds a script's variables: most pages do not need them.
     pub(super) async fn complete(&self) {
         let base = match &mut *self.lock() {
             state if state.is_whole => None,
@@ -183,7 +184,7 @@ impl Variables {
     }
 }
 
-/// A moment as strftime(3) writes it.
+/// A moment in the format of strftime(3).
 pub(super) fn written(seconds: i64, format: &str, is_gmt: bool) -> String {
     let format = CString::new(http1::text::to_bytes(format)).unwrap_or_default();
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Scripts of mod_sed at work.
+//! Runs scripts of mod_sed.
 
 use bytes::Bytes;
 use conf::pattern::Captures;
@@ -7,13 +7,13 @@ use server::{Slices, Writer};
 use super::pattern::Pattern;
 use super::script::{Action, Address, Part, Script, Substitution, Which};
 
-/// The most that the line, what is held, or what is to be written behind a line may become, in bytes, as in Apache.
+/// The most bytes in the pattern space, in the hold space, or in the text after a line, as in Apache.
 const SPACE: usize = 8 * 1024 * 1024;
-/// The most commands for one line: scripts can go round in circles.
+/// The most commands for one line: scripts can loop.
 const COMMANDS: u32 = 1_000_000;
-/// How much is written at once, in bytes.
+/// The size of a write, in bytes.
 const AT_ONCE: usize = 8 * 1024;
-/// Where `l` breaks a line, in bytes.
+/// The length at which `l` breaks a line, in bytes.
 const LIST: usize = 71;
 
 /// A script on its way through a body.
@@ -25,31 +25,31 @@ pub(super) struct Machine<'a> {
     line: Vec<u8>,
     /// The hold space.
     held: Vec<u8>,
-    /// What `a` has put aside.
+    /// The texts of `a`, to be written after the line.
     behind: Vec<Bytes>,
-    /// How many lines were begun.
+    /// The number of lines so far.
     number: u64,
     is_last: bool,
-    /// For each command, whether the first of its addresses was met and the second not yet.
+    /// For each command, whether its first address was found and the second not yet.
     within: Vec<bool>,
-    /// Something was substituted since the line was read, or since `t` has asked.
+    /// Whether there was a substitution since the line was read, or since the last `t`.
     has_substituted: bool,
-    /// The command with which the next line begins: `n` and `N` go on where they were.
+    /// The first command for the next line: `n` and `N` continue where they were.
     begin: usize,
     has_quit: bool,
     slices: Slices,
 }
 
-/// What comes after a command.
+/// The step after a command.
 enum Then {
     GoOn,
-    /// With this command.
+    /// Continue with this command.
     Jump(usize),
-    /// The line is printed unless the script prints itself, and is over.
+    /// The line is over, and printed unless the script prints itself.
     End,
     /// The line is over.
     Deleted,
-    /// The script goes on here when the next line is there.
+    /// Continue here when the next line is available.
     Wait(usize),
     Quit,
 }
@@ -88,16 +88,16 @@ impl<'a> Machine<'a> {
         append(&mut self.line, text)
     }
 
-    /// Writes what was made.
+    /// Writes the output so far.
     pub(super) async fn flush(&mut self) {
         self.out.write(&self.made).await;
         self.made.clear();
     }
 
-    /// Runs the script on the line that was taken.
+    /// Runs the script on the current line.
     ///
     /// # Errors
-    /// Why it cannot go on, for the log.
+    /// Why it cannot continue, for the log.
     pub(super) async fn run(&mut self, is_last: bool) -> Result<(), String> {
         self.number += 1;
         self.is_last = is_last;
@@ -145,7 +145,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether a command is for the line, by its addresses.
+    /// Whether a command applies to the line, by its addresses.
     fn selects(&mut self, at: usize, first: &Option<Address>, second: &Option<Address>) -> Result<bool, String> {
         let Some(first) = first else { return Ok(true) };
         match second {
@@ -155,7 +155,7 @@ impl<'a> Machine<'a> {
                     Ok(self.number <= *number)
                 }
                 end => {
-                    // The last line ends everything.
+                    // The last line ends every range.
                     self.within[at] = matches!(end, Address::Last) || !self.is_at(end)?;
                     Ok(true)
                 }
@@ -261,7 +261,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Where the first line of the pattern space ends.
+    /// The end of the pattern space's first line.
     fn first(&self) -> usize {
         memchr::memchr(b'\n', &self.line).unwrap_or(self.line.len())
     }
@@ -283,7 +283,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Replaces what is asked for. Returns whether anything was replaced, or has been before in a line without a match.
+    /// Substitutes. Returns whether anything was replaced, now or earlier in the line.
     async fn substitute(&mut self, how: &Substitution) -> Result<bool, String> {
         let mut captures = Captures::default();
         let mut found = how.pattern.is_in(&self.line, &mut captures).map_err(|error| error.to_string())?;

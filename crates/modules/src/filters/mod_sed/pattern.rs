@@ -1,7 +1,7 @@
-//! The regular expressions of mod_sed, in the words of PCRE2.
+//! The regular expressions of mod_sed, translated for PCRE2.
 //!
-//! They are the basic ones of System V: only a single character, a class or a reference can be repeated, a star behind a group is
-//! a star, and a backslash means nothing in a class.
+//! They are the basic ones of System V: only a single character, a class or a reference can be repeated, a star after a
+//! group is a literal star, and a backslash has no meaning in a class.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use conf::pattern::{Captures, Flags, MatchError, Regex};
 #[derive(Debug)]
 pub(super) struct Pattern {
     first: Regex,
-    /// For what follows a match; `None`: nothing can.
+    /// For the text after a match; `None`: it cannot match there.
     again: Option<Regex>,
     /// How many groups it has.
     pub(super) groups: usize,
@@ -19,12 +19,12 @@ pub(super) struct Pattern {
 
 /// The most groups of an expression, as in Apache.
 const GROUPS: usize = 9;
-/// A number in `\{ \}` is smaller.
+/// Numbers in `\{ \}` are smaller than this.
 const TIMES: u32 = 255;
 
 /// A part of an expression.
 struct Element {
-    /// In PCRE2's words.
+    /// In PCRE2's syntax.
     text: String,
     /// Whether it can be repeated.
     repeats: bool,
@@ -39,10 +39,10 @@ enum Times {
 }
 
 impl Pattern {
-    /// Reads an expression up to the delimiter, at which `rest` begins then. `None`: it is empty.
+    /// Parses an expression up to the delimiter, where `rest` then begins. `None`: it is empty.
     ///
     /// # Errors
-    /// Apache's text, without the line that it is about.
+    /// Apache's text, without the line it is about.
     pub(super) fn read(rest: &mut &[u8], delimiter: u8) -> Result<Option<Pattern>, &'static str> {
         let mut reader = Reader { rest, delimiter, elements: Vec::new(), groups: 0, open: 0 };
         if reader.rest.first() == Some(&delimiter) {
@@ -70,13 +70,13 @@ impl Pattern {
         self.first.captures_in(line, 0, captures)
     }
 
-    /// Whether it matches once more, behind the match that ends at `end`.
+    /// Whether it matches again, after the match that ends at `end`.
     pub(super) fn is_behind(&self, line: &[u8], end: usize, captures: &mut Captures) -> Result<bool, MatchError> {
         self.again.as_ref().map_or(Ok(false), |again| again.captures_in(line, end, captures))
     }
 }
 
-/// The expression for PCRE2. That for what follows a match takes no repetition to the place where it begins: it is what keeps
+/// The expression for PCRE2. The one for the text after a match takes no repetition at its starting point: that keeps
 /// Apache's from matching nothing there, though it also keeps `a*b` from matching the second `b` of `bb`.
 fn text(elements: &[Element], begins: bool, again: bool) -> String {
     let mut text = String::from(if begins { "\\A" } else { "" });
@@ -92,7 +92,7 @@ fn text(elements: &[Element], begins: bool, again: bool) -> String {
             text += "(?!\\G)";
         }
     }
-    // Whatever is left that matches nothing would go on doing so.
+    // Any remaining part that matches nothing would do so endlessly.
     if again && !elements.iter().any(|element| element.repeats && element.times == Times::Once) {
         text += "(?!\\G)";
     }
@@ -117,7 +117,7 @@ impl Reader<'_> {
         Ok(*first)
     }
 
-    /// Reads an element. `false`: that was the end.
+    /// Parses an element. `false`: that was the end.
     fn element(&mut self) -> Result<bool, &'static str> {
         let byte = self.next()?;
         if byte == self.delimiter {
@@ -128,7 +128,7 @@ impl Reader<'_> {
             b'\n' => return Err(ENDLESS),
             b'*' => match self.elements.last_mut() {
                 Some(last) if last.repeats => {
-                    // A number that was said already holds.
+                    // An earlier number stays in effect.
                     if last.times == Times::Once {
                         last.times = Times::Any;
                     }
@@ -168,7 +168,7 @@ impl Reader<'_> {
                 let times = self.times()?;
                 match self.elements.last_mut() {
                     Some(last) if last.repeats && !matches!(last.times, Times::Between(..)) => last.times = times,
-                    // Apache runs into its own tables.
+                    // Apache overruns its own tables here.
                     _ => return Err(GARBLED),
                 }
             }
@@ -183,7 +183,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What follows `\{`.
+    /// The part after `\{`.
     fn times(&mut self) -> Result<Times, &'static str> {
         let (least, end) = self.number()?;
         let most = match end {
@@ -209,7 +209,7 @@ impl Reader<'_> {
         Ok(Times::Between(least, most))
     }
 
-    /// A number, and the comma or backslash behind it.
+    /// A number, and the comma or backslash after it.
     fn number(&mut self) -> Result<(u32, u8), &'static str> {
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let number =
@@ -224,7 +224,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows `[`. The first character belongs to the class whatever it is.
+    /// The part after `[`. The first character always belongs to the class.
     fn class(&mut self) -> Result<(), &'static str> {
         const OPEN: &str = "[ ] imbalance";
         let mut member = [false; 256];
@@ -249,7 +249,7 @@ impl Reader<'_> {
                     break;
                 }
                 low = byte.min(before);
-                // The wrong way round it is no range.
+                // A reversed range is not a range.
                 if before > byte {
                     low = byte;
                 }
@@ -274,7 +274,7 @@ impl Reader<'_> {
     }
 }
 
-/// A byte that stands for itself.
+/// A literal byte.
 fn escape(byte: u8) -> String {
     match byte.is_ascii_alphanumeric() {
         true => char::from(byte).into(),

@@ -11,29 +11,29 @@ use super::pattern::Pattern;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
     pub(super) commands: Vec<Command>,
-    /// `#n`: only what commands print is printed.
+    /// `#n`: print only with commands.
     pub(super) is_quiet: bool,
     pub(super) labels: Vec<Label>,
-    /// The last pattern: an empty one is the same again.
+    /// The last pattern: an empty one repeats it.
     last: Option<Arc<Pattern>>,
-    /// The blocks that are not closed, by their commands.
+    /// The unclosed blocks, by their commands.
     open: Vec<usize>,
 }
 
-/// A place to which branches lead.
+/// The target of branches.
 #[derive(Clone, Debug)]
 pub(super) struct Label {
     name: Vec<u8>,
-    /// The command behind it; `None`: it was only asked for so far.
+    /// The command after it; `None`: it was only referenced so far.
     pub(super) at: Option<usize>,
 }
 
-/// A command, and the lines that it is for.
+/// A command, and the lines it applies to.
 #[derive(Clone, Debug)]
 pub(super) struct Command {
     pub(super) first: Option<Address>,
     pub(super) second: Option<Address>,
-    /// `!`: for the other lines.
+    /// `!`: applies to all other lines.
     pub(super) is_negated: bool,
     pub(super) action: Action,
 }
@@ -47,16 +47,16 @@ pub(super) enum Address {
     Match(Arc<Pattern>),
 }
 
-/// What a command does. The pattern space is the line that is edited, which may have become several.
+/// A command's action. The pattern space is the line being edited, which may have become several.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    /// `a`: writes a text behind the line.
+    /// `a`: writes a text after the line.
     Append(Bytes),
     /// `b`: to a label, by its number, or to the end.
     Branch(Option<usize>),
-    /// `t`: the same where something was substituted.
+    /// `t`: the same after a substitution.
     BranchIf(Option<usize>),
-    /// `{`: the commands up to this one are for the same lines.
+    /// `{`: the commands up to this one apply to the same lines.
     Block(usize),
     /// `c`
     Change(Bytes),
@@ -102,11 +102,11 @@ pub(super) struct Substitution {
     pub(super) pattern: Arc<Pattern>,
     pub(super) replacement: Vec<Part>,
     pub(super) which: Which,
-    /// What is printed where only commands print.
+    /// The printing action if only commands print.
     pub(super) prints: Option<Action>,
 }
 
-/// Which matches are replaced.
+/// The matches to replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     First,
@@ -147,7 +147,7 @@ impl Script {
             }
             self.is_quiet |= is_first && line.starts_with(b"#n");
             is_first = false;
-            // Apache names the line behind what it says of it, but for these.
+            // Apache appends the line to its error text, except for these.
             Parser { script: self, rest: line }.line().map_err(|why| match why {
                 UNOPENED | NO_PATTERN => why.into(),
                 _ => format!("{why}: {}", from_bytes(line)),
@@ -156,7 +156,7 @@ impl Script {
         Ok(())
     }
 
-    /// Whether it can be run: further lines may close what some lines have opened.
+    /// Whether it can be run: later lines may close open blocks.
     ///
     /// # Errors
     /// Apache's text.
@@ -180,7 +180,7 @@ impl Script {
     }
 }
 
-/// The next line of a script. A newline behind a backslash does not end it.
+/// The next line of a script. A newline after a backslash does not end it.
 fn take_line<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let mut at = 0;
     while at < rest.len() && rest[at] != b'\n' {
@@ -245,7 +245,7 @@ impl<'l> Parser<'_, 'l> {
             match name {
                 b'}' | b':' if first.is_some() => return Err("no addresses allowed"),
                 b'a' | b'i' | b'r' | b'q' | b'=' if second.is_some() => return Err("only one address allowed"),
-                // What stands behind it in its line means nothing.
+                // The rest of its line is ignored.
                 b'}' => {
                     let begun = self.script.open.pop().ok_or(UNOPENED)?;
                     self.script.commands[begun].action = Action::Block(at);
@@ -332,7 +332,7 @@ impl<'l> Parser<'_, 'l> {
         Ok((delimiter, last))
     }
 
-    /// The text behind `a`, `c` and `i`: the rest of the line, without the blanks at the beginning of its lines.
+    /// The text after `a`, `c` and `i`: the rest of the line, without the blanks at the beginning of its lines.
     fn text(&mut self) -> Result<Bytes, &'static str> {
         self.has(b'\\');
         if !self.has(b'\n') {
@@ -353,7 +353,7 @@ impl<'l> Parser<'_, 'l> {
         Ok(text.into())
     }
 
-    /// The label behind `:`, `b` and `t`: the rest of the line. `None`: there is none.
+    /// The label after `:`, `b` and `t`: the rest of the line. `None`: there is none.
     fn label(&mut self) -> Result<Option<usize>, &'static str> {
         self.skip(b" ");
         let name = std::mem::take(&mut self.rest);
@@ -418,7 +418,7 @@ impl<'l> Parser<'_, 'l> {
         Ok(parts)
     }
 
-    /// `y/abc/xyz/`. A backslash is one but in front of `n`, and does not hide a delimiter.
+    /// `y/abc/xyz/`. A backslash is literal except before `n`, and does not hide a delimiter.
     fn translation(&mut self) -> Result<Action, &'static str> {
         const ENDLESS: &str = "ending delimiter missing on string";
         const UNEQUAL: &str = "transform strings not the same size";

@@ -1,4 +1,4 @@
-//! Scripts, and what is wrong with them.
+//! Scripts, and their errors.
 
 use server::{BodyStream, Piece};
 
@@ -14,7 +14,7 @@ impl BodyStream for Pieces {
     }
 }
 
-/// What a script makes of a text, and what it says of what is wrong.
+/// The output of a script for a text, and its error.
 fn edited(lines: &[&str], text: &'static [u8], size: usize) -> Result<Vec<u8>, String> {
     let mut script = Script::default();
     for line in lines {

@@ -1,4 +1,4 @@
-//! The configuration as it was read, in HTML.
+//! The configuration as read, in HTML.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use conf::dump::{Step, Stop, walk};
 use http1::uri::escape_html;
 use server::Server;
 
-/// Those directives that are wanted, with the sections around them.
+/// The wanted directives, with the sections around them.
 pub(super) fn write(out: &mut String, server: &Server, wanted: impl Fn(&Node) -> bool) {
     walk(&server.tree, &server.infos(), wanted, |step| {
         // Writing to a String cannot fail.
@@ -29,7 +29,7 @@ pub(super) fn write(out: &mut String, server: &Server, wanted: impl Fn(&Node) ->
     });
 }
 
-/// The number of a line in four columns, and the room before what stands there.
+/// A line number in four columns, and the indentation after it.
 fn place(out: &mut String, number: &str, depth: usize) {
     const BLANK: &str = "&nbsp;";
     let before = BLANK.repeat(4usize.saturating_sub(number.len()));

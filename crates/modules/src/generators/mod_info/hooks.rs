@@ -1,4 +1,4 @@
-//! Who takes part in which phase, and who offers what by name.
+//! The modules in each phase, and their providers by name.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use server::{Hook, Module, Order};
 
 use super::Entry;
 
-/// The phases before there are requests, in Apache's order.
+/// The phases before requests, in Apache's order.
 const STARTUP: &[&str] = &["Check Configuration", "Post Configuration", "Open Logs", "Child Init"];
 
 /// The phases of requests, in Apache's order.
@@ -32,10 +32,10 @@ const REQUESTS: &[&str] = &[
 const LISTS: [(&str, &str, &[&str]); 2] =
     [("startup_hooks", "Startup Hooks", STARTUP), ("request_hooks", "Request Hooks", REQUESTS)];
 
-/// The names of what a hook offers, if that is of the wanted kind.
+/// The names of a hook's providers, if they are of the wanted kind.
 type NamesOf = fn(&'static Hook) -> &'static [&'static str];
 
-/// The kinds of things that modules offer.
+/// The kinds of providers.
 const PROVIDERS: [(&str, NamesOf); 5] = [
     ("authn", authn),
     ("authz", authz),
@@ -49,19 +49,19 @@ pub(super) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
     LISTS.iter().map(|(anchor, title, _)| (*anchor, *title))
 }
 
-/// All phases that are listed.
+/// All listed phases.
 #[cfg(test)]
 pub(super) fn phases() -> impl Iterator<Item = &'static str> {
     STARTUP.iter().chain(REQUESTS).copied()
 }
 
-/// The phases of a request that a module takes part in.
+/// The request phases of a module.
 pub(super) fn of_requests(entry: &Entry) -> impl Iterator<Item = &'static str> {
     let takes_part = |phase: &&str| entry.hooks.iter().any(|hook| hook.phase().is_some_and(|(name, _)| name == *phase));
     REQUESTS.iter().copied().filter(takes_part)
 }
 
-/// All phases with who takes part, in the order in which they are called.
+/// All phases with their modules, in the order in which they are called.
 pub(super) fn write(out: &mut String, modules: &[&'static Module]) {
     let hooks = || modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.info.source, hook)));
     for (anchor, title, phases) in LISTS {
@@ -74,7 +74,7 @@ pub(super) fn write(out: &mut String, modules: &[&'static Module]) {
                 })
                 .collect();
             takers.sort_by_key(|(order, _)| *order);
-            // Several hooks of one module are one part.
+            // Several hooks of one module count once.
             takers.dedup();
             for (order, source) in takers {
                 let _ = write!(out, "&nbsp;&nbsp; {} <a href=\"?{source}\">{source}</a> <br/>", number(order));
@@ -85,7 +85,7 @@ pub(super) fn write(out: &mut String, modules: &[&'static Module]) {
     }
 }
 
-/// Apache's number of an order.
+/// Apache's number for an order.
 fn number(order: Order) -> &'static str {
     match order {
         Order::ReallyFirst => "-10",
@@ -96,7 +96,7 @@ fn number(order: Order) -> &'static str {
     }
 }
 
-/// What the modules offer by name.
+/// The providers of the modules, by name.
 pub(super) fn providers(out: &mut String, entries: &[Entry]) {
     out.push_str("<h2><a name=\"providers\">Providers</a></h2>\n<dl>");
     for (group, names_of) in PROVIDERS {

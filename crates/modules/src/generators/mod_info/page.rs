@@ -10,7 +10,7 @@ use server::core::CoreServer;
 
 use super::{Entry, InfoServer, config, hooks};
 
-/// A part of the page that a query asks for by its name.
+/// A part of the page that a query selects by name.
 type Part = fn(&mut String, &Request, &[Entry]);
 
 const PARTS: [(&str, &str, Part); 5] = [
@@ -21,7 +21,7 @@ const PARTS: [(&str, &str, Part); 5] = [
     ("providers", "Available Providers", |out, _, entries| hooks::providers(out, entries)),
 ];
 
-/// The page that the query asks for: all of it, a part, or a module.
+/// The page that the query selects: all of it, a part, or a module.
 pub(super) fn html(request: &Request) -> String {
     let entries = Entry::all(request.server);
     let mut out = String::with_capacity(16 * 1024);
@@ -165,7 +165,7 @@ fn module(out: &mut String, request: &Request, entry: &Entry) {
     out.push_str("</dl><hr />\n");
 }
 
-/// Of what a module has settings, by where its directives may stand.
+/// The kinds of a module's settings, by the contexts of its directives.
 fn participation(entry: &Entry) -> Vec<&'static str> {
     let may_stand = |places: Allowed| entry.directives.iter().any(|row| row.allowed.meets(places));
     let mut phases = Vec::new();

@@ -1,4 +1,4 @@
-//! What is measured: the scoreboard and the gate as families of metrics.
+//! The metrics: the scoreboard and the gate as families.
 
 use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
@@ -40,7 +40,7 @@ fn server(board: &Snapshot, mpm: String) -> Vec<Family> {
     let build = vec![Sample { suffix: "_info", labels, value: "1".into() }];
     let now = u64::try_from(sys::time::realtime().as_micros()).unwrap_or(u64::MAX);
     let uptime = now.saturating_sub(board.restarted);
-    // Of children that live, and of those that ended, whose scripts are counted with them.
+    // For living children, and for ended ones, which include their scripts.
     let cpu = |own: usize, scripts: usize, ended: u64| {
         ended + sum(board, |process| if process.pid == 0 { 0 } else { process.cpu[own] + process.cpu[scripts] })
     };
@@ -106,7 +106,7 @@ fn processes(board: &Snapshot) -> Vec<Family> {
     let workers = |state| board.processes.iter().flat_map(|p| &p.workers).filter(|w| w.state == state).count();
     let states = State::ALL.into_iter().filter(|state| *state != State::Dead);
     let states = states.map(|state| (name_of(state), workers(state).to_string()));
-    // Where there is no limit there is no number that would say so, and rows are not all that is served.
+    // Without a limit there is no number for it, and the rows do not cover everything that is served.
     let unlisted = sum(board, |process| process.unlisted.unwrap_or(0)).to_string();
     let states = states.chain(board.limit.is_none().then_some(("unlisted", unlisted)));
     let limit = board
@@ -180,7 +180,7 @@ fn scripts(gate: &GateStatus) -> Vec<Family> {
             gate.reserved.to_string(),
         ),
     ];
-    // Where there is no limit there is no number that would say so.
+    // Without a limit there is no number for it.
     all.extend(gate.limit.map(|limit| {
         let help = "Memory that all scripts together may have.";
         one(Gauge, "script_memory_limit_bytes", "bytes", help, limit.to_string())
@@ -229,7 +229,7 @@ fn backends(pools: &[PoolStats]) -> Vec<Family> {
     ]
 }
 
-/// When certificates end: a line for each of them.
+/// The expiry of certificates: a line for each of them.
 fn expiries(certificates: &[Expiry]) -> Family {
     let line = |one: &Expiry| Sample {
         suffix: "",
@@ -266,7 +266,7 @@ fn seconds(micros: u64) -> String {
     (micros as f64 / 1e6).to_string()
 }
 
-/// A bound of a histogram, always in the same form: it is a text to those who compare it (OpenMetrics 1.0, "Canonical
+/// A bound of a histogram, always in the same form: consumers compare it as a text (OpenMetrics 1.0, "Canonical
 /// Numbers").
 fn bound(micros: u64) -> String {
     format!("{:?}", micros as f64 / 1e6).replace("e-5", "e-05")

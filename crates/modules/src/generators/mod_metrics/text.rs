@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Which of the two.
+/// The format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     OpenMetrics,
@@ -18,21 +18,21 @@ impl Format {
     }
 }
 
-/// What a family is.
+/// The kind of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What only grows, but for a restart.
+    /// A number that only grows, except for restarts.
     Counter,
     Gauge,
     Histogram,
-    /// Texts that do not change, as labels of a 1.
+    /// Constant texts, as labels of a 1.
     Info,
 }
 
 /// Metrics of one name.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// Without the suffix that its kind asks for; it ends with the unit, if there is one.
+    /// Without the suffix that its kind requires; it ends with the unit, if there is one.
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) unit: &'static str,
@@ -69,7 +69,7 @@ pub(super) fn write(families: &[Family], format: Format) -> String {
     out
 }
 
-/// The older format names a counter and an info as their lines are named, knows no infos and no units.
+/// The older format gives counters and infos the full name of their lines, and has neither infos nor units.
 fn head(out: &mut String, family: &Family, format: Format) {
     let Family { name, kind, unit, help, .. } = family;
     let (suffix, kind) = match (kind, format) {
@@ -87,7 +87,7 @@ fn head(out: &mut String, family: &Family, format: Format) {
     let _ = writeln!(out, "# HELP tsubame_{name}{suffix} {help}");
 }
 
-/// The value of a label.
+/// Escapes the value of a label.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -1,9 +1,9 @@
-//! `php-cgi`: where it is, and how it is started such that the settings of a request are PHP's own.
+//! `php-cgi`: finds it, and starts it with the settings of a request as PHP's own.
 //!
-//! Processes of one class have the same settings, so nothing of a request is left for the next that could reach another
-//! directory or virtual host. An administrator's values are a section `[PATH=/...]` of `php.ini`, which is in effect for every
-//! script below that directory and locks what it sets; the others are what a `.user.ini` would say, so PHP itself refuses
-//! those that may not be set for a directory.
+//! Processes of one class have the same settings, so no setting of one request can affect the next in another directory
+//! or virtual host. An administrator's values form a section `[PATH=/...]` of `php.ini`, which applies to every script
+//! below that directory and locks its settings; the others are like a `.user.ini`, so PHP itself refuses those that
+//! cannot be set per directory.
 
 use std::ffi::CString;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,28 +16,28 @@ use server::Request;
 
 use super::{PhpDir, PhpServer, seconds};
 
-/// Where the program is looked for.
+/// The places to look for the program.
 pub(super) const PROGRAMS: [&str; 2] = ["/usr/bin/php-cgi", "/usr/local/bin/php-cgi"];
-/// What PHP inherits of the server's own environment.
+/// The part of the server's own environment that PHP inherits.
 const INHERITED: [&str; 3] = ["LANG", "LC_ALL", "TMPDIR"];
-/// The deepest directory of a script: so many steps up lead from anywhere to the root directory.
+/// The maximum depth of a script's directory: this many steps up lead from anywhere to the root directory.
 const DEPTH_MAX: usize = 200;
 /// The longest name of a script, in bytes: PHP has 4096 for it together with those steps.
 const NAME_MAX: usize = 4096 - 3 * DEPTH_MAX - 64;
 
-/// A PHP that is installed.
+/// An installed PHP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Installation {
     program: String,
-    /// The directory of its `php.ini`, where that is not the one it was built with.
+    /// The directory of its `php.ini`, if that is not the built-in one.
     ini: Option<String>,
     /// The directory of further files, likewise.
     scan: Option<String>,
 }
 
 impl Installation {
-    /// The one that the configuration names, or the system's. Settings are those that Debian has for mod_php, where that was
-    /// ever installed.
+    /// The one that the configuration names, or the system's. Its settings are Debian's for mod_php, if that was ever
+    /// installed.
     pub(super) fn find(program: Option<&String>, ini: Option<&String>) -> Option<Installation> {
         let there = |path: &&str| Path::new(path).is_file();
         let program = match program {
@@ -57,7 +57,7 @@ impl Installation {
     }
 }
 
-/// The class of processes that may run the request's script. `Err`: none can be made, and this is why.
+/// The class of processes that may run the request's script. `Err`: there is none, and this is why.
 pub(super) fn class(request: &Request) -> Result<Class, String> {
     let conf = request.server.main().settings.get::<PhpServer>();
     let file = &request.mapped.filename;
@@ -118,7 +118,7 @@ pub(super) fn class(request: &Request) -> Result<Class, String> {
     })
 }
 
-/// What a class is called in logs and on pages: settings are told apart, and not shown.
+/// The name of a class in logs and on pages: settings are distinguished, but not shown.
 fn name(host: &str, admin: &str, others: &str) -> String {
     if admin.is_empty() && others.is_empty() {
         return format!("php {host}");

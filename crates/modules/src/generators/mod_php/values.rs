@@ -1,4 +1,4 @@
-//! The values that the configuration gives to PHP's settings: how sections join, and how they are written for PHP.
+//! The configured values of PHP's settings: how sections merge, and how they are written for PHP.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ pub(super) struct Values(BTreeMap<String, Value>);
 #[derive(Clone, Debug)]
 struct Value {
     text: String,
-    /// `php_admin_value` or `php_admin_flag` has set it: neither a script nor an inner section changes it.
+    /// Set by `php_admin_value` or `php_admin_flag`: neither a script nor an inner section changes it.
     admin: bool,
     origin: Origin,
 }
 
 impl Merge for Values {
-    /// What an administrator has set outside outweighs what is no administrator's inside; all else is replaced.
+    /// An administrator's outer value takes precedence over an inner one that is not; everything else is replaced.
     fn merge(base: &Self, add: &Self) -> Self {
         let mut merged = base.0.clone();
         for (name, value) in &add.0 {
@@ -35,19 +35,19 @@ impl Merge for Values {
     }
 }
 
-/// Words that PHP's reader of settings takes for something else than a name, and settings that it obeys while it starts: no
-/// line can give them a value under mod_php either.
+/// Words that PHP's parser of settings takes for something other than a name, and settings that take effect at its
+/// start: under mod_php no line can set them either.
 const NO_NAMES: [&str; 10] = ["extension", "false", "no", "none", "null", "off", "on", "true", "yes", "zend_extension"];
-/// Beginnings of the names of settings that only php-cgi has. The server sets them.
+/// Prefixes of settings that only php-cgi has. The server sets them.
 const OURS: [&str; 3] = ["cgi.", "fastcgi.", "user_ini."];
 /// Settings that mod_php has itself, and php-cgi does not.
 const HANDLED: [&str; 4] = ["child_terminate", "engine", "last_modified", "xbithack"];
 
-/// Settings that PHP looks at before it knows those of the directory; each may be set for one.
+/// Settings that PHP reads before it knows those of the directory; each may be set for a directory.
 const EARLY: [&str; 2] = ["enable_post_data_reading", "post_max_size"];
 
 impl Values {
-    /// Sets a value, as a line of the configuration says.
+    /// Sets a value from a line of the configuration.
     pub(super) fn put(cmd: &mut Cmd<'_>, name: &str, text: &str, admin: bool) -> Outcome {
         let text = if text.eq_ignore_ascii_case("none") { "" } else { text }.to_string();
         let value = Value { text, admin, origin: cmd.origin() };
@@ -64,12 +64,12 @@ impl Values {
         })
     }
 
-    /// As lines of a `php.ini`: what an administrator has set, or the other values.
+    /// The lines for a `php.ini`: an administrator's values, or the others.
     pub(super) fn lines(&self, admin: bool) -> String {
         self.written(|name, value| value.admin == admin && is_name(name))
     }
 
-    /// Those of the other values that have to be known when a process starts.
+    /// The other values that are needed when a process starts.
     pub(super) fn early_lines(&self) -> String {
         self.written(|name, value| !value.admin && EARLY.contains(&name))
     }
@@ -96,8 +96,8 @@ fn is_name(name: &str) -> bool {
         && !OURS.iter().any(|start| name.get(..start.len()).is_some_and(|have| have.eq_ignore_ascii_case(start)))
 }
 
-/// A value such that PHP takes every byte of it as it is: between apostrophes nothing means anything, and an apostrophe stands
-/// between quotation marks.
+/// Quotes a value so that PHP takes every byte literally: between apostrophes nothing is special, and an apostrophe
+/// goes between quotation marks.
 fn quoted(text: &str) -> String {
     let parts: Vec<String> =
         text.split('\'').map(|part| if part.is_empty() { String::new() } else { format!("'{part}'") }).collect();

@@ -1,7 +1,7 @@
-//! What must be true of a script that runs as its owner, and what it may know.
+//! The conditions for a script that runs as its owner, and the environment it gets.
 //!
-//! Apache manual: suexec, "suEXEC Security Model". There a program of its own with the setuid bit looks and decides; here it is
-//! a daemon that is root, and becomes the owner only on the way into the script.
+//! Apache manual: suexec, "suEXEC Security Model". There a separate setuid program checks and decides; here it is a
+//! daemon that is root, and changes to the owner only on the way into the script.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::canonicalize;
@@ -15,20 +15,20 @@ use sys::file::{OpenDirectory, Ownership};
 /// The lowest numbers of users and groups that scripts may run as, as in Debian's suEXEC.
 const UID_MIN: u32 = 100;
 const GID_MIN: u32 = 100;
-/// `PATH` of such scripts.
+/// The `PATH` of such scripts.
 const PATH: &str = "PATH=/usr/local/bin:/usr/bin:/bin";
 
-/// Somebody else than the group, or the group, may write.
+/// The group or others may write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const SETS_IDS: u32 = 0o6000;
 const EXECUTABLE: u32 = 0o111;
 
-/// Who may own scripts, and where those must lie.
+/// The users that may own scripts, and the place of those scripts.
 #[derive(Debug)]
 pub(super) struct Policy {
-    /// All that the configuration names.
+    /// All users named in the configuration.
     pub(super) identities: Vec<Identity>,
-    /// The directory that has all such scripts below it.
+    /// The directory that contains all such scripts.
     pub(super) root: PathBuf,
 }
 
@@ -37,27 +37,27 @@ pub(super) struct Policy {
 enum Refused {
     /// The configuration names no such owner.
     Unknown,
-    /// It is a number of the system.
+    /// The user is a system user.
     ForbiddenUser,
-    /// It is a number of the system.
+    /// The group is a system group.
     ForbiddenGroup,
     /// The program's path leads upwards.
     Invalid,
     /// There is no such directory.
     NoDirectory,
-    /// It is elsewhere.
+    /// It is outside the root directory.
     NotInRoot,
-    /// Others may put programs there.
+    /// Others may write to the directory.
     DirectoryWritable,
     /// There is no such file, or it is a link or a directory.
     NoProgram,
     /// Others may change it.
     ProgramWritable,
-    /// It would run as somebody else.
+    /// It has a setuid or setgid bit.
     SetsIds,
-    /// Somebody else owns it, or its directory.
+    /// It, or its directory, has another owner.
     Mismatch,
-    /// Nobody may run it.
+    /// Nobody may execute it.
     NotExecutable,
 }
 
@@ -77,7 +77,7 @@ const TEXTS: &[(Refused, &str)] = &[
     (Refused::NotExecutable, "file has no execute permission"),
 ];
 
-/// What the error log says where a script is refused, by the number that went from a daemon to a child.
+/// The error log's text for a refused script, by the number that a daemon sent to a child.
 pub(super) fn refusal(why: u64) -> String {
     let text = usize::try_from(why).ok().and_then(|index| TEXTS.get(index)).map_or("", |(_, text)| text);
     format!("suexec policy violation: {text}")
@@ -110,7 +110,7 @@ impl Policy {
         }
         let (parent, name) = program.parent().zip(program.file_name()).ok_or(Refused::Invalid)?;
         let name = CString::new(name.as_bytes()).map_err(|_| Refused::Invalid)?;
-        // All that follows is about this directory, whatever becomes of its name meanwhile.
+        // Everything below is about this directory, whatever happens to its name meanwhile.
         let directory = OpenDirectory::open(parent).map_err(|_| Refused::NoDirectory)?;
         let root = canonicalize(&self.root).map_err(|_| Refused::NotInRoot)?;
         if !directory.name().is_ok_and(|name| name.starts_with(root)) {
@@ -133,7 +133,7 @@ impl Policy {
     }
 }
 
-/// The variables that a script gets that runs as its owner, besides those of the client's fields and of the connection.
+/// The variables for a script that runs as its owner, besides those of the client's fields and of the connection.
 const KNOWN: &[&str] = &[
     "AUTH_TYPE",
     "CONTENT_LENGTH",
@@ -184,7 +184,7 @@ const KNOWN: &[&str] = &[
     "USER_NAME",
 ];
 
-/// The environment without what could lead a program of somebody else astray.
+/// The environment without anything that could mislead another user's program.
 fn clean(environment: &[CString]) -> Vec<CString> {
     let is_known = |line: &&CString| {
         let name = line.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default();
@@ -203,7 +203,7 @@ mod tests {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("mode");
     }
 
-    /// Numbers that need not be anybody's: only root can give files away.
+    /// Arbitrary numbers: only root can give files away.
     const OWNER: (u32, u32) = (54321, 54322);
 
     #[test]
