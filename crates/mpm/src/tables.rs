@@ -303,9 +303,9 @@ const STALL_TIMEOUT: Directive = row(
 .syntax("time[ms|s|min]");
 
 const fn max_connections(name: &'static str, help: &'static str) -> Directive {
-    row(name, Args::Take1(set::max_connections_per_child), "0", help).syntax("number").differs(
-        "Each child draws its own limit from the uppermost quarter, and goes on until its successor accepts.",
-    )
+    row(name, Args::Take1(set::max_connections_per_child), "0", help)
+        .syntax("number")
+        .differs("Each child draws its own limit from the uppermost quarter, and goes on until its successor accepts.")
 }
 
 const CORE_DUMP_DIRECTORY: Directive = row(

@@ -19,8 +19,7 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::Start(prepare), Hook::Handler(Order::Middle, Handler::Now(status::handler))],
 };
 
-const ONE_TABLE: &str =
-    "The number is for all URLs together. An entry of more than about 450 bytes is not remembered.";
+const ONE_TABLE: &str = "The number is for all URLs together. An entry of more than about 450 bytes is not remembered.";
 const PLAIN: &str = "Connections to directories are not encrypted: a line that asks for it is refused.";
 
 #[rustfmt::skip]

@@ -17,7 +17,8 @@ pub static MODULE: Module = Module {
     hooks: &[],
 };
 
-const ONLY_OURS: &str = "A cookie is not looked up unless this server could have made its key: it might be the name of another user.";
+const ONLY_OURS: &str =
+    "A cookie is not looked up unless this server could have made its key: it might be the name of another user.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[

@@ -143,11 +143,7 @@ fn what_scripts_are_told() {
         // What takes no path is no error document of `/cgi/tell/missing` either.
         if configuration.contains("AcceptPathInfo Off") {
             let sent = ["%b", "%{Content-Type}o"];
-            allowed.extend(sent.map(|what| Allowed {
-                case: "*",
-                what,
-                entry: "An error document that fails",
-            }));
+            allowed.extend(sent.map(|what| Allowed { case: "*", what, entry: "An error document that fails" }));
         }
         compare("what_scripts_are_told", build, &configuration, &cases, &allowed);
     }

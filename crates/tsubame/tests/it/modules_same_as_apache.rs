@@ -340,11 +340,7 @@ fn pages_of_errors() {
         let allowed = [
             Allowed { case: "/d/none", what: "%f", entry: "The file of a request" },
             Allowed { case: "*", what: "%b", entry: "An error document that fails" },
-            Allowed {
-                case: "*",
-                what: "%{Content-Type}o",
-                entry: "An error document that fails",
-            },
+            Allowed { case: "*", what: "%{Content-Type}o", entry: "An error document that fails" },
             raw("/a%00", "%U"),
             raw("/x%2fy", "%U"),
             raw("/a%00", "body"),
