@@ -237,7 +237,9 @@ impl Connection {
             Ok(0) => Ok(()),
             Ok(_) => Err(Error::new("there is more than Content-Length announced")),
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => Ok(()),
-            Err(error) => Err(Error::new(format!("the server was asked to close the connection, but does not: {error}"))),
+            Err(error) => {
+                Err(Error::new(format!("the server was asked to close the connection, but does not: {error}")))
+            }
         }
     }
 }

@@ -120,7 +120,9 @@ fn doubts_of(sides: &[Side<'_>; 2], rounds: u32) -> Vec<String> {
     for (name, side) in ["A", "B"].into_iter().zip(sides) {
         all.extend(side.doubts.iter().map(|doubt| format!("{name}: {doubt}")));
         if side.server.is_none() {
-            all.push(format!("{name}: the processes of its server cannot be seen, so its CPU time is unknown (root may see them)"));
+            all.push(format!(
+                "{name}: the processes of its server cannot be seen, so its CPU time is unknown (root may see them)"
+            ));
         }
     }
     if let [Some(a), Some(b)] = sides.each_ref().map(|side| &side.server)

@@ -1,4 +1,4 @@
-//! HTTP as a client: what asks an authority, one connection for each request. Deadlines are the caller's.
+//! An HTTP client for requests to authorities, one connection for each request. Callers set the deadlines.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,13 +13,13 @@ use http1::{Chunked, Limits};
 use seam::executor::Descriptor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most that is read of an answer, in bytes: a chain of certificates has a few thousand.
+/// The most bytes read of an answer: a chain of certificates has a few thousand.
 const ANSWER_MAX: usize = 1 << 20;
-/// How much is read at once, in bytes.
+/// The size of a read, in bytes.
 pub(crate) const STEP: usize = 8 << 10;
 /// The most fields that an answer may have.
 const FIELDS_MAX: usize = 64;
-/// What chunks may say beside their data.
+/// The limits of chunked framing, without the data.
 const LIMITS: Limits = Limits { line: 1024, fields: 16, field_size: 1024, strict: true };
 
 /// Host and port of a URL.
@@ -37,7 +37,7 @@ pub(crate) async fn connect(host: &str, port: u16, deadline: Instant) -> io::Res
     };
     let mut result = Err(io::Error::other("the host has no address"));
     for (tried, ip) in addresses.iter().enumerate() {
-        // Each has its share of the time: one that does not answer leaves some to the others.
+        // Each address gets a share of the time: one that does not answer leaves some to the others.
         let now = Instant::now();
         let share = deadline.saturating_duration_since(now) / u32::try_from(addresses.len() - tried).unwrap_or(1);
         result = Descriptor::connect(SocketAddr::new(*ip, port), now + share).await;
@@ -57,7 +57,7 @@ pub(crate) async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, me
             Ok(0) => return Ok(answer),
             Ok(_) if answer.len() > ANSWER_MAX => return Err(io::Error::other("the answer is too large")),
             Ok(_) => {}
-            // Without TLS's own last word. What is missing, HTTP's framing tells.
+            // The end without TLS's closing alert. HTTP's framing shows whether anything is missing.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(answer),
             Err(error) => return Err(error),
         }
@@ -73,7 +73,7 @@ pub(crate) async fn write(stream: &mut (impl AsyncWrite + Unpin), mut bytes: &[u
     poll_fn(|cx| Pin::new(&mut *stream).poll_flush(cx)).await
 }
 
-/// Reads what is there; 0 is the end.
+/// Reads the available bytes; 0 is the end.
 pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), into: &mut Vec<u8>) -> io::Result<usize> {
     let mut piece = [0; STEP];
     let mut buffer = ReadBuf::new(&mut piece);
@@ -82,7 +82,7 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), into: &mut Vec<u
     Ok(buffer.filled().len())
 }
 
-/// Makes a response of the bytes of an answer. `headless`: whatever its fields say, nothing follows them.
+/// Parses an answer. `headless`: whatever its fields say, nothing follows them.
 pub(crate) fn parse(bytes: &[u8], headless: bool) -> io::Result<Response<Bytes>> {
     let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is no HTTP");
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];

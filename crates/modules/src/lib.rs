@@ -1,7 +1,7 @@
 //! One file per Apache module, in Apache's own categories.
 //!
-//! A module is a `static MODULE`: its info (identifier, source file, table of directives) and its hooks. To read one is
-//! to know all. The list of modules is the one array below; nothing registers itself.
+//! A module is a `static MODULE`: its info (identifier, source file, table of directives) and its hooks, which is all
+//! there is to know about it. The list of modules is the one array below; nothing registers itself.
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +29,8 @@ mod turns;
 
 use server::Module;
 
-/// All modules but the MPMs. The order is that of hooks of equal rank: Apache's static modules first, then the others by
-/// name.
+/// All modules except the MPMs. The order is that of hooks of equal rank: Apache's static modules first, then the
+/// others by name.
 pub static MODULES: &[&Module] = &[
     &server::core_module::CORE,
     &server::core_module::SO,
@@ -97,7 +97,7 @@ pub static MODULES: &[&Module] = &[
     &loggers::mod_log_forensic::MODULE,
     &mappers::mod_actions::MODULE,
     &mappers::mod_alias::MODULE,
-    // Before mod_ssl, which is given its certificates.
+    // Before mod_ssl, which gets its certificates from it.
     &md::mod_md::MODULE,
     &generators::mod_cgi::MODULE,
     &generators::mod_cgid::MODULE,

@@ -1,25 +1,25 @@
-//! What Apache httpd 2.4.71 has, and what others have made for it: facts about directives and modules, from the tables in
-//! `data`. Pages and reports are made from them; no request needs them.
+//! The directives and modules of Apache httpd 2.4.71, and third-party ones: facts from the tables in `data`. Pages and
+//! reports are made from them; no request needs them.
 
 use std::sync::LazyLock;
 
 use conf::ModuleInfo;
 
-/// What you lose with a directive or module that you leave out.
+/// The loss without a directive or module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Nothing that a visitor would notice.
     Nothing,
-    /// The same answers come, but later.
+    /// Answers stay the same, but come later.
     Speed,
-    /// What it does.
+    /// Its function.
     Feature,
-    /// A limit on who may do what: without it, more is allowed.
+    /// A restriction: without it, more is allowed.
     Protection,
 }
 
 impl Loss {
-    /// The word of the tables.
+    /// The word in the tables.
     fn of(cell: &str) -> Option<Loss> {
         match cell {
             "no" => Some(Loss::Nothing),
@@ -34,23 +34,23 @@ impl Loss {
 /// A directive of Apache's, as a page of its manual describes it.
 #[derive(Debug)]
 pub struct Fact {
-    /// As the manual writes it; of a section with its brackets.
+    /// The manual's spelling; a section includes its brackets.
     pub name: &'static str,
-    /// The page it stands on: that of its module, `core`, or `mpm_common`.
+    /// Its page: that of its module, `core`, or `mpm_common`.
     pub module: &'static str,
-    /// The manual says nothing of it; only `apache2 -L` does.
+    /// Missing in the manual; only `apache2 -L` lists it.
     pub undocumented: bool,
-    /// Where it may stand: `server`, `vhost`, `directory`, `htaccess` and `proxy`, with commas.
+    /// Its contexts: `server`, `vhost`, `directory`, `htaccess` and `proxy`, separated by commas.
     pub context: &'static str,
     /// The class that `AllowOverride` must have, in `.htaccess`.
     pub class: &'static str,
-    /// The first version that had it; empty where the manual does not say.
+    /// The first version with it; empty if the manual does not say.
     pub since: &'static str,
-    /// What is typed behind the name.
+    /// The arguments.
     pub syntax: &'static str,
-    /// What it does, where no table of ours says so.
+    /// Its purpose, if none of our tables has it.
     pub purpose: &'static str,
-    /// What is lost without it, where that is not what is lost without its module.
+    /// The loss without it, if that differs from the loss of its module.
     loss: Option<Loss>,
 }
 
@@ -59,53 +59,53 @@ pub struct Fact {
 pub struct Page {
     /// `mod_dir`; `core`, `mpm_common`, and the MPMs without `mpm_`.
     pub name: &'static str,
-    /// `dir_module`; empty for `core` and `mpm_common`, which are none.
+    /// `dir_module`; empty for `core` and `mpm_common`, which have none.
     pub identifier: &'static str,
     /// Base, Extension, Experimental …
     pub status: &'static str,
-    /// The first version that had it; empty where the manual does not say.
+    /// The first version with it; empty if the manual does not say.
     pub since: &'static str,
-    /// What it does, where we do not have it.
+    /// Its purpose, if we do not have it.
     pub purpose: &'static str,
-    /// What is lost without it, where we do not have it.
+    /// The loss without it, if we do not have it.
     pub loss: Option<Loss>,
-    /// What to do without it; empty where all there is to do is to remove its lines.
+    /// What to do without it; empty if its lines only have to be removed.
     pub instead: &'static str,
 }
 
-/// A module that is not Apache's own.
+/// A module outside Apache's own.
 #[derive(Debug)]
 pub struct Other {
-    /// The name by which people know it.
+    /// Its common name.
     pub name: &'static str,
-    /// Its identifiers in `LoadModule`, with commas.
+    /// Its identifiers in `LoadModule`, separated by commas.
     identifiers: &'static str,
-    /// The beginnings of its directives, in lower case, with commas.
+    /// The prefixes of its directives, in lower case, separated by commas.
     prefixes: &'static str,
-    /// What it does.
+    /// Its purpose.
     pub purpose: &'static str,
     /// What to do without it.
     pub instead: &'static str,
-    /// What is lost without it.
+    /// The loss without it.
     pub loss: Option<Loss>,
 }
 
-/// A directive that Apache 2.4 does not have any more.
+/// A directive that Apache 2.4 no longer has.
 #[derive(Debug)]
 pub struct Removed {
     /// The name.
     pub name: &'static str,
-    /// The last version that had it.
+    /// The last version with it.
     pub last: &'static str,
-    /// What it did.
+    /// Its former purpose.
     pub purpose: &'static str,
     /// What to write instead.
     pub instead: &'static str,
-    /// What is lost if the line is only removed.
+    /// The loss if the line is only removed.
     pub loss: Option<Loss>,
 }
 
-/// Every directive, sorted by name. A name that two modules have stands twice.
+/// Every directive, sorted by name. A name that two modules use occurs twice.
 pub static DIRECTIVES: LazyLock<Vec<Fact>> = LazyLock::new(|| {
     rows(include_str!("../data/apache-directives.tsv"))
         .map(|[name, module, status, context, class, since, _default, syntax, purpose, loss]| Fact {
@@ -137,7 +137,7 @@ pub static MODULES: LazyLock<Vec<Page>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Modules that are not Apache's own.
+/// Modules outside Apache's own.
 pub static OTHERS: LazyLock<Vec<Other>> = LazyLock::new(|| {
     rows(include_str!("../data/other-modules.tsv"))
         .map(|[name, identifiers, prefixes, purpose, instead, loss]| Other {
@@ -151,7 +151,7 @@ pub static OTHERS: LazyLock<Vec<Other>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Directives that Apache 2.4 does not have any more.
+/// Directives that Apache 2.4 no longer has.
 pub static REMOVED: LazyLock<Vec<Removed>> = LazyLock::new(|| {
     rows(include_str!("../data/removed-directives.tsv"))
         .map(|[name, last, purpose, instead, loss]| Removed { name, last, purpose, instead, loss: Loss::of(loss) })
@@ -175,7 +175,7 @@ impl Other {
     pub fn with_directive(name: &str) -> Option<&'static Other> {
         let name = name.trim_start_matches('<');
         let lower = name.to_ascii_lowercase();
-        // A word ends in front of a capital, or is all capitals itself; who writes all of a name small writes no words.
+        // A prefix ends before a capital, or is all capitals; an all-lower-case name has no such boundary.
         let begins = |prefix: &str| {
             let Some((word, rest)) = name.split_at_checked(prefix.len()).filter(|_| lower.starts_with(prefix)) else {
                 return false;
@@ -193,20 +193,20 @@ impl Fact {
         MODULES.iter().find(|page| page.name == self.module)
     }
 
-    /// What is lost without it, where we do not have it.
+    /// The loss without it, if we do not have it.
     pub fn loss(&self) -> Option<Loss> {
         self.loss.or_else(|| self.page()?.loss)
     }
 }
 
-/// Apache's description of a directive, named as in a configuration: of a section without its last bracket.
+/// Apache's description of a directive, by its name in a configuration: a section without its last bracket.
 pub fn directive(name: &str) -> Option<&'static Fact> {
     let bare = |name: &str| name.trim_end_matches('>').to_ascii_lowercase();
     let wanted = bare(name);
     DIRECTIVES.iter().find(|fact| bare(fact.name) == wanted)
 }
 
-/// Why a directive is refused: because of its own, or of its module.
+/// Why a directive is refused: for its own reason, or that of its module.
 pub fn refusal(fact: &Fact, infos: &[&'static ModuleInfo]) -> &'static str {
     let single = REFUSED.iter().find(|(names, _)| names.contains(&fact.name));
     let there = fact.page().is_some_and(|page| page.info(infos).is_some());
@@ -224,7 +224,7 @@ impl Page {
     }
 }
 
-/// Why a module is not there.
+/// Why a module is missing.
 pub fn missing(module: &str) -> &'static str {
     let reason = MISSING.iter().find(|(beginnings, _)| beginnings.iter().any(|name| module.starts_with(name)));
     reason.map_or(NOT_BUILT_IN, |(_, why)| why)
@@ -233,7 +233,7 @@ pub fn missing(module: &str) -> &'static str {
 const NOT_BUILT_IN: &str = "not built in";
 const ELSEWHERE: &str = "for another operating system";
 
-/// Directives of modules that are there.
+/// Refused directives of existing modules.
 const REFUSED: &[(&[&str], &str)] = &[
     (&["CGIMapExtension", "ScriptInterpreterSource", "StartThreads", "UNCList"], ELSEWHERE),
     (&["MDCertificateMonitor"], "Apache 2.4.71 has it under the name of MDCertificateCheck alone"),
@@ -241,7 +241,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["EnableExceptionHook"], "Apache has it only where it was built for debugging"),
 ];
 
-/// The beginnings of modules' names.
+/// The prefixes of missing modules.
 const MISSING: &[(&[&str], &str)] = &[
     (&["mod_isapi", "mod_nw_ssl", "mod_privileges", "mpm_netware", "mpm_winnt", "mpmt_os2"], ELSEWHERE),
     (&["mod_proxy_http2"], "only FastCGI, SCGI and uwsgi are proxied"),
@@ -253,7 +253,7 @@ const MISSING: &[(&[&str], &str)] = &[
     (&["mod_echo", "mod_example"], "a demonstration of Apache's own interface"),
 ];
 
-/// The lines of a table, without comments. Cells that are missing are empty.
+/// The lines of a table, without comments. Missing cells are empty.
 fn rows<const N: usize>(text: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     text.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let mut cells = line.split('\t');

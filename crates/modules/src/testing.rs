@@ -4,13 +4,13 @@ use std::sync::{Arc, LazyLock};
 
 use conf::{Context, Language, ModuleInfo, Notice, Place, Reader, SettingsMap};
 
-/// What some lines lead to.
+/// The result of some lines.
 pub(crate) struct Applied {
     /// The server's settings.
     pub(crate) server: SettingsMap,
-    /// What holds outside sections.
+    /// The settings outside sections.
     pub(crate) dir: SettingsMap,
-    /// What was worth saying.
+    /// Notices.
     pub(crate) notices: Vec<Notice>,
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct Applied {
 pub(crate) fn apply(lines: &str) -> Result<Applied, String> {
     static FACES: LazyLock<Vec<&'static ModuleInfo>> =
         LazyLock::new(|| crate::MODULES.iter().map(|module| &module.info).collect());
-    // Providers are looked for among the modules that the program has.
+    // Providers are looked up among the program's modules.
     server::module::set_known(crate::MODULES);
     let system = Arc::new(server::machine::Machine);
     let mut reader = Reader::new(system, Language::new(&FACES, &FACES, "/root"));
@@ -29,7 +29,7 @@ pub(crate) fn apply(lines: &str) -> Result<Applied, String> {
     Ok(Applied { server, dir, notices: context.notices })
 }
 
-/// Checks lines against the message they lead to; an empty one means that they are accepted.
+/// Checks lines against their messages; an empty one means that they are accepted.
 pub(crate) fn check(table: &[(&str, &str)]) {
     for (lines, want) in table {
         let got = apply(lines).err().unwrap_or_default();

@@ -1,25 +1,25 @@
-//! How many may do at once what costs more than others can bear.
+//! Limits how many may do something expensive at the same time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// So many turns.
+/// A number of turns.
 #[derive(Debug)]
 pub(crate) struct Turns {
     taken: AtomicUsize,
     most: usize,
 }
 
-/// One of them, until it is dropped.
+/// One turn, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn(&'static Turns);
 
 impl Turns {
-    /// Each of them is free.
+    /// With all turns free.
     pub(crate) const fn new(most: usize) -> Turns {
         Turns { taken: AtomicUsize::new(0), most }
     }
 
-    /// One that is free.
+    /// Takes a free turn.
     pub(crate) fn take(&'static self) -> Option<Turn> {
         let more = |count| (count < self.most).then_some(count + 1);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Turn(self))

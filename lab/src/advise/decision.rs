@@ -66,7 +66,8 @@ pub(super) fn decide(facts: &Facts) -> Advice {
     // The memory of idle workers does not show how much busy ones need.
     let memory_bound = facts.memory_bound().filter(|_| !facts.is_quiet());
     if !MODULES.contains(&facts.mpm.as_str()) {
-        let doubt = format!("{} has no number of workers to set: it starts as many as the processors can use", facts.mpm);
+        let doubt =
+            format!("{} has no number of workers to set: it starts as many as the processors can use", facts.mpm);
         return Advice { memory_bound, doubts: vec![doubt], ..Advice::default() };
     }
     let mut advice = Advice { memory_bound, settings: Vec::new(), doubts: facts.doubts() };

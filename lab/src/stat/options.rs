@@ -230,9 +230,8 @@ impl StatOptions {
         let there = (group.parts)(texts);
         let is_strange = |part: &&String| *part != TOTAL && !there.contains(part);
         if let Some(stranger) = asked.iter().find(is_strange).filter(|_| group.id != Id::Swap) {
-            return Err(
-                Error::new(format!("{stranger} does not exist")).advise(format!("one of {TOTAL}, {}", there.join(", ")))
-            );
+            return Err(Error::new(format!("{stranger} does not exist"))
+                .advise(format!("one of {TOTAL}, {}", there.join(", "))));
         }
         Ok(match (asked, self.full) {
             // Local interfaces are shown only if they are named.

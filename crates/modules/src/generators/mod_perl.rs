@@ -114,7 +114,7 @@ const SETUP_ENV: bool = true;
 const REQUESTS: u64 = 2000;
 /// How long an idle one is kept, in seconds.
 const IDLE: u64 = 600;
-/// The least maximum number of interpreters, as in mod_perl.
+/// The default maximum of interpreters is at least this many, as in mod_perl.
 const INTERPRETERS: u64 = 5;
 
 settings! {

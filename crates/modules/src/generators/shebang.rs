@@ -16,11 +16,11 @@ pub(super) struct Shebang {
     pub(super) program: String,
     /// Its switches up to `--`.
     pub(super) perl: Vec<String>,
-    /// And those behind it, which are SpeedyCGI's.
+    /// The switches after it, which are SpeedyCGI's.
     pub(super) speedy: Vec<String>,
 }
 
-/// That of a file; nothing where there is none, or no such line.
+/// The first line of a file; empty if there is no file, or no such line.
 pub(super) fn of(path: &str) -> Shebang {
     let mut first = Vec::new();
     let read = server::paths::c_path(path)

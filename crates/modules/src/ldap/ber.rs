@@ -1,4 +1,4 @@
-//! BER as LDAP uses it (RFC 4511 section 5.1): tags of one byte, lengths that are said in advance.
+//! BER as used by LDAP (RFC 4511 section 5.1): tags of one byte, and definite lengths.
 
 pub(super) const BOOLEAN: u8 = 0x01;
 pub(super) const INTEGER: u8 = 0x02;
@@ -7,7 +7,7 @@ pub(super) const ENUMERATED: u8 = 0x0a;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
-/// What is no BER, or more than is taken.
+/// Invalid BER, or more than is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -32,7 +32,7 @@ impl Writer {
 
     pub(super) fn number(&mut self, tag: u8, number: i32) {
         let bytes = number.to_be_bytes();
-        // A leading byte that only repeats the sign is left out.
+        // A leading byte that only repeats the sign is dropped.
         let is_needless = |at: usize| match bytes[at] {
             0 => bytes[at + 1] < 0x80,
             0xff => bytes[at + 1] >= 0x80,
@@ -46,7 +46,7 @@ impl Writer {
         self.bytes(BOOLEAN, &[if on { 0xff } else { 0 }]);
     }
 
-    /// An element of elements.
+    /// A constructed element.
     pub(super) fn nest<T>(&mut self, tag: u8, fill: impl FnOnce(&mut Writer) -> T) -> T {
         let mut inner = Writer::default();
         let filled = fill(&mut inner);
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// The next element, whatever it is.
+    /// The next element of any kind.
     pub(super) fn any(&mut self) -> Result<(u8, &'a [u8]), Malformed> {
         let (start, length) = header(self.0)?.ok_or(Malformed)?;
         let content = self.0.get(start..start + length).ok_or(Malformed)?;
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         Ok((tag, content))
     }
 
-    /// The next element, which has to be of this kind.
+    /// The next element, which must be of this kind.
     pub(super) fn take(&mut self, tag: u8) -> Result<&'a [u8], Malformed> {
         let (found, content) = self.any()?;
         if found == tag { Ok(content) } else { Err(Malformed) }
@@ -95,12 +95,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How long the element is that these bytes begin with, its tag and its length included. `None`: too few of them are there.
+/// The length of the element at the beginning, including its tag and its length. `None`: more bytes are needed.
 pub(super) fn whole(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     Ok(header(bytes)?.map(|(start, length)| start + length))
 }
 
-/// Where the content begins, and how long it is. A length of more than four bytes nobody needs.
+/// The position and the length of the content. Lengths of more than four bytes are refused.
 fn header(bytes: &[u8]) -> Result<Option<(usize, usize)>, Malformed> {
     let Some(&first) = bytes.get(1) else { return Ok(None) };
     if bytes[0] & 0x1f == 0x1f {
@@ -165,7 +165,7 @@ mod tests {
                 assert_eq!(whole(&bytes[..less]), Ok(None));
             }
         }
-        // A length that is not said, one of five bytes, a tag of several.
+        // An indefinite length, one of five bytes, a tag of several.
         for bad in [&[0x30, 0x80][..], &[0x30, 0x85, 0, 0, 0, 0, 1], &[0x1f, 1, 0]] {
             assert_eq!(whole(bad), Err(Malformed), "{bad:?}");
         }

@@ -1,4 +1,4 @@
-//! What directories have said, remembered for all children (`LDAPSharedCacheSize`, `LDAPCacheEntries` …).
+//! The cache of directories' answers, for all children (`LDAPSharedCacheSize`, `LDAPCacheEntries` …).
 
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -11,24 +11,24 @@ use sys::shm::Shared;
 
 use crate::cache::shared::{Cache, Kept, Key, Slot, bucket};
 
-/// Words of a place: the name of an entry, and a few values.
+/// Words per entry: the name of an entry, and a few values.
 const PLACE: usize = 64;
 const BUCKET: usize = bucket(PLACE);
 
 /// One of the two caches.
 pub(crate) struct Table {
-    /// What mod_ldap's page calls it.
+    /// Its name on mod_ldap's page.
     pub(super) name: &'static str,
     slot: Slot<BUCKET>,
     counts: OnceLock<Shared<AtomicU64>>,
 }
 
-/// Who has logged in, and what was found by a search.
+/// Successful log-ins, and results of searches.
 pub(crate) static SEARCHES: Table = Table::new("Searches");
-/// What was compared.
+/// Results of comparisons.
 pub(crate) static COMPARES: Table = Table::new("Compares");
 
-/// What is counted of a table, in this order.
+/// The counters of a table, in order.
 #[derive(Clone, Copy, Debug)]
 enum Count {
     Asked,
@@ -37,7 +37,7 @@ enum Count {
     Removed,
 }
 
-/// What a table has done so far.
+/// The counts of a table so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) places: usize,
@@ -53,17 +53,17 @@ impl Table {
         Table { name, slot: Slot::new(), counts: OnceLock::new() }
     }
 
-    /// Makes room for so many entries, as far as they have room in so many bytes. In the parent, before there are children.
+    /// Makes room for this many entries, within this many bytes. Runs in the parent, before there are children.
     pub(super) fn prepare(&self, entries: u64, bytes: u64) -> io::Result<()> {
         const OF_ENTRY: u64 = (PLACE * size_of::<u64>()) as u64;
         let bytes = entries.saturating_mul(OF_ENTRY).min(bytes);
-        // A restart forgets everything, as Apache's does.
+        // A restart forgets everything, as in Apache.
         self.slot.clear();
         if bytes == 0 {
             return Ok(());
         }
         if self.counts.get().is_none() {
-            // A second configuration goes on counting.
+            // A second configuration continues the counts.
             let _ = self.counts.set(Shared::new(4)?);
         }
         self.slot.prepare(bytes)
@@ -73,7 +73,7 @@ impl Table {
         self.slot.get()
     }
 
-    /// Whether anything is remembered.
+    /// Whether there is a cache.
     pub(super) fn is_there(&self) -> bool {
         self.cache().is_some()
     }
@@ -104,7 +104,7 @@ impl Table {
         }
     }
 
-    /// What it has done, if it is there.
+    /// The counts, if there is a cache.
     pub(super) fn counts(&self) -> Option<Counts> {
         let cache = self.cache()?;
         let counts = self.counts.get()?;
@@ -120,7 +120,7 @@ impl Table {
     }
 }
 
-/// Texts one after the other, each behind its length.
+/// Joins texts, each after its length.
 pub(super) fn joined(texts: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for text in texts {
@@ -130,7 +130,7 @@ pub(super) fn joined(texts: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// The texts again; `None`: this is something else.
+/// Splits the texts again; `None`: this is something else.
 pub(super) fn divided(mut bytes: &[u8]) -> Option<Vec<String>> {
     let mut texts = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -141,10 +141,10 @@ pub(super) fn divided(mut bytes: &[u8]) -> Option<Vec<String>> {
     bytes.is_empty().then_some(texts)
 }
 
-/// Bytes of a mark.
+/// The length of a mark, in bytes.
 pub(super) const MARK: usize = 32;
 
-/// What stands for a password: a digest with a secret that these processes share, of no use to anybody who does not read their
+/// Stands for a password: a digest with a secret shared by these processes, useless to anybody who cannot read their
 /// memory.
 pub(super) fn mark(password: &[u8]) -> [u8; MARK] {
     let mut digest = Sha256::new();
@@ -153,7 +153,7 @@ pub(super) fn mark(password: &[u8]) -> [u8; MARK] {
     digest.finalize().into()
 }
 
-/// Whether a mark is that of this password; takes as long for every one.
+/// Whether a mark belongs to this password; takes the same time for every one.
 pub(super) fn is_mark_of(kept: &[u8], password: &[u8]) -> bool {
     kept.ct_eq(&mark(password)).into()
 }

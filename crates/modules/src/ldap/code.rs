@@ -1,6 +1,6 @@
-//! What becomes of an operation, by the numbers and names that OpenLDAP has for it.
+//! The results of operations, with OpenLDAP's numbers and names.
 
-/// A result code of RFC 4511, or a negative one for what happened on this side.
+/// A result code of RFC 4511, or a negative one for errors on this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) i32);
 
@@ -19,14 +19,14 @@ impl Code {
     pub(crate) const OTHER: Code = Code(80);
     /// There is no connection, or no longer.
     pub(crate) const SERVER_DOWN: Code = Code(-1);
-    /// The answer makes no sense, or is too long.
+    /// The answer is invalid, or too long.
     pub(crate) const DECODING_ERROR: Code = Code(-4);
     pub(crate) const TIMEOUT: Code = Code(-5);
     pub(crate) const FILTER_ERROR: Code = Code(-7);
     /// Too many others are asking.
     pub(crate) const TOO_MANY: Code = Code(-1000);
 
-    /// Whether it says neither yes nor no: what was asked is not known.
+    /// Whether it means neither yes nor no: the answer is unknown.
     pub(crate) fn is_unsure(self) -> bool {
         const INVALID: [Code; 3] = [Code(17), Code(21), Code(34)];
         let known = [Code::COMPARE_TRUE, Code::COMPARE_FALSE, Code::NO_SUCH_ATTRIBUTE, Code::NO_SUCH_OBJECT];

@@ -1,4 +1,4 @@
-//! A connection to a directory: one question at a time, each with its deadline.
+//! A connection to a directory: one query at a time, each with its deadline.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,35 +17,35 @@ use super::ber;
 use super::code::Code;
 use super::message::{self, Entry, Question, Reply};
 
-/// The most that is read as the answer to one question, in bytes: log-ins need a few attributes of two entries.
+/// The most bytes of an answer: log-ins need a few attributes of two entries.
 const ANSWER_MAX: usize = 4 << 20;
-/// How much is read at once.
+/// The size of a read.
 const STEP: usize = 8 << 10;
 
-/// As whom a connection is bound: a name and a password; nobody without a name.
+/// The identity of a bind: a name and a password; an empty name is anonymous.
 pub(crate) type Identity = (String, Vec<u8>);
 
-/// What a question brought.
+/// The answer to a query.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) entries: Vec<Entry>,
-    /// URLs under which the rest is to be found.
+    /// URLs of the other parts of the answer.
     pub(super) elsewhere: Vec<Vec<String>>,
-    /// Those under which all of it is.
+    /// URLs of the whole answer.
     pub(super) referrals: Vec<String>,
 }
 
-/// A connection that waits for the next question. Whatever goes wrong ends it.
+/// A connection that waits for the next query. Any error ends it.
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: OwnedFd,
     next: i32,
-    /// As whom it is bound; `None`: not as whom it should be, or that is not known.
+    /// The bound identity; `None`: it is wrong, or unknown.
     pub(super) bound: Option<Identity>,
 }
 
 impl Connection {
-    /// Connects to the first of these hosts that accepts, each of which has this much time.
+    /// Connects to the first of these hosts that accepts; each gets this much time.
     pub(super) async fn open(hosts: &[Address], time: Duration) -> io::Result<Connection> {
         let mut result = Err(io::ErrorKind::NotFound.into());
         for host in hosts {
@@ -57,12 +57,12 @@ impl Connection {
         result.map(|socket| Connection { socket, next: 1, bound: None })
     }
 
-    /// Whether the other side has ended it, or has said something unasked.
+    /// Whether the other side has ended it, or has sent something unsolicited.
     pub(super) fn is_stale(&self) -> bool {
         !matches!(sys::socket::peek(&self.socket, &mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Asks. `Err`: the connection is of no use any more, and why.
+    /// Sends a query. `Err`: the connection is unusable, and why.
     pub(super) async fn ask(&mut self, question: &Question<'_>, time: Duration) -> Result<(Code, Answer), Code> {
         let id = self.next;
         self.next = id.checked_add(1).unwrap_or(1);
@@ -79,7 +79,7 @@ impl Connection {
         }
     }
 
-    /// Says good-bye, which nobody answers.
+    /// Says goodbye; there is no answer.
     pub(super) fn close(mut self) {
         let bytes = Question::Unbind.encode(std::mem::take(&mut self.next).max(1));
         // The end of the connection says the same.
@@ -101,7 +101,7 @@ async fn connect(host: &Address, time: Duration) -> io::Result<OwnedFd> {
     for ip in addresses {
         result = Descriptor::connect(SocketAddr::new(ip, port), deadline).await;
         if let Ok(stream) = &result {
-            // A question is written as a whole; a socket that refuses to hurry works all the same.
+            // A query is written as a whole; a socket that keeps Nagle's delay also works.
             let _ = sys::socket::set_nodelay(stream.as_fd(), true);
             break;
         }
@@ -119,7 +119,7 @@ async fn write(stream: &mut Descriptor, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads until a question is answered. The outer error is one of the connection.
+/// Reads until a query is answered. The outer error is one of the connection.
 async fn collect(stream: &mut Descriptor, id: i32) -> io::Result<Result<(Code, Answer), Code>> {
     let (mut answer, mut bytes, mut total) = (Answer::default(), Vec::new(), 0);
     loop {

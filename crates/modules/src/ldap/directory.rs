@@ -1,4 +1,4 @@
-//! A directory that a request asks: what Apache's util_ldap does for mod_authnz_ldap.
+//! A request's view of a directory: the counterpart of Apache's util_ldap for mod_authnz_ldap.
 //!
 //! Apache manual: mod_ldap; results and reasons measured on 2.4.71.
 
@@ -21,27 +21,27 @@ use super::{pool, referral};
 use crate::cache::shared::Key;
 use crate::turns::Turn;
 
-/// What of the directory a section asks.
+/// The part of the directory that a section queries.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The URL as it stands in the configuration: what is remembered is remembered for it.
+    /// The URL as configured: cached results belong to it.
     pub(crate) url: String,
     pub(crate) hosts: Arc<[Address]>,
     pub(crate) base: String,
     pub(crate) scope: Scope,
     pub(crate) aliases: Aliases,
-    /// The attributes that the URL names.
+    /// The attributes in the URL.
     pub(crate) attributes: Vec<String>,
 }
 
-/// A user of the directory: the name of the entry, and the values of the attributes that the URL names.
+/// A user in the directory: the name of the entry, and the values of the URL's attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) dn: String,
     pub(crate) values: Vec<String>,
 }
 
-/// Groups in groups: where their names stand, what makes one of them a group, and how deep they nest.
+/// Nested groups: the attribute with their names, the classes that make an entry a group, and the maximum depth.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups<'a> {
     pub(crate) attributes: &'a [String],
@@ -49,25 +49,25 @@ pub(crate) struct Groups<'a> {
     pub(crate) depth: i64,
 }
 
-/// More groups are not looked at for one line: whoever writes them could keep the directory busy.
+/// The most groups examined for one line: whoever writes them could keep the directory busy.
 const GROUPS_MAX: usize = 1000;
 
-/// Kinds of what is remembered.
+/// The kinds of cached results.
 const FOUND: u8 = 1;
 const COMPARED: u8 = 2;
 const SAME_DN: u8 = 3;
 const SUBGROUPS: u8 = 4;
 
-/// A directory that is being asked, as an identity. It has a connection while one is needed.
+/// A directory queried as an identity. It has a connection while one is needed.
 pub(crate) struct Directory<'a> {
     request: &'a Request,
     place: &'a Place,
     identity: Identity,
     limits: Limits,
     connection: Option<Connection>,
-    /// That it may ask at all.
+    /// The permission to query at all.
     turn: Option<Turn>,
-    /// Why the last result is as it is, in Apache's words.
+    /// The reason for the last result, in Apache's words.
     pub(crate) reason: &'static str,
 }
 
@@ -83,7 +83,7 @@ impl Drop for Directory<'_> {
 }
 
 impl<'a> Directory<'a> {
-    /// It is asked as this identity; as nobody without a name.
+    /// Queries as this identity; anonymous without a name.
     pub(crate) fn new(request: &'a Request, place: &'a Place, identity: Identity) -> Directory<'a> {
         Directory { request, place, identity, limits: limits(request), connection: None, turn: None, reason: "" }
     }
@@ -93,7 +93,7 @@ impl<'a> Directory<'a> {
         Err(code)
     }
 
-    /// Has a connection that is bound as the identity.
+    /// Gets a connection bound as the identity.
     async fn open(&mut self) -> Result<(), Code> {
         if self.turn.is_none() {
             self.turn = pool::ASKING.take();
@@ -140,14 +140,14 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Waits before the next try (`LDAPRetryDelay`).
+    /// Waits before the next attempt (`LDAPRetryDelay`).
     async fn pause(&self) {
         if !self.limits.delay.is_zero() {
             release_worker(sleep(self.limits.delay)).await;
         }
     }
 
-    /// Says who asks. `Err`: there is no connection, or no longer.
+    /// Binds. `Err`: there is no connection, or no longer.
     async fn bind(&mut self, identity: &Identity) -> Result<Code, Code> {
         if self.connection.is_none() {
             let open = release_worker(Box::pin(Connection::open(&self.place.hosts, self.limits.connect))).await;
@@ -167,7 +167,7 @@ impl<'a> Directory<'a> {
         Ok(code)
     }
 
-    /// Asks over the connection, which is gone if that fails, or if nobody waits for the answer any more.
+    /// Queries over the connection, which is lost on failure, or if nobody waits for the answer any more.
     async fn ask(&mut self, question: &Question<'_>) -> Result<(Code, Answer), Code> {
         let mut connection = self.connection.take().ok_or(Code::SERVER_DOWN)?;
         let result = release_worker(Box::pin(connection.ask(question, self.limits.operation))).await;
@@ -177,8 +177,8 @@ impl<'a> Directory<'a> {
         result
     }
 
-    /// Asks, as often as a server that goes away is to be asked again, wherever the answer is. `reasons`: of a server that goes
-    /// away, and of one that says nothing.
+    /// Queries, with the configured number of retries after a lost connection, and follows referrals. `reasons`: for a
+    /// server that closes the connection, and for one that does not answer.
     async fn ask_again(&mut self, question: &Question<'_>, reasons: [&'static str; 2]) -> Result<(Code, Answer), Code> {
         let mut failures = 0;
         loop {
@@ -201,7 +201,7 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// The entries that a search finds.
+    /// The entries found by a search.
     async fn search(
         &mut self,
         search: &Search<'_>,
@@ -209,16 +209,16 @@ impl<'a> Directory<'a> {
     ) -> Result<Vec<super::message::Entry>, Code> {
         let (code, answer) = Box::pin(self.ask_again(&Question::Search(search), [reasons[0], reasons[1]])).await?;
         match code {
-            // There are more than are wanted, which is known then.
+            // There are more than wanted, which is enough to know.
             Code::SUCCESS | Code::SIZE_LIMIT => Ok(answer.entries),
             code => self.fails(code, reasons[2]),
         }
     }
 
-    /// The only entry that a filter finds.
+    /// The only entry that matches a filter.
     async fn find_one(&mut self, filter: &str) -> Result<Found, Code> {
         const FAILED: &str = "ldap_search_ext_s() for user failed";
-        // The same order as Apache's: without a connection the filter is not looked at.
+        // In Apache's order: without a connection the filter is not examined.
         Box::pin(self.open()).await?;
         let Some(filter) = Filter::parse(filter) else { return self.fails(Code::FILTER_ERROR, FAILED) };
         let place = self.place;
@@ -247,7 +247,7 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Finds a user, and tries the password.
+    /// Finds a user, and checks the password.
     pub(crate) async fn check_user(&mut self, filter: &str, password: &[u8]) -> Result<Found, Code> {
         if let Some((found, mark)) = self.recall(filter)
             && cache::is_mark_of(&mark, password)
@@ -258,7 +258,7 @@ impl<'a> Directory<'a> {
         let mut failures = 0;
         loop {
             let found = self.find_one(filter).await?;
-            // A bind without a password is one of nobody, and succeeds (RFC 4513 section 5.1.2).
+            // A bind without a password is anonymous, and succeeds (RFC 4513 section 5.1.2).
             if password.is_empty() {
                 return self.fails(Code::INVALID_CREDENTIALS, "Empty password not allowed");
             }
@@ -298,7 +298,7 @@ impl<'a> Directory<'a> {
         Ok(found)
     }
 
-    /// What is remembered is what a directory has told this identity of this URL.
+    /// The cache key: the directory's answers to this identity under this URL.
     fn key(&self, words: &[&str], kind: u8) -> Key {
         let attributes = self.place.attributes.join(",");
         let aliases = format!("{:?}", self.place.aliases);
@@ -354,7 +354,7 @@ impl<'a> Directory<'a> {
         code
     }
 
-    /// Whether two names are of the same entry. `on_server`: the server says how it writes the second.
+    /// Whether two names belong to the same entry. `on_server`: the server provides the canonical form of the second.
     pub(crate) async fn compare_dn(&mut self, dn: &str, other: &str, on_server: bool) -> Code {
         if !on_server {
             let is_same = dn == other;
@@ -395,8 +395,8 @@ impl<'a> Directory<'a> {
         Search { base, scope, aliases, filter, attributes, most: 1, seconds: self.limits.seconds() }
     }
 
-    /// Whether a group has groups that have this value, however deep. Groups are looked at once, the nearest first. Where none
-    /// has it and not all could be looked at, it is the code of that.
+    /// Whether a group has subgroups with this value, at any depth. Each group is examined once, the nearest first. If
+    /// none has it and some could not be examined, returns the code of that failure.
     pub(crate) async fn compare_in_subgroups(
         &mut self,
         group: &str,
@@ -451,7 +451,7 @@ impl<'a> Directory<'a> {
         unsure.unwrap_or(code)
     }
 
-    /// The groups that are members of a group. `Err`: it is none, or that could not be found out.
+    /// The groups that are members of a group. `Err`: it is not a group, or the answer is unknown.
     async fn subgroups(&mut self, group: &str, groups: &Groups<'_>) -> Result<Vec<String>, Code> {
         let mut code = Code::COMPARE_FALSE;
         for class in groups.classes {

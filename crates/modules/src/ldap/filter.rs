@@ -1,8 +1,8 @@
-//! Filters of searches (RFC 4515).
+//! Search filters (RFC 4515).
 
 use super::ber::{OCTETS, SEQUENCE, Writer};
 
-/// How deep filters nest, at most.
+/// The maximum nesting of filters.
 const DEPTH_MAX: usize = 32;
 
 const AND: u8 = 0xa0;
@@ -23,14 +23,14 @@ pub(crate) enum Filter {
     Or(Vec<Filter>),
     Not(Box<Filter>),
     Present(String),
-    /// An attribute and a value, and how they are compared.
+    /// An attribute and a value, and the kind of comparison.
     Compare(Comparison, String, Vec<u8>),
-    /// An attribute and the parts of its value: the first and the last stand at its ends and may be empty.
+    /// An attribute and the parts of its value: the first and the last are at its ends and may be empty.
     Parts(String, Vec<Vec<u8>>),
     Rule(Rule),
 }
 
-/// How a value is compared.
+/// The kind of comparison of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Equal,
@@ -39,17 +39,17 @@ pub(crate) enum Comparison {
     Like,
 }
 
-/// A comparison by a rule that the filter names.
+/// A comparison by a named rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     attribute: String,
-    /// The parts of the entry's name count, too.
+    /// Whether the parts of the entry's name also count.
     with_dn: bool,
     name: String,
     value: Vec<u8>,
 }
 
-/// A text for the place of a value in a filter, where it means nothing but itself.
+/// Escapes a text for use as a value in a filter.
 pub(crate) fn escape(value: &str) -> String {
     let mut escaped = String::with_capacity(value.len());
     for c in value.chars() {
@@ -66,13 +66,13 @@ pub(crate) fn escape(value: &str) -> String {
 }
 
 impl Filter {
-    /// Reads a filter, with or without its outermost parentheses. `None`: it is none.
+    /// Parses a filter, with or without its outermost parentheses. `None`: it is invalid.
     pub(crate) fn parse(text: &str) -> Option<Filter> {
         let bytes = http1::text::to_bytes(text);
         let mut reader = Reader { rest: bytes.trim_ascii() };
         let filter = match reader.rest.first() {
             Some(b'(') => reader.filter(0)?,
-            // As OpenLDAP has it.
+            // As in OpenLDAP.
             _ => reader.inner(0)?,
         };
         reader.rest.is_empty().then_some(filter)
@@ -163,7 +163,7 @@ impl Reader<'_> {
         if depth < DEPTH_MAX { self.filter(depth + 1) } else { None }
     }
 
-    /// What stands in parentheses.
+    /// The content of parentheses.
     fn inner(&mut self, depth: usize) -> Option<Filter> {
         match self.rest.first()? {
             b'&' => self.list(depth).map(Filter::And),
@@ -179,7 +179,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The filters behind `&` or `|`, of which there may be none (RFC 4526).
+    /// The filters after `&` or `|`, possibly none (RFC 4526).
     fn list(&mut self, depth: usize) -> Option<Vec<Filter>> {
         self.rest = &self.rest[1..];
         let mut filters = Vec::new();
@@ -194,7 +194,7 @@ impl Reader<'_> {
 
     /// `attribute=value` and the like.
     fn item(&mut self) -> Option<Filter> {
-        // It ends at the first parenthesis without a backslash.
+        // It ends at the first unescaped parenthesis.
         let mut end = 0;
         while self.rest.get(end).is_some_and(|byte| !matches!(byte, b'(' | b')')) {
             end += if self.rest[end] == b'\\' { 2 } else { 1 };
@@ -217,7 +217,7 @@ impl Reader<'_> {
             None => {
                 let mut parts = unescape(value, true)?;
                 if parts.len() > 1 {
-                    // Two stars in a row are one; nothing but stars are no parts at all.
+                    // Two stars in a row count as one; a value of only stars has no parts at all.
                     let is_empty = parts.iter().all(Vec::is_empty);
                     return if is_empty { None } else { Some(Filter::Parts(name, parts)) };
                 }
@@ -249,14 +249,14 @@ fn rule(name: &[u8], value: &[u8]) -> Option<Filter> {
     Some(Filter::Rule(Rule { attribute, with_dn, name, value }))
 }
 
-/// The name of an attribute: a word or a number, with options behind.
+/// The name of an attribute: a word or a number, followed by options.
 fn attribute(name: &[u8]) -> Option<String> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_');
     let name = name.trim_ascii();
     if name.iter().all(is_plain) { String::from_utf8(name.to_vec()).ok() } else { None }
 }
 
-/// A value without its backslashes, divided at its stars if they mean something.
+/// A value without its backslashes, split at its stars if `divide`.
 fn unescape(value: &[u8], divide: bool) -> Option<Vec<Vec<u8>>> {
     let mut parts = vec![Vec::new()];
     let mut rest = value;
@@ -274,7 +274,7 @@ fn unescape(value: &[u8], divide: bool) -> Option<Vec<Vec<u8>>> {
                         rest = &after[2..];
                         (high << 4 | low) as u8
                     }
-                    // As LDAP version 2 had it, and OpenLDAP takes it.
+                    // LDAP version 2's form, which OpenLDAP accepts.
                     None if matches!(after.first(), Some(b'*' | b'(' | b')' | b'\\')) => {
                         rest = &after[1..];
                         after[0]
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(bytes("(:r:=v)"), Some(vec![0xa9, 6, 0x81, 1, b'r', 0x83, 1, b'v']));
     }
 
-    /// Whatever a user calls himself, it is a value and nothing else.
+    /// Whatever users call themselves, it is a value and nothing else.
     #[test]
     fn a_value_stays_a_value() {
         for name in [

@@ -1,4 +1,4 @@
-//! The messages (RFC 4511 section 4), as far as log-ins need them.
+//! The messages (RFC 4511 section 4) that log-ins need.
 
 use super::ber::{ENUMERATED, INTEGER, Malformed, OCTETS, Reader, SEQUENCE, SET, Writer};
 use super::code::Code;
@@ -17,18 +17,18 @@ const REFERENCE: u8 = 0x73;
 const SIMPLE: u8 = 0x80;
 const REFERRALS: u8 = 0xa3;
 
-/// How far below its base a search goes.
+/// The depth of a search below its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     /// The base alone.
     Base,
-    /// What stands directly below it.
+    /// The entries directly below it.
     OneLevel,
     /// It and everything below it.
     Subtree,
 }
 
-/// When entries that stand for others are followed (`AuthLDAPDereferenceAliases`).
+/// When alias entries are followed (`AuthLDAPDereferenceAliases`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Aliases {
     Never,
@@ -45,15 +45,15 @@ pub(crate) struct Search<'a> {
     pub(crate) scope: Scope,
     pub(crate) aliases: Aliases,
     pub(crate) filter: &'a Filter,
-    /// The attributes that are wanted; none of them: no attribute is.
+    /// The wanted attributes; an empty list means none.
     pub(crate) attributes: &'a [String],
     /// No more entries are sent.
     pub(crate) most: i32,
-    /// The server is to give up after so many seconds; 0: when it likes.
+    /// The server's time limit in seconds; 0: its own.
     pub(crate) seconds: i32,
 }
 
-/// What a client asks.
+/// A client's query.
 #[derive(Clone, Debug)]
 pub(super) enum Question<'a> {
     Bind { dn: &'a str, password: &'a [u8] },
@@ -111,7 +111,7 @@ impl Search<'_> {
         );
         fields.number(INTEGER, self.most);
         fields.number(INTEGER, self.seconds);
-        // With their values.
+        // Including their values.
         fields.flag(false);
         self.filter.write(fields);
         fields.nest(SEQUENCE, |names| match self.attributes {
@@ -126,7 +126,7 @@ fn text(writer: &mut Writer, text: &str) {
     writer.bytes(OCTETS, &http1::text::to_bytes(text));
 }
 
-/// An entry that a search has found.
+/// An entry found by a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) dn: String,
@@ -135,26 +135,26 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The values of an attribute, whose name knows no case.
+    /// The values of an attribute, whose name is case-insensitive.
     pub(crate) fn values(&self, name: &str) -> &[String] {
         let found = self.attributes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map_or(&[], |(_, values)| values)
     }
 }
 
-/// What a server says.
+/// A server's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Entry(Entry),
-    /// The rest of what was searched is elsewhere.
+    /// Another part of the search is elsewhere.
     Elsewhere(Vec<String>),
-    /// The operation is over. Where the code says so, it may be tried at one of these URLs.
+    /// The operation is over. If the code says so, it may be repeated at one of these URLs.
     Done(Code, Vec<String>),
-    /// Nothing that was asked: among others that the connection is about to end.
+    /// An unsolicited message, for instance that the connection is about to end.
     Unasked,
 }
 
-/// Reads a message, and to which question it belongs.
+/// Parses a message, and returns the number of its query.
 pub(super) fn decode(bytes: &[u8]) -> Result<(i32, Reply), Malformed> {
     let mut message = Reader::new(Reader::new(bytes).take(SEQUENCE)?);
     let id = message.number(INTEGER)?;
@@ -163,7 +163,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(i32, Reply), Malformed> {
     let reply = match kind {
         BIND_REPLY | SEARCH_DONE | COMPARE_REPLY => {
             let code = Code(content.number(ENUMERATED)?);
-            // The name up to which it went well, and a text for people.
+            // The name up to which it succeeded, and a text for people.
             content.take(OCTETS)?;
             content.take(OCTETS)?;
             let mut urls = Vec::new();

@@ -1,7 +1,7 @@
-//! Asking directories (LDAP, RFC 4511).
+//! Queries directories (LDAP, RFC 4511).
 //!
-//! The messages are made and read here. A library would bring a runtime of its own and dozens of others, and the part of the
-//! protocol that log-ins need is small.
+//! The messages are composed and parsed here. A library would bring its own runtime and dozens of dependencies, and the
+//! part of the protocol that log-ins need is small.
 
 mod ber;
 pub(crate) mod cache;

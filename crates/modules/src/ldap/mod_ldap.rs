@@ -1,4 +1,4 @@
-//! Connections to directories, and what is remembered of their answers.
+//! Connections to directories, and the cache of their answers.
 //!
 //! Apache manual: mod_ldap.
 
@@ -68,26 +68,26 @@ settings! {
     }
 }
 
-/// `LDAPReferrals`: whether the directories that an answer names are asked.
+/// `LDAPReferrals`: whether to query the directories that an answer names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Chase {
     /// No.
     Off,
-    /// As whoever has asked.
+    /// With the identity of the query.
     #[default]
     On,
-    /// As nobody.
+    /// Anonymously.
     Default,
 }
 
-/// What bounds the questions of a request.
+/// The limits of a request's queries.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub(super) connect: Duration,
     pub(super) operation: Duration,
     pub(super) retries: u32,
     pub(super) delay: Duration,
-    /// How long a connection may be idle, where there is a limit; zero: none is kept.
+    /// How long a connection may be idle, if there is a limit; zero: none is kept.
     pub(super) idle: Option<Duration>,
     pub(super) found_for: u64,
     pub(super) compared_for: u64,
@@ -100,13 +100,13 @@ impl Limits {
         self.idle != Some(Duration::ZERO)
     }
 
-    /// How long a search may take, as the directory counts.
+    /// How long a search may take, for the directory.
     pub(super) fn seconds(&self) -> i32 {
         i32::try_from(self.operation.as_secs()).unwrap_or(i32::MAX)
     }
 }
 
-/// What bounds the questions of this request.
+/// The limits of this request's queries.
 pub(super) fn limits(request: &Request) -> Limits {
     let main = request.server.main().settings.get::<LdapServer>();
     let host = request.host::<LdapServer>();
@@ -128,17 +128,17 @@ pub(super) fn limits(request: &Request) -> Limits {
     }
 }
 
-/// How long a directory may take to accept a connection where nothing is said, in seconds.
+/// The default time for a directory to accept a connection, in seconds.
 const CONNECT: i32 = 10;
-/// How long it may take to answer, whatever is said.
+/// The most time it may take to answer, whatever is configured.
 const LONGEST: u64 = 3600;
 const RETRIES_MAX: i64 = 10;
 const BYTES_MAX: u64 = 1 << 30;
 
-/// In the parent, so that all children have the same.
+/// Runs in the parent, so that all children share it.
 fn prepare(server: &Server) -> Result<(), String> {
     let settings = server.main().settings.get::<LdapServer>();
-    // Each table has half of the memory.
+    // Each table gets half of the memory.
     let bytes = settings.bytes().min(BYTES_MAX) / 2;
     secret();
     SEARCHES.prepare(settings.found(), bytes).and_then(|()| COMPARES.prepare(settings.compared(), bytes)).map_err(
@@ -175,7 +175,7 @@ fn set_delay(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
 
 fn set_idle(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     let time = match text.strip_prefix('-') {
-        // Any negative time is no limit.
+        // Any negative time means no limit.
         Some(rest) => duration(rest, Duration::from_secs(1)).map(|_| None),
         None => duration(text, Duration::from_secs(1)).map(Some),
     };
@@ -197,7 +197,8 @@ fn set_hops(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     cmd.set(|d: &mut LdapDir| &mut d.hops, hops)
 }
 
-/// What would be encrypted is refused, since nothing is: a password that was meant to be hidden must not go in the clear.
+/// Refuses settings that require encryption, since there is none: a password that should be protected must not be sent
+/// in the clear.
 pub(crate) fn refuse_tls(cmd: &Cmd<'_>, mode: &str, what: &str) -> Outcome {
     let is = |names: &[&str]| names.iter().any(|name| mode.eq_ignore_ascii_case(name));
     if is(&["NONE"]) {
@@ -209,7 +210,7 @@ pub(crate) fn refuse_tls(cmd: &Cmd<'_>, mode: &str, what: &str) -> Outcome {
     Err(format!("Invalid {what}: must be one of NONE, SSL, or TLS/STARTTLS"))
 }
 
-/// Why a directory that is to be reached over TLS is not.
+/// Why a directory cannot be reached over TLS.
 pub(crate) const UNENCRYPTED: &str = "encrypted connections to directories (ldaps://, SSL, STARTTLS) are not possible yet, and nothing is sent in the clear instead";
 
 const TYPES: [&str; 10] = [
@@ -224,7 +225,7 @@ const TYPES: [&str; 10] = [
     "KEY_DER",
     "KEY_BASE64",
 ];
-/// The types that only the server as a whole has.
+/// The types allowed only for the server as a whole.
 const GLOBAL: [&str; 5] = ["CA_DER", "CA_BASE64", "CA_CERT7_DB", "CA_SECMOD", "CERT_KEY3_DB"];
 
 fn check_global(cmd: &mut Cmd<'_>, kind: &str, file: Option<&str>, _: Option<&str>) -> Outcome {

@@ -1,4 +1,4 @@
-//! Connections of a child that wait for the next request.
+//! A child's idle connections.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use gateway::backend::remote::Address;
 use super::connection::{Connection, Identity};
 use crate::turns::Turns;
 
-/// So many requests of a child may ask at a time, of all directories together: no more connections are idle, either.
+/// The most requests of a child that may query at a time, for all directories together; also the most idle connections.
 const ASKING_MAX: usize = 128;
 pub(super) static ASKING: Turns = Turns::new(ASKING_MAX);
 
@@ -24,7 +24,7 @@ fn idle() -> MutexGuard<'static, Vec<Idle>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection to these hosts: one that is bound as this identity, else any. Those that are too old are closed.
+/// A connection to these hosts: one bound as this identity, otherwise any. Closes those that are too old.
 pub(super) fn take(hosts: &Arc<[Address]>, identity: &Identity, longest: Option<Duration>) -> Option<Connection> {
     loop {
         let mut gone = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn take(hosts: &Arc<[Address]>, identity: &Identity, longest: Option<
     }
 }
 
-/// Keeps a connection; the one that nobody has used for the longest time makes room.
+/// Keeps a connection; the one idle for the longest time makes room.
 pub(super) fn give(hosts: Arc<[Address]>, connection: Connection) {
     let mut idle = idle();
     let oldest = (0..idle.len()).min_by_key(|at| idle[*at].since).filter(|_| idle.len() >= ASKING_MAX);

@@ -1,4 +1,4 @@
-//! Answers that are elsewhere (RFC 4511 section 4.1.10): the directories that are named are asked, too.
+//! Referrals (RFC 4511 section 4.1.10): queries the directories named in an answer.
 
 use conf::Level;
 use server::Request;
@@ -9,10 +9,11 @@ use super::message::{Question, Search};
 use super::mod_ldap::{Chase, Limits};
 use super::url::Url;
 
-/// More hosts are not asked for one question, however few hops away they are: each may take its time to say nothing.
+/// The most hosts queried for one question, however few hops away they are: each may take long to fail.
 const HOSTS_MAX: usize = 16;
 
-/// Follows what an answer names, if that is wanted. What cannot be followed is left out, unless it is all there is.
+/// Follows the referrals of an answer, if that is wanted. Referrals that cannot be followed are skipped, unless there
+/// is nothing else.
 pub(super) async fn follow(
     request: &Request,
     identity: &Identity,
@@ -52,7 +53,7 @@ pub(super) async fn follow(
     (code, answer)
 }
 
-/// Asks the first of several directories that are said to have the same, and can be asked.
+/// Queries the first available of several equivalent directories.
 async fn ask_first(
     request: &Request,
     identity: &Identity,

@@ -1,4 +1,4 @@
-//! URLs of directories (RFC 4516), as Apache reads them.
+//! URLs of directories (RFC 4516), as parsed by Apache.
 
 use gateway::backend::remote::Address;
 
@@ -7,14 +7,14 @@ use super::message::Scope;
 /// The port of plain LDAP.
 const PORT: u16 = 389;
 
-/// What a URL says.
+/// The parts of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
-    /// Whether the connection is to be encrypted from its first byte.
+    /// Whether the connection is encrypted from its first byte.
     pub(crate) is_secure: bool,
-    /// Where the directory is; more than one place holds the same.
+    /// The hosts of the directory; several are equivalent.
     pub(crate) hosts: Vec<Address>,
-    /// Where searches begin.
+    /// The base of searches.
     pub(crate) base: String,
     pub(crate) attributes: Vec<String>,
     pub(crate) scope: Option<Scope>,
@@ -22,7 +22,7 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Reads a URL. `Err`: what is wrong with it, in Apache's words.
+    /// Parses a URL. `Err`: the fault, in Apache's words.
     pub(crate) fn parse(text: &str) -> Result<Url, &'static str> {
         const BAD: &str = "Bad URL encountered while parsing LDAP URL.";
         let text = match text.strip_prefix('<') {
@@ -65,12 +65,12 @@ fn without_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     if front.eq_ignore_ascii_case(prefix) { text.get(prefix.len()..) } else { None }
 }
 
-/// The hosts of a list. The last port of it is also that of hosts without one.
+/// The hosts of a list. Its last port also applies to hosts without one.
 fn hosts(list: &str, is_secure: bool) -> Vec<Address> {
     let usual = if is_secure { 636 } else { PORT };
     let number = |text: &str| text.parse().ok().filter(|port: &u16| *port != 0);
     let divided = |host: &str| match host.rsplit_once(':') {
-        // The colons of an address in brackets are its own, and so are those of one without them.
+        // The colons of an address belong to it, with or without brackets.
         Some((name, port)) if !port.contains(']') && (!name.contains(':') || name.ends_with(']')) => {
             (name.to_string(), Some(number(port).unwrap_or(usual)))
         }
@@ -84,7 +84,7 @@ fn hosts(list: &str, is_secure: bool) -> Vec<Address> {
     hosts.into_iter().map(|(host, own)| Address::Tcp(host, own.unwrap_or(port))).collect()
 }
 
-/// `%xx` undone.
+/// Decodes `%xx`.
 fn unescape(text: &str) -> Option<String> {
     let (bytes, mut plain) = (http1::text::to_bytes(text), Vec::new());
     let mut rest = &bytes[..];

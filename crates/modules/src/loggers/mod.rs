@@ -1,4 +1,4 @@
-//! What was asked for, and what came of it.
+//! Modules that log requests and their results.
 
 pub mod mod_log_config;
 pub mod mod_log_debug;

@@ -40,13 +40,13 @@ const DIRECTIVES: &[Directive] = &[
     row("BufferedLogs", Allowed::SERVER, Flag(|_, _| Ok(())), "Off", "Enable Buffered Logging (experimental)").without_effect("Lines are always written together when there are many, and never wait when there are few."),
 ];
 
-/// What `TransferLog` writes where no `LogFormat` says otherwise.
+/// The format of `TransferLog` without a `LogFormat`.
 const COMMON: &str = "%h %l %u %t \"%r\" %>s %b";
 
 settings! {
     /// The module's settings of a server.
     pub struct LogConf {
-        /// Formats with a name, by that name in lower case.
+        /// Named formats, by their names in lower case.
         nicknames: Keyed<String, Arc<Format>>,
         /// `LogFormat` without a name.
         standard: Setting<Written>,
@@ -55,7 +55,7 @@ settings! {
     }
 }
 
-/// A format as it was written: perhaps the name of another.
+/// A format as written: perhaps the name of another.
 #[derive(Clone, Debug)]
 struct Written {
     text: String,
@@ -68,7 +68,7 @@ struct Log {
     /// As written, for messages.
     name: String,
     file: Arc<LogFile>,
-    /// `None`: the standard format of whoever writes.
+    /// `None`: the standard format of the virtual host that writes.
     format: Option<Written>,
     condition: Condition,
     /// `GlobalLog`.
@@ -96,15 +96,15 @@ impl Merge for Logs {
         Logs { own: add.own.clone(), outer: base.own.clone() }
     }
 
-    /// Which of them count is for the plan to say.
+    /// The plan decides which of them count.
     fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
-/// What a request of this virtual host writes; made once all is known.
+/// The logs written for a request of this virtual host; made once everything is known.
 #[derive(Clone, Debug, Default)]
 struct Plan(Vec<(Arc<Log>, Arc<Format>)>);
 
-/// Whether the log of a request says what its script has cost in the end.
+/// Whether a request's log includes the final cost of its script.
 pub(crate) fn accounts_for_scripts(request: &Request) -> bool {
     request.host::<LogConf>().plan.0.iter().any(|(_, format)| format.needs_end_of_script())
 }
@@ -177,8 +177,8 @@ fn condition(clause: &str, options: Options) -> Result<Condition, String> {
     }
 }
 
-/// Names have become formats, and each virtual host knows its logs: its own and the global ones, or, if it has none of
-/// its own, all of the main server's.
+/// Resolves names to formats, and the logs of each virtual host: its own and the global ones, or, if it has none of its
+/// own, all of the main server's.
 fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let main = draft.main.get::<LogConf>().clone();
     for log in &main.logs.own {
@@ -218,7 +218,7 @@ fn find(conf: &LogConf, written: &Written) -> Arc<Format> {
     }
 }
 
-/// A log in a directory that is not there: said at once, not when the log is opened.
+/// Checks that a log's directory exists: reported at once, not when the log is opened.
 fn check_directory(log: &Log, context: &Context) -> Result<(), Error> {
     let target = log.file.target();
     let dir = server::paths::dir_name(target);
@@ -266,7 +266,7 @@ fn log(request: &mut Request) {
 }
 
 impl Condition {
-    /// Conditions look at the request as it came in, before internal redirects.
+    /// Conditions apply to the request as it came in, before internal redirects.
     fn holds(&self, request: &mut Request) -> bool {
         let env = |name: &str| request.original().map_or(&request.env, |original| &original.env).contains(name);
         match self {
@@ -281,7 +281,7 @@ impl Condition {
                         Level::Error,
                         format!("AH00646: Error evaluating log condition: {error}"),
                     );
-                    // No client may keep out of the log by what is too costly to look at.
+                    // No client may avoid the log with a value that is too expensive to examine.
                     error.is_undecided()
                 }
             },

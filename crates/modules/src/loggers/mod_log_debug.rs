@@ -1,4 +1,4 @@
-//! Messages of one's own in the error log, at a chosen moment of a request.
+//! Custom messages in the error log, at a chosen moment of a request.
 //!
 //! Apache manual: mod_log_debug. Doubtful cases were measured on 2.4.71.
 
@@ -20,7 +20,7 @@ pub static MODULE: Module = Module {
         Hook::Translate(
             Order::First,
             Now(|request| {
-                // No section counts yet for the first.
+                // For the first moment no section applies yet.
                 let outside = request.vhost.base.slots.clone();
                 say_of(request, Moment::Quick, &outside);
                 say(request, Moment::BeforeTranslate);

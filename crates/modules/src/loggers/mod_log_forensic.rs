@@ -1,4 +1,4 @@
-//! A line before each request and one behind it: what a server was doing when it died.
+//! A line before each request and one after it: the requests in progress when a server died.
 //!
 //! Apache manual: mod_log_forensic.
 
@@ -64,13 +64,13 @@ fn before(request: &mut Request) -> Flow {
         return Flow::Declined;
     }
     if request.server.has_module(mod_unique_id::MODULE.info.id) {
-        // Its turn comes later, and it keeps what is there.
+        // Its own hook runs later, and keeps an existing id.
         mod_unique_id::set(request);
     }
     let id = request.env.get(mod_unique_id::NAME).map_or_else(new_id, str::to_string);
     let mut line = format!("+{id}|").into_bytes();
     escape(&mut line, request.line_bytes());
-    // Those that came several times are one, as Apache has them.
+    // Repeated fields are joined, as in Apache.
     let mut fields = Fields::default();
     request.headers().into_iter().for_each(|(name, value)| fields.merge(name.into_owned(), &value));
     for (name, value) in fields.iter() {
@@ -92,7 +92,7 @@ fn after(request: &mut Request) {
     }
 }
 
-/// Writes a line at once: a process that dies must not take it along.
+/// Writes a line at once: a process that dies must not lose it.
 fn write(file: &LogFile, mut line: Vec<u8>) {
     line.push(b'\n');
     file.append(&line);
@@ -107,7 +107,7 @@ fn new_id() -> String {
     id
 }
 
-/// What separates parts of a line, or cannot be printed, as its number.
+/// Escapes separators and unprintable characters as numbers.
 fn escape(line: &mut Vec<u8>, text: &[u8]) {
     for byte in text {
         match byte {

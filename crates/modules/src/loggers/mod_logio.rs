@@ -1,6 +1,6 @@
 //! Bytes on the wire and the time to the first byte: `%I`, `%O`, `%S` and `%^FB` of log formats.
 //!
-//! The numbers are counted by the connection and written by mod_log_config, which is always there too.
+//! The connection counts the bytes, and mod_log_config, which is always there too, writes them.
 //!
 //! Apache manual: mod_logio.
 
@@ -21,7 +21,7 @@ const DIRECTIVES: &[Directive] = &[
     row("LogIOTrackTTFB", Allowed::ANY, Flag(|c, on| c.set(|d: &mut LogIoDir| &mut d.first_byte, on)), on_or_off(FIRST_BYTE), "Set to 'ON' to enable tracking time to first byte"),
 ];
 
-/// Whether it is on where nothing is said.
+/// Whether it is on by default.
 const FIRST_BYTE: bool = false;
 
 settings! {

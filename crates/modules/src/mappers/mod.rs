@@ -1,4 +1,4 @@
-//! From URLs to files.
+//! Modules that map URLs to files.
 
 pub mod mod_actions;
 pub mod mod_alias;

@@ -1,4 +1,4 @@
-//! Scripts that answer for other paths: by handler or media type (`Action`), or by method (`Script`).
+//! Scripts that handle other paths: by handler or media type (`Action`), or by method (`Script`).
 //!
 //! Apache manual: mod_actions. Doubtful cases were measured on 2.4.71.
 
@@ -27,17 +27,17 @@ settings! {
     pub struct ActionsDir {
         /// By handler or media type, in lower case.
         actions: Keyed<String, Action>,
-        /// By method; that of `GET` is for `HEAD` too.
+        /// By method; the one for `GET` also applies to `HEAD`.
         scripts: Keyed<String, String>,
     }
 }
 
-/// Who answers for a handler or media type.
+/// The script for a handler or media type.
 #[derive(Clone, Debug)]
 struct Action {
     /// The URL path of the script, and perhaps the beginning of its query.
     script: String,
-    /// The file that was asked for need not be there.
+    /// The requested file need not exist.
     is_virtual: bool,
 }
 
@@ -53,24 +53,24 @@ fn set_script(cmd: &mut Cmd<'_>, method: &str, script: &str) -> Outcome {
     if method == "TRACE" {
         return Err("TRACE not allowed for Script".into());
     }
-    // A method that has a script is a known one.
+    // A method with a script is a known one.
     Methods::add(cmd, method);
     cmd.put(|d: &mut ActionsDir| &mut d.scripts, numbered(method).to_string(), script.to_string())
 }
 
-/// `HEAD` has no number of its own in Apache: it is a `GET`.
+/// `HEAD` has no number of its own in Apache: it counts as `GET`.
 fn numbered(method: &str) -> &str {
     if method == "HEAD" { "GET" } else { method }
 }
 
-/// Whoever is to make the answer, a script may be named for it: this handler looks at all of them.
+/// A script may be named for any handler: so this one checks every request.
 fn handler(request: &mut Request) -> Answer {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<ActionsDir>();
     let method = numbered(&request.asked.method);
     // A `GET` without a query is for the file.
     let by_method = conf.scripts.get(method).filter(|_| method != "GET" || request.asked.args.is_some());
-    // The script may be no script, but a file with this very method.
+    // The target may be a plain file, which would be handled by this very method.
     if by_method.is_some() && request.previous().is_some_and(|previous| previous.before.is_some()) {
         return Answer::Declined;
     }
@@ -82,7 +82,7 @@ fn handler(request: &mut Request) -> Answer {
             return Answer::Status(404);
         }
         Some((kind, action)) => {
-            // The script finds it as `REDIRECT_HANDLER`.
+            // The script sees it as `REDIRECT_HANDLER`.
             request.env.set("HANDLER", kind);
             &action.script
         }

@@ -46,12 +46,12 @@ const DIRECTIVES: &[Directive] = &[
     row("AliasPreservePath", Allowed::FILEINFO, Flag(|c, on| c.set(|d: &mut AliasDir| &mut d.preserve, on)), on_or_off(PRESERVE), "Set to ON to map the full path after the fakename to the realname."),
 ];
 
-/// Whether they are on where nothing is said.
+/// Whether they are on by default.
 const RELATIVE: bool = false;
 const PRESERVE: bool = false;
 
 settings! {
-    /// What holds for a server; each list is searched in order.
+    /// The settings of a server; each list is searched in order.
     pub struct AliasServer {
         aliases: Stacked<Arc<Alias>>,
         redirects: Stacked<Arc<Redirect>>,
@@ -59,7 +59,7 @@ settings! {
 }
 
 settings! {
-    /// What holds in a section.
+    /// The settings of a section.
     pub struct AliasDir {
         redirects: Stacked<Arc<Redirect>>,
         alias: Setting<Arc<SectionAlias>>,
@@ -69,7 +69,7 @@ settings! {
     }
 }
 
-/// Which URL paths an entry is for.
+/// The URL paths of an entry.
 #[derive(Debug)]
 enum Matcher {
     Prefix(String),
@@ -87,11 +87,11 @@ struct Alias {
 struct Redirect {
     matcher: Matcher,
     status: u16,
-    /// Statuses that are no redirect have no target.
+    /// Statuses other than redirects have no target.
     target: Option<String>,
 }
 
-/// `Alias` with one argument: the section says which URL paths.
+/// `Alias` with one argument: the section determines the URL paths.
 #[derive(Debug)]
 struct SectionAlias {
     path: StringExpr,
@@ -100,14 +100,14 @@ struct SectionAlias {
     script: bool,
 }
 
-/// `Redirect` without a path: everything in the section.
+/// `Redirect` without a path: for everything in the section.
 #[derive(Debug)]
 struct SectionRedirect {
     status: u16,
     target: Option<StringExpr>,
 }
 
-/// Server level: all redirects go before all aliases, and what a section says before the lists.
+/// Server level: all redirects take precedence over all aliases, and a section's settings over the lists.
 fn translate(request: &mut Request) -> Flow {
     if !request.asked.uri.starts_with('/') {
         return Flow::Declined;
@@ -127,7 +127,7 @@ fn translate(request: &mut Request) -> Flow {
     listed_alias(request, &server.aliases)
 }
 
-/// Sections of directories are known only now; they are asked about the URL as it came in.
+/// Directory sections are known only now; they apply to the URL as it came in.
 fn fixup(request: &mut Request) -> Flow {
     let slots = request.dir.slots.clone();
     let dir = slots.get::<AliasDir>();
@@ -138,11 +138,11 @@ fn fixup(request: &mut Request) -> Flow {
     }
 }
 
-/// A redirect that is for this request, with its target made up.
+/// A redirect for this request, with its final target.
 struct Hit {
     status: u16,
     target: String,
-    /// The line that says so.
+    /// Its line.
     origin: Option<Origin>,
 }
 

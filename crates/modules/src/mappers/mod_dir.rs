@@ -1,4 +1,4 @@
-//! Directories: the slash at their end, their index files, and what stands in for missing files.
+//! Directories: the slash at their end, their index files, and fallbacks for missing files.
 //!
 //! Apache manual: mod_dir.
 
@@ -17,7 +17,7 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::Fixups(Order::Last, LATE)],
 };
 
-/// Index files and fallbacks are looked up.
+/// Looks up index files and fallbacks.
 const LATE: PhaseHook = PhaseHook::Later { claims: has_no_file, run: |request| Box::pin(fixup(request)) };
 
 #[rustfmt::skip]
@@ -29,7 +29,7 @@ const DIRECTIVES: &[Directive] = &[
     row("DirectoryIndexRedirect", Allowed::INDEXES, Take12(set_redirect), "Off", "On, Off, or a 3xx status code."),
 ];
 
-/// Whether they are on where nothing is said.
+/// Whether they are on by default.
 const SLASH: bool = true;
 const CHECK_HANDLER: bool = false;
 
@@ -44,7 +44,7 @@ settings! {
     }
 }
 
-/// Lines of one section add up; `disabled` alone empties the list.
+/// Lines of one section accumulate; `disabled` alone empties the list.
 fn add_index(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let origin = cmd.origin();
     let index = &mut cmd.dir.edit::<DirConf>().index;
@@ -76,7 +76,7 @@ fn set_redirect(cmd: &mut Cmd<'_>, value: &str, _: Option<&str>) -> Outcome {
     cmd.set(|d: &mut DirConf| &mut d.redirect, status)
 }
 
-/// A directory, or nothing at all where nothing else makes an answer.
+/// Whether it is a directory, or something missing that nothing else handles.
 fn has_no_file(request: &Request) -> bool {
     request.mapped.stat.map_or(request.mapped.handler.is_none(), |meta| meta.is_dir())
 }
@@ -91,7 +91,7 @@ async fn fixup(request: &mut Request) -> Flow {
 async fn directory(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<DirConf>();
-    // Whatever type it is given: what handles directories goes by the name.
+    // Whatever its type: directory handlers check this name.
     request.mapped.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
     if !request.asked.uri.ends_with('/') {
         if !conf.slash() {
@@ -109,7 +109,7 @@ async fn directory(request: &mut Request) -> Flow {
         return Flow::Declined;
     }
     if conf.check_handler() && request.mapped.handler.as_deref() != Some(DIRECTORY) {
-        // The module that has taken the directory over says what it is.
+        // The module that has taken over the directory sets its type.
         if request.answer.content_type() == Some(DIRECTORY) {
             request.answer.clear_content_type();
         }
@@ -140,12 +140,12 @@ async fn directory(request: &mut Request) -> Flow {
             format!("DirectoryIndex: {} {why}", found.asked.uri)
         });
         match found.answer.status() {
-            // The last index asks who the client is, or lists its variants: so does the directory.
+            // If the last index requires a login or lists its variants, so does the directory.
             status @ (401 | 406) if at + 1 == names.len() => {
                 take_answer(request, &found);
                 return Flow::Status(status);
             }
-            // Any index may send the client elsewhere.
+            // Any index may redirect the client.
             status @ 300..=399 => {
                 take_answer(request, &found);
                 return Flow::Status(status);
@@ -157,13 +157,13 @@ async fn directory(request: &mut Request) -> Flow {
     if let Some(status) = error {
         return Flow::Status(status);
     }
-    // For the message of mod_autoindex.
+    // For mod_autoindex's message.
     request.notes.set("dir-index-names", names.join(","));
     Flow::Declined
 }
 
-/// `FallbackResource`: answers for what is not there. An index that is not there is looked up, too, and so a directory falls
-/// back before its next index is tried.
+/// `FallbackResource`: handles missing files. A missing index is looked up, too, so a directory falls back before its
+/// next index is tried.
 async fn fallback(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let Some(path) = dir.get::<DirConf>().fallback.get().cloned().flatten() else { return Flow::Declined };
@@ -186,7 +186,7 @@ async fn fallback(request: &mut Request) -> Flow {
     }
 }
 
-/// A target with the query of the request behind it, as in Apache also behind a query of its own.
+/// A target followed by the query of the request, as in Apache even after a query of its own.
 fn with_args(request: &Request, target: &str) -> String {
     match &request.asked.args {
         Some(args) => format!("{target}?{args}"),
@@ -198,7 +198,7 @@ fn is_served(found: &Request) -> bool {
     found.answer.status() == 200 && found.mapped.stat.is_some_and(|meta| meta.is_file())
 }
 
-/// The answer to the request is that to what was looked up.
+/// Adopts the answer of a look-up.
 fn take_answer(request: &mut Request, found: &Request) {
     for (name, value) in found.notes.iter() {
         request.notes.set(name.to_string(), value);

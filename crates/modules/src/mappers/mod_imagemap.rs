@@ -1,4 +1,4 @@
-//! Pictures whose parts are links, as the server sees them: the place that was clicked, looked up in a map.
+//! Server-side image maps: looks up the clicked place in a map.
 //!
 //! Apache manual: mod_imagemap. Doubtful cases were measured on 2.4.71.
 
@@ -37,7 +37,7 @@ const MENU: &str = "formatted";
 const DEFAULT: &str = "nocontent";
 const BASE: &str = "map";
 
-/// The largest map that is read, in bytes.
+/// The largest map, in bytes.
 const MAX: u64 = 1024 * 1024;
 
 settings! {
@@ -97,15 +97,15 @@ fn read(path: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What a map says to a click.
+/// A map's result for a click.
 enum Outcome {
-    /// There was none that counts: a page with all links.
+    /// There was no valid click: a page with all links.
     Page(String),
-    /// Where it leads; or `error`, or `nocontent`.
+    /// The target; or `error`, or `nocontent`.
     Url(String),
 }
 
-/// The map cannot be used, which is logged.
+/// The map is unusable, which is logged.
 struct Failed;
 
 fn look_up(request: &Request, lines: impl Iterator<Item = (usize, String)>) -> Result<Outcome, Failed> {
@@ -122,7 +122,7 @@ fn look_up(request: &Request, lines: impl Iterator<Item = (usize, String)>) -> R
         match search.line(number, &line) {
             Ok(None) => {}
             Ok(Some(target)) => return search.target(&target).map(Outcome::Url),
-            // The page has been begun: it says so itself.
+            // The page has begun: it shows the error itself.
             Err(Failed) if search.menu.is_some() => {
                 let menu = search.menu.take().map(Menu::failed).unwrap_or_default();
                 return Ok(Outcome::Page(menu));
@@ -137,13 +137,13 @@ fn look_up(request: &Request, lines: impl Iterator<Item = (usize, String)>) -> R
     search.target(&target).map(Outcome::Url)
 }
 
-/// A map on its way through its lines.
+/// The search through the lines of a map.
 struct Search<'a> {
     request: &'a Request,
     click: Option<Point>,
     base: String,
     default: String,
-    /// The nearest point, the square of its distance, and where it leads.
+    /// The nearest point: the square of its distance, and its target.
     closest: Option<(f64, String)>,
     menu: Option<Menu>,
 }
@@ -153,7 +153,7 @@ impl Search<'_> {
         url(self.request, &self.base, value)
     }
 
-    /// Takes a line. `Some`: the click is in what it describes, which leads there.
+    /// Takes a line. `Some`: the click is inside its shape, which leads there.
     fn line(&mut self, number: usize, line: &str) -> Result<Option<String>, Failed> {
         if let Some(comment) = line.strip_prefix('#') {
             self.menu.iter_mut().for_each(|menu| menu.comment(comment));
@@ -211,7 +211,7 @@ impl Search<'_> {
     }
 }
 
-/// A text in quotes at the beginning, and what stands behind it.
+/// A quoted text at the beginning, and the rest.
 fn quoted(text: &str) -> (Option<&str>, &str) {
     match text.trim_start().strip_prefix('"') {
         Some(inner) => {
@@ -222,7 +222,7 @@ fn quoted(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// What a value means: a word of its own, a URL, or a path that is relative to `base`.
+/// The meaning of a value: a keyword, a URL, or a path relative to `base`.
 fn url(request: &Request, base: &str, value: &str) -> Result<String, Failed> {
     let own = |word: &str| value.eq_ignore_ascii_case(word);
     if own("map") || own("menu") {
@@ -252,7 +252,7 @@ fn url(request: &Request, base: &str, value: &str) -> Result<String, Failed> {
     if !base.contains('/') && climbs(value) {
         return Err(fail("AH00677: invalid base directive"));
     }
-    // Behind the host, if there is one.
+    // After the host, if there is one.
     let bytes = base.as_bytes();
     let mut start = 0;
     while start < bytes.len() && (bytes[start] != b'/' || bytes.get(start + 1) == Some(&b'/')) {
@@ -268,7 +268,7 @@ fn url(request: &Request, base: &str, value: &str) -> Result<String, Failed> {
         if directory.is_empty() {
             return Err(fail("AH00678: invalid directory name"));
         }
-        // Slashes at the end go with the name before them.
+        // Slashes at the end are removed with the name before them.
         while directory.ends_with('/') {
             directory.pop();
         }

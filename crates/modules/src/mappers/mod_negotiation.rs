@@ -52,7 +52,7 @@ const DIRECTIVES: &[Directive] = &[
     row("ForceLanguagePriority", Allowed::FILEINFO, Iterate(add_force), "Prefer", "Force LanguagePriority elections, either None, or Fallback and/or Prefer"),
 ];
 
-/// Whether it is on where nothing is said.
+/// Whether it is on by default.
 const CACHE: bool = false;
 
 settings! {
@@ -70,7 +70,7 @@ settings! {
     }
 }
 
-/// `ForceLanguagePriority`; nothing is `None`.
+/// `ForceLanguagePriority`; neither is `None`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Force {
     prefer: bool,
@@ -104,24 +104,24 @@ fn add_force(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     Ok(())
 }
 
-/// What there is to choose from.
+/// The variants to choose from.
 struct Offer {
     variants: Arc<[Variant]>,
     /// The directory of the variants, with a slash at its end.
     dir: String,
-    /// They were found in the directory, not in a map.
+    /// They come from the directory, not from a map.
     multiviews: bool,
 }
 
 impl Offer {
-    /// The length of a variant; the file is asked if nobody else knows.
+    /// The length of a variant; looks at the file if it is unknown.
     fn length(&self, index: usize) -> Option<u64> {
         let variant = &self.variants[index];
         let ask = || std::fs::metadata(os_path(&format!("{}{}", self.dir, variant.name))).ok();
         variant.length.or_else(|| ask().map(|meta| meta.len()))
     }
 
-    /// Chooses a variant, and says so in the fields of the answer. `Err`: the answer is this status.
+    /// Chooses a variant, and sets the fields of the answer. `Err`: the answer is this status.
     async fn decide(&self, request: &mut Request, scripts: bool) -> Result<usize, u16> {
         let neighbours = |v: &Variant| !v.name.contains('/') && v.body.is_none();
         let transparent = matches!(&*request.asked.method, "GET" | "HEAD")
@@ -177,7 +177,7 @@ impl Offer {
         }
     }
 
-    /// A variant that a map names must be there, and must not be negotiable itself.
+    /// Checks a variant from a map: it must exist, and must not be negotiable itself.
     async fn check_choice(&self, request: &mut Request, best: usize) -> Result<(), u16> {
         if self.multiviews {
             return Ok(());
@@ -198,7 +198,7 @@ impl Offer {
     }
 }
 
-/// Looks up what a map names: a file beside the map, or one in a directory below. `Err`: the answer is this status.
+/// Looks up a name from a map: a file beside the map, or in a directory below. `Err`: the answer is this status.
 async fn named_by_map(request: &Request, name: &str) -> Result<Box<Request>, u16> {
     if name.split('/').any(|part| matches!(part, "." | "..")) {
         request.log("core", Level::Error, format!("AH10244: invalid URI path ({name})"));
@@ -231,7 +231,7 @@ async fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer,
     Ok(Offer { variants: map.variants.clone(), dir: dir.to_string(), multiviews: false })
 }
 
-/// Answers for a type map: by a text that stands in it, or by going on with the file it names.
+/// Answers with a type map: with a text in it, or by continuing with the file it names.
 async fn type_map(request: &mut Request) -> Answer {
     let (path, dir) = (request.mapped.filename.clone(), dir_name(&request.mapped.filename).to_string());
     let offer = match from_map(request, &path, &dir).await {
@@ -242,7 +242,7 @@ async fn type_map(request: &mut Request) -> Answer {
         Ok(best) => best,
         Err(status) => return Answer::Status(status),
     };
-    // Caches that speak HTTP/1.0 know nothing of Vary.
+    // HTTP/1.0 caches do not understand Vary.
     if request.asked.version == Version::Http10 && !request.host::<NegotiationServer>().cache() {
         let now = request.account.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let date = String::from_utf8_lossy(&http1::date::http_date(now as i64)).into_owned();
@@ -275,8 +275,8 @@ fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> Answer 
     Answer::Body(Body::Bytes(body))
 }
 
-/// Goes on with another path of the same directory; what stood behind the map's name goes with it. As in Apache a name that
-/// begins with a slash stands below the directory, too.
+/// Continues with another path in the same directory, keeping the path information. As in Apache a name that begins
+/// with a slash is also below the directory.
 fn go_on(request: &Request, name: &str) -> Answer {
     let uri = request.asked.uri.strip_suffix(request.mapped.path_info.as_str()).unwrap_or(&request.asked.uri);
     let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
@@ -284,7 +284,7 @@ fn go_on(request: &Request, name: &str) -> Answer {
     Answer::Redirect { uri: format!("{dir}{name}{info}{args}"), keep: Keep { method: true, media_type: false } }
 }
 
-/// Names an encoding as the client does: with `x-` or without.
+/// Uses the client's spelling of an encoding: with `x-` or without.
 fn fix_encoding(request: &mut Request) -> Flow {
     let Some(coding) = request.answer.content_encoding.as_deref().filter(|coding| !coding.is_empty()) else {
         return Flow::Declined;

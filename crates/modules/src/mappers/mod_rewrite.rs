@@ -1,7 +1,7 @@
 //! URLs rewritten by rules: regular expressions, conditions, maps.
 //!
-//! A rule outside sections sees the URL path before anything else has looked at it; one of a section or an `.htaccess` file sees
-//! what stands behind the directory, after the file was found, and what it makes of that starts again from the beginning.
+//! A rule outside sections sees the URL path before anything else has looked at it; one of a section or an `.htaccess`
+//! file sees the rest after the directory, once the file was found, and its result starts again from the beginning.
 //!
 //! Apache manual: mod_rewrite. Doubtful cases were measured on 2.4.71.
 
@@ -46,24 +46,24 @@ pub static MODULE: Module = Module {
     ],
 };
 
-/// The handler of what a section's rules have made of a path: it starts again with the new one.
+/// The handler for a path changed by a section's rules: it starts again with the new one.
 pub(crate) const REDIRECT_HANDLER: &str = "redirect-handler";
 
-/// What stands before a file name that is no file's: one to start again with, one for other modules, one of a backend.
+/// The prefixes of file names that are not files: one to start again with, one for other modules, one of a backend.
 const REDIRECT: &str = "redirect:";
 const PASS_THROUGH: &str = "passthrough:";
 const PROXY: &str = "proxy:";
 
-/// Notes: the type and the handler that a rule wants, that no rule is to look at the request again, and that the path goes to a
-/// backend as it is.
+/// Notes: the type and the handler that a rule sets, that no rule should process the request again, and that the path
+/// goes to a backend unchanged.
 const FORCED_TYPE: &str = "rewrite-forced-mimetype";
 const FORCED_HANDLER: &str = "rewrite-forced-handler";
 const END: &str = "rewrite_really_last";
-/// That of a look-up: a request that goes on as what was found (`DirectoryIndex`) has not ended by it.
+/// The same for a look-up: a request that continues as its result (`DirectoryIndex`) is not ended by it.
 const END_OF_LOOK_UP: &str = "rewrite_really_last_of_look_up";
 const NOCANON: &str = "proxy-nocanon";
 
-/// Whether it is on where nothing is said.
+/// Whether it is on by default.
 const ENGINE: bool = false;
 
 #[rustfmt::skip]
@@ -86,7 +86,7 @@ settings! {
     pub struct RewriteDir { rules: Rules }
 }
 
-/// What is seen of many rules at once is made before the fork, so that all children share it.
+/// Makes the combined matchers before the fork, so that all children share them.
 fn prepare(server: &Server) -> Result<(), String> {
     for host in &server.hosts {
         host.settings.get::<RewriteServer>().rules.list.many();
@@ -94,14 +94,14 @@ fn prepare(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a rule with `END` has been there, for this path or for one before it.
+/// Whether a rule with `END` has matched, for this path or for an earlier one.
 fn has_ended(request: &Request) -> bool {
     let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
     let has_look_up = request.is_lookup() && request.notes.contains(END_OF_LOOK_UP);
     has_look_up || request.notes.contains(END) || before.into_iter().any(|one| one.notes.contains(END))
 }
 
-/// Type and handler that rules have asked for.
+/// Applies the type and handler set by rules.
 fn force(request: &mut Request) -> Flow {
     if let Some(media_type) = request.notes.get(FORCED_TYPE).map(str::to_string) {
         Said::of(request).say(request, 1, None, || {
@@ -118,7 +118,7 @@ fn force(request: &mut Request) -> Flow {
     Flow::Declined
 }
 
-/// Starts again with the path that a section's rules have made.
+/// Starts again with the path made by a section's rules.
 fn go_on(request: &mut Request) -> Answer {
     let path = request.mapped.filename.strip_prefix(REDIRECT);
     let Some(path) = path.filter(|_| request.mapped.handler.as_deref() == Some(REDIRECT_HANDLER)) else {
@@ -131,12 +131,12 @@ fn go_on(request: &mut Request) -> Answer {
     Answer::Redirect { uri, keep: Keep { method: true, media_type: false } }
 }
 
-/// What is loaded decides whether a path may become the URL of a backend.
+/// The loaded modules determine whether a path may become the URL of a backend.
 fn has_proxy(request: &Request) -> bool {
     request.server.language.loaded().iter().any(|info| info.id == "proxy_module")
 }
 
-/// A query that the rules have made may hold nothing that a request line could not.
+/// A query made by the rules may contain nothing that a request line could not.
 fn is_clean_query(query: &str) -> bool {
     query.bytes().all(|byte| byte > b' ' && byte != 0x7f)
 }

@@ -1,4 +1,4 @@
-//! Misspelled paths: a redirect to the file that was meant, or a list of those that may be.
+//! Misspelled paths: redirects to the intended file, or lists the candidates.
 //!
 //! Apache manual: mod_speling. Doubtful cases were measured on 2.4.71.
 
@@ -30,7 +30,7 @@ const DIRECTIVES: &[Directive] = &[
 ];
 
 settings! {
-    /// The module's settings of a section. One that says anything says everything, as in Apache.
+    /// The module's settings of a section. As in Apache, a section with any of these lines inherits none.
     pub struct SpelingDir {
         conf: Gathered<Conf>,
     }
@@ -40,7 +40,7 @@ settings! {
 struct Conf {
     enabled: bool,
     case_only: bool,
-    /// Files count that differ in what follows the first dot only.
+    /// Whether files count that differ only after the first dot.
     other_suffixes: bool,
 }
 
@@ -56,7 +56,7 @@ fn edit(cmd: &mut Cmd<'_>, change: impl FnOnce(&mut Conf)) -> Outcome {
     Ok(())
 }
 
-/// How a name differs from what was asked for, the likeliest first.
+/// The difference of a name from the requested one, the likeliest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
     Case,
@@ -95,7 +95,7 @@ async fn correct(request: &mut Request) -> Flow {
     let conf = setting.get().copied().unwrap_or_default();
     let (file, info) = (&request.mapped.filename, &request.mapped.path_info);
     let Some((directory, bad)) = file.rsplit_once('/') else { return Flow::Declined };
-    // What was asked for has to end with what is not there, or something else than a file's name is behind it.
+    // The request has to end with the missing name; otherwise something other than a file's name follows it.
     let Some(base) = request.asked.uri.strip_suffix(&format!("{bad}{info}")).map(str::to_string) else {
         return Flow::Declined;
     };
@@ -129,8 +129,7 @@ async fn correct(request: &mut Request) -> Flow {
     Flow::Status(300)
 }
 
-/// The names of a directory that may be meant. `None`: it cannot be read, or the name is there after all, as a link that
-/// leads nowhere.
+/// The candidates in a directory. `None`: it cannot be read, or the name exists after all, as a dangling link.
 fn candidates(directory: &str, bad: &str, conf: Conf) -> Option<Vec<(Reason, String)>> {
     let stem = |name: &str| name.find('.').unwrap_or(name.len());
     let mut found = Vec::new();
@@ -158,7 +157,7 @@ fn candidates(directory: &str, bad: &str, conf: Conf) -> Option<Vec<(Reason, Str
     Some(found)
 }
 
-/// How two names differ, if in one place only.
+/// The difference of two names, if they differ in one place only.
 fn difference(asked: &[u8], there: &[u8]) -> Option<Reason> {
     let same = asked.iter().zip(there).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     let (asked, there) = (&asked[same..], &there[same..]);
@@ -194,7 +193,7 @@ fn offer(request: &mut Request, base: &str, info: &str, found: &[(Reason, String
         let (escaped, words) = (escape_path(&url), reason.words());
         list.push(format!("\"{escaped}\";\"{words}\""));
         page += &format!("<li><a href=\"{escaped}\">{}</a> ({words})\n", escape_html(&url));
-        // Behind the close matches come those with another suffix.
+        // Close matches are followed by those with another suffix.
         let next_is_far = found.get(at + 1).is_some_and(|(next, _)| *next == Reason::OtherSuffix);
         if at > 0 && *reason != Reason::OtherSuffix && next_is_far {
             page += "</ul>\nFurthermore, the following related documents were found:\n<ul>\n";

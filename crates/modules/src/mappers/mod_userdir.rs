@@ -17,7 +17,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "userdir_module", source: "mod_userdir.c", linked: false, directives: DIRECTIVES },
-    // Behind Alias, in whichever order the modules are loaded.
+    // After Alias, whatever the order in which the modules are loaded.
     hooks: &[Hook::Translate(
         Order::Later(1),
         PhaseHook::Later { claims: is_for_user, run: |request| Box::pin(translate(request)) },
@@ -36,13 +36,13 @@ settings! {
     /// The module's settings of a server.
     pub struct UserDirServer {
         directories: Setting<Vec<String>>,
-        /// Whether only users that are named have one.
+        /// Whether only listed users have one.
         disabled: Setting<bool> = false,
         users: Gathered<Users>,
     }
 }
 
-/// Users by name. A virtual host that says anything of users says all of it.
+/// Users by name. A virtual host with any of these lines inherits none.
 #[derive(Clone, Debug, Default)]
 struct Users {
     enabled: BTreeSet<String>,
@@ -69,7 +69,7 @@ fn set(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
         settings.disabled.set(disables, &origin);
     } else {
         let list = if disables { &mut users.disabled } else { &mut users.enabled };
-        // Names compare without case, as in Apache's tables.
+        // As in Apache's tables, names ignore case.
         list.extend(names.iter().map(|name| name.to_ascii_lowercase()));
     }
     Ok(())
@@ -90,7 +90,7 @@ async fn translate(request: &mut Request) -> Flow {
     }
     let Some(directories) = conf.directories.get() else { return Flow::Declined };
     let places = places(directories, &user, &rest);
-    // Home directories may be a name server's to say.
+    // The user database may be on a name server.
     let name = user.clone();
     let found = offload(Load::Resolve, move || find(&places, &name)).await;
     match found {
@@ -125,13 +125,13 @@ impl UserDirServer {
     }
 }
 
-/// Where a user's pages may lie.
+/// A place for a user's pages.
 enum Place {
     /// In this directory.
     Directory(String),
     /// In this directory of the user's home.
     Home(String),
-    /// Behind this URL.
+    /// At this URL.
     Elsewhere(String),
 }
 
@@ -140,10 +140,10 @@ enum Found {
     Elsewhere(String),
 }
 
-/// What the words of a line mean for a user.
+/// The places that the words of a line mean for a user.
 fn places(directories: &[String], user: &str, rest: &str) -> Vec<Place> {
     let place = |word: &String| match word.split_once('*') {
-        // As in Apache nothing that stands behind the user's name in a URL counts.
+        // As in Apache, anything after the user's name in a URL is ignored.
         Some((before, _)) if before.contains(':') => Place::Elsewhere(format!("{before}{user}{rest}")),
         Some((before, after)) => Place::Directory(format!("{before}{user}{after}")),
         None if word.starts_with('/') => Place::Directory(format!("{word}/{user}")),
@@ -152,7 +152,7 @@ fn places(directories: &[String], user: &str, rest: &str) -> Vec<Place> {
     directories.iter().map(place).collect()
 }
 
-/// The first place that is there; the last one counts also where it is not, since a handler may make something of it.
+/// The first existing place; the last one counts even if it does not exist, since a handler may use it.
 fn find(places: &[Place], user: &str) -> Option<Found> {
     for (at, place) in places.iter().enumerate() {
         let directory = match place {
@@ -160,7 +160,7 @@ fn find(places: &[Place], user: &str) -> Option<Found> {
             Place::Directory(directory) => directory.clone(),
             Place::Home(below) => match sys::cred::user(user) {
                 Ok(Some(user)) => format!("{}/{below}", user.home),
-                // No such user, or nobody knows: there is no such directory.
+                // There is no such user, or that is unknown: there is no such directory.
                 Ok(None) | Err(_) => continue,
             },
         };

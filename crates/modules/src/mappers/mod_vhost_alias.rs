@@ -1,4 +1,4 @@
-//! Many virtual hosts with one line: directories that are named after the host or the address.
+//! Many virtual hosts with one line: directories named after the host or the address.
 //!
 //! Apache manual: mod_vhost_alias. Doubtful cases were measured on 2.4.71.
 
@@ -13,7 +13,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "vhost_alias_module", source: "mod_vhost_alias.c", linked: false, directives: DIRECTIVES },
-    // Behind Alias and UserDir, in whichever order the modules are loaded.
+    // After Alias and UserDir, whatever the order in which the modules are loaded.
     hooks: &[Hook::Translate(Order::Later(2), Now(translate))],
 };
 
@@ -48,12 +48,12 @@ struct Map {
     pieces: Vec<Piece>,
 }
 
-/// Whose parts those are.
+/// The source of those parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    /// The name that the client asks for.
+    /// The requested name.
     Name,
-    /// The address that the client has connected to.
+    /// The local address of the connection.
     Address,
 }
 
@@ -62,7 +62,7 @@ enum Piece {
     Text(String),
     /// `%p`
     Port,
-    /// `%N.M`: letters of a part between dots; 0 is all of them.
+    /// `%N.M`: letters of a part between dots; 0 means all of them.
     Part {
         part: Count,
         letters: Count,
@@ -72,11 +72,11 @@ enum Piece {
 /// One number of `%N.M`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
-    /// Which one, counted from 1; 0 is all.
+    /// The number, counted from 1; 0 means all.
     number: usize,
-    /// It is counted from the end (`-`).
+    /// Whether it counts from the end (`-`).
     from_end: bool,
-    /// What follows belongs to it, or what stands before it where it is counted from the end (`+`).
+    /// Whether it includes everything after it, or before it if it counts from the end (`+`).
     and_more: bool,
 }
 
@@ -146,7 +146,7 @@ impl Count {
         Ok(Count { number, from_end, and_more: flag('+') })
     }
 
-    /// Which of so many things are meant. `None`: there are not that many.
+    /// The selected ones of `many`. `None`: there are not that many.
     fn of(self, many: usize) -> Option<std::ops::Range<usize>> {
         let Count { number, from_end, and_more } = self;
         if number > many {
@@ -162,9 +162,9 @@ impl Count {
     }
 }
 
-/// Dots behind so many do not part a name any more, as in Apache.
+/// As in Apache, further dots do not separate parts.
 const PARTS_MAX: usize = 19;
-/// The longest text that a part may become, as in Apache.
+/// The longest text of a part, as in Apache.
 const PART_MAX: usize = 8191;
 
 fn translate(request: &mut Request) -> Flow {

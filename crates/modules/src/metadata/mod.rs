@@ -1,4 +1,4 @@
-//! What is known about requests and files beyond their names.
+//! Modules for information about requests and files beyond their names.
 
 pub mod mod_cern_meta;
 pub mod mod_env;

@@ -1,4 +1,4 @@
-//! Files beside files, with header fields for their answers.
+//! Files with header fields for the answers of the files beside them.
 //!
 //! Apache manual: mod_cern_meta. Doubtful cases were measured on 2.4.71.
 
@@ -33,7 +33,7 @@ const FILES: bool = false;
 const DIRECTORY: &str = ".web";
 const SUFFIX: &str = ".meta";
 
-/// The largest such file that is read.
+/// The largest such file, in bytes.
 const MAX: u64 = 64 * 1024;
 
 /// Fields that are the server's own.
@@ -42,7 +42,7 @@ const OURS: [&str; 7] = ["Transfer-Encoding", "Content-Length", "Connection", "T
 settings! {
     /// The module's settings of a section.
     pub struct CernMetaDir {
-        /// A section that says anything of these files says this, too, as in Apache.
+        /// As in Apache, a section with any of these lines also sets this.
         files: Setting<bool> = FILES,
         directory: Setting<String>,
         suffix: Setting<String>,
@@ -74,7 +74,7 @@ async fn add_fields(request: &mut Request) -> Flow {
     let of = |setting: &Setting<String>, default: &str| setting.get().map_or(default, String::as_str).to_string();
     let path =
         format!("{}{}/{}{}", dir_name(file), of(&conf.directory, DIRECTORY), base_name(file), of(&conf.suffix, SUFFIX));
-    // Only what a client might have, too, is believed.
+    // Only a file that the client could access is used.
     match request.lookup_named(&path).await {
         Some(found) if found.answer.status() == 200 => {}
         _ => return Flow::Declined,
@@ -104,7 +104,7 @@ fn take(request: &mut Request, bytes: &[u8]) -> Flow {
     let mut fields = Vec::new();
     for line in text.split_terminator('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)) {
         if line.is_empty() {
-            // As in Apache nothing counts then but type and status.
+            // As in Apache, only type and status count then.
             return Flow::Ok;
         }
         let Some((name, value)) = line.split_once(':') else {

@@ -1,4 +1,4 @@
-//! Variables for scripts: set, passed on from the server's own environment, or taken away.
+//! Variables for scripts: set, passed on from the server's own environment, or removed.
 //!
 //! Apache manual: mod_env.
 
@@ -25,7 +25,7 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a section.
     pub struct EnvConf {
-        /// By name in lower case; `None` takes away what outer sections set.
+        /// By name in lower case; `None` removes the outer sections' variable.
         vars: Keyed<String, Option<Variable>>,
     }
 }
@@ -51,13 +51,13 @@ fn put(cmd: &mut Cmd<'_>, name: &str, value: Option<String>) -> Outcome {
     cmd.put(|d: &mut EnvConf| &mut d.vars, name.to_ascii_lowercase(), variable)
 }
 
-/// Adds the variables behind those there are: whoever asks for one finds what SetEnvIf set, a script gets the last one,
-/// which is ours. So does Apache (measured: captures/12, and `%{x}e` in a log format).
+/// Appends the variables to the existing ones: a look-up finds the one from SetEnvIf, a script gets the last one, which
+/// is ours. Apache does the same (measured: captures/12, and `%{x}e` in a log format).
 fn fixup(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     for Variable { name, value } in dir.get::<EnvConf>().vars.iter().filter_map(|(_, variable)| variable.as_ref()) {
         let last = request.env.iter().filter(|(have, _)| have.eq_ignore_ascii_case(name)).last();
-        // The look-up for an index file has been here before.
+        // The look-up for an index file may have added it already.
         if last.is_none_or(|(_, have)| have != value) {
             request.env.add(name.clone(), value.clone());
         }

@@ -1,4 +1,4 @@
-//! Until when an answer may be kept: `Expires` and `Cache-Control: max-age`, by media type.
+//! How long an answer may be cached: `Expires` and `Cache-Control: max-age`, by media type.
 //!
 //! Apache manual: mod_expires. Doubtful cases were measured on 2.4.71.
 
@@ -26,7 +26,7 @@ const DIRECTIVES: &[Directive] = &[
     row("ExpiresDefault", Allowed::INDEXES, Take1(set_default), "", "an expiry date code"),
 ];
 
-/// Whether fields are set where nothing is said.
+/// Whether fields are set by default.
 const ACTIVE: bool = false;
 
 settings! {
@@ -36,12 +36,13 @@ settings! {
         default: Setting<Expiry>,
         /// By media type, in lower case.
         by_type: Keyed<String, Expiry>,
-        /// Whether the innermost level names all types of a kind (`text/*`): such entries of outer ones count only then.
+        /// Whether the innermost level has an entry for all types of a kind (`text/*`): such entries of outer levels
+        /// count only then.
         wildcards: Setting<bool> = false,
     }
 }
 
-/// When something expires: so many seconds after a moment.
+/// An expiry: so many seconds after a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expiry {
     since: Since,
@@ -54,7 +55,7 @@ enum Since {
     Modification,
 }
 
-/// Every line of the module says for its level whether there are wildcards.
+/// Every line of the module records for its level whether there are wildcards.
 fn level(cmd: &mut Cmd<'_>, wildcard: bool) {
     let origin = cmd.origin();
     let wildcards = &mut cmd.dir.edit::<ExpiresDir>().wildcards;
@@ -82,7 +83,7 @@ fn set_default(cmd: &mut Cmd<'_>, code: &str) -> Outcome {
 impl Expiry {
     /// `A60`, `M60`, or `access plus 1 month 2 days`.
     fn parse(code: &str) -> Result<Expiry, String> {
-        // As in Apache the capital alone makes it the short form: `Access plus 1 day` is `A` without a number.
+        // As in Apache a capital alone selects the short form: `Access plus 1 day` is `A` without a number.
         for (letter, since) in [('A', Since::Access), ('M', Since::Modification)] {
             if let Some(number) = code.strip_prefix(letter) {
                 return Ok(Expiry { since, seconds: atoi(number) });
@@ -104,7 +105,7 @@ impl Expiry {
     }
 }
 
-/// Redirects have the fields, too; errors do not, and neither does what says for itself when it expires.
+/// Redirects have the fields, too; errors do not, nor do answers with an expiry of their own.
 fn set_fields(request: &mut Request, _: bool) {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<ExpiresDir>();
@@ -119,7 +120,7 @@ fn set_fields(request: &mut Request, _: bool) {
         (Since::Modification, Some(meta)) => (meta.mtime / 1000) as i64,
         (Since::Modification, None) => return,
     };
-    // As in Apache, in microseconds until the end: a fraction may make the age a second shorter.
+    // As in Apache, the calculation uses microseconds: a fraction may make the age a second shorter.
     let expires = (base + i64::from(expiry.seconds) * 1_000_000).max(now);
     let out = &mut request.answer.headers_out;
     out.merge("Cache-Control", &format!("max-age={}", (expires - now) / 1_000_000));

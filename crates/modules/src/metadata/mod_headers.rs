@@ -1,4 +1,4 @@
-//! Fields of requests and answers, added, changed and taken away.
+//! Adds, changes and removes fields of requests and answers.
 //!
 //! Apache manual: mod_headers. Doubtful cases were measured on 2.4.71.
 
@@ -54,18 +54,18 @@ struct Line {
     origin: Origin,
 }
 
-/// Which fields a line is about.
+/// The fields that a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Table {
     /// Those of the request.
     Request,
-    /// Those of answers that succeed.
+    /// Those of successful answers.
     OnSuccess,
     /// Those of all answers.
     Always,
 }
 
-/// What a line does.
+/// A line's action.
 #[derive(Debug)]
 enum Action {
     Set(Value),
@@ -85,11 +85,11 @@ enum Action {
     },
 }
 
-/// When a line acts.
+/// A line's condition.
 #[derive(Debug)]
 enum When {
     Always,
-    /// A variable is there, or is not.
+    /// A variable is set, or is not.
     Variable {
         name: String,
         there: bool,
@@ -97,7 +97,7 @@ enum When {
     Holds(Box<Expr>),
 }
 
-/// Before anything else of the request is looked at.
+/// Before anything else in the request is examined.
 fn early(request: &mut Request) -> Flow {
     if request.is_lookup() {
         return Flow::Declined;
@@ -124,7 +124,7 @@ fn of_request(request: &mut Request) -> Flow {
     Flow::Declined
 }
 
-/// The fields of an answer; those of an error have only what holds always.
+/// Changes the fields of an answer; an error has only those in the table for all answers.
 fn of_answer(request: &mut Request, is_error: bool) {
     let dir = request.dir.slots.clone();
     let lines = &dir.get::<HeadersDir>().lines;
@@ -136,13 +136,13 @@ fn of_answer(request: &mut Request, is_error: bool) {
             continue;
         }
         for line in lines.iter().filter(|line| line.table == table) {
-            // What cannot be decided is in the log, and the answer is made already: the field stays as it is.
+            // The undecidable condition is logged, and the answer is already made: the field stays unchanged.
             let _ = act(request, line);
         }
     }
 }
 
-/// Does what a line says, if it applies. `Err`: that cannot be decided.
+/// Executes a line, if it applies. `Err`: that cannot be decided.
 fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
     let applies = match &line.when {
         When::Always => true,
@@ -158,7 +158,7 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
     let of = |request: &Request, value: &Value| {
         value.of(request).map_err(|why| request.undecided("headers", &why, &line.origin))
     };
-    // The media type has a place of its own, which decides; only what replaces a value reaches it, as in Apache.
+    // The media type is stored separately, which takes precedence; as in Apache, only replacements of a value reach it.
     let is_type = line.table != Table::Request && name.eq_ignore_ascii_case("Content-Type");
     match &line.action {
         Action::Set(value) => {
@@ -193,7 +193,7 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
             fields(request, line.table).remove(name);
         }
         Action::Echo(regex) => {
-            // Those that came several times are one, as Apache has them.
+            // Repeated fields are joined, as in Apache.
             let mut asked = Fields::default();
             request.headers().into_iter().for_each(|(name, value)| asked.merge(name.into_owned(), &value));
             let mut echoed = Vec::new();
@@ -202,7 +202,7 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
                     echoed.push((name.to_string(), value.to_string()));
                 }
             }
-            // Never into the table of all answers, as in Apache.
+            // As in Apache, never into the table for all answers.
             let fields = &mut request.answer.headers_out;
             echoed.into_iter().for_each(|(name, value)| fields.add(name, value));
         }
@@ -254,18 +254,18 @@ fn set(request: &mut Request, line: &Line, is_type: bool, value: String) {
     fields(request, line.table).set(line.name.clone(), value);
 }
 
-/// A value with what matches replaced, once or everywhere. `Err`: that cannot be decided.
+/// A value with its matches replaced, once or everywhere. `Err`: that cannot be decided.
 fn edited(request: &Request, regex: &Regex, replacement: &Value, all: bool, value: &str) -> Result<String, String> {
     let bytes = to_bytes(value);
     let (mut out, mut captures, mut rest) = (Vec::new(), Captures::default(), &*bytes);
-    // Each match is looked for as if the rest were all there is: `^` is where the last one ended, as in Apache.
+    // As in Apache each match is searched in the rest alone: `^` matches at the end of the last one.
     while regex.captures_in(rest, 0, &mut captures).map_err(|why| why.to_string())? {
         let Some(span) = captures.span(0) else { break };
         out.extend_from_slice(&rest[..span.start]);
         substitute_in(&mut out, &replacement.of(request)?, rest, &captures);
         rest = &rest[span.end..];
         if all && span.is_empty() {
-            // What matches nothing would match there for ever.
+            // An empty match would repeat there for ever.
             let (first, behind) = rest.split_at(rest.len().min(1));
             out.extend_from_slice(first);
             rest = behind;
@@ -278,7 +278,7 @@ fn edited(request: &Request, regex: &Regex, replacement: &Value, all: bool, valu
     Ok(from_bytes(&out).into_owned())
 }
 
-/// Whether a list has an item, letter for letter.
+/// Whether a list contains an item, compared letter by letter.
 fn has_item(list: &str, item: &str) -> bool {
     let (mut quoted, mut escaped, mut start) = (false, false, 0);
     let bytes = to_bytes(list).into_owned();
@@ -296,7 +296,7 @@ fn has_item(list: &str, item: &str) -> bool {
             _ => {}
         }
     }
-    // Behind the last comma, and in an empty list, there is nothing.
+    // After the last comma, and in an empty list, there is nothing.
     items.extend(Some(&bytes[start..]).filter(|rest| !rest.is_empty()));
     items.iter().any(|one| one.trim_ascii() == &*item)
 }

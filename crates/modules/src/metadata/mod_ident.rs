@@ -1,7 +1,7 @@
-//! Who asks, by the word of the client's own machine (RFC 1413): refused.
+//! User names reported by the client's own machine (RFC 1413): refused.
 //!
-//! Apache manual: mod_ident. It says itself that what such a machine answers is to be trusted in no way, and that each request
-//! waits for it. A name that anybody can make up does not belong into a log.
+//! Apache manual: mod_ident. The manual itself says that such answers cannot be trusted in any way, and that each
+//! request waits for them. A name that anybody can make up does not belong in a log.
 
 use conf::directive::Args::{Flag, Take1};
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome};

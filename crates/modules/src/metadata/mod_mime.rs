@@ -1,4 +1,4 @@
-//! What a file's extensions say of it: type, charset, encodings, languages, handler, filters.
+//! Metadata from a file's extensions: type, charset, encodings, languages, handler, filters.
 //!
 //! Apache manual: mod_mime. The walk over the extensions: its section "Files with Multiple
 //! Extensions". Doubtful cases were measured on 2.4.71.
@@ -53,12 +53,12 @@ const DIRECTIVES: &[Directive] = &[
     row("ModMimeUsePathInfo", Allowed::SECTION, Flag(|c, on| c.set(|d: &mut MimeDir| &mut d.use_path_info, on)), on_or_off(USE_PATH_INFO), "Set to 'yes' to allow mod_mime to use path info for type checking"),
 ];
 
-/// Whether it is on where nothing is said.
+/// Whether it is on by default.
 const USE_PATH_INFO: bool = false;
 
-/// Where the types are, relative to `ServerRoot`.
+/// The default types file, relative to `ServerRoot`.
 const TYPES_CONFIG: &str = "conf/mime.types";
-/// The system's own, where nothing is configured and the default is not there.
+/// The system's own, if none is configured and the default does not exist.
 const SYSTEM_TYPES: &str = "/etc/mime.types";
 /// The type of a directory: a name for handlers, which no client sees.
 pub const DIRECTORY: &str = "httpd/unix-directory";
@@ -81,7 +81,7 @@ settings! {
     }
 }
 
-/// `mime.types` as it was read; `Err` says why the server cannot start.
+/// The parsed `mime.types`; `Err` says why the server cannot start.
 #[derive(Clone, Debug)]
 struct Known(Result<Arc<Types>, String>);
 
@@ -97,11 +97,11 @@ impl Merge for Known {
         base.clone()
     }
 
-    /// No line is kept here.
+    /// No line is stored here.
     fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
-/// Which extensions a file may have beyond those asked for, to be one of the variants of MultiViews.
+/// Which further extensions a file may have, to be one of the variants of MultiViews.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Multiviews {
     any: bool,
@@ -154,8 +154,8 @@ fn prepare(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every section is to be merged with something, because merging is when `Remove…` acts; and outside all sections, where
-/// nothing is around, it never does.
+/// Every section has to be merged with something, because `Remove…` acts on merging; and outside all sections, without
+/// anything around, it never does.
 fn settle(draft: &mut Draft) {
     let main_speaks = draft.main_dir.peek::<MimeDir>().is_some();
     draft.main_dir.edit::<MimeDir>().extensions.settle(false);
@@ -165,11 +165,11 @@ fn settle(draft: &mut Draft) {
     }
 }
 
-/// Reads the types. That they cannot be read ends the start of the server, not the check of its configuration.
+/// Reads the types. If they cannot be read, the server does not start, though the check of its configuration passes.
 fn read_types(draft: &mut Draft, context: &Context) {
     let conf = draft.main.get::<MimeServer>();
     let mut path = context.server_relative(conf.types_config.get().map_or(TYPES_CONFIG, String::as_str));
-    // A first configuration, far from any package, has the types of the system.
+    // A minimal configuration without Apache's files uses the system's types.
     if !conf.types_config.is_set() && !context.system.exists(&path) {
         path = SYSTEM_TYPES.to_string();
     }
@@ -179,16 +179,16 @@ fn read_types(draft: &mut Draft, context: &Context) {
     draft.main.edit::<MimeServer>().types = Known(types);
 }
 
-/// Whether the media types could be read. `Err`: why not, which ends the start.
+/// Whether the media types could be read. `Err`: why not, which prevents the start.
 pub fn types_are_there(server: &Server) -> Result<(), String> {
     server.main().settings.get::<MimeServer>().types.0.as_ref().map(|_| ()).map_err(String::clone)
 }
 
-/// What the extensions of a name say; of what cannot be said twice, the last one counts.
+/// The metadata from the extensions of a name; for single values, the last one counts.
 #[derive(Default)]
 struct Findings<'a> {
     name: Option<&'a str>,
-    /// The `AddType` line; `None` where the type is that of the types file.
+    /// The `AddType` line; `None` if the type comes from the types file.
     name_origin: Option<&'a Origin>,
     charset: Option<&'a str>,
     handler: Option<&'a str>,
@@ -206,7 +206,7 @@ impl<'a> Findings<'a> {
             let extension = lower(extension);
             let line = conf.extensions.get(&extension);
             let said = |what| line.and_then(|said| said.get(what));
-            // An empty type is one that was removed, with that of `mime.types`: the extension says nothing any more.
+            // An empty type was removed, together with that of `mime.types`: the extension then means nothing.
             let name = said(Trait::Type).or_else(|| types?.get(&extension)).filter(|name| !name.is_empty());
             if let Some(name) = name {
                 found.name = Some(name);
@@ -266,13 +266,13 @@ fn find_type(request: &mut Request) -> Flow {
     if request.answer.content_type().is_some() { Flow::Ok } else { Flow::Declined }
 }
 
-/// The handler that the extensions of a name stand for with these settings.
+/// The handler for the extensions of a name under these settings.
 pub fn handler_of<'a>(settings: &'a SettingsMap, name: &str) -> Option<&'a str> {
     Findings::of(name, settings.get::<MimeDir>(), None).handler
 }
 
-/// The parts of a file's name that say nothing of it, its first part foremost: what a name must have been asked for with,
-/// to be a variant of it. `None`: no part says anything. For mod_negotiation.
+/// The parts of a file's name without a meaning, beginning with its first part: a variant's name must have been
+/// requested with these. `None`: no part has a meaning. For mod_negotiation.
 pub fn unclaimed(request: &Request) -> Option<Vec<String>> {
     let conf = request.dir::<MimeDir>();
     let types = request.server.main().settings.get::<MimeServer>().types.0.as_deref().ok();
@@ -301,7 +301,7 @@ fn unclaimed_parts(conf: &MimeDir, types: Option<&Types>, name: &str) -> Option<
     claimed.then_some(rest)
 }
 
-/// The name that is looked at.
+/// The name to examine.
 fn examined<'a>(request: &'a Request, conf: &MimeDir) -> Cow<'a, str> {
     let base = server::paths::base_name;
     match conf.use_path_info() && !request.mapped.path_info.is_empty() {
@@ -317,7 +317,7 @@ fn lower(extension: &str) -> Cow<'_, str> {
     }
 }
 
-/// A name at its dots. Those at its beginning belong to its first part, which is never an extension.
+/// A name split at its dots. Leading dots belong to the first part, which is never an extension.
 struct Parts<'a, E> {
     first: &'a str,
     extensions: E,

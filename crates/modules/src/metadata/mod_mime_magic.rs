@@ -1,4 +1,4 @@
-//! Types of files by what is in them, where their names say nothing.
+//! Types of files by their content, if their names have no meaning.
 //!
 //! Apache manual: mod_mime_magic. Doubtful cases were measured on 2.4.71.
 
@@ -22,7 +22,7 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "mime_magic_module", source: "mod_mime_magic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::OpenLogs(complain),
-        // Behind mod_mime, in whichever order the modules are loaded.
+        // After mod_mime, whatever the order in which the modules are loaded.
         Hook::TypeChecker(
             Order::Later(1),
             PhaseHook::Later { claims: has_no_type, run: |request| Box::pin(find_type(request)) },
@@ -35,7 +35,7 @@ const DIRECTIVES: &[Directive] = &[
     row("MimeMagicFile", Allowed::SERVER, Take1(set), "", "Path to MIME Magic file (in file(1) format)"),
 ];
 
-/// How much of a file is looked at.
+/// How much of a file is examined, in bytes.
 const HOWMANY: usize = 4096;
 
 settings! {
@@ -43,7 +43,7 @@ settings! {
     pub struct MimeMagicServer { magic: Setting<Arc<Magic>> }
 }
 
-/// A file of rules as it was read, with what the log is to have of that.
+/// A file of rules, with the messages about it for the log.
 #[derive(Debug)]
 struct Magic {
     rules: Rules,
@@ -67,7 +67,7 @@ fn set(cmd: &mut Cmd<'_>, file: &str) -> Outcome {
     cmd.server_set(|s: &mut MimeMagicServer| &mut s.magic, Arc::new(magic))
 }
 
-/// Rules that cannot be read are no reason not to start, as in Apache.
+/// As in Apache, invalid rules do not prevent the start.
 fn complain(server: &Server) -> Result<(), String> {
     let mut told: Vec<&Arc<Magic>> = Vec::new();
     for magic in server.hosts.iter().filter_map(|host| host.settings.get::<MimeMagicServer>().magic.get()) {
@@ -116,16 +116,16 @@ fn beginning(path: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is said of a file that begins so, and its encoding.
+/// The result for a file with this beginning, and its encoding.
 fn look(rules: &Rules, bytes: &[u8]) -> Option<(String, Option<&'static str>)> {
     let of = |bytes: &[u8]| {
-        // Apache puts a NUL behind them, and counts it.
+        // Apache appends a NUL, and counts it.
         let ended = [bytes, b"\0"].concat();
         rules.first(&ended).or_else(|| guess::guess(&ended))
     };
     if bytes.starts_with(b"\x1f\x8b") {
         let mut inner = Vec::new();
-        // What is broken further on does not matter.
+        // Faults further on do not matter.
         let _ = flate2::read::MultiGzDecoder::new(bytes).take(HOWMANY as u64).read_to_end(&mut inner);
         inner.pop();
         if let Some(text) = (!inner.is_empty()).then(|| of(&inner)).flatten() {
@@ -135,7 +135,7 @@ fn look(rules: &Rules, bytes: &[u8]) -> Option<(String, Option<&'static str>)> {
     of(bytes).map(|text| (text, None))
 }
 
-/// Takes a type, and perhaps an encoding behind it, out of what the rules say.
+/// Takes a type, and perhaps an encoding after it, from the result of the rules.
 fn take(request: &mut Request, text: &str, encoding: Option<&'static str>) -> Flow {
     let mut words = text.split_ascii_whitespace();
     let Some(media_type) = words.next().filter(|word| word.find('/').is_some_and(|at| at > 0)) else {

@@ -1,4 +1,4 @@
-//! The client behind a proxy: by a field of the request, or by what the proxy says of the connection.
+//! The client behind a proxy: from a field of the request, or from the proxy's announcement on the connection.
 //!
 //! Apache manual: mod_remoteip. Doubtful cases were measured on 2.4.71.
 
@@ -36,10 +36,10 @@ const DIRECTIVES: &[Directive] = &[
     row("RemoteIPProxyProtocolExceptions", Allowed::SERVER, Iterate(add_exception), "", "Disable PROXY protocol handling for this list of networks in CIDR format"),
 ];
 
-/// Whether the PROXY protocol is spoken where nothing is said.
+/// Whether the PROXY protocol is on by default.
 const PROTOCOL: bool = false;
 
-/// The note with the proxies that a request came through.
+/// The note with the proxies of a request.
 const PROXIES: &str = "remoteip-proxy-ip-list";
 
 settings! {
@@ -53,11 +53,11 @@ settings! {
     }
 }
 
-/// Proxies that are believed.
+/// A trusted proxy.
 #[derive(Clone, Debug)]
 struct Proxy {
     network: Subnet,
-    /// They are believed also about addresses that are not of the internet, and are not recorded.
+    /// Whether it is also trusted for non-public addresses, and not recorded.
     internal: bool,
 }
 
@@ -85,7 +85,7 @@ fn networks(cmd: &Cmd<'_>, host: &str) -> Result<Vec<Subnet>, String> {
     addresses.iter().map(whole).collect::<Result<_, _>>().map_err(|why| error(why.to_string()))
 }
 
-/// A file with proxies, as the directives for them take them; a `#` begins a comment.
+/// A file of proxies, in the form of the directives for them; a `#` begins a comment.
 fn add_proxies(cmd: &mut Cmd<'_>, file: &str, internal: bool) -> Outcome {
     let path = cmd.context.server_relative(file);
     let bytes = cmd.context.system.read(&path).map_err(|why| {
@@ -110,7 +110,7 @@ fn is_used(server: &Server) -> bool {
     server.hosts.iter().any(|host| host.settings.get::<RemoteIpServer>().protocol())
 }
 
-/// The main server speaks for all addresses; of the virtual hosts of one address the last that says anything decides.
+/// The main server covers all addresses; of the virtual hosts with one address, the last with a setting decides.
 fn is_expected(server: &Server, client: IpAddr, ours: SocketAddr) -> bool {
     let main = server.main().settings.get::<RemoteIpServer>();
     let mut expected = main.protocol();
@@ -143,10 +143,10 @@ fn find_client(request: &mut Request) -> Flow {
     Flow::Declined
 }
 
-/// Goes through a list of addresses from its end, as long as whoever added one is believed.
+/// Goes through a list of addresses from its end, as long as the proxy that added one is trusted.
 fn from_list(request: &mut Request, conf: &RemoteIpServer, header: &str, list: &str) {
     let proxies: Vec<&Proxy> = conf.proxies.iter().collect();
-    // Where proxies are named, they are internal ones until another one was met.
+    // If proxies are listed, they count as internal until an external one is found.
     let mut internal = !proxies.is_empty();
     let (mut rest, mut client, mut passed) = (Some(list), request.client.peer, Vec::new());
     while let Some(left) = rest {
@@ -176,7 +176,7 @@ fn from_list(request: &mut Request, conf: &RemoteIpServer, header: &str, list: &
         if !internal {
             passed.push(address.to_string());
         }
-        // Nobody knows the port of a client that was only told of.
+        // The port of a client in a list is unknown.
         client = SocketAddr::new(found, 0);
         rest = before;
     }
@@ -197,8 +197,7 @@ fn from_list(request: &mut Request, conf: &RemoteIpServer, header: &str, list: &
     request.client = Arc::new(request.client.behind(client));
 }
 
-/// Whether a proxy that is not an internal one may be believed about an address: those that Apache takes for private or
-/// nonsensical are none.
+/// Whether an external proxy may be trusted for an address: not for those that Apache considers private or nonsensical.
 fn is_of_the_internet(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(ip) => !(ip.is_private() || ip.is_loopback() || ip.is_link_local()),

@@ -1,7 +1,7 @@
 //! Variables that depend on the request: on a field of its head, its addresses, its line, or an expression.
 //!
-//! Lines outside sections act when the head was read, before the path is decoded; those inside when all sections are
-//! merged.
+//! Lines outside sections act after the head was read, before the path is decoded; those inside act when all sections
+//! are merged.
 //!
 //! Apache manual: mod_setenvif. Doubtful cases were measured on 2.4.71.
 
@@ -54,7 +54,7 @@ enum When {
     Matches {
         attribute: Attribute,
         regex: Regex,
-        /// The pattern has nothing special in it: then nothing in the values has, either.
+        /// The pattern has no special characters: then the values have none, either.
         plain: bool,
     },
     Holds(Box<Expr>),
@@ -143,7 +143,7 @@ fn add(cmd: &mut Cmd<'_>, when: When, mut rest: &str) -> Outcome {
 }
 
 impl Attribute {
-    /// `None`: a pattern for names that cannot be compiled.
+    /// `None`: an invalid pattern for names.
     fn new(name: &str, flags: Flags) -> Option<Attribute> {
         Some(match name.to_ascii_lowercase().as_str() {
             "remote_addr" => Attribute::RemoteAddress,
@@ -159,7 +159,7 @@ impl Attribute {
         })
     }
 
-    /// The value for a request; nothing is the empty text.
+    /// The value for a request; nothing becomes the empty text.
     fn fetch(&self, request: &Request, value: &mut String) -> Result<(), EvalError> {
         value.clear();
         match self {
@@ -186,7 +186,7 @@ impl Attribute {
     }
 }
 
-/// Whether a pattern is a text: nothing special in it that is not escaped.
+/// Whether a pattern is literal: without unescaped special characters.
 fn is_plain(pattern: &str) -> bool {
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {
@@ -207,7 +207,7 @@ fn of_server(request: &mut Request) -> Flow {
     run(request, &vhost.settings.get::<SetEnvIfServer>().rules)
 }
 
-/// Look-ups have their variables from the request that asks.
+/// Look-ups inherit their variables from the asking request.
 fn of_sections(request: &mut Request) -> Flow {
     if request.is_lookup() {
         return Flow::Declined;
@@ -217,7 +217,7 @@ fn of_sections(request: &mut Request) -> Flow {
 }
 
 fn run(request: &mut Request, rules: &Listed<Arc<Rule>>) -> Flow {
-    // Lines in a row about the same thing ask for it once.
+    // Consecutive lines about the same attribute fetch it once.
     let (mut last, mut value) = (None, String::new());
     let mut captures = Captures::default();
     for (rule, origin) in rules.entries() {

@@ -1,7 +1,7 @@
-//! `UNIQUE_ID`: a name that no other request has, here or on other machines.
+//! `UNIQUE_ID`: an identifier that no other request has, here or on other machines.
 //!
-//! Apache manual: mod_unique_id. As in 2.4.71 it is 27 letters for 20 bytes: when the request came in, in seconds, and what
-//! no other thread has.
+//! Apache manual: mod_unique_id. As in 2.4.71 it is 27 letters for 20 bytes: the time of the request in seconds, and a
+//! number unique to the thread.
 
 use std::time::UNIX_EPOCH;
 
@@ -10,7 +10,7 @@ use server::PhaseHook::Now;
 use server::unique::letters;
 use server::{Flow, Hook, Module, Order, Request, Unique};
 
-/// The module. Where it is loaded, its id is also the one of log lines (`%L`).
+/// The module. If it is loaded, its id is also that of log lines (`%L`).
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "unique_id_module", source: "mod_unique_id.c", linked: false, directives: &[] },
     hooks: &[Hook::PostRead(Order::Middle, Now(set)), Hook::LogId(id)],
@@ -30,7 +30,7 @@ pub(crate) fn set(request: &mut Request) -> Flow {
     Flow::Declined
 }
 
-/// The id that the request has, perhaps since before an internal redirect; a new one if it has none.
+/// The request's id, perhaps from before an internal redirect; a new one if there is none.
 fn id(request: &Request) -> String {
     let before = || request.previous()?.env.get(NAME);
     match request.env.get(NAME).or_else(before) {

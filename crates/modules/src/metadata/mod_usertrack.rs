@@ -1,4 +1,4 @@
-//! A cookie by which a browser is known again.
+//! A cookie that identifies a browser.
 //!
 //! Apache manual: mod_usertrack. Doubtful cases were measured on 2.4.71.
 
@@ -33,14 +33,14 @@ const DIRECTIVES: &[Directive] = &[
     row("CookieHttpOnly", Allowed::FILEINFO, Flag(|c, on| edit(c, |track| track.http_only = on)), on_or_off(false), "is cookie http only"),
 ];
 
-/// What the cookie is called where nothing is said.
+/// The default name of the cookie.
 const NAME: &str = "Apache";
 
 /// The note that logs show (`%{cookie}n`).
 const NOTE: &str = "cookie";
 
 settings! {
-    /// The module's settings of a section. One that says anything says everything, as in Apache.
+    /// The module's settings of a section. As in Apache, a section with any of these lines inherits none.
     pub struct UserTrackDir {
         track: Gathered<Track>,
     }
@@ -124,7 +124,7 @@ fn set_same_site(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     edit(cmd, |track| track.same_site = Some(same_site))
 }
 
-/// Finds the value of a cookie among all that a browser sends.
+/// A pattern that finds the value of a cookie in a `Cookie` field.
 fn pattern(name: &str) -> Result<Arc<Regex>, String> {
     let mut escaped = String::new();
     for c in name.chars() {

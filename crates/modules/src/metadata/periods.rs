@@ -1,19 +1,19 @@
-//! Periods in words, `plus 1 month 2 days`, as mod_expires and mod_usertrack take them.
+//! Periods in words, `plus 1 month 2 days`, for mod_expires and mod_usertrack.
 
 use conf::values::atoi;
 use conf::words::next_word;
 
-/// Why a period cannot be read.
+/// Why a period is invalid.
 pub(super) enum Fault {
-    /// This stands where a number is expected.
+    /// A number is expected instead of this.
     NoNumber(String),
-    /// Nothing stands behind a number.
+    /// A number without a unit.
     NoUnit,
-    /// This is no unit.
+    /// An unknown unit.
     UnknownUnit(String),
 }
 
-/// The units: how many letters have to agree, the name, and the seconds.
+/// The units: how many letters have to match, the name, and the seconds.
 const UNITS: [(usize, &str, i32); 7] = [
     (1, "years", 365 * 24 * 60 * 60),
     (2, "months", 30 * 24 * 60 * 60),
@@ -24,7 +24,8 @@ const UNITS: [(usize, &str, i32); 7] = [
     (1, "seconds", 1),
 ];
 
-/// The seconds of a period: perhaps a `plus`, then pairs of number and unit. As in Apache they are counted in 32 bits.
+/// The seconds of a period: an optional `plus`, then pairs of number and unit. As in Apache they are counted in 32
+/// bits.
 pub(super) fn seconds(mut rest: &str) -> Result<i32, Fault> {
     let begins = |word: &str, with: &str| word.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
     let mut word = next_word(&mut rest);

@@ -1,7 +1,7 @@
 //! Which requests are passed on to which server: `ProxyPass` by URL, `SetHandler "proxy:…"` by section.
 //!
-//! Apache manual: mod_proxy. What differs is said in `docs/differences.md`; doubtful cases were measured on 2.4.71. What a request
-//! was mapped to stands in its file name, as in Apache: `proxy:fcgi://host/path`.
+//! Apache manual: mod_proxy. The differences are in `docs/differences.md`; doubtful cases were measured on 2.4.71. As
+//! in Apache, the file name of a request contains its target: `proxy:fcgi://host/path`.
 
 mod lines;
 mod map;
@@ -31,7 +31,7 @@ pub static MODULE: Module = Module {
         Hook::HandlerName(lines::check_handler),
         Hook::Translate(Order::First, Now(map::translate)),
         Hook::MapToStorage(Order::First, Now(map::sections)),
-        // Before mod_rewrite, whose rules in sections escape the URLs that they make themselves.
+        // Before mod_rewrite, whose rules in sections escape the URLs they make themselves.
         Hook::Fixups(Order::ReallyFirst, Now(map::canonical)),
         Hook::Handler(
             Order::First,
@@ -40,24 +40,24 @@ pub static MODULE: Module = Module {
     ],
 };
 
-/// A protocol that is spoken to backends.
+/// A protocol for backends.
 pub(crate) struct Scheme {
     /// Its name in URLs.
     pub(crate) name: &'static str,
-    /// The module that speaks it, as in `LoadModule`.
+    /// The module that implements it, as in `LoadModule`.
     pub(crate) module: &'static str,
-    /// The port where none is given.
+    /// The default port.
     pub(crate) port: u16,
-    /// What else is to be made of a path that `ProxyPass` has mapped, once it is escaped.
+    /// The further processing of a path mapped by `ProxyPass`, once it is escaped.
     pub(crate) path: fn(&mut Request, &Target),
     /// Makes the answer.
     pub(crate) answer: for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, Answer>,
 }
 
-/// The protocols that are spoken to backends.
+/// The protocols for backends.
 pub(crate) static SCHEMES: &[&Scheme] = &[&mod_proxy_fcgi::SCHEME, &mod_proxy_scgi::SCHEME, &mod_proxy_uwsgi::SCHEME];
 
-/// Why what concerns messages of HTTP between proxy and backend is without effect.
+/// Why settings about HTTP messages between proxy and backend have no effect.
 const OF_HTTP: &str = "It concerns HTTP to backends, which Tsubame does not speak yet.";
 const NO_PAGE: &str = "The page of server-status shows no backends of mod_proxy.";
 const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is not one.";
@@ -66,7 +66,7 @@ const NO_BALANCERS: &str = "It concerns balancers, which Tsubame does not have y
 const SERVER: Allowed = Allowed::SERVER;
 const CONF: Allowed = Allowed::CONF;
 
-/// A row of a directive with one word that is accepted and means nothing here.
+/// A row of a directive with one word that is accepted and has no effect here.
 const fn nothing(
     name: &'static str,
     allowed: Allowed,
@@ -77,7 +77,7 @@ const fn nothing(
     row(name, allowed, Take1(|_, _| Ok(())), default, help).without_effect(why)
 }
 
-/// A row of a directive that asks for what Tsubame cannot do.
+/// A row of a directive for something that Tsubame cannot do.
 const fn refused(name: &'static str, allowed: Allowed, help: &'static str) -> Directive {
     row(name, allowed, Words(lines::refuse), "", help).differs("It is refused: Tsubame cannot do this yet.")
 }
@@ -122,12 +122,12 @@ const INTERPOLATE: bool = false;
 const INHERIT: bool = true;
 
 settings! {
-    /// What holds for a server.
+    /// The settings of a server.
     pub struct ProxyServer {
         /// Searched in order.
         passes: Stacked<Arc<Pass>>,
         sections: Listed<Arc<ProxySection>>,
-        /// What is known of backends; what was said last counts.
+        /// The settings of backends; the last one counts.
         workers: Listed<Arc<Worker>>,
         timeout: Setting<Duration>,
         inherit: Setting<bool> = INHERIT,
@@ -135,7 +135,7 @@ settings! {
 }
 
 settings! {
-    /// What holds in a section.
+    /// The settings of a section.
     pub struct ProxyDir {
         pass: Setting<Arc<Pass>>,
         error_override: Setting<ErrorOverride>,
@@ -149,15 +149,15 @@ struct Pass {
     matcher: Matcher,
     /// The URL, with groups and perhaps variables in it; `None`: these requests stay here (`!`).
     url: Option<String>,
-    /// The path goes on as the client has sent it.
+    /// Whether the path is passed on as the client sent it.
     nocanon: bool,
     /// Variables in the URL are replaced.
     interpolate: bool,
-    /// It stands in a virtual host.
+    /// Whether it is in a virtual host.
     in_host: bool,
 }
 
-/// Which URL paths are meant.
+/// The URL paths it applies to.
 #[derive(Debug)]
 enum Matcher {
     Prefix(String),
@@ -171,7 +171,7 @@ struct ProxySection {
     layer: Layer,
 }
 
-/// Which URLs of backends are meant.
+/// The backend URLs it applies to.
 #[derive(Debug)]
 enum Url {
     Prefix(String),
@@ -183,7 +183,7 @@ enum Url {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ErrorOverride {
     on: bool,
-    /// All from 400 on, if none is named.
+    /// All from 400 on, if none is listed.
     statuses: Vec<u16>,
 }
 

@@ -1,6 +1,6 @@
-//! FastCGI to servers that are there already, such as PHP-FPM.
+//! FastCGI to servers that already run, such as PHP-FPM.
 //!
-//! Apache manual: mod_proxy_fcgi. What each case has in its variables was measured on 2.4.71.
+//! Apache manual: mod_proxy_fcgi. The variables of each case were measured on 2.4.71.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ settings! {
 struct Variable {
     condition: Expr,
     name: String,
-    /// `None`: it is taken away.
+    /// `None`: it is removed.
     value: Option<StringExpr>,
 }
 
@@ -92,12 +92,12 @@ fn add_variable(cmd: &mut Cmd<'_>, condition: &str, name: &str, value: Option<&s
     cmd.push(|d: &mut ProxyFcgiDir| &mut d.variables, variable)
 }
 
-/// What the variable `proxy-fcgi-pathinfo` asks for: which part of the path is `PATH_INFO`.
+/// The variable `proxy-fcgi-pathinfo`: the part of the path that is `PATH_INFO`.
 fn set_path_info(request: &mut Request, target: &Target) {
     let Some(how) = request.env.get("proxy-fcgi-pathinfo").map(str::to_ascii_lowercase) else { return };
     let path = &target.path;
     let dot = match how.as_str() {
-        // That takes a look at the disk, when the variables are made.
+        // That needs a look at the disk, when the variables are made.
         "full" => return,
         "first-dot" => path.find('.'),
         "last-dot" => path.rfind('.'),
@@ -128,7 +128,7 @@ async fn answer(request: &mut Request, destination: Destination) -> Answer {
             request.mapped.path_info.clone_from(&found.mapped.path_info);
         }
     } else if request.dir::<ProxyFcgiDir>().generic() {
-        // PHP-FPM takes the rest away itself, and knows by it what the server means.
+        // PHP-FPM removes the rest itself, and recognises the server by it.
         request.mapped.filename.clone_from(&destination.target.path);
     }
     if let Err(answer) = ask(request, "proxy_fcgi").await {
@@ -141,7 +141,7 @@ async fn answer(request: &mut Request, destination: Destination) -> Answer {
     converse(request, &destination, &how).await
 }
 
-/// `ProxyFCGISetEnvIf`, whose conditions see what the ones before have set.
+/// `ProxyFCGISetEnvIf`, whose conditions see the results of earlier ones.
 fn set_variables(request: &mut Request) -> Result<(), u16> {
     let slots = request.dir.slots.clone();
     for (variable, origin) in slots.get::<ProxyFcgiDir>().variables.entries() {

@@ -1,4 +1,4 @@
-//! SCGI to servers that are there already.
+//! SCGI to servers that already run.
 //!
 //! Apache manual: mod_proxy_scgi.
 
@@ -36,12 +36,12 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a section.
     pub struct ProxyScgiDir {
-        /// The field that names the file; empty for none.
+        /// The field with the name of the file; empty for none.
         sendfile: Setting<String>,
     }
 }
 
-/// What an SCGI server does not do as it should.
+/// The messages about failures of an SCGI server.
 pub(super) static PHRASES: Phrases = Phrases {
     protocol: "SCGI",
     unconnected: |name| format!("AH00866: failed to make connection to backend: {name}"),
@@ -92,7 +92,7 @@ async fn answer(request: &mut Request, destination: Destination) -> Answer {
     }
 }
 
-/// The file that is to be sent instead of what the server has said.
+/// The file to send instead of the server's answer.
 fn file_instead(request: &mut Request) -> Option<String> {
     let name = request.dir::<ProxyScgiDir>().sendfile.get().filter(|name| !name.is_empty()).cloned()?;
     let path = request.answer.err_headers_out.get(&name).map(str::to_string)?;

@@ -1,4 +1,4 @@
-//! The uwsgi protocol to servers that are there already.
+//! The uwsgi protocol to servers that already run.
 //!
 //! Apache manual: mod_proxy_uwsgi.
 
@@ -40,7 +40,7 @@ const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: |_
 
 async fn answer(request: &mut Request, destination: Destination) -> Answer {
     let path = from_bytes(&http1::uri::unescape_lenient(&to_bytes(&destination.target.path))).into_owned();
-    // Where a handler was named, the file was found, and with it what comes behind the file in the path.
+    // With a named handler the file was found, and with it the path information after the file.
     let mapped = request.mapped.stat.is_none() && request.mapped.path_info.is_empty();
     if mapped {
         let end = request.mapped.filename.len() - destination.target.path.len();
@@ -57,7 +57,8 @@ async fn answer(request: &mut Request, destination: Destination) -> Answer {
     converse(request, &destination, &how).await
 }
 
-/// The path behind the server's URL is the application's; what is before it in the request's path names the application.
+/// The path after the server's URL is the application's; the part before it in the request's path names the
+/// application.
 fn set_path(request: &mut Request, path: &str) {
     let info = format!("/{}", path.trim_start_matches('/'));
     let name = request.asked.uri.strip_suffix(&info).unwrap_or(&request.asked.uri).to_string();

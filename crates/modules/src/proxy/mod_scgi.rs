@@ -94,7 +94,7 @@ fn set_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.set(|d: &mut ScgiDir| &mut d.timeout, time)
 }
 
-/// The mount that a path is below, with the length of its own part. The last line counts.
+/// The mount above a path, with the length of its own part. The last line counts.
 fn mount(request: &Request) -> Option<(&Mount, usize)> {
     let mounts = request.host::<ScgiServer>().mounts.iter().rev();
     let mut below = mounts.filter_map(|mount| match mount.path.as_str() {
@@ -109,7 +109,7 @@ fn translate(request: &mut Request) -> Flow {
     let (text, info) = (format!("SCGIMount {}: {}", mount.path, mount.server), request.asked.uri[length..].to_string());
     request.note_step("scgi", None, |_| text);
     request.mapped.handler = Some(HANDLER.into());
-    // There is no such file, and what stands there must not be taken for one.
+    // There is no such file, and an existing one must not be used.
     request.mapped.filename = format!("scgi:{}", request.asked.uri);
     request.mapped.path_info = info;
     Flow::Ok
@@ -119,7 +119,7 @@ fn claims(request: &Request) -> bool {
     request.dir::<ScgiDir>().on() || request.mapped.handler.as_deref() == Some(HANDLER)
 }
 
-/// The server that the request is for.
+/// The server for the request.
 fn server(request: &Request) -> Option<Address> {
     match request.dir::<ScgiDir>().server.get() {
         Some(server) => Some(server.clone()),

@@ -1,4 +1,4 @@
-//! Sessions: what a client brings back with each request.
+//! Sessions: data that a client sends back with each request.
 
 pub mod mod_session;
 pub mod mod_session_cookie;

@@ -1,7 +1,7 @@
-//! Sessions: names and values that a client brings back with each request.
+//! Sessions: names and values that a client sends back with each request.
 //!
-//! A session is read when somebody asks for it, is kept in the notes of the request meanwhile, and goes out with the answer if it
-//! has changed or if its end has moved.
+//! A session is read on first use, stored in the notes of the request meanwhile, and sent with the answer if it has
+//! changed or if its expiry has moved.
 //!
 //! Apache manual: mod_session; messages and fields measured on 2.4.71.
 
@@ -31,7 +31,7 @@ pub static MODULE: Module = Module {
     ],
 };
 
-/// Where these directives may stand: anywhere, and in `.htaccess` files with AuthConfig.
+/// The contexts of these directives: anywhere, and in `.htaccess` files with AuthConfig.
 pub(super) const PLACES: Allowed = Allowed::SERVER.or(Allowed::AUTH);
 
 #[rustfmt::skip]
@@ -45,7 +45,7 @@ const DIRECTIVES: &[Directive] = &[
     row("SessionExpiryUpdateInterval", PLACES, Take1(set_interval), "0", "time interval for which a session's expiry time may change without having to be rewritten. Zero to disable"),
 ];
 
-/// Whether there are sessions where nothing is said.
+/// Whether sessions are on by default.
 const ENABLED: bool = false;
 
 settings! {
@@ -74,16 +74,16 @@ pub(crate) struct Session {
     entries: Vec<(String, String)>,
     /// When it ends, in microseconds.
     pub(super) expiry: Option<i64>,
-    /// It was changed, and is to be kept.
+    /// Whether it was changed, and has to be saved.
     pub(super) dirty: bool,
 }
 
-/// What stands for the end of a session among its values.
+/// The name of the expiry among a session's values.
 const EXPIRY: &str = "expiry";
-/// The notes of a request that hold its session, and that it was changed.
+/// The notes of a request for its session, and for a change of it.
 const NOTE: &str = "mod_session";
 const DIRTY: &str = "mod_session-dirty";
-/// The note that it could not be read: nobody waits for that a second time, and it is not replaced.
+/// The note that it could not be read: this is not tried a second time, and it is not replaced.
 const LOST: &str = "mod_session-lost";
 const SECOND: i64 = 1_000_000;
 
@@ -93,7 +93,7 @@ impl Session {
         self.entries.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
     }
 
-    /// Changes a value, or takes it away.
+    /// Changes a value, or removes it.
     pub(crate) fn set(&mut self, name: &str, value: Option<&str>) {
         self.put(name, value);
         self.dirty = true;
@@ -109,7 +109,7 @@ impl Session {
         }
     }
 
-    /// Takes the values of `name=value&...`. One without a value is taken away.
+    /// Parses `name=value&...`. A name without a value is removed.
     fn read(&mut self, text: &str) {
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -121,7 +121,7 @@ impl Session {
         }
     }
 
-    /// `name=value&...`; nothing, if there is nothing to keep.
+    /// `name=value&...`; empty if there is nothing to store.
     fn text(&self) -> String {
         let expiry = self.expiry.map(|expiry| (EXPIRY.to_string(), expiry.to_string()));
         let pair = |(name, value): &(String, String)| {
@@ -138,7 +138,7 @@ pub(crate) fn form_text(text: &str) -> String {
     http1::text::from_bytes(&http1::uri::unescape_lenient(&spaced)).into_owned()
 }
 
-/// The session of a request; `None` where there is none, or where it cannot be read, which is logged.
+/// The session of a request; `None` if there is none, or if it cannot be read, which is logged.
 pub(crate) async fn load(request: &mut Request) -> Option<Session> {
     let slots = request.dir.slots.clone();
     load_by(request, &slots).await
@@ -178,7 +178,7 @@ async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> 
             return None;
         }
     };
-    // One that cannot be read begins anew.
+    // An unreadable one begins anew.
     let text = mod_session_crypto::open(request, slots, text).unwrap_or_default();
     let (mut session, now) = (Session::default(), now());
     session.read(&text);
@@ -192,7 +192,7 @@ async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> 
     Some(session)
 }
 
-/// Keeps a session for the rest of the request.
+/// Stores a session for the rest of the request.
 pub(crate) fn keep(request: &mut Request, session: &Session) {
     request.notes.set(NOTE, session.text());
     if session.dirty {
@@ -200,7 +200,7 @@ pub(crate) fn keep(request: &mut Request, session: &Session) {
     }
 }
 
-/// The present, in microseconds.
+/// The current time, in microseconds.
 pub(super) fn now() -> i64 {
     i64::try_from(sys::time::realtime().as_micros()).unwrap_or(i64::MAX)
 }
@@ -222,11 +222,11 @@ fn may_save(request: &Request) -> bool {
     request.dir::<SessionDir>().enabled() || request.previous().is_some()
 }
 
-/// Sends the session back with the answer; `canned`: with one of the server's own.
+/// Sends the session back with the answer; `canned`: the answer is one of the server's own.
 async fn save(request: &mut Request, canned: bool) {
     let slots = request.dir.slots.clone();
     save_by(request, &slots, canned).await;
-    // What was changed before an internal redirect has to be kept too.
+    // Changes before an internal redirect have to be saved too.
     let mut before = request.previous().cloned();
     while let Some(previous) = before {
         if previous.notes.get(DIRTY).is_some() && request.notes.get(NOTE).is_none() {

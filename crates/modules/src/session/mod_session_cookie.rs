@@ -1,4 +1,4 @@
-//! Sessions that the client keeps, in a cookie.
+//! Sessions stored by the client, in a cookie.
 //!
 //! Apache manual: mod_session_cookie; fields measured on 2.4.71.
 
@@ -27,7 +27,7 @@ const DIRECTIVES: &[Directive] = &[
     row("SessionCookieRemove", PLACES, Flag(|c, on| c.set(|d: &mut CookieDir| &mut d.remove, on)), on_or_off(false), "Set to 'On' to remove the session cookie from the headers and hide the cookie from a backend server or process"),
 ];
 
-/// A name, and what stands behind the value.
+/// A name, and the attributes after the value.
 pub(super) type Cookie = (String, String);
 
 settings! {
@@ -39,7 +39,7 @@ settings! {
     }
 }
 
-/// The attributes of a cookie that has no others.
+/// The default attributes of a cookie.
 const ATTRIBUTES: &str = "HttpOnly;Secure;Version=1";
 
 fn set(cmd: &mut Cmd<'_>, rest: &str, field: fn(&mut CookieDir) -> &mut Setting<Cookie>) -> Outcome {
@@ -47,7 +47,7 @@ fn set(cmd: &mut Cmd<'_>, rest: &str, field: fn(&mut CookieDir) -> &mut Setting<
     cmd.set(field, cookie)
 }
 
-/// A name, and attributes behind it; `None`: it is no name.
+/// A name, followed by attributes; `None`: the name is invalid.
 pub(super) fn parse(rest: &str) -> Option<Cookie> {
     let rest = rest.trim_ascii();
     let (name, attributes) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
@@ -59,20 +59,20 @@ pub(super) fn parse(rest: &str) -> Option<Cookie> {
     Some((name.to_string(), attributes.to_string()))
 }
 
-/// The text that the client has brought, empty if it has brought none; `None` where no cookie has a name.
+/// The client's text, empty if it sent none; `None` if no cookie is configured.
 pub(super) fn read(request: &mut Request, slots: &SettingsMap) -> Option<String> {
     let dir = slots.get::<CookieDir>();
     let (name, _) = dir.cookie.get().or(dir.cookie2.get())?;
     Some(take(request, name, dir.remove.or(false)))
 }
 
-/// Whether a cookie has a name.
+/// Whether a cookie is configured.
 pub(super) fn is_configured(slots: &SettingsMap) -> bool {
     let dir = slots.get::<CookieDir>();
     dir.cookie.is_set() || dir.cookie2.is_set()
 }
 
-/// The value of a cookie, empty if the client has brought none, or several. `remove`: nobody else is to see it.
+/// The value of a cookie, empty if the client sent none, or several. `remove`: hides it from everybody else.
 pub(super) fn take(request: &mut Request, name: &str, remove: bool) -> String {
     let (values, others) = find(request, name);
     if values.len() > 1 {
@@ -103,7 +103,7 @@ fn find(request: &Request, name: &str) -> (Vec<String>, Vec<String>) {
     (values, others)
 }
 
-/// Gives the client the session, or takes it away where nothing is left of it.
+/// Sends the session to the client, or removes it if nothing is left of it.
 pub(super) fn write(request: &mut Request, slots: &SettingsMap, text: &str, max_age: i64, canned: bool) {
     let dir = slots.get::<CookieDir>();
     send(request, [dir.cookie.get(), dir.cookie2.get()], text, max_age);
@@ -112,7 +112,7 @@ pub(super) fn write(request: &mut Request, slots: &SettingsMap, text: &str, max_
     }
 }
 
-/// Gives the client a text in cookies of the two kinds; an empty one takes them away.
+/// Sends a text to the client in cookies of the two kinds; an empty one removes them.
 pub(super) fn send(request: &mut Request, cookies: [Option<&Cookie>; 2], text: &str, max_age: i64) {
     for (field, cookie) in ["Set-Cookie", "Set-Cookie2"].into_iter().zip(cookies) {
         let Some((name, attributes)) = cookie else { continue };

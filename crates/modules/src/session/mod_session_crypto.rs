@@ -1,7 +1,7 @@
-//! Sessions that nobody but this server can read or change.
+//! Sessions that only this server can read or change.
 //!
-//! AES-256-GCM with a nonce for each answer; the key is made of the passphrase once, when the configuration is read. What
-//! Apache has encrypted cannot be read: such a session begins anew.
+//! AES-256-GCM with a nonce for each answer; the key is derived from the passphrase once, when the configuration is
+//! read. Sessions encrypted by Apache cannot be read: they begin anew.
 //!
 //! Apache manual: mod_session_crypto.
 
@@ -41,7 +41,7 @@ const DIRECTIVES: &[Directive] = &[
     row("SessionCryptoDriver", Allowed::GLOBAL, Iterate(|_, _| Ok(())), "", "The underlying crypto library driver to use").without_effect(ONE_CIPHER),
 ];
 
-/// A key; what is shown of it tells nothing.
+/// A key; its debug output reveals nothing.
 #[derive(Clone)]
 pub struct Key(Arc<Aes256Gcm>);
 
@@ -82,25 +82,25 @@ fn read_passphrases(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
     phrases.iter().try_for_each(|phrase| add_passphrase(cmd, phrase))
 }
 
-/// The words of an error without its number.
+/// The text of an error without its number.
 fn reason(error: &std::io::Error) -> String {
     let text = sys::describe(error);
     text.split_once(')').map_or(text.clone(), |(_, text)| text.to_string())
 }
 
-/// The key of a passphrase. It takes about as long to try one as to check a good password.
+/// The key of a passphrase. Trying one takes about as long as checking a strong password hash.
 fn key_of(phrase: &str) -> Option<Key> {
-    // However long it is, crypt(3) gets as many bytes.
+    // Whatever its length, crypt(3) gets the same number of bytes.
     let digest: String =
         Sha256::digest(http1::text::to_bytes(phrase)).iter().map(|byte| format!("{byte:02x}")).collect();
     let slow = sys::crypt::crypt(digest.as_bytes(), b"$6$rounds=5000$tsubame.session$").ok()?;
     Aes256Gcm::new_from_slice(&Sha256::digest(slow)).ok().map(|cipher| Key(Arc::new(cipher)))
 }
 
-/// How many bytes the nonce in front of each text has.
+/// The length of the nonce before each text, in bytes.
 const NONCE: usize = 12;
 
-/// Encrypts what a client is to keep. `None`: that fails, and it must not get it in clear.
+/// Encrypts a session for the client. `None`: that failed, and the client must not get it in clear.
 pub(super) fn seal(request: &Request, slots: &SettingsMap, text: String) -> Option<String> {
     let Some(Key(cipher)) = slots.get::<CryptoDir>().keys.get().and_then(|keys| keys.first()) else {
         return Some(text);
@@ -118,7 +118,7 @@ pub(super) fn seal(request: &Request, slots: &SettingsMap, text: String) -> Opti
     }
 }
 
-/// Decrypts what a client has kept. `None`: no key fits.
+/// Decrypts a client's session. `None`: no key fits.
 pub(super) fn open(request: &Request, slots: &SettingsMap, text: String) -> Option<String> {
     let Some(keys) = slots.get::<CryptoDir>().keys.get() else { return Some(text) };
     if text.is_empty() {

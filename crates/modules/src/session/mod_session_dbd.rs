@@ -1,4 +1,4 @@
-//! Sessions that a database keeps: the client has the key of its own in a cookie, or it is the name of the user.
+//! Sessions stored in a database: the client has a key in a cookie, or the key is the name of the user.
 //!
 //! Apache manual: mod_session_dbd; order of values, keys and messages measured on 2.4.71.
 
@@ -32,12 +32,12 @@ const DIRECTIVES: &[Directive] = &[
     row("SessionDBDCookieName2", PLACES, Raw(|c, rest| set(c, rest, |d| &mut d.cookie2)), "", "The name of the RFC2965 cookie carrying the session key").differs(ONLY_OURS),
 ];
 
-/// The labels of statements where nothing is said.
+/// The default labels of statements.
 const SELECT: &str = "selectsession";
 const INSERT: &str = "insertsession";
 const UPDATE: &str = "updatesession";
 const DELETE: &str = "deletesession";
-/// Whether others are kept from seeing the cookie where nothing is said.
+/// Whether the cookie is hidden from others by default.
 const REMOVE: bool = true;
 
 settings! {
@@ -54,10 +54,10 @@ settings! {
     }
 }
 
-/// The note of a request that holds the key with which its session was found.
+/// The note of a request with the key of its session.
 pub(super) const KEY: &str = "mod_session_dbd-key";
 
-/// The database has not answered, which was logged.
+/// The database did not answer, which was logged.
 pub(super) struct Lost;
 
 impl DbdSessionDir {
@@ -75,7 +75,7 @@ fn set(cmd: &mut Cmd<'_>, rest: &str, field: fn(&mut DbdSessionDir) -> &mut Sett
     cmd.set(field, cookie)
 }
 
-/// The text of the session, empty if there is none yet; `None`: none is to be kept here.
+/// The text of the session, empty if there is none yet; `None`: none is stored here.
 pub(super) async fn read(request: &mut Request, slots: &SettingsMap) -> Result<Option<String>, Lost> {
     let dir = slots.get::<DbdSessionDir>();
     let key = if let Some((name, _)) = dir.cookie2.get().or(dir.cookie.get()) {
@@ -101,7 +101,7 @@ pub(super) async fn read(request: &mut Request, slots: &SettingsMap) -> Result<O
     Ok(Some(text.unwrap_or_default()))
 }
 
-/// An answer with such a session is for nobody else. `canned`: it is one of the server's own.
+/// Makes an answer with such a session private. `canned`: it is one of the server's own.
 pub(super) fn forbid_caches(request: &mut Request, slots: &SettingsMap, canned: bool) {
     let dir = slots.get::<DbdSessionDir>();
     if !canned && (dir.has_cookie() || dir.per_user()) && !super::mod_session_cookie::is_configured(slots) {
@@ -109,7 +109,7 @@ pub(super) fn forbid_caches(request: &mut Request, slots: &SettingsMap, canned: 
     }
 }
 
-/// Keeps a session, and gives the client its key.
+/// Stores a session, and sends its key to the client.
 pub(super) async fn write(
     request: &mut Request,
     slots: &SettingsMap,
@@ -124,7 +124,7 @@ pub(super) async fn write(
         return keep(request, dir, Some(&user), &user, &text, expiry).await;
     }
     let before = request.notes.get(KEY).map(str::to_string);
-    // A changed session gets a new key: one that somebody has overheard is soon of no use.
+    // A changed session gets a new key: an intercepted one is soon useless.
     let key = before.clone().filter(|_| !session.dirty).unwrap_or_else(new_key);
     match text.is_empty() {
         true => remove(request, dir, before.as_deref()).await?,
@@ -134,7 +134,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Changes what the database has, or adds it.
+/// Updates the database, or inserts a row.
 async fn keep(
     request: &Request,
     dir: &DbdSessionDir,
@@ -179,7 +179,7 @@ fn old(key: Option<&str>) -> Value {
     key.map_or(Value::Null, text_value)
 }
 
-/// Asks the database; what fails is logged, a refused statement in the words of `refused`.
+/// Queries the database; failures are logged, a rejected statement with the text `refused`.
 async fn ask(
     request: &Request,
     label: &str,
@@ -197,7 +197,7 @@ async fn ask(
     })
 }
 
-/// A key that nobody guesses, in the form of a UUID (RFC 9562, version 4).
+/// An unguessable key, in the form of a UUID (RFC 9562, version 4).
 fn new_key() -> String {
     let mut bytes = sys::random::bytes::<16>();
     bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -206,12 +206,12 @@ fn new_key() -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// What a log may say of a key: whoever knows all of it has the session. The name of a user is no secret.
+/// The part of a key for the log: whoever knows all of it has the session. The name of a user is no secret.
 fn shown(key: &str) -> String {
     if is_key(key) { format!("{}...", &key[..8]) } else { key.to_string() }
 }
 
-/// Whether a text has the form of such a key.
+/// Whether a text looks like such a key.
 fn is_key(text: &str) -> bool {
     let is_right = |(at, byte): (usize, u8)| match at {
         8 | 13 | 18 | 23 => byte == b'-',

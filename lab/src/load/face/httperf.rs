@@ -84,7 +84,7 @@ pub(crate) struct HttperfOptions {
     #[arg(long, value_name = "NAME")]
     method: Option<String>,
 
-    /// Fields of the request, each followed by 
+    /// Fields of the request, each followed by
     ///
     #[arg(long, value_name = "TEXT")]
     add_header: Option<String>,

@@ -77,7 +77,9 @@ impl Sent {
         let proxy = self.proxy.as_deref().map(Url::parse).transpose()?;
         let asked = match &proxy {
             Some(_) if url.is_secure => {
-                return Err(Error::new("a tunnel through a proxy is not supported").advise("the server itself, without -X"));
+                return Err(
+                    Error::new("a tunnel through a proxy is not supported").advise("the server itself, without -X")
+                );
             }
             Some(proxy) if proxy.is_secure => return Err(Error::new("a proxy is spoken to over http://")),
             Some(_) => Url { path: format!("http://{}{}", url.authority(), url.path), ..url.clone() },

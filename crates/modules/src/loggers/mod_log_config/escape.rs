@@ -1,16 +1,16 @@
-//! How texts of clients stand in a log line: nothing in them can end the line, or the quotes around them.
+//! Escapes clients' texts in a log line: they cannot end the line, or the quotes around them.
 
 use std::marker::PhantomData;
 
-/// How a format writes what is not its own.
+/// A format's way to write foreign texts.
 pub(super) trait Escape {
-    /// What stands for a user with an empty name, who is not nobody.
+    /// Stands for a user with an empty name, as distinct from no user.
     const EMPTY_USER: &[u8];
 
-    /// Appends a text that somebody else has made.
+    /// Appends a foreign text.
     fn text(out: &mut Vec<u8>, bytes: &[u8]);
 
-    /// Makes good what was appended from `start` on, which is a text of the configuration.
+    /// Fixes the text from `start` on, which comes from the configuration.
     fn settle(out: &mut Vec<u8>, start: usize);
 }
 
@@ -27,7 +27,7 @@ impl Escape for Apache {
     fn settle(_: &mut Vec<u8>, _: usize) {}
 }
 
-/// As `E`, but a text has `MAX` bytes at most: of a longer one the beginning is written, and `...`.
+/// Like `E`, but a text has at most `MAX` bytes: a longer one is cut and followed by `...`.
 pub(super) struct Cut<E, const MAX: usize>(PhantomData<E>);
 
 impl<E: Escape, const MAX: usize> Escape for Cut<E, MAX> {
@@ -37,7 +37,7 @@ impl<E: Escape, const MAX: usize> Escape for Cut<E, MAX> {
         match bytes.get(..MAX).filter(|_| bytes.len() > MAX) {
             None => E::text(out, bytes),
             Some(beginning) => {
-                // Not within a character: the last one is left out unless it is whole.
+                // Not within a character: an incomplete last one is dropped.
                 let whole = beginning.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
                 E::text(out, &beginning[..MAX - whole]);
                 E::text(out, b"...");
@@ -50,23 +50,24 @@ impl<E: Escape, const MAX: usize> Escape for Cut<E, MAX> {
     }
 }
 
-/// What a field has appended.
+/// The kind of an appended field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Digits, perhaps with a sign.
     Number,
     Text,
-    /// The `-` of something that there is not.
+    /// The `-` for a missing value.
     Nothing,
 }
 
-/// Appends what stands for something that there is not.
+/// Appends the sign for a missing value.
 pub(super) fn nothing(out: &mut Vec<u8>) -> Kind {
     out.push(b'-');
     Kind::Nothing
 }
 
-/// Appends bytes; quotes, backslashes, control characters and what is not ASCII are escaped (`\"`, `\n`, `\xc3`).
+/// Appends bytes; escapes quotes, backslashes, control characters and everything that is not ASCII (`\"`, `
+/// `, `\xc3`).
 fn escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| SPECIAL[usize::from(*byte)]) {

@@ -12,7 +12,7 @@ pub(super) struct Format(pub(super) Vec<Item>);
 #[derive(Debug)]
 pub(super) enum Item {
     Text(Vec<u8>),
-    /// In a line such as Apache's.
+    /// In a line like Apache's.
     Field(Field),
     /// In a line of JSON, inside a string.
     InString(Field),
@@ -33,14 +33,14 @@ impl Item {
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) what: What,
-    /// Of the request as it came in, not of the one that an internal redirect made of it.
+    /// About the request as it came in, not after internal redirects.
     pub(super) original: bool,
-    /// Only for these statuses, or with `negated` only for others; empty is all.
+    /// Only for these statuses, or with `negated` only for others; empty means all.
     pub(super) statuses: Vec<u16>,
     pub(super) negated: bool,
 }
 
-/// Whether something is counted, with or without the end of its scale.
+/// The unit of a counter, with or without its maximum.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unit {
     Seconds,
@@ -50,12 +50,12 @@ pub(super) enum Unit {
 
 #[derive(Debug)]
 pub(super) enum What {
-    /// A text that an argument nobody knows leads to.
+    /// A fixed text, for an unknown argument.
     Fixed(String),
     Address,
-    /// `%{c}a`: of whoever is at the other end of the connection.
+    /// `%{c}a`: the address of the other end of the connection.
     ConnectionAddress,
-    /// The client's name where it was looked up, otherwise its address.
+    /// The client's name if it was looked up, otherwise its address.
     Host,
     LocalAddress,
     Body,
@@ -69,7 +69,7 @@ pub(super) enum What {
     Requests,
     LogId,
     ConnectionLogId,
-    /// What only mod_ident could tell.
+    /// A value that only mod_ident could provide.
     Nothing,
     Method,
     Note(String),
@@ -97,19 +97,19 @@ pub(super) enum What {
     Sent,
     Both,
     Script(Cost),
-    /// A variable as in expressions.
+    /// A variable of expressions.
     Variable(StringExpr),
 }
 
 impl Format {
-    /// Whether it has items that are known once a script has ended.
+    /// Whether it has items that are known only once a script has ended.
     pub(super) fn needs_end_of_script(&self) -> bool {
         let needs = |field: &Field| matches!(field.what, What::Script(Cost::Cpu | Cost::Memory | Cost::Exit));
         self.0.iter().filter_map(Item::field).any(needs)
     }
 }
 
-/// What a script has cost (our own: `%{...}G`).
+/// The cost of a script (our own: `%{...}G`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
     /// CPU time, µs.
@@ -118,13 +118,13 @@ pub(super) enum Cost {
     Memory,
     /// The time it took to start it, µs.
     Spawn,
-    /// The time the request waited for it to be let in, µs.
+    /// The time the request waited for its admission, µs.
     Queue,
     /// Its exit status, or `-` and the number of the signal that ended it.
     Exit,
 }
 
-/// The name of a field of requests, looked up once.
+/// The name of a request field, looked up once.
 #[derive(Debug)]
 pub(super) enum HeaderName {
     Known(Known),
@@ -148,7 +148,7 @@ impl HeaderName {
 }
 
 impl Format {
-    /// Compiles a format; `options` say what `%{...}x` may ask for.
+    /// Compiles a format; `options` determine the variables of `%{...}x`.
     pub(super) fn parse(text: &str, options: Options) -> Result<Format, String> {
         let bytes = http1::text::to_bytes(text);
         let mut rest = &bytes[..];
@@ -187,7 +187,7 @@ impl Format {
     }
 }
 
-/// What stands behind a `%`: modifiers in any order, then the letter.
+/// The part after a `%`: modifiers in any order, then the letter.
 fn field(rest: &mut &[u8], options: Options) -> Result<Field, String> {
     let (mut original, mut statuses, mut negated) = (None, Vec::new(), false);
     let mut argument = String::new();
@@ -200,7 +200,7 @@ fn field(rest: &mut &[u8], options: Options) -> Result<Field, String> {
             b',' => {}
             b'0'..=b'9' => {
                 let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                // A status that does not fit is one that no answer has.
+                // A status out of range is one that no answer has.
                 statuses
                     .push(std::str::from_utf8(&rest[..digits]).ok().and_then(|n| n.parse().ok()).unwrap_or(u16::MAX));
                 *rest = &rest[digits..];
@@ -222,7 +222,8 @@ fn field(rest: &mut &[u8], options: Options) -> Result<Field, String> {
     }
 }
 
-/// The item of a letter (or `^` and two), how many bytes name it, and whether it is about the original request.
+/// The item of a letter (or `^` and two), the length of its name in bytes, and whether it is about the original
+/// request.
 fn letter(rest: &[u8], argument: String, options: Options) -> Result<(What, usize, bool), String> {
     let three = |what| Ok((what, 3, false));
     match rest.get(..3) {
@@ -268,7 +269,7 @@ fn letter(rest: &[u8], argument: String, options: Options) -> Result<(What, usiz
         b'v' => What::VirtualHost,
         b'V' => What::ServerName,
         b'X' => What::Connection,
-        // Both are mod_ssl's.
+        // Both belong to mod_ssl.
         b'x' if options.ssl => variable(&argument, options),
         b'c' if options.ssl => of_tls(&argument, options),
         other => {
@@ -284,8 +285,8 @@ fn variable(name: &str, options: Options) -> What {
     StringExpr::parse_with(&format!("%{{{name}}}"), options).map_or(What::Nothing, What::Variable)
 }
 
-/// `%{NAME}c`: names that mod_ssl has had for some of its variables. A connection with an error has no requests, so there is never
-/// anything to say of `errcode` and `errstr`.
+/// `%{NAME}c`: mod_ssl's older names for some of its variables. A connection with an error has no requests, so
+/// `errcode` and `errstr` are always empty.
 fn of_tls(name: &str, options: Options) -> What {
     let variables = [
         ("version", "SSL_PROTOCOL"),

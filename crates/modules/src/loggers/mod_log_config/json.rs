@@ -1,14 +1,15 @@
-//! Lines of JSON (our own, `escape=json`): whatever a client sends, a line stays what its format says (RFC 8259).
+//! Lines of JSON (our own, `escape=json`): whatever a client sends, a line keeps the structure of its format (RFC
+//! 8259).
 
 use conf::expr::Options;
 
 use super::escape::{Escape, Kind};
 use super::format::{Format, Item};
 
-/// The nickname of a format that is there without being defined.
+/// The nickname of a predefined format.
 pub(super) const NAME: &str = "json";
 
-/// That format. The path is decoded; method and query are those that the client sent, whatever answers in the end.
+/// That format. The path is decoded; method and query are the client's, even after internal redirects.
 pub(super) const READY: &str = r#"{"time":%{rfc3339}t,"client":%a,"user":%u,"vhost":%v,"method":%<m,"path":%U,"query":%<q,"protocol":%H,"status":%>s,"bytes":%B,"duration_us":%D,"referer":%{Referer}i,"user_agent":%{User-Agent}i,"request_id":%{UNIQUE_ID}e}"#;
 
 /// The rules of strings (RFC 8259 section 7). Bytes that are not UTF-8 become U+FFFD.
@@ -35,7 +36,7 @@ impl Escape for Json {
     }
 }
 
-/// Control characters must not stand in a string; those beyond ASCII must not get at a terminal either.
+/// Control characters are forbidden in a string; those beyond ASCII must not reach a terminal either.
 fn is_special(c: char) -> bool {
     c.is_control() || c == '"' || c == '\\'
 }
@@ -100,7 +101,7 @@ pub(super) fn parse(text: &str, options: Options) -> Result<Format, String> {
     }
 }
 
-/// Whether a string is open where a text ends.
+/// Whether a string is still open at the end of a text.
 fn ends_inside(text: &[u8], mut inside: bool) -> bool {
     let mut bytes = text.iter();
     while let Some(byte) = bytes.next() {

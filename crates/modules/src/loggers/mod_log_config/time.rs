@@ -1,4 +1,4 @@
-//! Points of time in log lines: `%t` and `%{...}t`.
+//! Times in log lines: `%t` and `%{...}t`.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -10,7 +10,7 @@ use super::escape::number;
 /// `%{...}t`.
 #[derive(Debug)]
 pub(super) struct TimeItem {
-    /// When the answer was complete, instead of when the request came in.
+    /// The time the answer was complete, instead of the time the request came in.
     end: bool,
     form: Form,
 }
@@ -43,13 +43,13 @@ impl TimeItem {
             "msec_frac" => Form::MilliFraction,
             "usec_frac" => Form::MicroFraction,
             "rfc3339" => Form::Rfc3339,
-            // No line of a configuration has a NUL.
+            // No line of a configuration contains a NUL.
             other => Form::Strftime(CString::new(http1::text::to_bytes(other)).unwrap_or_default()),
         };
         TimeItem { end, form }
     }
 
-    /// Whether it is a number, and no text.
+    /// Whether it is a number, not a text.
     pub(super) fn is_number(&self) -> bool {
         matches!(self.form, Form::Seconds | Form::Millis | Form::Micros)
     }

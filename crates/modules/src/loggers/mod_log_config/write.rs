@@ -14,8 +14,8 @@ use super::json::{self, Json};
 use crate::loggers::mod_logio::LogIoDir;
 
 impl Format {
-    /// Writes the line of a request, without its end. One that is longer than `max` has its longest texts cut, so that what
-    /// stands behind them is still there, and a line of JSON is still one.
+    /// Writes the line of a request, without its end. If it is longer than `max`, its longest texts are cut, so that
+    /// the fields after them remain, and a line of JSON stays valid.
     pub(super) fn write(&self, request: &Request, max: usize, out: &mut Vec<u8>) {
         let tries = [
             Format::write_as::<Apache, Json>,
@@ -32,7 +32,7 @@ impl Format {
         }
     }
 
-    /// The line as one that is not JSON has its texts written, or one that is.
+    /// The line in two variants of text: plain, or JSON.
     fn write_as<L: Escape, J: Escape>(&self, request: &Request, out: &mut Vec<u8>) {
         for item in &self.0 {
             match item {
@@ -138,7 +138,7 @@ impl Field {
     }
 }
 
-/// Nothing where no script ran, or where it has not ended yet.
+/// Empty if no script ran, or if it has not ended yet.
 fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) -> Kind {
     let Some(run) = &request.account.script else { return nothing(out) };
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -208,15 +208,16 @@ fn port(out: &mut Vec<u8>, address: SocketAddr) -> Kind {
     number(out, address.port().into())
 }
 
-/// Requests on this connection before this one. Apache counts answers after which the connection stays open, and the one that
-/// `MaxKeepAliveRequests` makes the last: where something else ends the connection, its last request has the number of the one
-/// before it.
+/// The number of earlier requests on this connection. Apache counts answers after which the connection stays open, and
+/// the one that `MaxKeepAliveRequests` makes the last: if something else ends the connection, its last request has the
+/// number of the one before it.
 fn requests(request: &Request) -> u32 {
     let (before, max) = (request.client.connection().keepalives.load(Relaxed), request.vhost.max_keep_alive_requests());
     if request.account.sent.keepalive || max > 0 && before >= max { before } else { before.saturating_sub(1) }
 }
 
-/// Whether the next request is the last that `MaxKeepAliveRequests` allows. Apache's log calls this connection closed then.
+/// Whether the next request is the last that `MaxKeepAliveRequests` allows. Apache's log then calls this connection
+/// closed.
 fn is_last_but_one(request: &Request) -> bool {
     let max = request.vhost.max_keep_alive_requests();
     max > 0 && request.client.connection().keepalives.load(Relaxed) + 1 >= max
@@ -247,7 +248,7 @@ fn user<E: Escape>(out: &mut Vec<u8>, user: &Option<String>) -> Kind {
     }
 }
 
-/// With its `?`; where there is none, nothing at all.
+/// With its `?`; empty without a query.
 fn query<E: Escape>(out: &mut Vec<u8>, args: &Option<String>) -> Kind {
     if let Some(args) = args {
         out.push(b'?');
@@ -261,7 +262,7 @@ fn handler<E: Escape>(out: &mut Vec<u8>, request: &Request, original: Option<&Pr
     text::<E>(out, handler.map(AsRef::as_ref))
 }
 
-/// The request line; a password in its target is nobody's business.
+/// The request line, without a password in its target.
 fn line<E: Escape>(out: &mut Vec<u8>, line: &[u8]) -> Kind {
     match password(line) {
         Some((start, end)) => {
@@ -273,7 +274,7 @@ fn line<E: Escape>(out: &mut Vec<u8>, line: &[u8]) -> Kind {
     }
 }
 
-/// Where a password stands in `GET http://user:password@host/ HTTP/1.1`.
+/// The position of the password in `GET http://user:password@host/ HTTP/1.1`.
 fn password(line: &[u8]) -> Option<(usize, usize)> {
     let target = memchr::memchr(b' ', line)? + 1;
     // Nearly all targets are paths.
@@ -289,7 +290,7 @@ fn password(line: &[u8]) -> Option<(usize, usize)> {
     Some((host + colon + 1, host + at))
 }
 
-/// The value of a cookie of that name, without difference of case, in what a `Cookie` field says.
+/// The value of the cookie of that name, ignoring case, in a `Cookie` field.
 fn cookie<'a>(cookies: &'a str, name: &str) -> Option<&'a str> {
     let pairs = cookies.split(';').filter_map(|pair| pair.split_once('='));
     let mut values = pairs.filter(|(have, value)| !value.is_empty() && have.trim().eq_ignore_ascii_case(name));

@@ -1,4 +1,4 @@
-//! What the directives set, and what they refuse.
+//! The functions of the directives, and their errors.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use server::core_module::is_url;
 use super::text::matched;
 use super::{Alias, AliasDir, AliasServer, Matcher, Redirect, SectionAlias, SectionRedirect};
 
-/// Whether the line stands in a section with settings of its own, or in an `.htaccess` file.
+/// Whether the line is in a section with settings of its own, or in an `.htaccess` file.
 fn in_section(place: &Place) -> bool {
     place.path.is_some() || ["<If", "<ElseIf", "<Else"].iter().any(|name| place.inside(name))
 }
@@ -90,14 +90,14 @@ pub(super) fn is_redirect(status: u16) -> bool {
     (300..400).contains(&status)
 }
 
-/// `[status] [path] [target]`: which of them are given decides what the words mean.
+/// `[status] [path] [target]`: the number of arguments determines their meaning.
 pub(super) fn add_redirect(cmd: &mut Cmd<'_>, words: [Option<&str>; 3], default: u16, is_regex: bool) -> Outcome {
     let named = words[0].and_then(|word| match word.to_ascii_lowercase().as_str() {
         "permanent" => Some(301),
         "temp" => Some(302),
         "seeother" => Some(303),
         "gone" => Some(410),
-        // Like Apache's, the number may be nonsense here; the answer is then an error.
+        // As in Apache, the number may be nonsense here; the answer is then an error.
         word if word.starts_with(|c: char| c.is_ascii_digit()) => Some(u16::try_from(atoi(word)).unwrap_or(0)),
         _ => None,
     });
@@ -107,7 +107,7 @@ pub(super) fn add_redirect(cmd: &mut Cmd<'_>, words: [Option<&str>; 3], default:
         (None, [path, target, _]) => (path, target),
         (Some(_), [_, path, target]) => (path, target),
     };
-    // A section may leave out the path: what is then the only word is the target.
+    // A section may omit the path: the only word is then the target.
     if in_section(cmd.place) && target.is_none() {
         match path {
             Some(target) if is_redirect(status) => return add_section_redirect(cmd, status, Some(target)),

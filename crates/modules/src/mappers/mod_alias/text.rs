@@ -2,8 +2,8 @@
 
 use http1::uri::escape_path;
 
-/// The length of the part of `uri` that `fake` stands for. Any number of slashes matches any number of slashes; the
-/// match ends at the end of a part, unless `fake` ends with a slash.
+/// The length of the part of `uri` that matches `fake`. Any number of slashes matches any number of slashes; the match
+/// ends at the end of a part, unless `fake` ends with a slash.
 pub(crate) fn matched(uri: &str, fake: &str) -> Option<usize> {
     let (uri, fake) = (uri.as_bytes(), fake.as_bytes());
     let skip = |text: &[u8], at: usize| at + text[at..].iter().take_while(|b| **b == b'/').count();
@@ -18,13 +18,13 @@ pub(crate) fn matched(uri: &str, fake: &str) -> Option<usize> {
     (u > 0 && whole).then_some(u)
 }
 
-/// Escapes what was made of variables or groups: the URL up to its query, which stays as it is. Ports that go without
-/// saying are left out, passwords are masked, as APR's `apr_uri_unparse` does.
+/// Escapes a URL made from variables or groups, up to its query, which stays unchanged. As in APR's `apr_uri_unparse`,
+/// default ports are omitted and passwords masked.
 pub(super) fn escape_target(target: &str) -> String {
     let end = target.find(['?', '#']).unwrap_or(target.len());
     let (location, rest) = target.split_at(end);
     let escaped = escape_path(&shown(location)).into_owned();
-    // `?a#b` stays; of `#b?a` all is fragment.
+    // `?a#b` stays; in `#b?a` everything is fragment.
     escaped + rest
 }
 
@@ -51,11 +51,11 @@ fn shown(location: &str) -> String {
     format!("{scheme}://{user}{host}{path}")
 }
 
-/// A path relative to `ServerRoot`, folded; a slash at its end stays.
+/// A path relative to `ServerRoot`, normalised; keeps a slash at its end.
 pub(crate) fn file_path(root: &str, path: &str) -> String {
     let mut parts = path.split('/');
     let is_absolute = parts.next() == Some("");
-    // A last part that is empty is the slash at the end.
+    // An empty last part is the slash at the end.
     let is_clean = is_absolute && parts.rev().skip(1).all(|part| !matches!(part, "" | "." | ".."));
     if is_clean && !path.ends_with("/.") && !path.ends_with("/..") {
         return path.to_string();

@@ -1,4 +1,4 @@
-//! The page with all links of a map, for clients that show no pictures.
+//! The page with all links of a map, for clients without images.
 
 use http1::uri::{escape_html, escape_path};
 
@@ -13,7 +13,7 @@ enum Style {
     Formatted,
     SemiFormatted,
     Unformatted,
-    /// A word that Apache does not know either: a page without anything.
+    /// A word that Apache does not know either: an empty page.
     Other,
 }
 
@@ -79,7 +79,7 @@ impl Menu {
         self.page + "\n\n</body>\n</html>\n"
     }
 
-    /// The page of a map that turned out to be wrong, in Apache's spelling.
+    /// The page of an invalid map, in Apache's spelling.
     pub(super) fn failed(mut self) -> String {
         self.page += "\n\n[an internal server error occured]\n";
         self.end()

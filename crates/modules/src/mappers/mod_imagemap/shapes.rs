@@ -1,4 +1,4 @@
-//! Numbers of a map, and whether a point is inside what they describe.
+//! The numbers of a map, and whether a point is inside a shape.
 
 /// The most corners of a shape, as in Apache.
 const CORNERS_MAX: usize = 100;
@@ -9,7 +9,7 @@ pub(super) struct Point {
     pub(super) y: f64,
 }
 
-/// The point that a query names (`120,35`). `None`: none that counts.
+/// The point in a query (`120,35`). `None`: there is no valid one.
 pub(super) fn clicked(args: Option<&str>) -> Option<Point> {
     let args = args?;
     let start = args.find(|c: char| c.is_ascii_digit() || c == ',').unwrap_or(args.len());
@@ -17,11 +17,11 @@ pub(super) fn clicked(args: Option<&str>) -> Option<Point> {
     let (_, after) = args.split_once(',')?;
     let start = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
     let (y, _) = number(&after[start..])?;
-    // Some browsers without pictures send zeros.
+    // Some browsers without images send zeros.
     (x != -1.0 && y != -1.0 && (x, y) != (0.0, 0.0)).then_some(Point { x, y })
 }
 
-/// The points at the beginning of a text, and the rest. As in Apache a fraction is read, and then in the way.
+/// The points at the beginning of a text, and the rest. As in Apache a fraction is parsed, and then in the way.
 pub(super) fn numbers(text: &str) -> (Vec<Point>, &str) {
     let (mut points, mut rest) = (Vec::new(), text);
     while points.len() < CORNERS_MAX {
@@ -38,7 +38,7 @@ pub(super) fn numbers(text: &str) -> (Vec<Point>, &str) {
     (points, rest)
 }
 
-/// Two numbers with commas or blanks between them.
+/// Two numbers separated by commas or blanks.
 fn pair(text: &str) -> Option<Point> {
     let (x, rest) = number(text)?;
     let after = rest.trim_start_matches([',', ' ']);
@@ -49,7 +49,7 @@ fn pair(text: &str) -> Option<Point> {
     Some(Point { x, y })
 }
 
-/// The number that a text begins with, as C's `strtod` reads it, and the rest.
+/// The number at the beginning of a text, parsed like C's `strtod`, and the rest.
 fn number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim_ascii_start();
     let bytes = text.as_bytes();
@@ -78,13 +78,13 @@ pub(super) fn is_in_rectangle(point: Point, one: Point, other: Point) -> bool {
     within(point.x, one.x, other.x) && within(point.y, one.y, other.y)
 }
 
-/// A circle is its middle and a point on it.
+/// A circle is given by its centre and a point on it.
 pub(super) fn is_in_circle(point: Point, middle: Point, edge: Point) -> bool {
     let square = |to: Point| (middle.x - to.x).powi(2) + (middle.y - to.y).powi(2);
     square(point) <= square(edge)
 }
 
-/// Counts how many edges lie to one side: an odd number is inside. A point on an edge is inside, too.
+/// Counts the edges on one side: an odd number means inside. A point on an edge is inside, too.
 pub(super) fn is_in_polygon(point: Point, corners: &[Point]) -> bool {
     let corners = &corners[..corners.iter().position(|corner| corner.x == -1.0).unwrap_or(corners.len())];
     let Point { x, y } = point;

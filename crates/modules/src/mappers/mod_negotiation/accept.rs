@@ -1,23 +1,23 @@
-//! What a client says it can use: the `Accept` fields and `Negotiate`.
+//! The client's preferences: the `Accept` fields and `Negotiate`.
 
 use http1::accept::preferences;
 use server::Request;
 
-/// A media type with what counts for negotiation. The same form describes what a client accepts and what there is.
+/// A media type with its parameters for negotiation, for both accepted and available types.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Media {
     /// The type, or a range of types, in lower case.
     pub(super) name: String,
     /// `q` in an `Accept` field, `qs` in a description.
     pub(super) quality: f32,
-    /// `level`; HTML has one even if it says nothing.
+    /// `level`; HTML has a default one.
     pub(super) level: f32,
-    /// `charset`, in lower case; empty if not said.
+    /// `charset`, in lower case; empty if missing.
     pub(super) charset: String,
 }
 
 impl Media {
-    /// A type with its parameters, as `Content-Type` has it.
+    /// Parses a type with its parameters, in the form of `Content-Type`.
     pub(super) fn parse(text: &str) -> Media {
         let mut parts = text.split(';').map(str::trim);
         let mut media = Media::plain(parts.next().unwrap_or_default(), 1.0);
@@ -46,7 +46,7 @@ impl Media {
         }
     }
 
-    /// Whether it is HTML, if need be after its directives were carried out.
+    /// Whether it is HTML, perhaps after processing of includes.
     pub(super) fn is_html(&self) -> bool {
         matches!(self.name.as_str(), "text/html" | INCLUDES | INCLUDES_3)
     }
@@ -56,17 +56,17 @@ impl Media {
 pub(super) const INCLUDES: &str = "text/x-server-parsed-html";
 pub(super) const INCLUDES_3: &str = "text/x-server-parsed-html3";
 
-/// A source quality: thousandths, as in the `Accept` fields; what is none counts as 1.
+/// Parses a source quality: thousandths, as in the `Accept` fields; an invalid one counts as 1.
 fn quality(text: &str) -> f32 {
     let field = format!("x;q={text}");
     preferences(field.as_bytes()).next().map_or(1.0, |p| f32::from(p.quality) / 1000.0)
 }
 
-/// What a client said. `None` where it sent no such field.
+/// The client's preferences. `None` if it sent no such field.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     pub(super) types: Vec<Media>,
-    /// An `Accept` element has a quality below 1: wildcards mean what they say.
+    /// Whether an `Accept` element has a quality below 1: then wildcards are taken seriously.
     pub(super) typed: bool,
     pub(super) encodings: Option<Vec<Wish>>,
     pub(super) charsets: Option<Vec<Wish>>,
@@ -80,11 +80,11 @@ pub(super) struct Wish {
     pub(super) quality: f32,
 }
 
-/// The type of scripts, when variants are compared.
+/// The type of scripts, for the comparison of variants.
 pub(super) const SCRIPT: &str = "application/x-httpd-cgi";
 
 impl Wishes {
-    /// Scripts suit best where there is something for them to work on, else only in need.
+    /// Scripts get the best rating if there is input for them, otherwise the worst.
     pub(super) fn rate_scripts(&mut self, wanted: bool, terms: &Terms) {
         let quality = match (terms.rvsa, wanted) {
             (true, _) => 0.0,
@@ -94,7 +94,7 @@ impl Wishes {
         self.types.push(Media::plain(SCRIPT, quality));
     }
 
-    /// Reads the fields of a request.
+    /// Parses the fields of a request.
     pub(super) fn of(request: &Request) -> Wishes {
         let list = |name| request.header_joined(name).map(|value| wishes(&value));
         let types = request.header_joined("Accept").map(|value| {
@@ -108,7 +108,7 @@ impl Wishes {
         });
         let typed = types.iter().flatten().any(|media| media.quality < 1.0);
         Wishes {
-            // Without the field anything goes.
+            // Without the field anything is accepted.
             types: types.unwrap_or_else(|| vec![Media::plain("*/*", 1.0)]),
             typed,
             encodings: list("Accept-Encoding"),
@@ -127,7 +127,7 @@ pub(super) fn wishes(value: &str) -> Vec<Wish> {
     preferences(value.as_bytes()).map(wish).collect()
 }
 
-/// How to choose, and how much the client wants to know (RFC 2295).
+/// The method of choice, and the client's demands (RFC 2295).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     /// The client can choose itself.
@@ -138,19 +138,19 @@ pub(super) struct Terms {
     pub(super) may_choose: bool,
     /// By the algorithm of RFC 2296, not by Apache's.
     pub(super) rvsa: bool,
-    /// The fields mean exactly what they say.
+    /// The fields are taken literally.
     pub(super) exact: bool,
 }
 
 impl Terms {
-    /// For clients that know nothing of all this.
+    /// For clients without support for all this.
     pub(super) const USUAL: Terms =
         Terms { transparent_client: false, alternates: false, may_choose: true, rvsa: false, exact: false };
 
-    /// What `Negotiate` asks for.
+    /// Parses `Negotiate`.
     pub(super) fn of(request: &Request) -> Terms {
         let Some(negotiate) = request.header_joined("Negotiate") else { return Terms::USUAL };
-        // Lynx says so, but cannot.
+        // Lynx claims this, but cannot do it.
         if negotiate == "trans" && request.header("User-Agent").is_some_and(|agent| agent.starts_with("Lynx")) {
             return Terms::USUAL;
         }

@@ -1,4 +1,4 @@
-//! Type maps: lists of variants that somebody wrote down.
+//! Type maps: handwritten lists of variants.
 //!
 //! Apache manual: mod_negotiation, "Type maps".
 
@@ -18,15 +18,15 @@ use super::select::{VARIANTS_MAX, Variant};
 #[derive(Debug, Default)]
 pub(super) struct Map {
     pub(super) variants: Arc<[Variant]>,
-    /// What is wrong with it: the message for the log.
+    /// Its errors, as messages for the log.
     pub(super) complaints: Vec<String>,
-    /// It cannot be used at all.
+    /// Whether it is unusable.
     pub(super) broken: bool,
 }
 
-/// A map larger than this is none, in bytes: it is kept in memory.
+/// The largest map, in bytes: it is kept in memory.
 const SIZE_MAX: u64 = 256 * 1024;
-/// More remembered maps than this are forgotten all at once.
+/// At this many cached maps, all are forgotten.
 const REMEMBERED_MAX: usize = 64;
 /// The longest text inside a map, in bytes, as in Apache.
 const BODY_MAX: usize = 8192;
@@ -37,14 +37,14 @@ type Remembered = HashMap<String, (Identity, Arc<Map>)>;
 
 static MAPS: LazyLock<Mutex<Remembered>> = LazyLock::new(Mutex::default);
 
-/// Reads a map, unless it is the one that was read before.
+/// Reads a map, unless the cached one is current.
 pub(super) fn read(path: &str) -> io::Result<Arc<Map>> {
     let os = c_path(path).ok_or(io::ErrorKind::InvalidInput)?;
-    // Whoever opens a pipe and waits for somebody to write into it waits for ever.
+    // Opening a pipe and waiting for a writer could take for ever.
     let file = File::from(sys::file::open(&os)?);
     let meta = file.metadata()?;
     if meta.is_dir() {
-        // As in Apache nothing stands in it.
+        // As in Apache, it counts as empty.
         return Ok(Arc::default());
     }
     if !meta.is_file() {
@@ -71,7 +71,7 @@ pub(super) fn read(path: &str) -> io::Result<Arc<Map>> {
     Ok(map)
 }
 
-/// The variants that `bytes` describe, of which there may be [`VARIANTS_MAX`]; `path` is for messages, and for texts inside the map.
+/// The variants described by `bytes`, at most [`VARIANTS_MAX`]; `path` is for messages, and for texts inside the map.
 fn parse(bytes: &[u8], path: &str) -> Map {
     let mut rest = bytes;
     let (mut variants, mut complaints) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ fn parse(bytes: &[u8], path: &str) -> Map {
     Map { variants: variants.into(), complaints, broken }
 }
 
-/// The next line that is no comment, with the lines that continue it; `None` at the end.
+/// The next line that is not a comment, with its continuation lines; `None` at the end.
 fn header_line(rest: &mut &[u8]) -> Option<String> {
     let mut line = loop {
         let line = next_line(rest)?;
@@ -138,7 +138,7 @@ fn header_line(rest: &mut &[u8]) -> Option<String> {
     Some(from_bytes(&line).into_owned())
 }
 
-/// The next line with what ends it.
+/// The next line, including its end.
 fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     if rest.is_empty() {
         return None;
@@ -149,7 +149,7 @@ fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(line)
 }
 
-/// `(what stands like this)` means nothing.
+/// Removes `(comments in parentheses)`.
 fn without_comments(value: &str) -> String {
     let mut depth = false;
     value
@@ -175,7 +175,7 @@ fn token(value: &str) -> &str {
     &value[..value.find([' ', '\t', '\r', '\n', ';', ',']).unwrap_or(value.len())]
 }
 
-/// A variant that is being described.
+/// A variant being described.
 #[derive(Default)]
 struct Draft {
     variant: Variant,
@@ -187,7 +187,7 @@ impl Draft {
         (self.described && !self.variant.name.is_empty()).then_some(self.variant)
     }
 
-    /// Takes a line in; a `Body` takes its text off `rest`.
+    /// Takes a line; a `Body` consumes its text from `rest`.
     fn take(&mut self, name: &str, value: &str, rest: &mut &[u8], path: &str) -> Result<(), String> {
         let variant = &mut self.variant;
         match name {
@@ -231,7 +231,7 @@ impl Draft {
     }
 }
 
-/// Takes a text off `rest`, up to the tag, and the line of the tag with it.
+/// Consumes a text from `rest`, up to and including the line with the tag.
 fn body<'a>(rest: &mut &'a [u8], tag: &[u8]) -> Option<&'a [u8]> {
     let window = &rest[..rest.len().min(BODY_MAX)];
     let end = memchr::memmem::find(window, tag)?;

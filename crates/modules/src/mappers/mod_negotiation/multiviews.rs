@@ -12,14 +12,14 @@ use super::select::{VARIANTS_MAX, Variant};
 use super::{Offer, from_map, is_map, named_by_map, report};
 use crate::metadata::mod_mime::unclaimed;
 
-/// A name without a file, where `MultiViews` allows to look for one that begins like it.
+/// Whether there is a name without a file, and `MultiViews` allows looking for similar ones.
 pub(super) fn are_wanted(request: &Request) -> bool {
     request.mapped.stat.is_none() && request.options() & MULTI != 0 && request.mapped.filename.starts_with('/')
 }
 
-/// Finds the file that suits the client best.
+/// Finds the client's best file.
 pub(super) async fn multiviews(request: &mut Request) -> Flow {
-    // While the variants are looked at, what stands behind the name is out of the way.
+    // During the examination of variants, the path information is put aside.
     let uri = request.asked.uri.clone();
     let bare = uri.len() - if uri.ends_with(&request.mapped.path_info) { request.mapped.path_info.len() } else { 0 };
     request.asked.uri.truncate(bare);
@@ -63,7 +63,7 @@ async fn choose_file(request: &mut Request) -> Flow {
 
 type Around = (Offer, Vec<Box<Request>>);
 
-/// The files that begin like the name asked for. `Ok(None)`: there are none.
+/// The files whose names begin with the requested one. `Ok(None)`: there are none.
 async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
     let dir = dir_name(&request.mapped.filename).to_string();
     let wanted = base_name(&request.mapped.filename).to_string();
@@ -103,12 +103,12 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
         request.log("negotiation", Level::Error, text);
         return Err(404);
     }
-    // The list of variants is that of the directory: it changes when the directory does.
+    // The list of variants changes with the directory.
     request.answer.vlist_validator = report::validator(&dir, None);
     Ok(Some((Offer { variants: variants.into(), dir, multiviews: true }, looked_up)))
 }
 
-/// Names of the form `wanted.*` that are no directories, in the order of their bytes: the choice may depend on it. More than
+/// Names of the form `wanted.*` that are not directories, in byte order: the choice may depend on it. More than
 /// [`VARIANTS_MAX`] are an error.
 fn names_like(dir: &str, wanted: &str) -> io::Result<Vec<String>> {
     use std::os::unix::ffi::OsStrExt;
@@ -129,8 +129,8 @@ fn names_like(dir: &str, wanted: &str) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether the parts of a name that have no meaning are parts of the wanted name, in the same order: of `index.html.foo`
-/// nobody knows what it is.
+/// Whether the unknown extensions of a name are parts of the wanted name, in the same order: the meaning of
+/// `index.html.foo` is unknown.
 fn fits(found: &Request, wanted: &str) -> bool {
     let mut wanted = wanted.split('.');
     unclaimed(found).is_some_and(|parts| parts.iter().all(|part| wanted.any(|have| have == part)))
@@ -139,7 +139,7 @@ fn fits(found: &Request, wanted: &str) -> bool {
 fn variant(found: &Request, name: String) -> Option<Variant> {
     let media = match (found.answer.content_type(), &found.mapped.handler) {
         (Some(text), _) => Media::parse(text),
-        // What has a handler is likely to be a script.
+        // A file with a handler is probably a script.
         (None, Some(_)) => Media::plain(SCRIPT, 1.0),
         (None, None) => return None,
     };

@@ -1,4 +1,4 @@
-//! What the client is told about a negotiation: fields, and the list of variants.
+//! The client's information about a negotiation: fields, and the list of variants.
 
 use server::Request;
 use server::paths::os_path;
@@ -11,7 +11,7 @@ pub(super) fn escape_segment(name: &str) -> String {
     http1::uri::escape_path(name).replace('/', "%2f").replace(';', "%3b")
 }
 
-/// The validator of the list of variants: it changes with the directory or map it was made of.
+/// The validator of the list of variants: it changes with the directory or map.
 pub(super) fn validator(path: &str, map: Option<&Request>) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let meta = std::fs::metadata(os_path(path)).ok()?;
@@ -22,7 +22,7 @@ pub(super) fn validator(path: &str, map: Option<&Request>) -> Option<String> {
     })
 }
 
-/// `Alternates`, `Vary` and `TCN`. `tcn` is none where the client may not choose for itself.
+/// Sets `Alternates`, `Vary` and `TCN`. `tcn` is `None` if the client may not choose itself.
 pub(super) fn set_fields(request: &mut Request, offer: &Offer, alternates: bool, tcn: Option<&str>) {
     let variants = &offer.variants;
     if alternates && !variants.is_empty() {
@@ -46,7 +46,7 @@ pub(super) fn set_fields(request: &mut Request, offer: &Offer, alternates: bool,
     }
 }
 
-/// A variant as RFC 2295 describes it.
+/// A variant in the form of RFC 2295.
 fn alternate(offer: &Offer, index: usize) -> String {
     let variant = &offer.variants[index];
     let quality = format!("{:.3}", variant.media.quality);

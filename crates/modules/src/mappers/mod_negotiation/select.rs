@@ -1,4 +1,4 @@
-//! The choice among variants: how well each suits the client, and which suits best.
+//! The choice among variants: rates each for the client, and finds the best.
 //!
 //! Apache manual: "Content Negotiation"; RFC 2296 for clients that ask for it.
 
@@ -6,23 +6,24 @@ use std::cmp::Ordering;
 
 use super::accept::{INCLUDES, INCLUDES_3, Media, Terms, Wish, Wishes};
 
-/// One resource has this many forms at most: each is looked at for each request, and stands in the answer.
+/// The most variants of a resource: each is examined for each request, and listed in the answer.
 pub(super) const VARIANTS_MAX: usize = 1000;
 
-/// One of the forms in which something is there.
+/// One variant of a resource.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Variant {
-    /// The name of the file, relative to the directory; of a text inside a type map, the map's own.
+    /// The name of the file, relative to the directory; for a text inside a type map, the map's own.
     pub(super) name: String,
-    /// The text itself, if it stands in the type map.
+    /// The text itself, if it is in the type map.
     pub(super) body: Option<bytes::Bytes>,
     /// The type; its quality is that of the source.
     pub(super) media: Media,
-    /// In lower case, but for `DefaultLanguage`, which stays as it was written and is compared so with `Accept-Language`.
+    /// In lower case, except for `DefaultLanguage`, which keeps its spelling, and is compared with `Accept-Language`
+    /// that way.
     pub(super) languages: Vec<String>,
     pub(super) encoding: Option<String>,
     pub(super) description: String,
-    /// The length, where it is known.
+    /// The length, if known.
     pub(super) length: Option<u64>,
 }
 
@@ -32,21 +33,21 @@ impl Variant {
     }
 }
 
-/// How well a variant suits.
+/// The rating of a variant.
 #[derive(Clone, Copy, Debug)]
 struct Rating {
     media: f32,
     language: f32,
     encoding: f32,
     charset: f32,
-    /// The place in `LanguagePriority`.
+    /// The position in `LanguagePriority`.
     priority: Option<usize>,
     level: f32,
-    /// Nothing was guessed.
+    /// Whether nothing was guessed.
     definite: bool,
 }
 
-/// What the choice depends on.
+/// The parameters of the choice.
 pub(super) struct Choice<'a> {
     pub(super) wishes: &'a Wishes,
     pub(super) terms: Terms,
@@ -58,11 +59,11 @@ pub(super) struct Choice<'a> {
     pub(super) fallback: bool,
     /// `prefer-language`
     pub(super) language: Option<&'a str>,
-    /// `no-gzip` and `gzip-only-text/html`: which encoded variants may be considered.
+    /// `no-gzip` and `gzip-only-text/html`: the encoded variants to consider.
     pub(super) encoded: Encoded,
 }
 
-/// Which encoded variants may be considered.
+/// The encoded variants to consider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoded {
     All,
@@ -70,17 +71,17 @@ pub(super) enum Encoded {
     None,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     /// The best variant, if any suits.
     pub(super) best: Option<usize>,
-    /// It may be sent; else the client gets the list.
+    /// It may be sent; otherwise the client gets the list.
     pub(super) sure: bool,
 }
 
 impl Choice<'_> {
-    /// Chooses. `length` finds the length of a variant; asked only where all else is equal.
+    /// Chooses. `length` finds the length of a variant; called only if everything else is equal.
     pub(super) fn choose(&self, variants: &[Variant], length: &dyn Fn(usize) -> Option<u64>) -> Chosen {
         if self.language.is_some() {
             let chosen = self.choose_for(variants, self.language, length);
@@ -120,12 +121,12 @@ impl Choice<'_> {
         Chosen { best: best.map(|(index, _)| index), sure }
     }
 
-    /// What a variant that has no language is worth where others have one.
+    /// The quality of a variant without a language if others have one.
     fn no_language(&self, variants: &[Variant]) -> f32 {
         if !self.terms.exact && variants.iter().any(|v| !v.languages.is_empty()) { 0.0001 } else { 1.0 }
     }
 
-    /// Whether a variant is not to be considered at all.
+    /// Whether a variant is out of consideration.
     fn is_hidden(&self, variant: &Variant, language: Option<&str>) -> bool {
         let encoded = !variant.is_plain() && variant.encoding.as_deref() != Some("identity");
         let hidden = match self.encoded {
@@ -136,7 +137,7 @@ impl Choice<'_> {
         hidden || language.is_some_and(|wanted| !variant.languages.iter().any(|have| have == wanted))
     }
 
-    /// Why it was `best`, for who asks: each other variant, and what it is worse by.
+    /// Why `best` won, for an explanation: each other variant, and its disadvantage.
     pub(super) fn reason(&self, variants: &[Variant], best: usize, length: &dyn Fn(usize) -> Option<u64>) -> String {
         let language = self.language.filter(|wanted| self.choose_for(variants, Some(wanted), length).sure);
         let rate = |at: usize| self.rate(&variants[at], language.is_some(), self.no_language(variants));
@@ -188,7 +189,7 @@ impl Choice<'_> {
                 continue;
             }
             specific = found;
-            // Clients that give no qualities send wildcards without meaning them.
+            // Clients that send no qualities do not mean their wildcards.
             rating.media = match specific {
                 1 if !self.terms.exact && !self.wishes.typed => 0.01,
                 2 if !self.terms.exact && !self.wishes.typed => 0.02,
@@ -227,7 +228,7 @@ impl Choice<'_> {
         }
     }
 
-    /// Each language goes by the longest range that fits it, the variant by the best of its languages.
+    /// Each language is rated by its longest matching range, the variant by the best of its languages.
     fn rate_languages(&self, languages: &[String], wishes: &[Wish], rating: &mut Rating) {
         let star = wishes.iter().find(|wish| wish.value == "*");
         let (mut best, mut remote, mut by_star): (Option<f32>, f32, bool) = (None, 0.0, false);
@@ -240,7 +241,7 @@ impl Choice<'_> {
                 if fits && fitting.is_none_or(|have| wish.value.len() > have.value.len()) {
                     fitting = Some(wish);
                 }
-                // Who wants `en-US` is better off with `en` than with nothing.
+                // A client that wants `en-US` is better served with `en` than with nothing.
                 if fitting.is_none()
                     && !self.terms.exact
                     && wish.value.split_once('-').is_some_and(|(primary, _)| language.starts_with(primary))
@@ -297,7 +298,7 @@ impl Choice<'_> {
     }
 }
 
-/// How closely a wish names a type: 1 for `*/*`, 2 for `type/*`, 3 for the type itself.
+/// The precision of a match: 1 for `*/*`, 2 for `type/*`, 3 for the type itself.
 fn specificity(wish: &Media, have: &Media) -> Option<u8> {
     if matches!(wish.name.as_str(), "*" | "*/*") {
         return Some(1);
@@ -342,7 +343,7 @@ fn better(
     difference(variants, new, (*at, have), length).is_some_and(|(order, _)| order.is_gt())
 }
 
-/// What makes one variant better than another or worse, if anything does, and what that is called; in Apache's order.
+/// The first difference that makes one variant better than another, and its name; in Apache's order.
 fn difference(
     variants: &[Variant],
     (new, rating): (usize, &Rating),
@@ -352,7 +353,7 @@ fn difference(
     let (variant, other) = (&variants[new], &variants[at]);
     let by = |a: f32, b: f32| a.partial_cmp(&b).unwrap_or(Ordering::Equal);
     let place = |rating: &Rating| rating.priority.unwrap_or(usize::MAX);
-    // Whoever accepts a charset that not everybody knows has it for a reason.
+    // A client that accepts an unusual charset has a reason.
     let unusual = |variant: &Variant| !matches!(variant.media.charset.as_str(), "" | "iso-8859-1");
     let signed = |length: Option<u64>| length.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
     let order: [(&str, &dyn Fn() -> Ordering); 8] = [
@@ -368,7 +369,7 @@ fn difference(
     order.iter().map(|(name, compare)| (compare(), *name)).find(|(order, _)| order.is_ne())
 }
 
-/// The highest level that the client named, else the lowest.
+/// The highest level named by the client, otherwise the lowest.
 fn by_level(variant: &Variant, rating: &Rating, other: &Variant, have: &Rating) -> Ordering {
     let comparable = match variant.media.is_html() {
         true => other.media.is_html(),

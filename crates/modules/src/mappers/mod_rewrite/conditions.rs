@@ -1,4 +1,4 @@
-//! Whether the conditions of a rule hold.
+//! The conditions of a rule.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use super::pass::Pass;
 use super::rule::{Condition, Rule, Test};
 
 impl Pass<'_> {
-    /// Whether all conditions hold; of those that are joined by `OR`, one.
+    /// Whether all conditions hold; one is enough among those joined by `OR`.
     pub(super) async fn conditions(&mut self, rule: &Rule) -> Result<bool, Flow> {
         let mut conditions = rule.conditions.iter();
         while let Some(mut condition) = conditions.next() {
@@ -77,7 +77,7 @@ impl Pass<'_> {
         Ok(holds)
     }
 
-    /// Says what came of a condition.
+    /// Logs the result of a condition.
     fn judged(&mut self, condition: &Condition, input: &str, holds: bool, rule: &Rule) {
         let case = if condition.no_case { " [NC]" } else { "" };
         let pattern = &condition.pattern;
@@ -106,7 +106,7 @@ impl Pass<'_> {
                 None => fields.remove("Vary"),
             }
         }
-        // Whatever keeps it from being decided: nobody knows what it would say.
+        // Whatever keeps it from being decided: its result is unknown.
         let (found, eval) = found.map_err(|why| self.request.undecided("rewrite", &why, &condition.origin))?;
         if found && !condition.negated {
             let (subject, captures) = eval.captures();
@@ -115,7 +115,7 @@ impl Pass<'_> {
         Ok(found != condition.negated)
     }
 
-    /// What stands at a path. The file of the request itself was looked for just now.
+    /// The metadata at a path. Those of the request's own file are fresh.
     fn stat(&self, path: &str) -> Option<Meta> {
         match &self.mapped {
             Some((mapped, meta)) if mapped == path => *meta,
@@ -123,7 +123,7 @@ impl Pass<'_> {
         }
     }
 
-    /// `-U`: whether the client may have a URL.
+    /// `-U`: whether the client may access a URL.
     async fn is_served(&mut self, path: &str, condition: &Condition) -> Result<bool, Flow> {
         if path.is_empty() || !may_look_up(self.request) {
             return Ok(false);
@@ -135,7 +135,7 @@ impl Pass<'_> {
         Ok(status < 400)
     }
 
-    /// `-F`: whether the client may have a file.
+    /// `-F`: whether the client may access a file.
     async fn is_file_served(&mut self, path: &str, condition: &Condition) -> Result<bool, Flow> {
         if path.is_empty() || !may_look_up(self.request) {
             return Ok(false);
@@ -144,7 +144,7 @@ impl Pass<'_> {
         let (status, file) = (found.answer.status(), &found.mapped.filename);
         self.say_apart(5, |_| format!("RewriteCond file (-F check: path={path} -> file={file} status={status}"));
         decided(self.request, &found, path, &condition.origin)?;
-        // Where its own rules lead on there is no file of that name.
+        // If its own rules lead elsewhere, there is no file of that name.
         Ok(status < 300 && c_path(file).is_some_and(|path| sys::file::stat(&path).is_ok()))
     }
 }

@@ -7,13 +7,13 @@ use server::Request;
 
 use super::pass::Pass;
 
-/// Sets a cookie, unless one of that name was set before.
+/// Sets a cookie, unless one of that name was already set.
 pub(super) fn add(pass: &mut Pass<'_>, text: &str) {
     let (divider, text) = match text.strip_prefix(';') {
         Some(rest) => (';', rest),
         None => (':', text),
     };
-    // As strtok(3) has it, there are no empty parts.
+    // As with strtok(3), there are no empty parts.
     let mut parts = text.split(divider).filter(|part| !part.is_empty());
     let (Some(name), Some(value), Some(domain)) = (parts.next(), parts.next(), parts.next()) else { return };
     let note = format!("{name}_rewrite");
@@ -46,7 +46,7 @@ pub(super) fn add(pass: &mut Pass<'_>, text: &str) {
     pass.request.notes.set(note, "set");
 }
 
-/// Whether a note was made, for this path or one that led to it.
+/// Whether a note was set, for this path or one that led to it.
 fn is_noted(request: &Request, note: &str) -> bool {
     let mut before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
     request.notes.contains(note) || before.any(|previous| previous.notes.contains(note))
@@ -57,6 +57,6 @@ fn expiry(pass: &Pass<'_>, minutes: i64) -> String {
     let now = pass.request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
     let date = http_date(now + 60 * minutes);
     let date = String::from_utf8_lossy(&date);
-    // The date of an HTTP field, with dashes in it.
+    // The date of an HTTP field, with dashes.
     format!("{}-{}-{}", &date[..7], &date[8..11], &date[12..])
 }

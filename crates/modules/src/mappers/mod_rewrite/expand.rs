@@ -1,4 +1,4 @@
-//! What a text comes to for a request.
+//! Expands a text for a request.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use super::template::{MapCall, Part, Template};
 use super::url::escape_group;
 use super::variables::{Ahead, Known, Variable, value};
 
-/// A text, filled in.
+/// An expanded text.
 #[derive(Default)]
 pub(super) struct Expanded {
     pub(super) text: String,
-    /// The first question mark in it is none that the configuration has written: it would end the path, though it came from
+    /// Whether its first question mark does not come from the configuration: it would end the path, though it came from
     /// the client.
     pub(super) unsafe_question: bool,
-    /// The configuration has written one.
+    /// Whether the configuration contains one.
     has_question: bool,
 }
 
 impl Expanded {
-    /// Adds what the configuration has written.
+    /// Adds text from the configuration.
     fn written(&mut self, text: &str) {
         self.has_question |= text.contains('?');
         self.text.push_str(text);
     }
 
-    /// Adds what comes from elsewhere.
+    /// Adds text from elsewhere.
     fn filled(&mut self, text: &str) {
         self.unsafe_question |= !self.has_question && text.contains('?');
         self.text.push_str(text);
@@ -41,7 +41,7 @@ impl Expanded {
 }
 
 impl Pass<'_> {
-    /// Fills a text in. `rule`: groups are escaped as it wants them. `Err`: that cannot be done.
+    /// Expands a text. `rule`: determines the escaping of groups. `Err`: that is impossible.
     pub(super) async fn expand(
         &mut self,
         template: &Template,
@@ -77,7 +77,7 @@ impl Pass<'_> {
                     out.filled(&text);
                 }
                 Part::Map(call) => {
-                    // Keys may hold further questions.
+                    // Keys may contain further map calls.
                     let text = Box::pin(self.asked(call, rule, origin)).await?;
                     out.filled(&text);
                 }
@@ -86,7 +86,7 @@ impl Pass<'_> {
         Ok(out)
     }
 
-    /// A group, escaped where the rule wants that.
+    /// A group, escaped if the rule requires it.
     fn group<'a>(&self, text: &'a str, rule: Option<&Arc<Rule>>) -> Cow<'a, str> {
         match rule.filter(|rule| rule.given.flags.any(Flags::ESCAPE) && !text.is_empty()) {
             None => Cow::Borrowed(text),
@@ -98,7 +98,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What a map says of a key, or what is said instead.
+    /// A map's value for a key, or the default.
     async fn asked(&mut self, call: &MapCall, rule: Option<&Arc<Rule>>, origin: &Origin) -> Result<String, Flow> {
         let key = self.expand(&call.key, rule, origin).await?.text;
         let map = self.request.host::<RewriteServer>().rules.maps.get(&call.map).map(|(map, _)| map.clone());
@@ -113,13 +113,13 @@ impl Pass<'_> {
         }
     }
 
-    /// What a variable would be for the path as it is now.
+    /// The future value of a variable for the current path.
     async fn ahead(&mut self, ahead: &Ahead, file: bool, origin: &Origin) -> Result<String, Flow> {
         if !may_look_up(self.request) {
             return Ok(String::new());
         }
         let mut path = self.path.clone();
-        // Where only the URL is known, it is asked for.
+        // If only the URL is known, it is looked up.
         let by_file = file && (self.directory.is_none() || !path.starts_with('/'));
         if let Some(directory) = self.directory.as_ref().filter(|_| !path.starts_with('/')) {
             path.insert_str(0, if by_file { directory } else { self.base.as_ref().unwrap_or(directory) });
@@ -143,7 +143,7 @@ impl Pass<'_> {
     }
 }
 
-/// Whether a look-up may ask for others: not if it is one for the path of the request that asks.
+/// Whether a look-up may make another: not if it is for the path of the request that asks.
 pub(super) fn may_look_up(request: &Request) -> bool {
     match &request.kind {
         Kind::Lookup { asker, .. } => **asker != *request.asked.uri,
@@ -151,7 +151,7 @@ pub(super) fn may_look_up(request: &Request) -> bool {
     }
 }
 
-/// Refuses what depends on a look-up that could not be decided. One that has ended with a status has, as in Apache.
+/// Refuses a result that depends on an undecided look-up. As in Apache, one that ended with a status is decided.
 pub(super) fn decided(request: &Request, found: &Request, path: &str, origin: &Origin) -> Result<(), Flow> {
     if !found.is_undecided() {
         return Ok(());
@@ -162,7 +162,7 @@ pub(super) fn decided(request: &Request, found: &Request, path: &str, origin: &O
     Err(request.fails_closed())
 }
 
-/// The value of a variable that is known at once.
+/// The value of a variable without any look-up.
 fn plain<'a>(request: &'a Request, variable: &Variable) -> Result<Cow<'a, str>, String> {
     Ok(match variable {
         Variable::Env(name) => match request.notes.get(name).or_else(|| request.env.get(name)) {
@@ -176,7 +176,7 @@ fn plain<'a>(request: &'a Request, variable: &Variable) -> Result<Cow<'a, str>, 
     })
 }
 
-/// The name of the file's owner or group, which the user database has.
+/// The name of the file's owner or group, from the user database.
 async fn owner(request: &Request, known: Known) -> String {
     let Some(meta) = request.mapped.stat else { return "<unknown>".into() };
     let is_user = known == Known::ScriptUser;

@@ -1,10 +1,10 @@
-//! The flags in brackets behind a rule or a condition.
+//! The flags in brackets after a rule or a condition.
 
 use conf::values::atoi;
 
 use super::template::Template;
 
-/// Takes the flags apart, and hands over each name with what stands behind its `=`.
+/// Splits the flags, and passes on each name with the value after its `=`.
 pub(super) fn each(text: &str, mut take: impl FnMut(&str, &str) -> Result<(), String>) -> Result<(), String> {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).ok_or("bad flag delimiters")?;
     for flag in inner.split(',') {
@@ -15,7 +15,7 @@ pub(super) fn each(text: &str, mut take: impl FnMut(&str, &str) -> Result<(), St
     Ok(())
 }
 
-/// What the flags of a rule say.
+/// The flags of a rule.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) flags: Flags,
@@ -31,14 +31,14 @@ pub(super) struct Given {
     pub(super) handler: Option<Template>,
     /// `S`
     pub(super) skip: usize,
-    /// How often `N` may begin again.
+    /// How often `N` may restart.
     pub(super) rounds: i32,
     /// `B=` and `BNE=`
     pub(super) escapes: Option<String>,
     pub(super) no_escapes: Option<String>,
 }
 
-/// A set of flags that say yes or no.
+/// A set of boolean flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags(pub(super) u32);
 
@@ -54,7 +54,7 @@ impl Flags {
     pub(super) const NO_ESCAPE: Flags = Flags(1 << 8);
     pub(super) const NO_SUBREQUEST: Flags = Flags(1 << 9);
     pub(super) const NEGATED: Flags = Flags(1 << 10);
-    /// Nothing is substituted.
+    /// There is no substitution.
     pub(super) const AS_IS: Flags = Flags(1 << 11);
     /// The answer is a status.
     pub(super) const STATUS: Flags = Flags(1 << 12);
@@ -64,13 +64,13 @@ impl Flags {
     pub(super) const QUERY_APPEND: Flags = Flags(1 << 16);
     pub(super) const QUERY_DISCARD: Flags = Flags(1 << 17);
     pub(super) const QUERY_LAST: Flags = Flags(1 << 18);
-    /// There is no query behind it.
+    /// It has no query.
     pub(super) const QUERY_NONE: Flags = Flags(1 << 19);
     pub(super) const DISCARD_PATH_INFO: Flags = Flags(1 << 20);
     pub(super) const UNSAFE_PREFIX: Flags = Flags(1 << 21);
     pub(super) const UNSAFE_QUESTION: Flags = Flags(1 << 22);
 
-    /// Whether one of those is in it.
+    /// Whether it contains any of those.
     pub(super) const fn any(self, others: Flags) -> bool {
         self.0 & others.0 != 0
     }
@@ -80,7 +80,7 @@ impl Flags {
     }
 }
 
-/// The flags that say yes or no, by both of their names.
+/// The boolean flags, by both of their names.
 const PLAIN: [(&str, &str, Flags); 19] = [
     ("bnp", "backrefernoplus", Flags::NO_PLUS),
     ("bctls", "bctls", Flags::ESCAPE_CONTROLS.and(Flags::ESCAPE)),
@@ -99,13 +99,13 @@ const PLAIN: [(&str, &str, Flags); 19] = [
     ("qsl", "qslast", Flags::QUERY_LAST),
     ("unsafeallow3f", "unsafeallow3f", Flags::UNSAFE_QUESTION),
     ("unsafeprefixstat", "unsafeprefixstat", Flags::UNSAFE_PREFIX),
-    // Windows has paths that name another machine; here none does.
+    // Windows has paths on other machines; there are none here.
     ("unc", "unc", Flags(0)),
     ("b", "backrefescaping", Flags::ESCAPE),
 ];
 
 impl Given {
-    /// `rounds`: how often `N` begins again where it does not say it.
+    /// `rounds`: the default limit of `N`.
     pub(super) fn new(rounds: i32) -> Given {
         Given {
             flags: Flags::default(),
@@ -151,7 +151,7 @@ impl Given {
             "r" | "redirect" => return self.redirect(value),
             "s" | "skip" => self.skip = usize::try_from(atoi(value)).unwrap_or(0),
             "t" | "type" => self.media_type = Some(Template::parse(value)),
-            // Apache takes whatever begins with this letter.
+            // Apache accepts any word with this initial.
             other if other.starts_with('d') => {}
             _ => return Err(format!("unknown flag '{key}'")),
         }
@@ -180,7 +180,7 @@ impl Given {
                 }
                 status
             }
-            // Another word is no status: it is that of any redirect.
+            // Any other word counts as the default status of redirects.
             _ => 302,
         };
         Ok(())

@@ -15,10 +15,10 @@ use super::url::{escape_absolute, scheme};
 use super::{NOCANON, PASS_THROUGH, PROXY, RewriteDir, RewriteServer, has_ended, has_proxy, is_clean_query};
 use crate::mappers::mod_alias::file_path;
 
-/// Whether there is anything to do: `<Location>` may say so, too.
+/// Whether there is anything to do: `<Location>` may enable it, too.
 pub(super) fn is_on(request: &Request) -> bool {
     let rules = &request.host::<RewriteServer>().rules;
-    // A virtual host that names none of the directives has none of the main server's rules.
+    // A virtual host without any of the directives inherits none of the main server's rules.
     request.dir::<RewriteDir>().rules.is_on() && (rules.of_host || request.vhost.origin.is_none())
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn translate(request: &mut Request) -> Flow {
         Err(flow) => flow,
         Ok(Outcome::Unchanged) => {
             pass.say(1, |pass| format!("pass through {}", pass.request.mapped.filename));
-            // Others begin with nothing.
+            // Other requests begin without one.
             pass.request.mapped.filename.clear();
             Flow::Declined
         }
@@ -58,7 +58,7 @@ pub(super) async fn translate(request: &mut Request) -> Flow {
     }
 }
 
-/// `SCRIPT_URL` and `SCRIPT_URI`: what was asked for before anything was rewritten.
+/// Sets `SCRIPT_URL` and `SCRIPT_URI`: the request before any rewriting.
 fn set_script_url(request: &mut Request) {
     if !request.is_lookup() {
         let url = request.env.get("REDIRECT_SCRIPT_URL").map_or_else(|| request.asked.uri.clone(), str::to_string);
@@ -69,7 +69,7 @@ fn set_script_url(request: &mut Request) {
 }
 
 impl Pass<'_> {
-    /// What becomes of the request. `args`: its query before the rules.
+    /// Finishes the request. `args`: its query before the rules.
     async fn finish(&mut self, outcome: Outcome, args: Option<&str>) -> Flow {
         let absolute = scheme(&self.request.mapped.filename);
         let escape = outcome.escapes();
@@ -98,7 +98,7 @@ impl Pass<'_> {
         self.go_to_file().await
     }
 
-    /// Whether the query holds what was never escaped, and will not be.
+    /// Whether the query contains characters that were never escaped, and will not be.
     pub(super) fn has_bad_query(&self, will_be_escaped: bool) -> bool {
         !will_be_escaped && self.request.asked.args.as_deref().is_some_and(|args| !is_clean_query(args))
     }
@@ -125,7 +125,7 @@ impl Pass<'_> {
         Flow::Ok
     }
 
-    /// Answers with a redirect to what the path has become, a URL whose scheme is that long.
+    /// Redirects the client to the new path, a URL with a scheme of that length.
     pub(super) fn redirect_client(&mut self, scheme: usize, escape: bool, args_before: Option<&str>) -> Flow {
         let mut url = std::mem::take(&mut self.request.mapped.filename);
         if escape {
@@ -148,13 +148,13 @@ impl Pass<'_> {
         self.end_with(status)
     }
 
-    /// Ends the request. In an error document, too, that is what the client gets, unless it is the error of another.
+    /// Ends the request. The client gets this status even in an error document, unless that is for another error.
     pub(super) fn end_with(&mut self, status: u16) -> Flow {
         self.request.answer.set_status(200);
         Flow::Status(status)
     }
 
-    /// A file: by its path where its first part is there, and below `DocumentRoot` otherwise.
+    /// Maps to a file: directly if the first part of the path exists, and otherwise below `DocumentRoot`.
     async fn go_to_file(&mut self) -> Flow {
         if let Some(path) = at_home(&self.request.mapped.filename).await {
             self.request.mapped.filename = path;
@@ -184,7 +184,7 @@ impl Pass<'_> {
         Flow::Ok
     }
 
-    /// Whether the path is that of a file: its first part is there, and it is the configuration that has said so.
+    /// Whether the path is that of a file: its first part exists, and comes from the configuration.
     fn names_a_file(&self, options: Choices) -> bool {
         let path = &self.request.mapped.filename;
         let end = path[1..].find('/').map_or(path.len(), |at| at + 1);
@@ -215,7 +215,7 @@ fn there(path: Option<CString>) -> bool {
     path.is_some_and(|path| sys::file::stat(&path).is_ok())
 }
 
-/// `/~user/x`: the path below the home of that user, if there is one.
+/// `/~user/x`: the path below that user's home directory, if there is one.
 async fn at_home(path: &str) -> Option<String> {
     let rest = path.strip_prefix("/~")?;
     let (user, behind) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -1,4 +1,4 @@
-//! What the directives set, and what they refuse.
+//! The functions of the directives, and their errors.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::rules::{Choices, Rules};
 use super::template::Template;
 use super::{RewriteDir, RewriteServer};
 
-/// How often `N` begins again where it does not say it.
+/// The default limit of `N`.
 const ROUNDS: i32 = 32_000;
 
-/// The directory that rules in a section are about, as Apache names it; `None`: the line stands outside sections.
+/// The directory of a section's rules, in Apache's form; `None`: the line is outside sections.
 pub(super) fn directory(place: &Place) -> Option<String> {
     const CONDITIONAL: [&str; 3] = ["<if", "<elseif", "<else"];
     const NAMED: [&str; 7] =
@@ -29,9 +29,9 @@ pub(super) fn directory(place: &Place) -> Option<String> {
     place.path.as_ref().map(|path| if path.ends_with('/') { path.to_string() } else { format!("{path}/") })
 }
 
-/// The rules that a line belongs to: those of the server, or those of the section.
+/// The rules that a line belongs to: the server's, or the section's.
 fn rules<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {
-    // A virtual host that names any directive has rules of its own, even if they are none.
+    // A virtual host with any of these directives has rules of its own, even without any rule.
     let directory = directory(cmd.place);
     let server = cmd.server.edit::<RewriteServer>();
     server.rules.of_host |= cmd.place.virtual_host;
@@ -47,7 +47,7 @@ fn rules<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {
 
 pub(super) fn engine(cmd: &mut Cmd<'_>, on: bool) -> Outcome {
     let origin = cmd.origin();
-    // Outside sections it holds for both: for the server's own rules, and for the sections that say nothing.
+    // Outside sections it applies to both: the server's own rules, and sections without a setting.
     rules(cmd).engine.set(on, &origin);
     cmd.dir.edit::<RewriteDir>().rules.engine.set(on, &origin);
     Ok(())
@@ -144,7 +144,7 @@ pub(super) fn condition(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     Ok(())
 }
 
-/// A test that is no regular expression, and what stands behind its operator.
+/// A test other than a regular expression, and the part after its operator.
 fn test<'a>(input: &str, pattern: &'a str, negated: &mut bool) -> Option<(Test, &'a str)> {
     if input.eq_ignore_ascii_case("expr") || pattern.len() < 2 {
         return None;
@@ -162,7 +162,7 @@ fn test<'a>(input: &str, pattern: &'a str, negated: &mut bool) -> Option<(Test, 
     if let Some(test) = file {
         return Some((test, pattern));
     }
-    // `-ne` is `-eq` the other way round.
+    // `-ne` is the negation of `-eq`.
     const NUMBERS: [(&str, Operator, bool); 6] = [
         ("-lt", Operator::Less, false),
         ("-le", Operator::LessOrEqual, false),
@@ -228,7 +228,7 @@ pub(super) fn rule(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     Ok(())
 }
 
-/// A `?` at the end of a substitution takes the query away; with `QSA` there is only nothing to be added to.
+/// A `?` at the end of a substitution removes the query; with `QSA` it only leaves nothing to append to.
 fn ending<'a>(output: &'a str, flags: &mut Flags) -> &'a str {
     match output.strip_suffix('?') {
         Some(_) if flags.any(Flags::QUERY_APPEND) => {
@@ -253,8 +253,8 @@ fn compile(directive: &str, pattern: &str, no_case: bool) -> Result<Regex, Strin
     Regex::new(pattern, flags).map_err(|_| format!("{directive}: cannot compile regular expression '{pattern}'"))
 }
 
-/// Two or three arguments. They are not read as those of other directives: a backslash stays, and keeps only a blank in its
-/// word. What stands behind the third is not looked at.
+/// Two or three arguments. They are parsed differently from those of other directives: a backslash stays, and only
+/// keeps a blank in its word. Anything after the third is ignored.
 fn arguments(line: &str) -> Option<[Option<&str>; 3]> {
     let mut rest = line.trim_start();
     let mut found = [None; 3];
@@ -263,7 +263,7 @@ fn arguments(line: &str) -> Option<[Option<&str>; 3]> {
             break;
         }
         let (word, behind) = argument(rest);
-        // The first one has an end of its own.
+        // The first one must have an end.
         if number == 0 && behind.is_none() {
             return None;
         }
@@ -273,7 +273,7 @@ fn arguments(line: &str) -> Option<[Option<&str>; 3]> {
     Some(found)
 }
 
-/// The next argument, and what stands behind the character that ends it.
+/// The next argument, and the part after the character that ends it.
 fn argument(text: &str) -> (&str, Option<&str>) {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''));
     let text = if quote.is_some() { &text[1..] } else { text };

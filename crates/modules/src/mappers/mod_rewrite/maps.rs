@@ -1,4 +1,4 @@
-//! `RewriteMap`: what stands for a key.
+//! `RewriteMap`: values for keys.
 
 pub(super) mod program;
 mod sql;
@@ -22,7 +22,7 @@ use super::said::Said;
 use crate::aaa::dbm;
 use crate::database;
 
-/// The largest file that is remembered, in bytes. A larger one is looked through each time, so that no child keeps it.
+/// The largest file that is cached, in bytes. A larger one is searched each time, so that no child keeps it in memory.
 const REMEMBERED_MAX: u64 = 16 << 20;
 /// The largest file, in bytes.
 const FILE_MAX: u64 = 1 << 30;
@@ -34,13 +34,13 @@ const FRESH: i128 = 50_000_000;
 pub(super) enum Map {
     /// A file of keys and values; with `random`, values are choices.
     Text { file: Arc<TextFile>, random: bool },
-    /// A function of Tsubame's own.
+    /// One of our own functions.
     Internal(Internal),
-    /// A program that is asked.
+    /// An external program.
     Program(Program),
-    /// A file of one of the types that Apache's tools write.
+    /// A DBM file.
     Dbm(dbm::Named),
-    /// A database that is asked.
+    /// A database.
     Sql(Sql),
 }
 
@@ -94,7 +94,7 @@ pub(super) fn add(cmd: &mut Cmd<'_>, name: &str, source: &str, owner: Option<&st
             Map::Sql(Sql::new(database::prepare(cmd, "rewrite", rest), kind == "fastdbd"))
         }
         "prg" => Map::Program(Program::new(cmd, name, rest, owner)?),
-        // As in Apache: a file whose name begins so is one, too.
+        // As in Apache, this includes files whose names begin like that.
         _ if source.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("dbm")) => {
             Map::Dbm(named(cmd, name, source)?)
         }
@@ -124,7 +124,7 @@ fn named(cmd: &Cmd<'_>, name: &str, source: &str) -> Result<dbm::Named, String> 
 }
 
 impl Map {
-    /// What stands for a key; `None`: nothing. `Err`: that cannot be found out.
+    /// The value of a key; `None`: there is none. `Err`: it could not be found out.
     pub(super) async fn look_up(
         &self,
         request: &Request,
@@ -172,7 +172,7 @@ fn lookup_line(name: &str, kind: &str, key: &str, value: Option<&str>) -> String
     }
 }
 
-/// Refuses what a map was to decide that cannot be read.
+/// Refuses a request that depends on an unreadable map.
 fn unreadable(request: &Request, path: &str, error: &io::Error, origin: &Origin) -> Flow {
     let text = format!(
         "AH00661: mod_rewrite: can't access text RewriteMap file {path}, so the line at {origin} decides nothing"
@@ -181,7 +181,7 @@ fn unreadable(request: &Request, path: &str, error: &io::Error, origin: &Origin)
     request.fails_closed()
 }
 
-/// Refuses what such a file was to decide that cannot be read.
+/// Refuses a request that depends on an unreadable DBM file.
 fn not_opened(request: &Request, file: &dbm::Named, error: &io::Error, origin: &Origin) -> Flow {
     let path = file.path.as_deref().unwrap_or_default();
     let what = match error.kind() {
@@ -192,7 +192,7 @@ fn not_opened(request: &Request, file: &dbm::Named, error: &io::Error, origin: &
     request.fails_closed()
 }
 
-/// Refuses what a program was to decide that has not answered.
+/// Refuses a request that depends on a program that does not answer.
 fn unanswered(request: &Request, name: &str, error: &io::Error, origin: &Origin) -> Flow {
     let text = format!("the program of RewriteMap {name} has not answered, so the line at {origin} decides nothing");
     request.log_os("rewrite", Level::Error, error, text);
@@ -217,7 +217,7 @@ impl Internal {
 }
 
 impl TextFile {
-    /// The value of a key, by the file as it is now.
+    /// The value of a key in the file's current content.
     async fn get(file: &Arc<TextFile>, key: String) -> io::Result<Option<String>> {
         let path = c_path(&file.path).ok_or(io::ErrorKind::InvalidInput)?;
         let meta = sys::file::stat(&path)?;
@@ -244,7 +244,7 @@ impl TextFile {
         }
         let bytes = std::fs::read(os_path(&self.path))?;
         let text = from_bytes(&bytes);
-        // A file that is being changed is not remembered: the next change might leave no trace.
+        // A file that is being changed is not cached: the next change might leave no trace.
         let is_settled = sys::time::realtime_coarse().as_nanos() as i128 - meta.ctime > FRESH;
         if !is_settled || meta.size > REMEMBERED_MAX {
             return Ok(text.lines().filter_map(entry).find(|(known, _)| *known == key).map(|(_, value)| value.into()));
@@ -263,7 +263,7 @@ fn identity(meta: &Meta) -> Identity {
     (meta.dev, meta.ino, meta.size, meta.mtime, meta.ctime)
 }
 
-/// `key value`, and anything behind that.
+/// `key value`; the rest is ignored.
 fn entry(line: &str) -> Option<(&str, &str)> {
     if line.starts_with('#') {
         return None;
@@ -273,12 +273,12 @@ fn entry(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty()).then_some((key, value))
 }
 
-/// One of several values with `|` between.
+/// One of several values separated by `|`.
 fn choice(value: &str) -> &str {
     choice_of(value.split('|').count()).and_then(|number| value.split('|').nth(number)).unwrap_or(value)
 }
 
-/// One of so many, by chance; `None` where there is none.
+/// A random index below `count`; `None` if that is 0.
 fn choice_of(count: usize) -> Option<usize> {
     match count {
         0 | 1 => count.checked_sub(1),

@@ -16,14 +16,14 @@ use super::said::Said;
 use super::url::{qualified, reduced, scheme};
 use super::{PROXY, cookie};
 
-/// What a pass has come to.
+/// The outcome of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// No rule has changed anything.
     Unchanged,
-    /// The path is another one.
+    /// The path has changed.
     Changed {
-        /// What becomes of it in a redirect is escaped.
+        /// Whether to escape it in a redirect.
         escape: bool,
     },
     /// The request ends with this status.
@@ -31,20 +31,20 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Whether what becomes of the path in a redirect is escaped.
+    /// Whether to escape the path in a redirect.
     pub(super) fn escapes(self) -> bool {
         self != Outcome::Changed { escape: false }
     }
 }
 
-/// What one rule has done.
+/// The effect of one rule.
 enum Done {
     AsIs,
     Substituted,
     Status(u16),
 }
 
-/// A text, and where groups of a pattern lie in it.
+/// A text, and the positions of a pattern's groups in it.
 #[derive(Default)]
 pub(super) struct Groups {
     subject: String,
@@ -68,27 +68,27 @@ impl Groups {
     }
 }
 
-/// A pass. The file name of the request is what the rules change, as in Apache.
+/// A pass. As in Apache, the rules change the file name of the request.
 pub(super) struct Pass<'r> {
     pub(super) request: &'r mut Request,
     pub(super) said: Said,
-    /// The directory of a section's rules, and its URL if `RewriteBase` says it.
+    /// The directory of a section's rules, and its URL if `RewriteBase` is set.
     pub(super) directory: Option<Arc<str>>,
     pub(super) base: Option<Arc<str>>,
-    /// What patterns are compared with.
+    /// The text that patterns are matched against.
     pub(super) path: String,
     pub(super) of_rule: Groups,
     pub(super) of_condition: Groups,
-    /// The fields that conditions of this rule have asked for, and those of the condition at hand.
+    /// The fields used by conditions of this rule, and those of the current condition.
     vary: Vec<String>,
     pub(super) vary_now: Vec<String>,
-    /// The file that was mapped before the pass, and whether it is there.
+    /// The file mapped before the pass, and whether it exists.
     pub(super) mapped: Option<(String, Option<Meta>)>,
-    /// The last rule that has substituted anything.
+    /// The last rule with a substitution.
     pub(super) last: Option<Arc<Rule>>,
     /// The status of a redirect.
     pub(super) status: u16,
-    /// A URL of this server has become a path.
+    /// Whether a URL of this server was reduced to a path.
     pub(super) reduced: bool,
 }
 
@@ -112,14 +112,14 @@ impl<'r> Pass<'r> {
         }
     }
 
-    /// Writes a line about the rules.
+    /// Logs a line about the rules.
     pub(super) fn say(&self, level: usize, text: impl FnOnce(&Self) -> String) {
         if self.said.wants(level) {
             self.said.say(self.request, level, self.directory.as_deref(), || text(self));
         }
     }
 
-    /// Writes a line that Apache writes without the directory.
+    /// Logs a line that Apache writes without the directory.
     pub(super) fn say_apart(&self, level: usize, text: impl FnOnce(&Self) -> String) {
         if self.said.wants(level) {
             self.said.say(self.request, level, None, || text(self));
@@ -130,7 +130,7 @@ impl<'r> Pass<'r> {
     pub(super) async fn apply(&mut self, rules: &List) -> Result<Outcome, Flow> {
         let is_lookup = self.request.is_lookup();
         let explains = self.request.is_question();
-        // Each rule is told of that is compared: then each is.
+        // If each comparison is logged, each has to happen.
         let many = if explains || self.said.wants(3) { None } else { rules.many() };
         let mut candidates = Candidates::default();
         let mut outcome = Outcome::Unchanged;
@@ -157,7 +157,7 @@ impl<'r> Pass<'r> {
             }
             let done = if matched { self.follow(rule, origin, &captures).await? } else { None };
             let Some(done) = done else {
-                // What is chained to a rule that does not hold is passed over with it.
+                // Rules chained to one that does not hold are skipped with it.
                 let mut last = rule;
                 while let (true, Some((next, _))) = (last.given.flags.any(Flags::CHAIN), rules.get(at)) {
                     last = next;
@@ -215,7 +215,7 @@ impl<'r> Pass<'r> {
                     return Ok(Outcome::Status(500));
                 }
                 at = 0;
-                // Rules that go round in circles leave others their turn.
+                // Rules that loop let others have their turn.
                 seam::executor::yield_now().await;
                 continue;
             }
@@ -224,8 +224,8 @@ impl<'r> Pass<'r> {
         Ok(outcome)
     }
 
-    /// Finds out what patterns are compared with: the path as it is now, in a section without its directory; and which of `many` may
-    /// match it.
+    /// Determines the text that patterns are matched against: the current path, without its directory in a section; and
+    /// which of `many` may match it.
     fn look(&mut self, many: Option<&Many>, candidates: &mut Candidates) {
         self.path.clear();
         let mapped = &self.request.mapped;
@@ -247,7 +247,7 @@ impl<'r> Pass<'r> {
         }
     }
 
-    /// Says what a pattern is compared with, and how that came about.
+    /// Logs the text that a pattern is matched against, and its origin.
     fn compared(&self, rule: &Rule) {
         let mapped = &self.request.mapped;
         if let Some(directory) = &self.directory {
@@ -262,14 +262,14 @@ impl<'r> Pass<'r> {
         self.say(3, |pass| format!("applying pattern '{}' to uri '{}'", rule.pattern, pass.path));
     }
 
-    /// Notes for who asks why what a rule says of the path.
+    /// Records a rule's effect on the path, for an explanation.
     fn note(&mut self, rule: &Rule, origin: &Origin, what: &str) {
         let not = if rule.given.flags.any(Flags::NEGATED) { "!" } else { "" };
         let text = format!("RewriteRule {not}{}: '{}' {what}", rule.pattern, self.path);
         self.request.note_step("rewrite", Some(origin), |_| text);
     }
 
-    /// A rule whose pattern is about the path: asks its conditions, and does what it says. `None`: they do not hold.
+    /// Applies a rule whose pattern matches the path: checks its conditions, and executes it. `None`: they do not hold.
     async fn follow(&mut self, rule: &Arc<Rule>, origin: &Origin, captures: &Captures) -> Result<Option<Done>, Flow> {
         self.of_condition.clear();
         if rule.has_references && !rule.given.flags.any(Flags::NEGATED) {
@@ -326,7 +326,7 @@ impl<'r> Pass<'r> {
         if self.goes_elsewhere(rule) {
             return Ok(Some(Done::Substituted));
         }
-        // A path begins with two slashes only where the rule itself says so.
+        // A path begins with two slashes only if the rule itself says so.
         if !rule.output.starts_with("//") {
             let path = &mut self.request.mapped.filename;
             let slashes = path.len() - path.trim_start_matches('/').len();
@@ -348,7 +348,7 @@ impl<'r> Pass<'r> {
         }
     }
 
-    /// What a substitution has come to becomes the path, and its query the query.
+    /// The result of a substitution becomes the path, and its query the query.
     fn substitute(&mut self, rule: &Rule, mut output: String) {
         let is_proxied = self.directory.is_some() && self.request.mapped.filename.starts_with(PROXY);
         if !is_proxied && !output.starts_with('/') && scheme(&output).is_none() {
@@ -371,7 +371,7 @@ impl<'r> Pass<'r> {
         self.split_query(rule.given.flags);
     }
 
-    /// What stands behind a question mark is the query.
+    /// Moves the part after a question mark into the query.
     fn split_query(&mut self, flags: Flags) {
         if flags.any(Flags::QUERY_NONE) {
             self.say_apart(2, |_| "discarding query string, no parse from substitution".into());
@@ -397,7 +397,7 @@ impl<'r> Pass<'r> {
             old if flags.any(Flags::QUERY_APPEND) => Some(format!("{query}&{}", old.unwrap_or_default())),
             _ => Some(query),
         };
-        // A query of nothing but this character stays there as an empty one.
+        // A query of only this character stays there as an empty one.
         let kept = args.filter(|args| !args.is_empty());
         self.request.asked.args = kept.map(|args| args.strip_suffix('&').map(str::to_string).unwrap_or(args));
         self.say_apart(3, |pass| {
@@ -445,7 +445,7 @@ impl<'r> Pass<'r> {
         false
     }
 
-    /// `T` and `H`: type and handler, once the file is known.
+    /// `T` and `H`: type and handler, applied once the file is known.
     async fn force(&mut self, rule: &Arc<Rule>, origin: &Origin) -> Result<(), Flow> {
         let forced = [
             (&rule.given.media_type, super::FORCED_TYPE, "MIME-type"),
@@ -462,7 +462,7 @@ impl<'r> Pass<'r> {
         Ok(())
     }
 
-    /// Keeps the fields that a condition has asked for: the answer depends on them.
+    /// Keeps the fields that a condition has used: the answer depends on them.
     pub(super) fn keep_vary(&mut self) {
         self.vary.append(&mut self.vary_now);
     }

@@ -1,4 +1,4 @@
-//! A rule and its conditions, as their lines say them.
+//! A rule and its conditions, parsed from their lines.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ pub(super) struct Rule {
     pub(super) pattern: String,
     pub(super) regex: Regex,
     pub(super) conditions: Vec<Arc<Condition>>,
-    /// As written, but for a `?` at its end.
+    /// As written, except for a `?` at its end.
     pub(super) output: String,
     pub(super) substitution: Template,
     pub(super) given: Given,
-    /// Something refers to groups of the pattern.
+    /// Whether anything refers to groups of the pattern.
     pub(super) has_references: bool,
-    /// Something refers to groups of a condition.
+    /// Whether anything refers to groups of a condition.
     pub(super) refers_to_conditions: bool,
     pub(super) origin: Origin,
 }
@@ -43,7 +43,7 @@ pub(super) struct Condition {
     pub(super) origin: Origin,
 }
 
-/// What a condition asks.
+/// The test of a condition.
 #[derive(Debug)]
 pub(super) enum Test {
     Regular,
@@ -63,7 +63,7 @@ pub(super) enum Test {
     Expr(Box<Expr>),
 }
 
-/// How two values compare.
+/// The comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Less,
@@ -86,7 +86,7 @@ impl Operator {
 }
 
 impl Rule {
-    /// Whether the pattern says that this rule is about a path. `captures` is filled if something refers to it.
+    /// Whether the pattern matches a path. Fills `captures` if anything refers to it.
     pub(super) fn matches(&self, path: &str, captures: &mut Captures) -> Result<bool, MatchError> {
         let found = match self.has_references {
             true => self.regex.captures(path, captures)?,
@@ -95,7 +95,7 @@ impl Rule {
         Ok(found != self.given.flags.any(Flags::NEGATED))
     }
 
-    /// Finds out which groups something refers to: the others need not be remembered.
+    /// Finds the groups that are referred to: the others need not be stored.
     #[must_use]
     pub(super) fn with_references(mut self) -> Rule {
         self.has_references = self.refers(&|part| matches!(part, Part::Rule(_)));

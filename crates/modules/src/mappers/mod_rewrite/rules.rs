@@ -1,4 +1,4 @@
-//! The rules of a server or a section, and how those of an inner one join those around it.
+//! The rules of a server or a section, and how inner ones combine with outer ones.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -51,7 +51,7 @@ impl Choices {
     }
 }
 
-/// What the directives of one level say, or those of several that were merged.
+/// The settings of one level, or of several merged ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rules {
     /// `RewriteEngine`
@@ -62,24 +62,24 @@ pub(super) struct Rules {
     /// The section's directory, with a slash at its end.
     pub(super) directory: Option<Arc<str>>,
     pub(super) list: List,
-    /// Conditions for the rule that follows.
+    /// Conditions for the next rule.
     pub(super) pending: Vec<Arc<Condition>>,
     /// `RewriteMap`
     pub(super) maps: BTreeMap<String, (Arc<Map>, Origin)>,
-    /// They are those of a virtual host.
+    /// They belong to a virtual host.
     pub(super) of_host: bool,
 }
 
-/// Rules in their order, each with its line.
+/// Rules in order, each with its line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct List {
     rules: Vec<(Arc<Rule>, Origin)>,
-    /// What is seen of all patterns at once; made when it is first wanted, and gone when a rule is added.
+    /// The combined matcher of all patterns; made when first wanted, and dropped when a rule is added.
     many: OnceLock<Option<Arc<Many>>>,
 }
 
 impl List {
-    /// Shorter lists are asked rule by rule: that takes less than a look at all of them.
+    /// Shorter lists are evaluated rule by rule: that is faster than the combined matcher.
     const SHORT: usize = 16;
 
     pub(super) fn push(&mut self, rule: (Arc<Rule>, Origin)) {
@@ -87,8 +87,8 @@ impl List {
         self.many = OnceLock::new();
     }
 
-    /// Which rules need not be asked. A negated one matches where its pattern does not, and what is chained to a rule depends on it
-    /// whether it matches or not.
+    /// The combined matcher that tells which rules can be skipped. A negated rule matches if its pattern does not, and
+    /// the rules chained to a rule depend on it whether it matches or not.
     pub(super) fn many(&self) -> Option<&Many> {
         if self.rules.len() < Self::SHORT {
             return None;
@@ -114,7 +114,7 @@ impl FromIterator<(Arc<Rule>, Origin)> for List {
 }
 
 impl Rules {
-    /// Adds what a line of `RewriteOptions` chooses.
+    /// Adds the options of a `RewriteOptions` line.
     pub(super) fn choose(&mut self, choices: Choices, origin: &Origin) {
         let (known, lines) = self.options.get_or_insert_default();
         *known = known.and(choices);
@@ -130,7 +130,7 @@ impl Rules {
     }
 }
 
-/// Which of the outer rules hold inside, too.
+/// Which of the outer rules also apply inside.
 enum Order {
     InnerFirst,
     OuterFirst,

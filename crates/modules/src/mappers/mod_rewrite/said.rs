@@ -1,4 +1,4 @@
-//! What the error log has of a pass over the rules (`LogLevel rewrite:trace1` to `trace8`), in Apache's words.
+//! The error log lines about a pass over the rules (`LogLevel rewrite:trace1` to `trace8`), in Apache's words.
 
 use conf::Level;
 use server::Request;
@@ -14,7 +14,7 @@ const LEVELS: [Level; 8] = [
     Level::Trace8,
 ];
 
-/// How much is wanted, found out once per pass.
+/// The wanted level, determined once per pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Said(usize);
 
@@ -28,7 +28,7 @@ impl Said {
         self.0 >= level
     }
 
-    /// Writes a line. `directory`: whose rules they are, if they are those of a section.
+    /// Writes a line. `directory`: that of the rules, if they belong to a section.
     pub(super) fn say(self, request: &Request, level: usize, directory: Option<&str>, text: impl FnOnce() -> String) {
         if !self.wants(level) {
             return;

@@ -10,11 +10,11 @@ use super::said::Said;
 use super::url::{scheme, with_prefix};
 use super::{PASS_THROUGH, PROXY, REDIRECT, REDIRECT_HANDLER, RewriteDir, has_ended, has_proxy};
 
-/// Whether a section has rules that are about this file.
+/// Whether a section has rules for this file.
 pub(super) fn is_on(request: &Request) -> bool {
     let rules = &request.dir::<RewriteDir>().rules;
     let Some(directory) = rules.directory.as_deref().filter(|_| rules.is_on()) else { return false };
-    // A directory that is asked for without its slash is none yet: mod_dir says so to the client.
+    // A directory without its slash does not count yet: mod_dir redirects the client.
     let file = &request.mapped.filename;
     rules.options().has(Choices::ALLOW_NO_SLASH) || directory.strip_suffix('/') != Some(file)
 }
@@ -49,7 +49,7 @@ pub(super) async fn fixup(request: &mut Request) -> Flow {
 }
 
 impl Pass<'_> {
-    /// What becomes of the request. `args`: its query before the rules.
+    /// Finishes the request. `args`: its query before the rules.
     fn leave(&mut self, outcome: Outcome, args: Option<&str>, options: Choices) -> Flow {
         let absolute = scheme(&self.request.mapped.filename);
         let escape = outcome.escapes();
@@ -72,7 +72,7 @@ impl Pass<'_> {
             return self.redirect_client(length, escape, args);
         }
         if let Some(path) = self.request.mapped.filename.strip_prefix(PASS_THROUGH) {
-            // It means something outside sections only.
+            // It only has a meaning outside sections.
             self.request.mapped.filename = path.to_string();
         }
         if !self.request.mapped.filename.starts_with('/') {
@@ -96,7 +96,7 @@ impl Pass<'_> {
             self.request.log("rewrite", Level::Error, text);
             return Flow::Status(403);
         }
-        // Other protocols tell the query apart from the path.
+        // Other protocols separate the query from the path.
         const WITHOUT_QUERY: [&str; 3] = ["fcgi://", "scgi://", "uwsgi://"];
         let url = &self.request.mapped.filename[PROXY.len()..];
         let has_query = !WITHOUT_QUERY.iter().any(|scheme| url.starts_with(scheme));
@@ -108,7 +108,7 @@ impl Pass<'_> {
         Flow::Ok
     }
 
-    /// A redirect to a file of the directory goes to its URL instead, if `RewriteBase` says it.
+    /// Replaces the directory of a redirect target by its URL, if `RewriteBase` is set.
     fn replace_directory(&mut self, scheme: usize) {
         let (Some(base), Some(directory)) = (self.base.clone(), self.directory.clone()) else { return };
         let url = &self.request.mapped.filename;
@@ -122,7 +122,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The request starts again with another path.
+    /// Starts the request again with another path.
     fn start_again(&mut self, options: Choices) -> Flow {
         let directory = self.directory.clone().unwrap_or_default();
         let path = self.request.mapped.filename.clone();
@@ -138,7 +138,7 @@ impl Pass<'_> {
             }),
         };
         let replaced = replaced.or_else(|| {
-            // A directory that an `Alias` or the like has mapped has a URL, too.
+            // A directory mapped by an `Alias` or the like has a URL, too.
             if options.has(Choices::IGNORE_CONTEXT_INFO) {
                 return None;
             }

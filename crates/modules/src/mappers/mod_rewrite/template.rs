@@ -1,8 +1,8 @@
-//! Texts with something to fill in: `$1`, `%1`, `%{VARIABLE}`, `${map:key|default}`.
+//! Texts with placeholders: `$1`, `%1`, `%{VARIABLE}`, `${map:key|default}`.
 
 use super::variables::Variable;
 
-/// A text that was read once, when its line was.
+/// A text parsed once, together with its line.
 #[derive(Debug, Default)]
 pub(super) struct Template {
     parts: Vec<Part>,
@@ -11,7 +11,7 @@ pub(super) struct Template {
 /// A part of a text.
 #[derive(Debug)]
 pub(super) enum Part {
-    /// As it stands.
+    /// Literal text.
     Text(String),
     /// `$N`: a group of the rule's pattern.
     Rule(usize),
@@ -23,17 +23,17 @@ pub(super) enum Part {
     Map(Box<MapCall>),
 }
 
-/// A question to a map.
+/// A map call.
 #[derive(Debug)]
 pub(super) struct MapCall {
     pub(super) map: String,
     pub(super) key: Template,
-    /// Where the map has no answer.
+    /// The default without a value in the map.
     pub(super) default: Option<Template>,
 }
 
 impl Template {
-    /// Reads a text. Nothing in it is wrong: what is no reference stands for itself.
+    /// Parses a text. There are no errors: anything that is not a reference is literal.
     pub(super) fn parse(text: &str) -> Template {
         let mut template = Template::default();
         let mut rest = text;
@@ -66,7 +66,7 @@ impl Template {
         template
     }
 
-    /// Reads on behind `%{` or `${`; gives what is left.
+    /// Parses the part after `%{` or `${`; returns the rest.
     fn braces<'a>(&mut self, marker: &str, behind: &'a str) -> &'a str {
         let inner = find_outside(behind, '}').map(|end| (&behind[..end], &behind[end + 1..]));
         let part = inner.and_then(|(inner, _)| match marker {
@@ -98,7 +98,7 @@ impl Template {
         &self.parts
     }
 
-    /// Whether a part of it, or of a text inside it, is such a one.
+    /// Whether any part of it, or of an inner text, satisfies `is_such`.
     pub(super) fn any(&self, is_such: &impl Fn(&Part) -> bool) -> bool {
         self.parts.iter().any(|part| match part {
             Part::Map(call) => {
@@ -121,7 +121,7 @@ impl MapCall {
     }
 }
 
-/// Where a character stands outside inner braces.
+/// The position of a character outside inner braces.
 fn find_outside(text: &str, wanted: char) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {

@@ -8,7 +8,7 @@ use server::Request;
 use super::flags::Flags;
 use super::rule::Rule;
 
-/// The schemes that make a substitution a URL of somewhere else, and whether such a URL has a query.
+/// The schemes that make a substitution an external URL, and whether such a URL has a query.
 const SCHEMES: [(&str, bool); 16] = [
     ("ajp://", true),
     ("balancer://", true),
@@ -28,7 +28,7 @@ const SCHEMES: [(&str, bool); 16] = [
     ("wss://", true),
 ];
 
-/// The length of the scheme with what divides it from the rest, and whether the URL has a query; `None`: it is a path.
+/// The length of the scheme with its separator, and whether the URL has a query; `None`: it is a path.
 pub(super) fn scheme(url: &str) -> Option<(usize, bool)> {
     if url.starts_with('/') || url.len() <= 5 {
         return None;
@@ -38,13 +38,13 @@ pub(super) fn scheme(url: &str) -> Option<(usize, bool)> {
     SCHEMES.iter().find(|(name, _)| is_meant(name)).map(|(name, query)| (name.len(), *query))
 }
 
-/// Escapes what stands behind the host of a URL.
+/// Escapes the part after the host of a URL.
 pub(super) fn escape_absolute(url: &str, scheme: usize) -> String {
     let mut start = scheme;
     if url[..scheme].ends_with('/') {
         let Some(slash) = url[scheme..].find('/') else { return url.to_string() };
         start = scheme + slash + 1;
-        // The parts of such a URL are divided by question marks (RFC 4516).
+        // The parts of such a URL are separated by question marks (RFC 4516).
         if url.get(..4).is_some_and(|name| name.eq_ignore_ascii_case("ldap")) {
             let parts: Vec<_> = url[start..].splitn(5, '?').map(escape_path).collect();
             return format!("{}{}", &url[..start], parts.join("?"));
@@ -53,7 +53,7 @@ pub(super) fn escape_absolute(url: &str, scheme: usize) -> String {
     format!("{}{}", &url[..start], escape_path(&url[start..]))
 }
 
-/// Escapes a group of a pattern, as the flag `B` and its kin want it.
+/// Escapes a group of a pattern, for the flag `B` and its kin.
 pub(super) fn escape_group(text: &str, rule: &Rule) -> String {
     let listed = |list: &Option<String>, byte: u8| list.as_ref().map(|list| to_bytes(list).contains(&byte));
     let controls = rule.given.flags.any(Flags::ESCAPE_CONTROLS);
@@ -74,7 +74,7 @@ pub(super) fn escape_group(text: &str, rule: &Rule) -> String {
     http1::text::from_bytes(&out).into_owned()
 }
 
-/// A URL of this server, if it is none yet.
+/// A URL of this server, unless it is one already.
 pub(super) fn qualified(request: &Request, url: &str) -> String {
     if request.asked.method == "CONNECT" || scheme(url).is_some() {
         return url.to_string();
@@ -95,8 +95,8 @@ pub(super) fn reduced(request: &Request, url: &str) -> Option<String> {
     is_own(request, host, port).then(|| if path.is_empty() { "/".into() } else { path.to_string() })
 }
 
-/// Whether this virtual host has that name and port: in its `<VirtualHost>` line, or as its `ServerName`, which then says
-/// which port.
+/// Whether this virtual host has that name and port: in its `<VirtualHost>` line, or as its `ServerName`, which then
+/// determines the port.
 fn is_own(request: &Request, host: &str, port: u16) -> bool {
     let vhost = request.vhost;
     let ip = host.parse::<std::net::IpAddr>().ok();
@@ -106,7 +106,7 @@ fn is_own(request: &Request, host: &str, port: u16) -> bool {
     of_address || vhost.port == Some(port) && names().any(|name| wildcard_ignoring_case(name, host))
 }
 
-/// Puts `to` in the place of the directory `from` that a path begins with.
+/// Replaces the directory `from` at the beginning of a path by `to`.
 pub(super) fn with_prefix(path: &str, from: &str, to: &str) -> Option<String> {
     let behind = path.strip_prefix(from.strip_suffix('/').unwrap_or(from))?.strip_prefix('/')?;
     let slash = if to.is_empty() || to.ends_with('/') { "" } else { "/" };

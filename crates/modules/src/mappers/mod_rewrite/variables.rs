@@ -1,24 +1,24 @@
-//! `%{NAME}` in a text, and what it stands for.
+//! `%{NAME}` in a text, and its value.
 
 use std::borrow::Cow;
 
 use server::Request;
 
-/// What stands between the braces.
+/// The part between the braces.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Variable {
     /// `ENV:NAME`: a note, a variable of the request, or one of the process.
     Env(String),
     /// `HTTP:NAME`, and variables that are fields of the request.
     Field(String),
-    /// `LA-U:NAME`: what the variable would be for the URL as it is now.
+    /// `LA-U:NAME`: the future value of the variable for the current URL.
     AheadUrl(Box<Ahead>),
     /// `LA-F:NAME`: the same for the file.
     AheadFile(Box<Ahead>),
     Known(Known),
-    /// `SSL:NAME`: what mod_ssl knows of the connection.
+    /// `SSL:NAME`: mod_ssl's variables of the connection.
     OfTls(String),
-    /// Nothing has this name, or what has it is not there: it stands for nothing.
+    /// An unknown name, or one without its module: the value is empty.
     Nothing,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Ahead {
     pub(super) name: String,
 }
 
-/// A variable with a name of its own.
+/// A variable with a fixed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip]
 pub(super) enum Known {
@@ -70,9 +70,9 @@ const FIELDS: [(&str, &str); 7] = [
 ];
 
 impl Variable {
-    /// Reads a name; every text is one.
+    /// Parses a name; every text is valid.
     pub(super) fn parse(name: &str) -> Variable {
-        // Where the colon stands decides what may be meant.
+        // The position of the colon determines the possible meanings.
         match name.as_bytes().iter().position(|byte| *byte == b':') {
             Some(at @ 3..=4) => {
                 let (kind, inner) = (&name[..at], &name[at + 1..]);
@@ -103,7 +103,7 @@ impl Variable {
     }
 }
 
-/// The value for a request. `Err`: nobody knows it.
+/// The value for a request. `Err`: it is unknown.
 pub(super) fn value(request: &Request, known: Known) -> Result<Cow<'_, str>, String> {
     let text =
         |value: &'_ Option<String>| value.as_deref().map_or(Cow::Borrowed(""), |text| Cow::Owned(text.to_string()));
@@ -131,7 +131,7 @@ pub(super) fn value(request: &Request, known: Known) -> Result<Cow<'_, str>, Str
         Known::RemoteHost => request.client_host().map_err(|why| why.to_string())?.into(),
         Known::RemotePort => request.client.peer.port().to_string().into(),
         Known::RemoteUser => text(&request.login.user),
-        // The user database is asked beside the event loop.
+        // The user database is queried beside the event loop.
         Known::ScriptUser | Known::ScriptGroup => "".into(),
         Known::RequestUri => Cow::Borrowed(&request.asked.uri),
         Known::RemoteIdent => "".into(),
@@ -148,7 +148,7 @@ pub(super) fn value(request: &Request, known: Known) -> Result<Cow<'_, str>, Str
     })
 }
 
-/// The time as it is now, in the local zone.
+/// The current time, in the local zone.
 fn time(known: Known) -> String {
     let now = sys::time::realtime().as_secs() as i64;
     let offset = sys::time::local_offset(now);

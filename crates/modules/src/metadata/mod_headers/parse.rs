@@ -1,4 +1,4 @@
-//! Reading `Header` and `RequestHeader`.
+//! Parses `Header` and `RequestHeader`.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::{Action, HeadersDir, HeadersServer, Line, Table, When};
 
 type Make = fn(Value) -> Action;
 
-/// What an action is made of, which is looked at last.
+/// The parts of an action, which are examined last.
 enum Written {
     Whole(Action),
     OfValue(Make, String),
     Edit { regex: Regex, replacement: String, all: bool },
 }
 
-/// The actions that have a value and nothing else.
+/// The actions with only a value.
 const OF_A_VALUE: [(&str, Make); 6] = [
     ("set", Action::Set),
     ("setifempty", Action::SetIfEmpty),
@@ -56,7 +56,7 @@ pub(super) fn line(cmd: &mut Cmd<'_>, mut rest: &str, of_request: bool) -> Outco
     let mut words = words.into_iter();
     let (value, second, third) = (words.next(), words.next(), words.next());
     let kind = action.to_ascii_lowercase();
-    // The messages speak of `Header` alone, as Apache's do.
+    // The messages mention `Header` only, like Apache's.
     let (action, clause) = match kind.as_str() {
         "note" if of_request => return Err("RequestHeader does not support the 'note' action".into()),
         "edit" | "edit*" => {
@@ -119,7 +119,7 @@ pub(super) fn line(cmd: &mut Cmd<'_>, mut rest: &str, of_request: bool) -> Outco
     match (early, cmd.place.in_section()) {
         (false, _) => cmd.push(|d: &mut HeadersDir| &mut d.lines, line),
         (true, false) => cmd.server_push(|s: &mut HeadersServer| &mut s.early, line),
-        // Nobody knows the section yet when such a line would act.
+        // The section is not known yet when such a line would act.
         (true, true) => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Lines that are taken or refused, and lists with quotes.
+//! Accepted and refused lines, and lists with quotes.
 
 use super::*;
 

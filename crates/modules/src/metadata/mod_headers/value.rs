@@ -4,7 +4,7 @@ use conf::expr::{Options, StringExpr};
 use http1::text::{from_bytes, to_bytes};
 use server::Request;
 
-/// What stands for a variable that is not there.
+/// Stands for a missing variable.
 const NOTHING: &str = "(null)";
 
 /// A value.
@@ -12,7 +12,7 @@ const NOTHING: &str = "(null)";
 pub(super) enum Value {
     /// Texts and items, one after the other.
     Format(Vec<Part>),
-    /// What an expression comes to.
+    /// The value of an expression.
     Expression(Box<StringExpr>),
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Part {
     Time,
     /// `%D`: how long it has taken so far, in microseconds.
     Duration,
-    /// `%l`, `%i`, `%b`: load, and how idle and busy the server is.
+    /// `%l`, `%i`, `%b`: the load, and the percentages of idle and busy workers.
     Load,
     Idle,
     Busy,
@@ -35,7 +35,7 @@ pub(super) enum Part {
 }
 
 impl Value {
-    /// Reads a value. `Err`: the message of a syntax error.
+    /// Parses a value. `Err`: the message of a syntax error.
     pub(super) fn parse(text: &str, options: Options) -> Result<Value, String> {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -43,7 +43,7 @@ impl Value {
         while let Some(char) = chars.next() {
             match char {
                 '\\' => match chars.next() {
-                    // A pattern's replacement keeps what it does not know.
+                    // A pattern's replacement keeps unknown escapes.
                     Some('r') => literal.push('\r'),
                     Some('n') => literal.push('\n'),
                     Some('t') => literal.push('\t'),
@@ -92,7 +92,7 @@ impl Value {
         Ok(Value::Format(parts))
     }
 
-    /// What it comes to. `Err`: an expression cannot be evaluated.
+    /// The value for a request. `Err`: an expression cannot be evaluated.
     pub(super) fn of(&self, request: &Request) -> Result<String, String> {
         let parts = match self {
             Value::Format(parts) => parts,
@@ -127,18 +127,18 @@ impl Value {
     }
 }
 
-/// A variable of mod_ssl, if that is there.
+/// A variable of mod_ssl, if that is loaded.
 fn of_tls(name: &str, options: Options) -> Option<StringExpr> {
     StringExpr::parse_with(&format!("%{{{name}}}"), options).ok().filter(|_| options.ssl)
 }
 
-/// What Apache shows of a character: its first byte.
+/// Apache's view of a character: its first byte.
 fn first_byte(char: Option<char>) -> String {
     let text: String = char.into_iter().collect();
     from_bytes(to_bytes(&text).get(..1).unwrap_or_default()).into_owned()
 }
 
-/// How many workers of a hundred are idle, or busy.
+/// The percentage of idle, or busy, workers.
 fn percent(idle: bool) -> u64 {
     let Some(board) = seam::scoreboard::get().map(|board| board.snapshot()) else { return 0 };
     let workers = || board.processes.iter().flat_map(|process| &process.workers);

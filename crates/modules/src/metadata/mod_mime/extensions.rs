@@ -1,11 +1,11 @@
-//! What sections say of extensions.
+//! The sections' settings for extensions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use conf::{Merge, Origin};
 
-/// What can be said of an extension; the number is its place in [`Extension`].
+/// A property of an extension; the number is its place in [`Extension`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of the directives")]
 pub(super) enum Trait {
@@ -18,12 +18,12 @@ pub(super) enum Trait {
     OutputFilter,
 }
 
-/// What is said of an extension.
+/// The properties of an extension.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extension([Option<(Arc<str>, Origin)>; 7]);
 
 impl Extension {
-    /// The line that says it.
+    /// The line that sets it.
     pub(super) fn origin(&self, what: Trait) -> Option<&Origin> {
         self.0[what as usize].as_ref().map(|(_, origin)| origin)
     }
@@ -33,25 +33,25 @@ impl Extension {
     }
 }
 
-/// What a section says, or several merged.
+/// The settings of a section, or of several merged ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extensions {
     table: HashMap<Box<str>, Extension>,
-    /// What outer sections said and this one takes away.
+    /// Settings of outer sections that this one removes.
     removed: Vec<(Box<str>, Trait)>,
-    /// The lines that take something away.
+    /// The lines that remove something.
     removals: Vec<Origin>,
 }
 
 impl Extensions {
-    /// `AddType` and its kin. Both are kept in lower case; a dot before the extension means nothing.
+    /// `AddType` and its kin. Both are stored in lower case; a dot before the extension is ignored.
     pub(super) fn add(&mut self, what: Trait, value: &str, extension: &str, origin: &Origin) {
         let value = (value.to_ascii_lowercase().into(), origin.clone());
         self.table.entry(key(extension)).or_default().0[what as usize] = Some(value);
     }
 
-    /// `RemoveType` and its kin. A type is taken away at once, even that of `mime.types`, and may be set again; anything
-    /// else when sections are merged, whatever this section adds (so lines outside sections take nothing away).
+    /// `RemoveType` and its kin. A type is removed at once, even that of `mime.types`, and may be set again; anything
+    /// else when sections are merged, even if this section adds it (so lines outside sections remove nothing).
     pub(super) fn remove(&mut self, what: Trait, extension: &str, origin: &Origin) {
         match what {
             Trait::Type => self.add(what, "", extension, origin),
@@ -62,7 +62,7 @@ impl Extensions {
         }
     }
 
-    /// Forgets what is to be taken away; before that, takes it away if `act`.
+    /// Forgets the removals; if `act`, executes them first.
     pub(super) fn settle(&mut self, act: bool) {
         for (extension, what) in std::mem::take(&mut self.removed) {
             if act && let Some(have) = self.table.get_mut(&extension) {
@@ -71,7 +71,7 @@ impl Extensions {
         }
     }
 
-    /// What is said of an extension in lower case.
+    /// The properties of an extension in lower case.
     pub(super) fn get(&self, extension: &str) -> Option<&Extension> {
         self.table.get(extension)
     }

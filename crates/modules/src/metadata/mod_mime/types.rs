@@ -7,12 +7,12 @@ use std::sync::Arc;
 use conf::lines::{LINE_MAX, Lines};
 use conf::words::words;
 
-/// Types by extension, as `TypesConfig` has them.
+/// Types by extension, from `TypesConfig`.
 #[derive(Debug, Default)]
 pub(super) struct Types(HashMap<Box<str>, Arc<str>>);
 
 impl Types {
-    /// Reads a file: a type, then its extensions, on each line. The last line of an extension counts.
+    /// Parses a file: a type and its extensions on each line. The last line of an extension counts.
     pub(super) fn parse(bytes: Vec<u8>) -> io::Result<Types> {
         let mut types = HashMap::new();
         let mut lines = Lines::new(bytes, LINE_MAX);
@@ -31,7 +31,7 @@ impl Types {
     }
 }
 
-/// A type with its parameters written in one way, and with `charset` if there is one.
+/// A type with its parameters in canonical form, and with `charset` if there is one.
 pub(super) fn with_charset(name: &str, charset: Option<&str>) -> String {
     let (kind, parameters) = name.split_once(';').unwrap_or((name, ""));
     let kind = kind.trim();

@@ -1,6 +1,6 @@
-//! What a file is that no rule knows: words that only some kinds of texts have, and archives.
+//! Guesses the type of a file that no rule knows: by words typical of some kinds of texts, and by archive headers.
 
-/// How much of a text is looked through for words.
+/// How much of a text is searched for words.
 const WORDS: usize = 1024;
 
 const HTML: &str = "text/html";
@@ -8,7 +8,7 @@ const PLAIN: &str = "text/plain";
 const MAIL: &str = "message/rfc822";
 const NEWS: &str = "message/news";
 
-/// Words, and what a text is in which one of them is the first.
+/// Words, and the type of a text that contains one of them first.
 const NAMES: [(&str, &str); 40] = [
     ("<html>", HTML),
     ("<HTML>", HTML),
@@ -55,7 +55,7 @@ const NAMES: [(&str, &str); 40] = [
 /// The length of a record of an archive.
 const RECORD: usize = 512;
 
-/// What a file that begins so, with a NUL at the end, may be.
+/// The likely type of a file with this beginning, which ends with a NUL.
 pub(super) fn guess(bytes: &[u8]) -> Option<String> {
     let at = |index: usize| bytes.get(index).copied().unwrap_or_default();
     let is_space = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b;
@@ -82,7 +82,7 @@ pub(super) fn guess(bytes: &[u8]) -> Option<String> {
     is_archive(bytes).then(|| "application/x-tar".into())
 }
 
-/// Whether the sum of a record's bytes is the one that stands in it, as in an archive of tar.
+/// Whether the sum of a record's bytes equals the one stored in it, as in a tar archive.
 fn is_archive(bytes: &[u8]) -> bool {
     const SUM: std::ops::Range<usize> = 148..156;
     let Some(record) = bytes.get(..RECORD) else { return false };

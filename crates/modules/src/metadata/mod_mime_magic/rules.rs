@@ -1,6 +1,6 @@
-//! The rules of a file in the format of file(1), as old as Apache knows it.
+//! The rules of a file in the format of file(1), in the old version that Apache knows.
 
-/// The most bytes that a rule compares; where there are fewer, no rule holds.
+/// The most bytes that a rule compares; with fewer bytes no rule holds.
 const LENGTH: usize = 64;
 
 /// Rules in order; those with a level above 0 belong to the one before them.
@@ -11,14 +11,14 @@ pub(super) struct Rules(Vec<Rule>);
 struct Rule {
     level: usize,
     offset: i64,
-    /// The offset is where the file says the value is: a number of this kind there, and what is added to it.
+    /// The value's offset is read from the file: the kind of that number, and an addend.
     indirect: Option<(Kind, i64)>,
     kind: Kind,
     is_unsigned: bool,
     mask: u64,
     relation: u8,
     value: Value,
-    /// What is said, and whether a blank goes before it.
+    /// The text of the result, and whether a blank goes before it.
     text: String,
     joined: bool,
 }
@@ -41,7 +41,7 @@ enum Kind {
     LittleLong,
 }
 
-/// Names of kinds; dates are compared as the numbers that they are.
+/// The names of kinds; dates are compared as numbers.
 const KINDS: [(&str, Kind); 11] = [
     ("byte", Kind::Byte),
     ("short", Kind::Short),
@@ -67,7 +67,7 @@ impl Rules {
         self.0.is_empty()
     }
 
-    /// What the first rule that holds says, with those that belong to it.
+    /// The result of the first rule that holds, with those that belong to it.
     pub(super) fn first(&self, bytes: &[u8]) -> Option<String> {
         let mut rules = self.0.iter().peekable();
         while let Some(rule) = rules.next() {
@@ -159,12 +159,12 @@ impl Rule {
         Some(rule)
     }
 
-    /// What it says of a file, if it holds.
+    /// Its result for a file, if it holds.
     fn said(&self, bytes: &[u8]) -> Option<String> {
         let mut at = usize::try_from(self.offset).ok()?;
         let mut window = bytes.get(at..)?.get(..LENGTH)?;
         if let Some((kind, more)) = self.indirect {
-            // The number is read as the rule's own kind has turned it.
+            // The number is in the byte order of the rule's own kind.
             let there = match kind {
                 Kind::Byte => self.raw(window) & 0xff,
                 Kind::Short => self.raw(window) & 0xffff,
@@ -204,7 +204,7 @@ impl Rule {
         holds.then(|| self.filled(have, window))
     }
 
-    /// The number that stands there, as many bytes as C's types have.
+    /// The number in the file, with the size of C's type.
     fn raw(&self, window: &[u8]) -> u64 {
         let two = [window[0], window[1]];
         let four = [window[0], window[1], window[2], window[3]];
@@ -219,7 +219,7 @@ impl Rule {
         }
     }
 
-    /// A number with the sign that it has in its kind.
+    /// A number with the sign of its kind.
     fn extended(&self, number: u64) -> u64 {
         match self.kind {
             _ if self.is_unsigned => number,
@@ -229,7 +229,7 @@ impl Rule {
         }
     }
 
-    /// What it says, with the value in it where a `%` asks for it.
+    /// Its text, with the value in the place of a `%`.
     fn filled(&self, have: u64, window: &[u8]) -> String {
         let Some((before, rest)) = self.text.split_once('%') else { return self.text.clone() };
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, 'l' | 'h' | '-' | '.' | '#'));
@@ -250,7 +250,7 @@ impl Rule {
     }
 }
 
-/// `.l+4)`, behind an offset in parentheses.
+/// `.l+4)`, after an offset in parentheses.
 fn indirect(rest: &mut &str, complaints: &mut Vec<String>) -> (Kind, i64) {
     let mut kind = Kind::Long;
     if let Some(after) = rest.strip_prefix('.') {
@@ -279,7 +279,7 @@ fn indirect(rest: &mut &str, complaints: &mut Vec<String>) -> (Kind, i64) {
     (kind, if minus { -more } else { more })
 }
 
-/// A number as C's `strtol` reads it in any base: decimal, `0x` or `0`. `None`: there is none.
+/// Parses a number like C's `strtol` in any base: decimal, `0x` or `0`. `None`: there is none.
 fn number(rest: &mut &str) -> Option<i64> {
     let text = rest.trim_start();
     let (negative, digits) = match text.strip_prefix('-') {
@@ -354,7 +354,7 @@ fn unescaped(rest: &mut &str, complaints: &mut Vec<String>) -> Vec<u8> {
             other => out.push(other),
         }
     }
-    // What is left begins at a character: everything before it was ASCII or whole.
+    // The rest begins at a character: everything before it was ASCII or whole.
     let used = http1::text::from_bytes(&bytes[..at]).len();
     *rest = rest.get(used..).unwrap_or_default();
     out

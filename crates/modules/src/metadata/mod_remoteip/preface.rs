@@ -1,20 +1,20 @@
-//! The PROXY protocol, versions 1 and 2: what a proxy says of a connection before anything else.
+//! The PROXY protocol, versions 1 and 2: a proxy's announcement before anything else on the connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use conf::Level;
 use server::{Announced, Said};
 
-/// The longest line of version 1, with its end.
+/// The longest line of version 1, including its end.
 const LINE_MAX: usize = 107;
-/// How version 2 begins.
+/// The beginning of version 2.
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The fixed part of version 2: signature, version and command, family, length.
 const FIXED: usize = 16;
-/// The most that may stand behind it, as in Apache: addresses, and what a proxy adds to them.
+/// The most bytes after it, as in Apache: addresses, and a proxy's additions.
 const ADDRESSES_MAX: usize = 216;
 
-/// Reads it. `None`: there is more to come.
+/// Parses it. `None`: there is more to come.
 pub(super) fn read(bytes: &[u8]) -> Option<Said> {
     let begins = |with: &[u8]| bytes.iter().zip(with).all(|(have, want)| have == want);
     if bytes.is_empty() {
@@ -85,7 +85,7 @@ fn binary(bytes: &[u8]) -> Option<Said> {
     let nobody = Some(Said::Announced(Announced::Nobody, FIXED + length));
     let port = |at: usize| u16::from_be_bytes([addresses[at], addresses[at + 1]]);
     let client = match (command, family) {
-        // The proxy itself, which looks whether we are there.
+        // The proxy itself, which checks whether we are there.
         (0, _) => return nobody,
         (1, 0x11) if length < 12 => {
             return fail(format!("AH10597: RemoteIPProxyProtocol: address length {length} too short for TCPv4"));
@@ -101,7 +101,7 @@ fn binary(bytes: &[u8]) -> Option<Said> {
             let octets: [u8; 16] = std::array::from_fn(|i| addresses[i]);
             SocketAddr::new(Ipv6Addr::from(octets).into(), port(32))
         }
-        // Another family: nobody's address that could be used.
+        // Another family: no usable address.
         (1, _) => return nobody,
         _ => {
             return fail(format!("AH03507: RemoteIPProxyProtocol: unsupported command {:02x}", fixed[12]));

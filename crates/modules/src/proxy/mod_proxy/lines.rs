@@ -1,4 +1,4 @@
-//! What the directives set, and what they refuse.
+//! The functions of the directives, and their errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use super::target::{Bad, Target};
 use super::worker::{Parameters, Worker};
 use super::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, SCHEMES, Url};
 
-/// The message where somebody asks for a protocol that is not spoken.
+/// The message for an unsupported protocol.
 fn not_spoken(scheme: &str) -> String {
     let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
     format!("Tsubame does not speak {scheme} to backends yet; it speaks {}", names.join(", "))
 }
 
-/// Takes the URL of a backend, of whose protocol something is known.
+/// Parses the URL of a backend with a known protocol.
 fn target(text: &str) -> Result<Target, String> {
     let target = Target::parse(text).map_err(|bad| match bad {
         Bad::Socket => "ProxyPass|ProxyPassMatch uses an invalid \"unix:\" URL".to_string(),
@@ -34,7 +34,7 @@ fn target(text: &str) -> Result<Target, String> {
     }
 }
 
-/// `SetHandler "proxy:URL"`: the file's path comes behind the URL.
+/// `SetHandler "proxy:URL"`: the file's path is appended to the URL.
 pub(super) fn check_handler(name: &str) -> Outcome {
     match name.strip_prefix(PROXY) {
         None => Ok(()),
@@ -42,7 +42,7 @@ pub(super) fn check_handler(name: &str) -> Outcome {
     }
 }
 
-/// The same URL has one form: the path of a socket may be relative to `DefaultRuntimeDir`, and a port go without saying.
+/// The canonical form of a URL: the path of a socket may be relative to `DefaultRuntimeDir`, and a port may be omitted.
 fn absolute(cmd: &Cmd<'_>, mut target: Target) -> Target {
     let own = SCHEMES.iter().find(|scheme| scheme.name == target.scheme).map(|scheme| scheme.port);
     target.port = target.port.filter(|port| Some(*port) != own);
@@ -76,7 +76,7 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
         match word.to_ascii_lowercase().as_str() {
             "nocanon" => nocanon = true,
             "interpolate" => interpolate = true,
-            // The query is no part of what these protocols have for a URL.
+            // These protocols have no query in a URL.
             "noquery" => {}
             _ => match word.split_once('=') {
                 None if in_location.is_some() && url.starts_with('/') => {
@@ -118,7 +118,7 @@ fn define(cmd: &mut Cmd<'_>, worker: Worker) {
     cmd.server.edit::<ProxyServer>().workers.push(Arc::new(worker), &origin);
 }
 
-/// `<Proxy>` and `<ProxyMatch>`, which may say something of a backend behind its URL.
+/// `<Proxy>` and `<ProxyMatch>`, which may have settings of a backend after its URL.
 pub(super) fn section(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     let name = cmd.row.name;
     let mut all = words(argument).into_iter().peekable();
@@ -151,7 +151,7 @@ pub(super) fn section(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> 
     Ok(cmd.server_push(|s: &mut ProxyServer| &mut s.sections, section)?)
 }
 
-/// `ProxySet`, in a `<Proxy>` section or with the URL before it.
+/// `ProxySet`, in a `<Proxy>` section or after the URL.
 pub(super) fn set_parameters(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
     let message = "Invalid ProxySet parameter. Parameter must be in the form 'key=value'";
     let inside = cmd.place.inside("<Proxy") || cmd.place.inside("<ProxyMatch");
@@ -215,7 +215,7 @@ pub(super) fn set_requests(_: &mut Cmd<'_>, on: bool) -> Outcome {
     }
 }
 
-/// One of these words, whatever it would mean.
+/// Checks for one of these words, which all have no effect.
 pub(super) fn check_word(cmd: &mut Cmd<'_>, value: &str, known: &[&str]) -> Outcome {
     match known.iter().any(|word| word.eq_ignore_ascii_case(value)) {
         true => Ok(()),
@@ -230,7 +230,7 @@ pub(super) fn check_buffer(_: &mut Cmd<'_>, value: &str) -> Outcome {
     }
 }
 
-/// What was asked for is not there, and to go on without it would do something else.
+/// Refuses a feature that does not exist, because to continue without it would do something else.
 pub(super) fn refuse(cmd: &mut Cmd<'_>, _: &[String]) -> Outcome {
     Err(format!("Tsubame does not have {} yet; take the line out, or leave this to another server", cmd.row.name))
 }

@@ -10,14 +10,14 @@ use super::target::Target;
 use super::{Matcher, Pass, ProxyDir, ProxyServer, SCHEMES, Scheme, Url};
 use crate::mappers::mod_alias::matched;
 
-/// What the file name of a request begins with that goes to a backend.
+/// The prefix of a request's file name if it goes to a backend.
 pub(super) const PROXY: &str = "proxy:";
-/// The note in which the path of the socket stands.
+/// The note with the path of the socket.
 pub(super) const SOCKET: &str = "uds_path";
-/// The note that the path goes on as the client has sent it.
+/// The note that the path is passed on as the client sent it.
 const NOCANON: &str = "proxy-nocanon";
 
-/// `ProxyPass`: that of the section, and then those of the server in their order.
+/// `ProxyPass`: first that of the section, then those of the server in order.
 pub(super) fn translate(request: &mut Request) -> Flow {
     if !request.asked.uri.starts_with('/') {
         return Flow::Declined;
@@ -29,7 +29,7 @@ pub(super) fn translate(request: &mut Request) -> Flow {
     {
         return flow;
     }
-    // The main server's lines are taken over, unless a virtual host does not want that.
+    // The main server's lines are inherited, unless a virtual host disables that.
     let own_only = vhost.origin.is_some() && !server.inherit();
     for (pass, origin) in server.passes.entries().iter().filter(|(pass, _)| pass.in_host || !own_only) {
         if let Some(flow) = pass_on(request, pass, origin) {
@@ -39,7 +39,7 @@ pub(super) fn translate(request: &mut Request) -> Flow {
     Flow::Declined
 }
 
-/// Maps the request, if it is meant; `Some`: nothing else is asked.
+/// Maps the request, if the line applies; `Some`: no other line is tried.
 fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> {
     let mut captures = Captures::default();
     let length = match &pass.matcher {
@@ -58,7 +58,7 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
         true => interpolated(request, template),
         false => template.clone(),
     };
-    // What the client has sent can stand in for the decoded path where it is meant, too, and by the same beginning.
+    // The client's original path can replace the decoded one if it matches, too, with the same prefix.
     let sent = pass.nocanon.then(|| request.asked.unparsed_uri().into_owned());
     let mut raw = Captures::default();
     let is_meant = match (&sent, &pass.matcher) {
@@ -80,7 +80,7 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
         None => {
             substitute(&mut url, &template, path, captures);
             if url[PROXY.len()..] == template {
-                // No group stands in it: the whole path is meant.
+                // It contains no group: the whole path is appended.
                 url.push_str(path);
             }
         }
@@ -98,7 +98,7 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
     Some(Flow::Ok)
 }
 
-/// A text in which `${NAME}` is replaced by variables of the request.
+/// Replaces `${NAME}` in a text by variables of the request.
 fn interpolated(request: &Request, text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, (name, behind))) =
@@ -110,7 +110,7 @@ fn interpolated(request: &Request, text: &str) -> String {
     out + rest
 }
 
-/// `<Proxy>` sections hold for what is passed on, instead of those that are about files.
+/// For proxied requests, `<Proxy>` sections apply instead of those about files.
 pub(super) fn sections(request: &mut Request) -> Flow {
     if !request.mapped.filename.starts_with(PROXY) {
         return Flow::Declined;
@@ -140,7 +140,7 @@ pub(super) fn scheme(request: &Request, name: &str) -> Option<&'static Scheme> {
     request.server.language.loaded().iter().any(|info| info.id == scheme.module).then_some(*scheme)
 }
 
-/// Escapes the path of what `ProxyPass` has mapped, and takes the socket out of the URL.
+/// Escapes the path mapped by `ProxyPass`, and removes the socket from the URL.
 pub(super) fn canonical(request: &mut Request) -> Flow {
     let Some(url) = request.mapped.filename.strip_prefix(PROXY) else { return Flow::Declined };
     let Ok(mut target) = Target::parse(url) else {
@@ -164,12 +164,12 @@ pub(super) fn canonical(request: &mut Request) -> Flow {
     Flow::Ok
 }
 
-/// The port goes without saying where it is the protocol's own.
+/// Omits the protocol's default port.
 pub(super) fn canonical_port(target: &mut Target, scheme: &Scheme) {
     target.port = target.port.filter(|port| *port != scheme.port);
 }
 
-/// Puts what a request is for into its file name and notes.
+/// Puts a request's target into its file name and notes.
 pub(super) fn set(request: &mut Request, target: &Target) {
     request.mapped.filename = format!("{PROXY}{}", target.url());
     if let Some(socket) = &target.socket {
@@ -177,7 +177,7 @@ pub(super) fn set(request: &mut Request, target: &Target) {
     }
 }
 
-/// Escapes a path as Apache does for backends: letters, digits and ``~$-_.+!*'(),;:@&=/`` stay.
+/// Escapes a path like Apache for backends: letters, digits and ``~$-_.+!*'(),;:@&=/`` stay.
 fn escaped(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in to_bytes(path).iter() {

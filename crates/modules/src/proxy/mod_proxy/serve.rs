@@ -16,20 +16,20 @@ use super::worker::Parameters;
 use super::{ProxyDir, ProxyServer};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 
-/// How many idle connections a child keeps to a backend where `max` does not say it.
+/// How many idle connections to a backend a child keeps without `max`.
 const MAX: usize = 64;
 
-/// Where a request goes, and what is known of that.
+/// A request's target, and its settings.
 pub(crate) struct Destination {
     /// The URL.
     pub(crate) target: Target,
-    /// How it is reached.
+    /// The address and its settings.
     pub(crate) server: remote::Server,
     /// How long it may be silent.
     pub(crate) timeout: Duration,
 }
 
-/// How a module asks a backend.
+/// A module's way to query a backend.
 pub(crate) struct Ask {
     /// Its name in log lines.
     pub(crate) module: &'static str,
@@ -38,23 +38,23 @@ pub(crate) struct Ask {
     pub(crate) speech: Speech,
 }
 
-/// What is said of a backend that is silent for too long is said elsewhere: it is the backend's own failure.
+/// The message about a silent backend is elsewhere: it is the backend's own failure.
 static WORDS: Words = Words {
     timed_out: |_, time| format!("the backend has said nothing for {} s", time.as_secs()),
     timeout_level: Level::Error,
 };
 
-/// Whether `ProxyPass` has mapped the request, or a handler names a URL.
+/// Whether `ProxyPass` has mapped the request, or the handler is a URL.
 pub(super) fn claims(request: &Request) -> bool {
     request.mapped.filename.starts_with(PROXY) || is_named(request)
 }
 
-/// Whether a handler names a URL.
+/// Whether the handler is a URL.
 fn is_named(request: &Request) -> bool {
     request.mapped.handler.as_ref().is_some_and(|handler| handler.starts_with(PROXY))
 }
 
-/// What has to be true of a request that is passed on. `None`: it is.
+/// The conditions for passing a request on. `None`: they are met.
 pub(super) fn refusal(request: &mut Request) -> Option<Answer> {
     if let Some(status) = no_forwards(request) {
         return Some(Answer::Status(status));
@@ -82,7 +82,7 @@ pub(super) fn refusal(request: &mut Request) -> Option<Answer> {
         canonical_port(&mut target, scheme);
         set(request, &target);
         if parameters(request, &target).is_none() {
-            // Nothing is known of the backend: as in Apache, its connections are for one request each.
+            // Nothing is configured for the backend: as in Apache, its connections serve one request each.
             request.env.set("proxy-nokeepalive", "1");
         }
     }
@@ -95,7 +95,7 @@ pub(super) fn refusal(request: &mut Request) -> Option<Answer> {
     None
 }
 
-/// `Max-Forwards` (RFC 9110 section 7.6.2). `Some`: the request goes no further.
+/// `Max-Forwards` (RFC 9110 section 7.6.2). `Some`: the request is not passed on.
 fn no_forwards(request: &Request) -> Option<u16> {
     let text = request.header("Max-Forwards")?;
     if matches!(&*request.asked.method, "TRACE" | "OPTIONS") {
@@ -114,7 +114,7 @@ fn no_forwards(request: &Request) -> Option<u16> {
     Some(400)
 }
 
-/// What was said of a backend.
+/// The settings of a backend.
 fn parameters(request: &Request, target: &Target) -> Option<Parameters> {
     let conf = request.host::<ProxyServer>();
     let workers: Vec<_> = conf.workers.iter().map(|worker| &**worker).collect();
@@ -122,7 +122,7 @@ fn parameters(request: &Request, target: &Target) -> Option<Parameters> {
 }
 
 fn destination(request: &Request, mut target: Target) -> Destination {
-    // Which backend is meant depends on it, too.
+    // The choice of the backend depends on it, too.
     target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
     let known = parameters(request, &target).unwrap_or_default();
     let conf = request.host::<ProxyServer>();
@@ -158,15 +158,15 @@ pub(super) fn answer(request: &mut Request) -> Waiting<'_, Answer> {
         let answer = (scheme.answer)(request, destination).await;
         let overridden = |status| request.dir::<ProxyDir>().error_override.get().is_some_and(|one| one.covers(status));
         match answer {
-            // The backend's page is for nobody.
+            // The backend's page is dropped.
             Answer::Body(_) if overridden(request.answer.status()) => Answer::Status(request.answer.status()),
             answer => answer,
         }
     })
 }
 
-/// Gathers a body of unknown length, and makes the environment; what a module has to change in that comes behind. `Err`: there
-/// is nothing to ask with.
+/// Gathers a body of unknown length, and makes the environment; the module's changes come afterwards. `Err`: the
+/// request cannot be sent.
 pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(), Answer> {
     if request.body.length().is_none()
         && let Err(why) = gather(request, IN_MEMORY, u64::MAX).await
@@ -182,7 +182,7 @@ pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(
     Ok(())
 }
 
-/// Has a backend answer the request, whose environment is complete.
+/// Lets a backend answer the request, whose environment is complete.
 pub(crate) async fn converse(request: &mut Request, destination: &Destination, ask: &Ask) -> Answer {
     let caller = Caller {
         module: ask.module,

@@ -1,27 +1,27 @@
 //! URLs of backends: `fcgi://host:port/path`, or `unix:/path/of.sock|fcgi://name/path`.
 
-/// A URL of a backend, taken apart.
+/// A parsed backend URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// The path of the socket.
     pub(crate) socket: Option<String>,
     /// In lower case.
     pub(crate) scheme: String,
-    /// In lower case; a number of IPv6 has its brackets.
+    /// In lower case; an IPv6 address has its brackets.
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
-    /// All behind host and port: empty, or with a slash at its beginning.
+    /// The part after host and port: empty, or beginning with a slash.
     pub(crate) path: String,
 }
 
-/// Why a text is no such URL.
+/// Why a text is not such a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {
-    /// `unix:` without a path, or without a URL behind it.
+    /// `unix:` without a path, or without a URL after it.
     Socket,
-    /// It is no absolute URL.
+    /// It is not an absolute URL.
     Relative,
-    /// Its host or port is none.
+    /// Its host or port is invalid.
     Authority,
 }
 
@@ -31,7 +31,7 @@ impl Target {
             None => (None, text),
             Some(_) => match text[5..].split_once('|') {
                 None => return Err(Bad::Relative),
-                // `unix://path` is written, too.
+                // `unix://path` is also used.
                 Some((path, url)) if path.starts_with('/') && url.contains(':') => {
                     (Some(format!("/{}", path.trim_start_matches('/'))), url)
                 }
@@ -67,7 +67,7 @@ impl Target {
         })
     }
 
-    /// `host`, or `host:port` where one is given.
+    /// `host`, or `host:port` if there is a port.
     pub(crate) fn authority(&self) -> String {
         self.port.map_or_else(|| self.host.clone(), |port| format!("{}:{port}", self.host))
     }
@@ -77,8 +77,8 @@ impl Target {
         format!("{}://{}{}", self.scheme, self.authority(), self.path)
     }
 
-    /// Whether a request for `other` goes to this one: its URL begins with this, or is this with any text for `$1` and the like,
-    /// and it has the same socket, if this has one.
+    /// Whether a request for `other` goes to this one: its URL begins with this one, possibly with any text for `$1`
+    /// and the like, and it has the same socket, if this one has a socket.
     pub(crate) fn covers(&self, other: &Target) -> bool {
         self.scheme == other.scheme
             && self.host == other.host
@@ -100,7 +100,7 @@ impl Target {
     }
 }
 
-/// The texts before, between and behind the groups of a regular expression (`$1`) in a path.
+/// The texts before, between and after the groups of a regular expression (`$1`) in a path.
 fn between_groups(path: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;

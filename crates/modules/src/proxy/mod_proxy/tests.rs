@@ -1,4 +1,4 @@
-//! Lines of the configuration, and what is refused.
+//! Lines of the configuration, and their errors.
 
 use crate::testing::{apply, check};
 
@@ -56,7 +56,7 @@ fn lines_as_apache_takes_them() {
     ]);
 }
 
-/// What Tsubame cannot do is refused, and never taken for something else.
+/// Unsupported features are refused, and never mistaken for something else.
 #[test]
 fn what_is_not_there_is_refused() {
     for scheme in ["http", "https", "ws", "wss", "ajp", "h2", "h2c", "ftp", "balancer", "nonsense"] {

@@ -1,4 +1,4 @@
-//! What `ProxyPass`, `<Proxy>` and `ProxySet` say of a backend: `key=value`.
+//! The settings of a backend in `ProxyPass`, `<Proxy>` and `ProxySet`: `key=value`.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use conf::values::{atoi, duration};
 
 use super::target::Target;
 
-/// What is known of a backend, and which one that is.
+/// A backend with its settings.
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
     pub(super) target: Target,
     pub(super) parameters: Parameters,
 }
 
-/// What was said of a backend.
+/// The settings of a backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parameters {
     /// How long it may be silent.
@@ -28,7 +28,7 @@ pub(crate) struct Parameters {
     pub(crate) idle: Option<Duration>,
 }
 
-/// Those that mean nothing to the protocols that there are, or that Tsubame needs no hint for.
+/// Those without a meaning in these protocols, or that Tsubame does not need.
 const WITHOUT_EFFECT: [&str; 17] = [
     "acquire",
     "addressttl",
@@ -49,12 +49,12 @@ const WITHOUT_EFFECT: [&str; 17] = [
     "smax",
 ];
 
-/// Those that would change which requests go where, and do not.
+/// Those that would affect the routing of requests, and are not supported.
 const REFUSED: [&str; 9] =
     ["failonstatus", "hcexpr", "hcinterval", "hcmethod", "hctemplate", "hcuri", "mapping", "status", "upgrade"];
 
 impl Parameters {
-    /// Takes `key=value`. `Err`: the message behind the name of the directive.
+    /// Sets `key=value`. `Err`: the message after the name of the directive.
     pub(super) fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let key = key.to_ascii_lowercase();
         let on = |name: &str| match value.to_ascii_lowercase().as_str() {
@@ -95,7 +95,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// What `later` says, and otherwise what this says.
+    /// The settings of `later`, and otherwise those of this one.
     fn changed_by(&mut self, later: &Parameters) {
         let Parameters { timeout, connect, reuse, max, idle } = later.clone();
         self.timeout = timeout.or(self.timeout);
@@ -105,7 +105,7 @@ impl Parameters {
         self.idle = idle.or(self.idle);
     }
 
-    /// What holds for a request: all that was said of the backend whose URL covers most of it. `None`: nothing was.
+    /// The settings for a request: those of the backend whose URL covers the most of it. `None`: there are none.
     pub(super) fn of(workers: &[&Worker], target: &Target) -> Option<Parameters> {
         let covering = || workers.iter().filter(|worker| worker.target.covers(target));
         let length =

@@ -1,8 +1,8 @@
-//! Maps that are programs: one of each, which gets a key per line and answers with a value per line.
+//! Maps that are programs: each gets a key per line and answers with a value per line.
 //!
-//! All children ask the same program. It belongs to a helper process, where a thread asks it for one key after the other; a
-//! child sends that thread a key together with a socket for the answer, and waits for it as for anything else. A program that
-//! has ended is started again.
+//! All children use the same program. It belongs to a helper process, in which a thread queries it for one key after
+//! the other; a child sends that thread a key together with a socket for the answer, and waits for it asynchronously. A
+//! program that has ended is restarted.
 
 use std::ffi::CString;
 use std::future::poll_fn;
@@ -31,33 +31,33 @@ use crate::mappers::mod_rewrite::RewriteServer;
 
 /// The longest key and the longest answer, in bytes.
 const TEXT_MAX: usize = 32 << 10;
-/// How soon a child tries again whose question did not fit into the queue: the kernel does not say when there is room.
+/// How soon a child retries if its query did not fit into the queue: the kernel does not report when there is room.
 const RETRY: Duration = Duration::from_millis(5);
-/// How long a thread waits that waits for ever, before it looks again.
+/// The interval at which an endless wait checks again.
 const A_WHILE: Duration = Duration::from_secs(3600);
-/// Where a program finds others.
+/// The `PATH` of programs.
 const PATH: &std::ffi::CStr = c"PATH=/usr/local/bin:/usr/bin:/bin";
 
-/// What an answer begins with.
+/// The first byte of an answer.
 const VALUE: u8 = b'v';
 const NONE: u8 = b'n';
 const FAILED: u8 = b'f';
 
-/// A program, as a line names it.
+/// A program in the configuration.
 #[derive(Debug)]
 pub(in crate::mappers::mod_rewrite) struct Program {
     /// Its path, and its arguments.
     words: Vec<CString>,
     identity: Option<Identity>,
-    /// Where questions are put, and where they are read.
+    /// The sockets for sending and receiving queries.
     channel: OnceLock<(UnixDatagram, UnixDatagram)>,
 }
 
-/// The helper process that has the programs.
+/// The helper process that runs the programs.
 pub(in crate::mappers::mod_rewrite) static HELPER: HelperHook = helper;
 
 impl Program {
-    /// `prg:PATH ARGUMENTS`, and perhaps as which `user:group`.
+    /// `prg:PATH ARGUMENTS`, with an optional `user:group`.
     pub(super) fn new(cmd: &Cmd<'_>, name: &str, line: &str, owner: Option<&str>) -> Result<Program, String> {
         let mut words = conf::words::words(line);
         if words.is_empty() {
@@ -73,7 +73,7 @@ impl Program {
         Ok(Program { words, identity, channel: OnceLock::new() })
     }
 
-    /// What the program says of a key; `None`: it says `NULL`.
+    /// The program's value for a key; `None`: it answers `NULL`.
     pub(super) async fn ask(&self, request: &Request, key: &str) -> io::Result<Option<String>> {
         let key = http1::text::to_bytes(key).into_owned();
         // A line feed would make two keys of it.
@@ -109,7 +109,7 @@ impl Program {
     }
 }
 
-/// All that comes, up to a limit.
+/// Reads everything, up to a limit.
 async fn read_to_end(mut socket: Descriptor) -> io::Result<Vec<u8>> {
     let (mut all, mut piece) = (Vec::new(), vec![0; 4096]);
     while all.len() <= TEXT_MAX {
@@ -123,7 +123,7 @@ async fn read_to_end(mut socket: Descriptor) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// As whom a program runs: `user`, or `user:group`.
+/// The user of a program: `user`, or `user:group`.
 fn owned_by(owner: &str) -> Result<Identity, String> {
     let (name, of) = owner.split_once(':').map_or((owner, None), |(name, of)| (name, Some(of)));
     let unknown = |what: &str| format!("RewriteMap: there is no {what} for the program: {owner}");
@@ -135,7 +135,7 @@ fn owned_by(owner: &str) -> Result<Identity, String> {
     Ok(Identity::new(&found, gid))
 }
 
-/// Opens the way to each program, if there are any.
+/// Opens the channel to each program, if there are any.
 fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     let mut programs: Vec<(Arc<Map>, Origin, Duration)> = Vec::new();
     for host in &server.hosts {
@@ -144,7 +144,7 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
             if let (Map::Program(program), true) = (&**map, is_new) {
                 let channel = UnixDatagram::pair()
                     .map_err(|error| format!("{}: no socket for the RewriteMap at {origin}", sys::describe(&error)))?;
-                // It is there already where the same configuration is started once more.
+                // It exists already if the same configuration is started again.
                 let _ = program.channel.set(channel);
                 programs.push((map.clone(), origin.clone(), host.settings.get::<CoreServer>().timeout()));
             }
@@ -156,13 +156,13 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
     Ok(Some(HelperProcess {
         name: "rewrite-map",
         count: 1,
-        // As in Apache programs run as who has started the server, if nothing else is said.
+        // As in Apache, programs run by default as the user who started the server.
         privileged: true,
         life: Box::new(move |orders| serve(&programs, orders)),
     }))
 }
 
-/// Serves until it is to leave: a thread for each program. They end with this process.
+/// Serves until the order to leave, with a thread for each program. The threads end with this process.
 fn serve(programs: &[(Arc<Map>, Origin, Duration)], orders: &SignalFd) -> io::Result<()> {
     for (map, origin, limit) in programs.iter().cloned() {
         thread::Builder::new().name("rewrite-map".into()).spawn(move || {
@@ -179,7 +179,7 @@ fn serve(programs: &[(Arc<Map>, Origin, Duration)], orders: &SignalFd) -> io::Re
     }
 }
 
-/// Answers one question after the other.
+/// Answers one query after the other.
 fn answer_all(program: &Program, origin: &Origin, limit: Duration) {
     let Some((_, questions)) = program.channel.get() else { return };
     let mut running = start(program, origin);
@@ -198,12 +198,12 @@ fn answer_all(program: &Program, origin: &Origin, limit: Duration) {
         };
         let (Some(answer_to), Some(key)) = (descriptors.pop(), packet[..length].get(1..)) else { continue };
         let answer = answered(program, &mut running, key, origin, limit);
-        // Whoever does not wait any more does not mind.
+        // A child that no longer waits does not mind.
         let _ = UnixStream::from(answer_to).write_all(&answer);
     }
 }
 
-/// Asks the program. One that has ended since it was asked last is started again for this key.
+/// Queries the program. If it has ended since the last query, it is restarted for this key.
 fn answered(program: &Program, running: &mut Option<Running>, key: &[u8], origin: &Origin, limit: Duration) -> Vec<u8> {
     if running.as_ref().is_some_and(Running::has_ended) {
         seam::log!("rewrite", Error, "the program of the RewriteMap at {origin} has ended; it is started again");
@@ -218,20 +218,20 @@ fn answered(program: &Program, running: &mut Option<Running>, key: &[u8], origin
         Ok(answer) if answer.eq_ignore_ascii_case(b"NULL") => vec![NONE],
         Ok(answer) => [&[VALUE], answer.as_slice()].concat(),
         Err(error) => {
-            // What it would say next belongs to this key.
+            // Its next output would belong to this key.
             *running = None;
             failed(sys::describe(&error).to_string())
         }
     }
 }
 
-/// A program that runs.
+/// A running program.
 struct Running {
     pid: Pid,
     ended: OwnedFd,
     keys: PipeWriter,
     values: PipeReader,
-    /// What it has written behind the last answer.
+    /// Output after the last answer.
     rest: Vec<u8>,
 }
 
@@ -253,7 +253,7 @@ impl Running {
     fn start(program: &Program) -> io::Result<Running> {
         let (input, keys) = io::pipe()?;
         let (values, output) = io::pipe()?;
-        // A program that neither reads nor answers holds nobody up for ever.
+        // A program that neither reads nor answers must not block anybody for ever.
         sys::file::set_nonblocking(&keys)?;
         sys::file::set_nonblocking(&values)?;
         let errors = io::stderr();

@@ -1,4 +1,4 @@
-//! Maps that are databases: `dbd` asks each time, `fastdbd` remembers what it was told for as long as the process lives.
+//! Maps that are databases: `dbd` queries each time, `fastdbd` caches the results for the lifetime of the process.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use super::choice_of;
 use crate::database::{self, Failure, text_of, text_value};
 use crate::mappers::mod_rewrite::said::Said;
 
-/// How much of keys and values is remembered, in bytes; then all is forgotten. Clients choose the keys.
+/// The most bytes of cached keys and values; beyond that all are forgotten. Clients choose the keys.
 const REMEMBERED_MAX: usize = 4 << 20;
 
-/// A statement that is asked.
+/// A query.
 #[derive(Debug)]
 pub(in crate::mappers::mod_rewrite) struct Sql {
     /// The label of the statement.
@@ -21,7 +21,7 @@ pub(in crate::mappers::mod_rewrite) struct Sql {
     known: Option<Mutex<Known>>,
 }
 
-/// What was told.
+/// The cached results.
 #[derive(Debug, Default)]
 struct Known {
     values: HashMap<String, Option<String>>,
@@ -29,12 +29,12 @@ struct Known {
 }
 
 impl Sql {
-    /// `remembers`: what it is told.
+    /// Makes a query; `remembers`: whether to cache its results.
     pub(super) fn new(label: String, remembers: bool) -> Sql {
         Sql { label, known: remembers.then(Mutex::default) }
     }
 
-    /// What stands for a key; `None`: nothing. `Err`: that cannot be found out.
+    /// The value of a key; `None`: there is none. `Err`: it could not be found out.
     pub(super) async fn look_up(
         &self,
         request: &Request,
@@ -81,7 +81,7 @@ impl Sql {
     }
 }
 
-/// Refuses what a database was to decide that has not answered.
+/// Refuses a request that depends on a database that does not answer.
 fn unanswered(request: &Request, name: &str, key: &str, failure: &Failure, origin: &Origin) -> Flow {
     let text = match failure {
         Failure::Query(why) => format!("AH00657: rewritemap: error {why} querying for {key}"),
