@@ -277,7 +277,7 @@ mod tests {
             ),
             // Only the status page was requested: no basis for any number.
             ("event", 1, WIDE, ""),
-            // 90 workers in four children are 23 each, rounded up; those that the memory bears, down.
+            // 90 workers in four children are 23 each, rounded up; those that fit in memory, down.
             (
                 "event",
                 45,
