@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`experiment`] and [`workload`] define the measurements, [`subject`] and [`config`] the servers,
 //! [`bench`] takes one measurement, [`run`] takes all of them in turn, [`summary`] and [`target`] evaluate, [`trust`]
-//! doubts, [`report`] presents.
+//! lists reasons to doubt the results, [`report`] presents them.
 
 #![forbid(unsafe_code)]
 

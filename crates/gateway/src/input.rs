@@ -61,7 +61,7 @@ impl Input {
         Poll::Ready(Ok(false))
     }
 
-    /// Whether the client owes the next piece.
+    /// Whether the next piece has to come from the client.
     pub(crate) fn is_starving(&self) -> bool {
         self.piece.is_empty()
     }

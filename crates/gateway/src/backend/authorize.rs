@@ -99,7 +99,7 @@ async fn ask(
     told: &[(&str, &str)],
 ) -> Result<Reply, u16> {
     let bytes = question(request, told, true).await?;
-    // It only judges, so asking again is safe for any request.
+    // It only decides, so asking again is safe for any request.
     let script = begin_with_one(request, caller, class, &HEAD, bytes, speech, true).await?;
     hear(request, script, caller).await
 }

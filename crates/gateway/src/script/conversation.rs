@@ -49,7 +49,7 @@ pub(crate) struct Conversation {
     data: Option<RequestBody>,
     /// It has already replaced the body.
     is_data: bool,
-    /// The client owes the next piece of it.
+    /// Its next piece has to come from the client.
     starving: bool,
     /// The backend reads no further.
     deaf: bool,

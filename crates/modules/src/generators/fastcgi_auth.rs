@@ -75,7 +75,7 @@ pub(super) fn set_decides(cmd: &mut Cmd<'_>, phase: Phase, on: bool) -> Outcome 
     }
 }
 
-/// Whether an application has to judge the request.
+/// Whether an application decides in this phase.
 pub(super) fn is_asked(request: &Request, phase: Phase) -> bool {
     phase.application(request.dir::<Checkers>()).is_some()
 }

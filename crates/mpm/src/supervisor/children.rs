@@ -134,7 +134,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Reaps all processes that have ended, and owes a replacement for each child that ended without an order and has
+    /// Reaps all processes that have ended, and plans a replacement for each child that ended without an order and has
     /// none. `false`: the server cannot start, because its first children cannot.
     pub(super) fn reap(&mut self) -> bool {
         loop {

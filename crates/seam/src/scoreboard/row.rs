@@ -158,7 +158,7 @@ impl HeaderRow<'_> {
         self.0[field as usize].fetch_add(value, Relaxed);
     }
     /// The parent marks the beginning or end of moving numbers between rows and header: a reader that sums them up must
-    /// not see them in neither or in both. If the parent dies there, nobody continues anyway.
+    /// not see them in neither or in both. If the parent dies in between, the server does not continue anyway.
     pub(super) fn enter(&self) {
         self.0[Header::Sequence as usize].fetch_add(1, AcqRel);
         fence(Release);

@@ -18,7 +18,7 @@ use crate::log::{ErrorLog, Levels};
 
 /// A virtual host, or the main server.
 pub struct VirtualHost {
-    /// Its place in [`Server::hosts`]; the main server is 0.
+    /// Its place among all hosts; the main server is 0.
     pub index: usize,
     /// `ServerName` without port.
     pub name: String,

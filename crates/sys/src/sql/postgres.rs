@@ -105,7 +105,7 @@ impl Connection {
         let conn = unsafe { (functions.connect_start)(parameters.as_ptr()) };
         let conn = NonNull::new(conn).ok_or_else(|| SqlError::lost("out of memory"))?;
         let mut connection = Connection { functions, conn };
-        // SAFETY: here and below the connection is open until it is dropped. The function has the required signature,
+        // SAFETY: here and below `conn` is valid until it is dropped. The function has the required signature,
         // and needs no argument.
         unsafe { (functions.set_notice_receiver)(conn.as_ptr(), Some(ignore), null_mut()) };
         let deadline = deadline.min(Instant::now() + connection.own_timeout());
@@ -134,7 +134,7 @@ impl Connection {
     /// `connect_timeout`, which the library leaves to callers that wait.
     fn own_timeout(&mut self) -> Duration {
         const NONE: Duration = Duration::from_secs(24 * 3600);
-        // SAFETY: the connection is there; the caller frees the list.
+        // SAFETY: `conn` is valid; the caller frees the list.
         let options = unsafe { (self.functions.conninfo)(self.conn.as_ptr()) };
         let mut seconds = 0;
         let mut at = options;
@@ -195,7 +195,7 @@ impl Connection {
         // Its last words, and then an end, may have come meanwhile. A connection with more to read than that is not
         // trusted.
         for _ in 0..8 {
-            // SAFETY: the connection is there.
+            // SAFETY: `conn` is valid.
             if self.is_broken() || unsafe { (self.functions.transaction)(self.conn.as_ptr()) } != OK {
                 return false;
             }
@@ -213,11 +213,11 @@ impl Connection {
     /// Waits for the answer to the last statement.
     fn answer(&mut self, sent: c_int, deadline: Instant) -> Result<Rows, SqlError> {
         // Row by row, or the library would gather an answer of any length before its length is known.
-        // SAFETY: the connection is there.
+        // SAFETY: `conn` is valid.
         if sent != 1 || unsafe { (self.functions.set_single_row_mode)(self.conn.as_ptr()) } != 1 {
             return Err(self.lost());
         }
-        // SAFETY: the connection is there.
+        // SAFETY: `conn` is valid.
         while let rest @ 1.. = unsafe { (self.functions.flush)(self.conn.as_ptr()) } {
             debug_assert_eq!(rest, 1);
             self.wait(PollFlags::IN | PollFlags::OUT, deadline)?;
@@ -255,7 +255,7 @@ impl Connection {
     /// Adds a part of an answer. Returns whether it was the last of its statement.
     fn add(&self, outcome: NonNull<Outcome>, rows: &mut Rows, size: &mut Size) -> Result<bool, SqlError> {
         let (functions, outcome) = (self.functions, outcome.as_ptr());
-        // SAFETY: here and below the result is there; rows and columns are counted before they are accessed; texts end
+        // SAFETY: here and below `outcome` is valid; rows and columns are counted before they are accessed; texts end
         // with a NUL, and values have the stated lengths.
         let is_last = match unsafe { (functions.result_status)(outcome) } {
             COMMAND_OK | TUPLES_OK => true,
@@ -296,7 +296,7 @@ impl Connection {
     }
 
     fn consume(&mut self) -> Result<(), SqlError> {
-        // SAFETY: the connection is there.
+        // SAFETY: `conn` is valid.
         match unsafe { (self.functions.consume_input)(self.conn.as_ptr()) } {
             1 => Ok(()),
             _ => Err(self.lost()),
@@ -304,13 +304,13 @@ impl Connection {
     }
 
     fn is_broken(&self) -> bool {
-        // SAFETY: the connection is there. 1 is CONNECTION_BAD.
+        // SAFETY: `conn` is valid. 1 is CONNECTION_BAD.
         unsafe { (self.functions.status)(self.conn.as_ptr()) == 1 }
     }
 
     /// Waits until the socket is ready; `Err` if the deadline passes first.
     fn wait(&self, flags: PollFlags, deadline: Instant) -> Result<(), SqlError> {
-        // SAFETY: the connection is there.
+        // SAFETY: `conn` is valid.
         let socket = unsafe { (self.functions.socket)(self.conn.as_ptr()) };
         if socket < 0 {
             return Err(self.lost());
@@ -331,7 +331,7 @@ impl Connection {
 
     /// The library's description of the failure.
     fn lost(&self) -> SqlError {
-        // SAFETY: the connection is there; the message ends with a NUL.
+        // SAFETY: `conn` is valid; the message ends with a NUL.
         SqlError::lost(unsafe { text((self.functions.error_message)(self.conn.as_ptr())) }.trim_end())
     }
 }
