@@ -2,8 +2,9 @@
 
 use crate::allowed::Allowed;
 use crate::arguments::{help, section_argument, take, until_empty};
-use crate::directive::{Args, Cmd, Context, Failure, ModuleInfo, find_all, nearest};
+use crate::directive::{Args, Cmd, Context, Failure, find_all};
 use crate::error::{Error, Level, Phase, Unknown};
+use crate::excerpt::Spot;
 use crate::place::Place;
 use crate::settings::SettingsMap;
 use crate::tree::Node;
@@ -21,13 +22,19 @@ pub fn apply(
         let (modules, said) = (context.language.loaded(), context.notices.len());
         let mut rows = find_all(&modules, &node.name).peekable();
         if rows.peek().is_none() {
-            unknown(node, place, context, &modules).or_else(|error| go_on(node, place, context, error))?;
+            unknown(node, place, context).or_else(|error| go_on(node, place, context, error))?;
         }
         for (_, row) in rows {
             let mut cmd = Cmd { node, row, server, dir, place, context };
-            let outcome = allowed(&mut cmd).and_then(|go| if go { invoke(&mut cmd) } else { Ok(()) });
+            let allowed = allowed(&mut cmd);
+            let may_stand_here = allowed.is_ok();
+            let outcome = allowed.and_then(|go| if go { invoke(&mut cmd) } else { Ok(()) });
             outcome.or_else(|failure| match failure {
-                Failure::Message(text) => go_on(node, place, context, Error::at(Phase::Apply, &node.origin, text)),
+                Failure::Message(text) => {
+                    let error = Error::at(Phase::Apply, &node.origin, text);
+                    let error = if may_stand_here { error.located(row, &node.args) } else { error.of(Spot::Word(0)) };
+                    go_on(node, place, context, error)
+                }
                 Failure::Inner(error) => context.errors.meet(*error),
             })?;
         }
@@ -63,7 +70,7 @@ impl Cmd<'_> {
     }
 }
 
-fn unknown(node: &Node, place: &Place, context: &mut Context, modules: &[&'static ModuleInfo]) -> Result<(), Error> {
+fn unknown(node: &Node, place: &Place, context: &mut Context) -> Result<(), Error> {
     if place.skip_unknown {
         let text = format!(
             "AH02296: Unknown directive {} perhaps misspelled or defined by a module not included in the server \
@@ -77,8 +84,8 @@ fn unknown(node: &Node, place: &Place, context: &mut Context, modules: &[&'stati
         "Invalid command '{}', perhaps misspelled or defined by a module not included in the server configuration",
         node.name
     );
-    let unknown = Some(Unknown::Directive(node.name.clone(), nearest(modules, &node.name)));
-    Err(Error { unknown, ..Error::at(Phase::Apply, &node.origin, message) })
+    let unknown = Some(Unknown::Directive(node.name.clone()));
+    Err(Error { unknown, ..Error::at(Phase::Apply, &node.origin, message).of(Spot::Word(0)) })
 }
 
 /// Whether the directive may stand here; `Ok(false)`: it is to be skipped.

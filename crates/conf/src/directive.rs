@@ -336,11 +336,6 @@ pub fn find_all<'a>(
     })
 }
 
-/// The known directive nearest to a misspelled one, if it is near enough to be meant.
-pub fn nearest(modules: &[&'static ModuleInfo], name: &str) -> Option<&'static str> {
-    nearest_name(modules.iter().flat_map(|info| info.directives).map(|row| row.name), name)
-}
-
 /// The name nearest to a misspelled one, if it is near enough to be meant.
 pub fn nearest_name(names: impl Iterator<Item = &'static str>, name: &str) -> Option<&'static str> {
     let far = (name.len() / 3).clamp(1, 3);

@@ -1,6 +1,9 @@
 //! What went wrong while reading a configuration, in Apache's wording, and what was merely worth saying.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
+
+use crate::excerpt::{Excerpt, Spot};
 
 use crate::source::Origin;
 
@@ -24,24 +27,28 @@ pub struct Error {
     pub message: String,
     /// Where; `None` for a check over the whole.
     pub origin: Option<Origin>,
-    /// It is about something that is not known here.
+    /// Which part of that line.
+    pub spot: Spot,
+    /// The reason, where Apache's message leaves it out.
+    pub reason: Option<Box<str>>,
+    /// The name that is not known here, where that is what is wrong.
     pub unknown: Option<Unknown>,
 }
 
 /// A name that is not known here.
 #[derive(Clone, Debug)]
 pub enum Unknown {
-    /// Of a directive, and perhaps the one that was meant.
-    Directive(String, Option<&'static str>),
+    /// Of a directive.
+    Directive(String),
     /// Of a module: its identifier.
     Module(String),
 }
 
-/// More errors of one configuration than this are not looked for: the one behind ends the reading.
+/// More errors of one configuration than this are not looked for: the next one ends the reading.
 pub const ERRORS_MAX: usize = 2000;
 
 /// What becomes of errors. The first one ends the reading, as in Apache; for a report all are kept, and the reading goes on
-/// behind each of them.
+/// after each of them.
 #[derive(Debug, Default)]
 pub struct Errors(Option<Vec<Error>>);
 
@@ -62,7 +69,7 @@ impl Errors {
         Errors(self.0.as_ref().map(|_| Vec::new()))
     }
 
-    /// Whether it goes on behind an error.
+    /// Whether the reading goes on after an error.
     pub fn go_on(&self) -> bool {
         self.0.is_some()
     }
@@ -85,27 +92,44 @@ impl Errors {
 impl Error {
     /// An error at a line.
     pub fn at(phase: Phase, origin: &Origin, message: impl Into<String>) -> Error {
-        Error { phase, message: message.into(), origin: Some(origin.clone()), unknown: None }
+        Error { origin: Some(origin.clone()), ..Error::new(phase, message) }
     }
 
     /// An error of the whole configuration.
     pub fn check(message: impl Into<String>) -> Error {
-        Error { phase: Phase::Check, message: message.into(), origin: None, unknown: None }
+        Error::new(Phase::Check, message)
     }
 
-    /// The text for stderr: Apache's own line or lines first, then the include chain and the hint.
-    /// `program` is the name the server was called by.
-    pub fn render(&self, program: &str) -> String {
+    /// An error without a place.
+    pub fn new(phase: Phase, message: impl Into<String>) -> Error {
+        Error { phase, message: message.into(), origin: None, spot: Spot::Line, reason: None, unknown: None }
+    }
+
+    /// The same error, of a part of its line.
+    #[must_use]
+    pub fn of(self, spot: Spot) -> Error {
+        Error { spot, ..self }
+    }
+
+    /// The line as it is written, with the part of it that is meant.
+    pub fn excerpt(&self) -> Option<Excerpt> {
+        Excerpt::of(self.origin.as_ref()?, self.spot)
+    }
+
+    /// Apache's own line or lines. `program` is the name the server was called by.
+    pub fn own_lines(&self, program: &str) -> String {
         let message = escape(&self.message);
-        let mut out = match (self.phase, &self.origin) {
-            // The outermost file comes first: each Include adds its line in front.
+        match (self.phase, &self.origin) {
+            // The outermost file comes first: each Include adds its line in front. Of a cycle Apache repeats them all.
             (Phase::Read, Some(origin)) => {
-                let mut text = String::new();
-                let chain: Vec<&Origin> = origin.chain().collect();
-                for at in chain.iter().rev() {
+                let mut chain: Vec<&Origin> = std::iter::once(origin).chain(origin.chain()).collect();
+                chain.reverse();
+                let mut said = HashSet::new();
+                let mut text = format!("{program}: ");
+                for at in chain.into_iter().filter(|at| said.insert((at.line, at.file()))) {
                     let _ = write!(text, "Syntax error on line {} of {}: ", at.line, at.file());
                 }
-                format!("{program}: {text}Syntax error on line {} of {}: {message}\n", origin.line, origin.file())
+                format!("{text}{message}\n")
             }
             (Phase::Apply, Some(origin)) => {
                 format!("AH00526: Syntax error on line {} of {}:\n{message}\n", origin.line, origin.file())
@@ -113,16 +137,7 @@ impl Error {
             (Phase::Check, _) => format!("{message}\nAH00014: Configuration check failed\n"),
             (Phase::Read, None) => format!("{program}: {message}\n"),
             (Phase::Apply, None) => format!("{message}\n"),
-        };
-        if let (Phase::Apply, Some(origin)) = (self.phase, &self.origin) {
-            for at in origin.chain() {
-                let _ = writeln!(out, "  included from {at}");
-            }
         }
-        if let Some(Unknown::Directive(_, Some(hint))) = &self.unknown {
-            let _ = writeln!(out, "  did you mean '{hint}'?");
-        }
-        out
     }
 }
 

@@ -92,10 +92,7 @@ impl Language {
     pub(crate) fn load(&mut self, id: &str, file: &str) -> Result<Option<String>, String> {
         let known = self.known;
         let Some(info) = known.iter().find(|info| info.id == id) else {
-            return Err(format!(
-                "Cannot load {file} into server: there is no module {id} here; remove this line, or keep what needs \
-                 it inside <IfModule {id}>"
-            ));
+            return Err(format!("Cannot load {file} into server: Tsubame has no module {id}"));
         };
         self.select_modules();
         let selected = self.selected.get_or_insert_default();

@@ -1,5 +1,8 @@
 //! From bytes to logical lines: continuation, white space, comments (Apache manual, "Configuration Files", syntax).
 
+use std::ops::Range;
+use std::sync::Arc;
+
 /// Longest logical line of a configuration file, in bytes.
 pub const LINE_MAX: usize = 16 * 1024 * 1024;
 /// Longest logical line of an `.htaccess` file, in bytes.
@@ -17,7 +20,7 @@ pub struct Line {
 /// The logical lines of one text.
 #[derive(Debug)]
 pub struct Lines {
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     at: usize,
     number: u32,
     max: usize,
@@ -25,8 +28,8 @@ pub struct Lines {
 
 impl Lines {
     /// Lines of `bytes`, none longer than `max` bytes.
-    pub fn new(bytes: Vec<u8>, max: usize) -> Lines {
-        Lines { bytes, at: 0, number: 0, max }
+    pub fn new(bytes: impl Into<Arc<Vec<u8>>>, max: usize) -> Lines {
+        Lines { bytes: bytes.into(), at: 0, number: 0, max }
     }
 
     /// The number of the physical line read last.
@@ -51,27 +54,59 @@ impl Lines {
     fn joined(&mut self) -> Result<Vec<u8>, String> {
         let mut joined = Vec::new();
         loop {
-            let rest = &self.bytes[self.at..];
-            let (line, next, ended) = match memchr::memchr(b'\n', rest) {
-                Some(end) => (&rest[..end], end + 1, true),
-                None => (rest, rest.len(), false),
-            };
-            self.at += next;
+            let line = physical(&self.bytes, self.at);
+            self.at = line.next;
             self.number += 1;
-            let body = if ended { line.strip_suffix(b"\r").unwrap_or(line) } else { line };
-            // At the end of a file without LF a backslash is an ordinary byte.
-            let (body, goes_on) = match body.strip_suffix(b"\\") {
-                Some(body) if ended => (body, self.at < self.bytes.len()),
-                _ => (line, false),
-            };
-            joined.extend_from_slice(body);
+            joined.extend_from_slice(&self.bytes[line.body]);
             if joined.len() > self.max {
                 return Err("Line too long".into());
             }
-            if !goes_on {
+            if !line.goes_on {
                 return Ok(joined);
             }
         }
+    }
+}
+
+/// The physical lines of the logical line whose last one is `number`: of each its number, and where that part of it stands that
+/// counts. Empty if there is no such line.
+pub(crate) fn physical_lines(bytes: &[u8], number: u32) -> Vec<(u32, Range<usize>)> {
+    let (mut at, mut lines) = (0, Vec::new());
+    for count in 1..=number {
+        if at >= bytes.len() {
+            return Vec::new();
+        }
+        let line = physical(bytes, at);
+        at = line.next;
+        lines.push((count, line.body));
+        if !line.goes_on && count < number {
+            lines.clear();
+        }
+    }
+    lines
+}
+
+/// A physical line.
+struct Physical {
+    /// Without its end, and without the backslash that joins it to the next one.
+    body: Range<usize>,
+    /// Where the next one begins.
+    next: usize,
+    /// The next one belongs to it.
+    goes_on: bool,
+}
+
+fn physical(bytes: &[u8], at: usize) -> Physical {
+    let (end, next, ended) = match memchr::memchr(b'\n', &bytes[at..]) {
+        Some(end) => (at + end, at + end + 1, true),
+        None => (bytes.len(), bytes.len(), false),
+    };
+    let line = &bytes[at..end];
+    let body = if ended { line.strip_suffix(b"\r").unwrap_or(line) } else { line };
+    // At the end of a file without LF a backslash is an ordinary byte.
+    match body.strip_suffix(b"\\") {
+        Some(body) if ended => Physical { body: at..at + body.len(), next, goes_on: next < bytes.len() },
+        _ => Physical { body: at..end, next, goes_on: false },
     }
 }
 
@@ -107,6 +142,17 @@ mod tests {
     #[test]
     fn carriage_returns_are_white_space() {
         assert_eq!(all("c \\ \r\nd\\\r\n e\r\n"), [(1, "c \\".to_string()), (3, "d e".to_string())]);
+    }
+
+    #[test]
+    fn physical_lines_of_a_logical_one() {
+        let text = b"A \\\n  one\nB\\\r\n\\\n c";
+        let numbers = |number| -> Vec<(u32, &[u8])> {
+            physical_lines(text, number).into_iter().map(|(number, place)| (number, &text[place])).collect()
+        };
+        assert_eq!(numbers(2), [(1, &b"A "[..]), (2, b"  one")]);
+        assert_eq!(numbers(5), [(3, &b"B"[..]), (4, b""), (5, b" c")]);
+        assert_eq!(numbers(6), []);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Where a directive was written: file, line, and the chain of `Include`s which led there.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -13,12 +14,14 @@ pub struct Source {
     pub nth: u32,
     /// The `Include` (or `Use`) line which led here; `None` for what the server was started with.
     pub included_from: Option<Origin>,
+    /// The text itself, so that an error can show its line; empty for an `.htaccess` file, of which there may be very many.
+    pub text: Arc<Vec<u8>>,
 }
 
 impl Source {
     /// A text that nothing included.
     pub fn new(name: impl Into<String>) -> Source {
-        Source { name: name.into(), nth: 0, included_from: None }
+        Source { name: name.into(), nth: 0, included_from: None, text: Arc::default() }
     }
 }
 
@@ -40,6 +43,21 @@ impl Origin {
     /// The lines which included this one, innermost first.
     pub fn chain(&self) -> impl Iterator<Item = &Origin> {
         std::iter::successors(self.source.included_from.as_ref(), |at| at.source.included_from.as_ref())
+    }
+
+    /// The lines which include each other without end, where this line is one of them: outermost first, each of them once.
+    pub fn cycle(&self) -> Option<Vec<&Origin>> {
+        let is_same = |at: &&Origin| at.line == self.line && at.file() == self.file();
+        self.chain().find(is_same)?;
+        let mut lines: Vec<&Origin> = std::iter::once(self).chain(self.chain().take_while(|at| !is_same(at))).collect();
+        lines.reverse();
+        Some(lines)
+    }
+
+    /// Whether this text is read while it is being read: because it includes itself, or one that includes it.
+    pub fn repeats(&self) -> bool {
+        let mut files = HashSet::new();
+        std::iter::once(self).chain(self.chain()).any(|at| !files.insert(at.file()))
     }
 
     /// How many `Include`s deep this line stands.

@@ -1,6 +1,8 @@
 //! Words of a line: quotes and escapes (Apache manual, "Configuration Files", syntax; doubtful
 //! cases were measured on 2.4.71).
 
+use std::ops::Range;
+
 /// Takes the next word off `rest`; empty at the end of the line.
 ///
 /// A word that begins with `"` or `'` ends at the same quote; inside, a backslash escapes that quote and itself. A
@@ -23,6 +25,36 @@ pub fn words(mut rest: &str) -> Vec<String> {
         out.push(next_word(&mut rest));
     }
     out
+}
+
+/// Where the words of a line stand, with their quotes.
+pub(crate) fn places(line: &str) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() {
+        let start = line.len() - rest.len();
+        let written = rest;
+        next_word(&mut rest);
+        let used = written[..written.len() - rest.len()].trim_end();
+        places.push(start..start + used.len());
+    }
+    places
+}
+
+/// Where byte `at` of a word's value stands in the word as it is written, with its quotes and escapes.
+pub(crate) fn place_within(written: &str, at: usize) -> usize {
+    let quote = written.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let mut chars = written.char_indices().skip(usize::from(quote.is_some())).peekable();
+    let mut value = 0;
+    while let Some((place, c)) = chars.next() {
+        if value >= at || Some(c) == quote {
+            return place;
+        }
+        let next = chars.peek().map(|(_, next)| *next);
+        let is_escape = c == '\\' && (next == Some('\\') || (quote.is_some() && next == quote));
+        value += if is_escape { chars.next().map_or(1, |(_, next)| next.len_utf8()) } else { c.len_utf8() };
+    }
+    written.len()
 }
 
 fn quoted(text: &str, quote: char) -> (String, usize) {
@@ -52,6 +84,30 @@ fn bare(text: &str) -> (String, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_those_of_the_words() {
+        for line in [r#" X-1 "a\"b"  c"#, r#""a""b""#, r#"a "unclosed x"#, "", " \t", r#"<If "x">"#] {
+            let found: Vec<String> = places(line).into_iter().flat_map(|place| words(&line[place])).collect();
+            assert_eq!(found, words(line), "{line}");
+        }
+        assert_eq!(places(" a\t'b c' d"), [1..2, 3..8, 9..10]);
+    }
+
+    #[test]
+    fn places_within_a_word() {
+        for (written, at, place) in [
+            ("abc", 1, 1),
+            ("abc", 9, 3),
+            ("'abc'", 1, 2),
+            (r#""a\"b(""#, 3, 5),
+            (r"a\\b", 2, 3),
+            ("'ab'", 2, 3),
+            (r#""\d(""#, 2, 3),
+        ] {
+            assert_eq!(place_within(written, at), place, "{written} {at}");
+        }
+    }
 
     #[test]
     fn words_as_captured() {

@@ -33,7 +33,7 @@ pub fn choose(loaded: &[&'static ModuleInfo], program: &str) -> Result<Chosen, E
     let mpm = found.next().unwrap_or(&PERCORE);
     if found.next().is_some() {
         let message = format!("AH00534: {program}: Configuration error: More than one MPM loaded.");
-        return Err(Error { phase: Phase::Apply, message, origin: None, unknown: None });
+        return Err(Error::new(Phase::Apply, message));
     }
     Ok(Chosen(mpm))
 }

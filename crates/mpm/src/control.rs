@@ -55,7 +55,7 @@ pub fn check(settings: &SettingsMap) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!("ControlSocket {socket} is the PidFile too: give one of them another name");
-    Err(Error { phase: Phase::Apply, message, origin: settings.control_socket.origin().cloned(), unknown: None })
+    Err(Error { origin: settings.control_socket.origin().cloned(), ..Error::new(Phase::Apply, message) })
 }
 
 #[cfg(test)]

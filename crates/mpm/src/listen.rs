@@ -57,6 +57,19 @@ pub struct Listeners(Vec<Listener>);
 pub struct OpenError {
     /// One line per socket that could not be opened, then the consequence.
     pub lines: Vec<String>,
+    /// The address that somebody else listens to, where that is why.
+    pub busy: Option<SocketAddr>,
+}
+
+impl OpenError {
+    fn of(failures: Vec<(SocketAddr, ListenError)>) -> OpenError {
+        let is_busy = |error: &ListenError| matches!(error, ListenError::Bind(error) | ListenError::Listen(error) if error.kind() == io::ErrorKind::AddrInUse);
+        let lines = failures.iter().map(|(address, error)| failure(*address, error));
+        OpenError {
+            lines: lines.chain(["no listening sockets available, shutting down".to_string()]).collect(),
+            busy: failures.iter().find(|(_, error)| is_busy(error)).map(|(address, _)| *address),
+        }
+    }
 }
 
 impl fmt::Display for OpenError {
@@ -89,17 +102,13 @@ impl Listeners {
         let mut opened = Listeners::default();
         for bucket in 0..buckets {
             for line in s.listen.iter() {
-                let failed = |mut lines: Vec<String>| {
-                    lines.push("no listening sockets available, shutting down".to_string());
-                    OpenError { lines }
-                };
                 let waits_for_data = filters.waits_for_data(line.protocol());
                 let options = ListenOptions { reuse_port: buckets > 1, ..options(s, waits_for_data) };
-                self.open_line(line, bucket, options, &mut opened).map_err(failed)?;
+                self.open_line(line, bucket, options, &mut opened).map_err(OpenError::of)?;
             }
         }
         if opened.0.is_empty() {
-            return Err(OpenError { lines: vec!["no listening sockets available, shutting down".to_string()] });
+            return Err(OpenError::of(Vec::new()));
         }
         Ok(opened)
     }
@@ -112,7 +121,7 @@ impl Listeners {
         bucket: usize,
         options: ListenOptions,
         opened: &mut Listeners,
-    ) -> Result<(), Vec<String>> {
+    ) -> Result<(), Vec<(SocketAddr, ListenError)>> {
         if !line.addresses.is_empty() {
             for address in &line.addresses {
                 // A socket for all of IPv6 also takes IPv4, and would conflict with a second one for all of IPv4.
@@ -120,12 +129,11 @@ impl Listeners {
                 if address.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) && opened.at(any, bucket).is_some() {
                     continue;
                 }
-                self.open_address(*address, bucket, options, opened)
-                    .map_err(|error| vec![failure(*address, &error)])?;
+                self.open_address(*address, bucket, options, opened).map_err(|error| vec![(*address, error)])?;
             }
             return Ok(());
         }
-        let mut lines = Vec::new();
+        let mut failures = Vec::new();
         for any in [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)] {
             let address = SocketAddr::new(any, line.port);
             match self.open_address(address, bucket, options, opened) {
@@ -133,10 +141,10 @@ impl Listeners {
                 // A machine without IPv6.
                 Err(ListenError::Socket(_)) if any.is_ipv6() => {}
                 Err(ListenError::Bind(error)) if any.is_ipv6() && error.kind() == io::ErrorKind::AddrNotAvailable => {}
-                Err(error) => lines.push(failure(address, &error)),
+                Err(error) => failures.push((address, error)),
             }
         }
-        Err(lines)
+        Err(failures)
     }
 
     fn open_address(

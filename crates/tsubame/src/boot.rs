@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use conf::{Error, Language, Level, ModuleInfo, Notice, Origin, SettingsMap, Source};
+use conf::{Language, Level, ModuleInfo, Notice, Origin, SettingsMap, Source};
 use modules::arch::mod_unixd;
 use mpm::Chosen;
 use mpm::settings::MpmSettings;
@@ -12,7 +12,9 @@ use server::{Failed, Loaded, Sources, load, read_only};
 use sys::cred::{Identity, User};
 
 use crate::cli::Options;
+use crate::complaint;
 use crate::starting;
+use crate::style::Style;
 use crate::version::{self, CONFIG_FILES, PID_FILE, SERVER_ROOT};
 
 /// Every module of the program.
@@ -184,7 +186,7 @@ fn built_in() -> Origin {
 }
 
 /// Says on standard error (or in the `-E` file) what was worth saying while the configuration was read.
-pub(crate) fn say(options: &Options, notices: &[Notice]) {
+pub(crate) fn say<'a>(options: &Options, notices: impl IntoIterator<Item = &'a Notice>) {
     let level = options.level.unwrap_or(Level::Warn);
     for notice in notices {
         if notice.level <= level || notice.level == Level::Notice {
@@ -220,11 +222,23 @@ pub(crate) fn tell(options: &Options, text: &str) {
 
 /// Says why a configuration cannot run.
 pub(crate) fn say_broken(options: &Options, failed: &Failed) {
-    say(options, &failed.notices);
-    say_error(options, &failed.error);
+    // Files that include each other say everything as often as they are read.
+    let repeats = |notice: &&Notice| notice.origin.as_ref().is_some_and(Origin::repeats);
+    say(options, failed.notices.iter().filter(|notice| !repeats(notice)));
+    tell(
+        options,
+        complaint::of(&failed.error, &failed.into(), &options.program, style(options)).trim_end_matches('\n'),
+    );
 }
 
-/// Says what is wrong.
-pub(crate) fn say_error(options: &Options, error: &Error) {
-    tell(options, error.render(&options.program).replace("{program}", &options.program).trim_end_matches('\n'));
+/// Says what else is wrong with a configuration of which that was said.
+pub(crate) fn say_others(options: &Options, failed: &Failed) {
+    if let Some(text) = complaint::of_others(options, &failed.error, style(options)) {
+        tell(options, text.trim_end_matches('\n'));
+    }
+}
+
+/// For what [`tell`] writes.
+fn style(options: &Options) -> Style {
+    if options.errors.is_some() { Style(false) } else { Style::of_errors() }
 }

@@ -20,9 +20,11 @@ use lexopt::prelude::*;
 use modules::metadata::mod_mime;
 use server::{Loaded, Server};
 
+pub(crate) use self::errors::explained;
 use self::report::{Read, Report, Verdict};
 use crate::boot;
 use crate::cli::{self, Options};
+use crate::misuse;
 use crate::output;
 use crate::style::Style;
 
@@ -69,7 +71,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            output::complain(&format!("{program} check: {why}\n`{program} check --help` says how it is used."));
+            misuse::say(program, "check", USAGE, &why);
             return Verdict::DoesNotStart.exit_code();
         }
     };
@@ -104,8 +106,7 @@ fn report(options: &Options, query: &Query) -> Report {
         Ok(loaded) => examine(&mut report, query, loaded),
         Err(failed) => {
             errors::notices(&mut report, &failed.notices, &failed.tree);
-            let infos = failed.language.loaded();
-            errors::all(&mut report, failed.errors.iter().chain([&failed.error]), &failed.tree, &[], &infos);
+            errors::all(&mut report, failed.errors.iter().chain([&failed.error]), &(&*failed).into());
             report.read.files = failed.included.len();
         }
     }
@@ -114,9 +115,9 @@ fn report(options: &Options, query: &Query) -> Report {
 }
 
 fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
+    errors::all(report, loaded.errors.iter(), &(&loaded).into());
     let Loaded { server, included, notices, errors: wrong } = loaded;
     report.read = Read { files: included.len(), hosts: server.hosts.len() - 1, ..Read::default() };
-    errors::all(report, wrong.iter(), &server.tree, &server.ran, &server.infos());
     errors::notices(report, &notices, &server.tree);
     obstacles(report, &server);
     lines::all(report, &server, &wrong);

@@ -1,12 +1,14 @@
 //! The command line: httpd's, and two options of our own for a first look.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use conf::Level;
+use conf::directive::nearest_name;
 use lexopt::prelude::*;
 
+use crate::misuse;
 use crate::output;
 
 /// What the command line asks for.
@@ -153,7 +155,7 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
         Ok(Some(done)) => return Parsed::Done(done),
         Err(bad) => return refused(program, &demo, &bad),
     }
-    // Whoever asks to be shown something does not want a server, with or without `-t`.
+    // To be shown something is not to start a server, with or without `-t`.
     let shown = SHOWN_BY.iter().any(|name| options.defined(name));
     if shown && matches!(options.action, Action::Start | Action::Signal(_)) {
         options.action = Action::Check;
@@ -169,7 +171,7 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
         || !options.defines.is_empty();
     let ours = demo.port.is_some() || demo.root.is_some();
     if ours && (httpd || is_httpd_name(program)) {
-        return refused(program, &demo, &Bad::Usage);
+        return refused(program, &demo, &Bad::Mixed);
     }
     if !httpd && !is_httpd_name(program) {
         options.action = Action::Demo(demo);
@@ -177,74 +179,133 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
     Parsed::Run(Box::new(options))
 }
 
-/// Called by one of httpd's names, the program has no manners of its own.
+/// Called by one of httpd's names, the program does and says what httpd does and says.
 pub(crate) fn is_httpd_name(program: &str) -> bool {
     matches!(program, "httpd" | "apache2" | "apache")
 }
 
+/// What is wrong with a command line.
 enum Bad {
-    /// An option that is not there.
+    /// An option that is not there, with its `-` or `--`.
     Option(String),
     /// An option without its value.
     Missing(char),
-    /// `--port` without a number.
-    Port,
-    /// Anything else.
-    Usage,
+    /// What `-k` does not know; `None`: it is without a word.
+    Signal(Option<String>),
+    /// What `-e` does not know.
+    Level(String),
+    /// What `--port` cannot be; `None`: it is without a number.
+    Port(Option<String>),
+    /// A word too many.
+    Word(OsString),
+    /// A directory or `--port` beside options of httpd's.
+    Mixed,
+    /// Nothing: `-h`.
+    Help,
+    /// What the parser says.
+    Other(lexopt::Error),
 }
 
-/// Says what is wrong with the command line: httpd's words, or where a command of ours stands.
+/// Says what is wrong with the command line: in httpd's words under a name of httpd's, else in ours.
 fn refused(program: &str, demo: &Demo, bad: &Bad) -> Parsed {
-    let late = COMMANDS.iter().find(|(name, _)| demo.root.as_ref().is_some_and(|root| root == name));
-    match (late, bad) {
-        (Some((name, _)), _) if !is_httpd_name(program) => {
-            output::complain(&format!(
-                "{program}: {name} is a command and stands before all options: {program} {name} -f FILE ..."
-            ));
-            output::complain(&format!("`{program} {name} --help` says how it is used."));
-            return Parsed::Done(ExitCode::FAILURE);
-        }
-        (_, Bad::Option(shown)) => output::complain(&format!("{program}: illegal option -- {shown}")),
-        (_, Bad::Missing(option)) => output::complain(&format!("{program}: option requires an argument -- {option}")),
-        (_, Bad::Port) => {
-            output::complain(&format!("{program}: --port takes a number up to 65535: {program} --port 8000 DIR"));
-            return Parsed::Done(ExitCode::FAILURE);
-        }
-        (_, Bad::Usage) => {}
-    }
-    output::complain(usage(program).trim_end_matches('\n'));
+    let text = match bad {
+        _ if is_httpd_name(program) => format!("{}{}", bad.of_httpd(program), usage(program)),
+        Bad::Help => usage(program),
+        _ => format!("{program}: {}\n{}", bad.reason(program, demo), short_usage(program)),
+    };
+    output::complain(text.trim_end_matches('\n'));
     Parsed::Done(ExitCode::FAILURE)
 }
+
+impl Bad {
+    /// httpd's line above its usage.
+    fn of_httpd(&self, program: &str) -> String {
+        match self {
+            Bad::Option(option) => format!("{program}: illegal option -- {}\n", option.trim_start_matches('-')),
+            Bad::Signal(_) => format!("{program}: illegal option -- k\n"),
+            Bad::Missing(option) => format!("{program}: option requires an argument -- {option}\n"),
+            _ => String::new(),
+        }
+    }
+
+    /// The reason, with the nearest name.
+    fn reason(&self, program: &str, demo: &Demo) -> String {
+        let first = demo.root.as_ref().map(|root| root.to_string_lossy()).unwrap_or_default();
+        if COMMANDS.iter().any(|(name, _)| *name == first) {
+            return format!("'{first}' is a command: put it before all options, as in {program} {first} -f FILE ...");
+        }
+        if near_command(&first).is_some() {
+            return misuse::unknown("command", &first, COMMANDS.iter().map(|(name, _)| *name));
+        }
+        match self {
+            Bad::Option(option) => misuse::unknown("option", option, OPTIONS.into_iter()),
+            Bad::Missing(option) => format!("option '-{option}' needs a value"),
+            Bad::Signal(None) => format!("option '-k' needs one of {}", SIGNALS.map(|(word, _)| word).join(", ")),
+            Bad::Signal(Some(word)) => misuse::unknown("word after -k", word, SIGNALS.iter().map(|(word, _)| *word)),
+            Bad::Level(word) => misuse::unknown("level", word, Level::NAMES.iter().map(|(name, _)| *name)),
+            Bad::Port(None) => "option '--port' needs a number".into(),
+            Bad::Port(Some(word)) => format!("'{word}' is no port: --port takes a number from 0 to 65535"),
+            Bad::Word(word) => format!("unexpected word '{}'", word.to_string_lossy()),
+            Bad::Mixed => "--port and a directory do not go with a configuration (-f, -d, -C, -c, -D, -k, -t)".into(),
+            Bad::Other(error) => misuse::reason(error, ""),
+            Bad::Help => String::new(),
+        }
+    }
+}
+
+/// The command that a word which is no file probably stands for.
+pub(crate) fn near_command(word: &str) -> Option<&'static str> {
+    let near = || nearest_name(COMMANDS.iter().map(|(name, _)| *name), word);
+    (!word.is_empty() && !Path::new(word).exists()).then(near).flatten()
+}
+
+/// Our own options.
+const OPTIONS: [&str; 3] = ["--port", "--help", "--version"];
+
+/// How the program is used, in three lines.
+fn short_usage(program: &str) -> String {
+    format!(
+        "Usage: {program} [--port N] [DIR]                       serve a directory, or the demonstration
+       {program} -f FILE [-t | -S | -M | -k start|...]  what httpd does
+       {program} check|explain|ctl ...                  look into a configuration, or a running server
+`{program} --help` says more.
+"
+    )
+}
+
+/// The words of `-k`, and what they tell a running server.
+const SIGNALS: [(&str, Option<Signal>); 6] = [
+    ("start", None),
+    ("stop", Some(Signal::Stop)),
+    ("restart", Some(Signal::Restart)),
+    ("graceful", Some(Signal::Graceful)),
+    ("graceful-stop", Some(Signal::GracefulStop)),
+    ("upgrade", Some(Signal::Upgrade)),
+];
 
 fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> Result<Option<ExitCode>, Bad> {
     // The parser's own errors are values that are missing or not needed.
     let value = |parser: &mut lexopt::Parser| parser.value().map(|v| v.to_string_lossy().into_owned());
-    while let Some(arg) = parser.next().map_err(|_| Bad::Usage)? {
+    while let Some(arg) = parser.next().map_err(Bad::Other)? {
         match arg {
             Short(option @ ('d' | 'f' | 'C' | 'c' | 'D')) => {
                 configuration_option(options, option, &mut parser).map_err(|_| Bad::Missing(option))?;
             }
             Short('e') => {
                 let word = value(&mut parser).map_err(|_| Bad::Missing('e'))?;
-                options.level = Some(Level::parse(&word).ok_or(Bad::Usage)?);
+                options.level = Some(Level::parse(&word).ok_or(Bad::Level(word))?);
             }
             Short('E') => options.errors = Some(value(&mut parser).map_err(|_| Bad::Missing('E'))?),
             Short('k') => {
-                let action = match value(&mut parser).map_err(|_| Bad::Option("k".into()))?.as_str() {
-                    "start" => Action::Start,
-                    "stop" => Action::Signal(Signal::Stop),
-                    "restart" => Action::Signal(Signal::Restart),
-                    "graceful" => Action::Signal(Signal::Graceful),
-                    "graceful-stop" => Action::Signal(Signal::GracefulStop),
-                    "upgrade" => Action::Signal(Signal::Upgrade),
-                    _ => return Err(Bad::Option("k".into())),
-                };
-                if matches!(action, Action::Start) {
+                let word = value(&mut parser).map_err(|_| Bad::Signal(None))?;
+                let known = SIGNALS.iter().find(|(name, _)| *name == word);
+                let (_, signal) = known.ok_or(Bad::Signal(Some(word)))?;
+                if signal.is_none() {
                     options.defines.push(EXPLICIT_START.into());
                 }
-                // Whoever wants to see something wants nothing to be done, in whichever order it is said.
+                // To show something is to do nothing, in whichever order the two are asked for.
                 if matches!(options.action, Action::Start | Action::Signal(_)) {
-                    options.action = action;
+                    options.action = signal.map_or(Action::Start, Action::Signal);
                 }
             }
             Short('t') => options.check(),
@@ -264,20 +325,20 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
             }
             Short('V') => options.action = Action::Settings,
             Short('L') => options.action = Action::Directives,
-            Short('h') => return Err(Bad::Usage),
+            Short('h') => return Err(Bad::Help),
             Long("help") => {
                 output::print(&help(&options.program));
                 return Ok(Some(ExitCode::SUCCESS));
             }
             Long("version") => options.action = Action::Version,
             Long("port") => {
-                let port = value(&mut parser).map_err(|_| Bad::Port)?;
-                demo.port = Some(port.parse().map_err(|_| Bad::Port)?);
+                let port = value(&mut parser).map_err(|_| Bad::Port(None))?;
+                demo.port = Some(port.parse().map_err(|_| Bad::Port(Some(port)))?);
             }
             Value(root) if demo.root.is_none() => demo.root = Some(root),
-            Short(other) => return Err(Bad::Option(other.to_string())),
-            Long(other) => return Err(Bad::Option(other.to_string())),
-            Value(_) => return Err(Bad::Usage),
+            Short(other) => return Err(Bad::Option(format!("-{other}"))),
+            Long(other) => return Err(Bad::Option(format!("--{other}"))),
+            Value(word) => return Err(Bad::Word(word)),
         }
     }
     Ok(None)

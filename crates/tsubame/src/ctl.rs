@@ -21,6 +21,7 @@ use mpm::settings::MpmSettings;
 
 use crate::boot::{self, Text};
 use crate::cli::{self, Options};
+use crate::misuse;
 use crate::output;
 use crate::style::Style;
 
@@ -56,6 +57,11 @@ Commands that tell:
   stop                    stop at once
 ";
 
+/// The commands that the page names.
+fn commands() -> impl Iterator<Item = &'static str> {
+    USAGE.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).filter(|name| !name.is_empty())
+}
+
 /// `tsubame ctl`.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let mut options = Options::new(program, &args);
@@ -66,7 +72,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            output::complain(&format!("{program} ctl: {why}\n`{program} ctl --help` says how it is used."));
+            misuse::say(program, "ctl", USAGE, &why);
             return ExitCode::FAILURE;
         }
     };
@@ -130,6 +136,9 @@ fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<Command>, l
         }
     }
     let command = command.ok_or("a command is missing")?;
+    if !commands().any(|name| name == command) {
+        return Err(misuse::unknown("command", &command, commands()).into());
+    }
     Ok(Some(Command { socket, words: [vec![command], rest].concat() }))
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use mpm::Listeners;
 
 use crate::boot::{self, Text};
-use crate::cli::{Action, Options};
+use crate::cli::{self, Action, Demo, Options};
 use crate::output;
 use crate::start;
 use crate::style::{Page, Style};
@@ -40,18 +40,22 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let code = serve(options, demo, &home);
+    // What cannot be removed lies in a directory for temporary files.
+    let _ = std::fs::remove_dir_all(&home);
+    code
+}
+
+/// Serves, with the files of the demonstration in `home`.
+fn serve(options: &Options, demo: &Demo, home: &Path) -> ExitCode {
     let root = demo.root.as_ref().map_or_else(|| home.join("site"), PathBuf::from);
     let root = match root.canonicalize() {
         Ok(root) => root,
         Err(error) => {
-            output::complain(&format!(
-                "{}: {}: cannot serve {}",
-                options.program,
-                sys::describe(&error),
-                root.display()
-            ));
-            // What cannot be removed lies in a directory for temporary files.
-            let _ = std::fs::remove_dir_all(&home);
+            let (why, root) = (sys::describe(&error), root.to_string_lossy());
+            let meant = cli::near_command(&root)
+                .map_or_else(String::new, |near| format!("; did you mean the command '{near}'?"));
+            output::complain(&format!("{}: {why}: cannot serve {root}{meant}", options.program));
             return ExitCode::FAILURE;
         }
     };
@@ -69,11 +73,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     boot::say(options, &configured.loaded.notices);
     let mut options = Options { defines: options.defines.clone(), ..copy(options) };
     options.defines.push("FOREGROUND".into());
-    let code =
-        start::serve(&options, configured, &text, |listeners| greet(listeners, &root, &home, demo.root.is_none()));
-    // What cannot be removed lies in a directory for temporary files.
-    let _ = std::fs::remove_dir_all(&home);
-    code
+    start::serve(&options, configured, &text, |listeners| greet(listeners, &root, &home, demo.root.is_none()))
 }
 
 fn copy(options: &Options) -> Options {
@@ -94,14 +94,20 @@ fn copy(options: &Options) -> Options {
 
 /// Writes the files to a directory of this process's own: readable for the children, writable for nobody else.
 fn unpack() -> std::io::Result<PathBuf> {
+    let home = own_directory()?;
+    // A disk may be full.
+    fill(&home).inspect_err(|_| drop(std::fs::remove_dir_all(&home)))?;
+    Ok(home)
+}
+
+fn fill(home: &Path) -> std::io::Result<()> {
     // Children that are somebody else read these files, whatever the mask of this process says.
     let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
     let directory = |path: &Path| {
         std::fs::DirBuilder::new().recursive(true).create(path)?;
         open(path, 0o755)
     };
-    let home = own_directory()?;
-    open(&home, 0o755)?;
+    open(home, 0o755)?;
     for (name, bytes) in FILES {
         let path = home.join(name);
         if let Some(parent) = path.parent() {
@@ -112,8 +118,7 @@ fn unpack() -> std::io::Result<PathBuf> {
         std::io::Write::write_all(&mut file, bytes)?;
         open(&path, mode)?;
     }
-    directory(&home.join("site"))?;
-    Ok(home)
+    directory(&home.join("site"))
 }
 
 /// Makes a directory for temporary files. Only one that this process makes itself is its own; one of an earlier process

@@ -50,7 +50,7 @@ pub(crate) fn settings(options: &Options) -> ExitCode {
     let code = match mpm::choose(&language.loaded(), &options.program) {
         Ok(mpm) => version::print(Some(&mpm)),
         Err(error) => {
-            boot::say_error(options, &error);
+            boot::tell(options, error.own_lines(&options.program).trim_end());
             return ExitCode::FAILURE;
         }
     };
@@ -73,10 +73,8 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     if matches!(options.action, Action::Directives) {
         output::dump(&directives(&server.infos()));
     } else if !options.defined(SHOWN) {
-        // A dump is of any configuration.
-        let dumped = options.defines.iter().any(|name| name.starts_with("DUMP_"));
         if let Err(message) = boot::check(options, &configured)
-            && !dumped
+            && !is_dump(options)
         {
             boot::tell(options, &message);
             return ExitCode::FAILURE;
@@ -99,7 +97,15 @@ fn refuse(options: &Options, failed: &Failed) -> ExitCode {
         output::dump(&conf::dump::dump_config(&failed.tree, &infos));
     }
     boot::say_broken(options, failed);
+    if matches!(options.action, Action::Check) && !is_dump(options) {
+        boot::say_others(options, failed);
+    }
     ExitCode::FAILURE
+}
+
+/// Whether `-t` shows something of any configuration.
+fn is_dump(options: &Options) -> bool {
+    options.defines.iter().any(|name| name.starts_with("DUMP_"))
 }
 
 /// Everything that was asked for by a name, in Apache's order. The configuration may define such a name too.

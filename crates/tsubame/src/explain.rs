@@ -22,6 +22,7 @@ pub(crate) use json::origin;
 
 use crate::boot::{self, Text};
 use crate::cli::{self, Options};
+use crate::misuse;
 use crate::output;
 use crate::style::Style;
 
@@ -77,7 +78,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            output::complain(&format!("{program} explain: {why}\n`{program} explain --help` says how it is used."));
+            misuse::say(program, "explain", USAGE, &why);
             return ExitCode::FAILURE;
         }
     };

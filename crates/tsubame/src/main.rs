@@ -6,11 +6,14 @@
 mod boot;
 mod check;
 mod cli;
+mod complaint;
 mod control;
 mod ctl;
 mod demo;
 mod dump;
 mod explain;
+mod holder;
+mod misuse;
 mod output;
 mod running;
 mod start;

@@ -13,7 +13,9 @@ use sys::signal::Signal;
 
 use crate::boot::{self, Configured, Text};
 use crate::cli::Options;
+use crate::complaint;
 use crate::ctl;
+use crate::holder;
 use crate::output;
 use crate::running::{self, Asked, Running};
 use crate::starting;
@@ -71,6 +73,9 @@ pub(crate) fn serve(
         Err(error) => {
             boot::tell(options, &error.to_string());
             boot::tell(options, "AH00015: Unable to open logs");
+            let may_choose = matches!(text, Text::Own(..));
+            let notes = error.busy.map(|address| holder::notes(address, may_choose));
+            notes.iter().flatten().for_each(|note| boot::tell(options, note));
             return ExitCode::FAILURE;
         }
     };
@@ -150,10 +155,9 @@ impl ParentCallbacks for Callbacks<'_> {
     }
 
     fn reload(&mut self, _: Restart) -> Result<Generation, String> {
-        let configured = boot::read(self.options, self.text).map_err(|broken| {
-            let text = broken.error.render(&self.options.program);
-            text.replace("{program}", &self.options.program).trim_end().to_string()
-        })?;
+        let program = &self.options.program;
+        let configured = boot::read(self.options, self.text)
+            .map_err(|broken| complaint::for_log(&broken.error, &(&*broken).into(), program))?;
         boot::check(self.options, &configured)?;
         configured.loaded.server.open_logs()?;
         for notice in &configured.loaded.notices {

@@ -1,6 +1,6 @@
 //! Text for people: colours, where they are wanted, and nothing that a terminal would obey beside them.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{self, Display};
 use std::io::IsTerminal;
 
 /// Whether text is marked up for a terminal.
@@ -10,8 +10,17 @@ pub(crate) struct Style(pub(crate) bool);
 impl Style {
     /// For standard output: a terminal, unless `NO_COLOR` is set to anything (no-color.org).
     pub(crate) fn of_output() -> Style {
+        Style::of(&std::io::stdout())
+    }
+
+    /// The same for standard error.
+    pub(crate) fn of_errors() -> Style {
+        Style::of(&std::io::stderr())
+    }
+
+    fn of(stream: &impl IsTerminal) -> Style {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Style(!refused && std::io::stdout().is_terminal())
+        Style(!refused && stream.is_terminal())
     }
 
     pub(crate) fn bold(self, text: impl Display) -> String {
@@ -55,26 +64,27 @@ impl Page {
         let text = line.to_string();
         let line = text.strip_suffix('\n').unwrap_or(&text);
         for c in line.chars() {
-            let private = u32::from(c).checked_sub(u32::from(MARK) - 0x1b);
-            match (c, private) {
-                (MARK, _) => self.0.push('\x1b'),
-                // A byte that is not UTF-8.
-                (_, Some(byte)) if byte <= 0xff => self.show(byte),
-                ('\t', _) => self.0.push(c),
-                _ if c.is_control() => self.show(c.into()),
-                _ => self.0.push(c),
+            match c {
+                MARK => self.0.push('\x1b'),
+                '\t' => self.0.push(c),
+                _ => self.0.push_str(&shown(c)),
             }
         }
         self.0.push('\n');
     }
 
-    fn show(&mut self, byte: u32) {
-        let _ = write!(self.0, "\\x{byte:02x}");
-    }
-
     /// The text.
     pub(crate) fn finish(self) -> String {
         self.0
+    }
+}
+
+/// A character as people may see it: control characters and bytes that are not UTF-8 are written out.
+pub(crate) fn shown(c: char) -> String {
+    let byte = u32::from(c).checked_sub(u32::from(MARK) - 0x1b).filter(|byte| *byte <= 0xff);
+    match byte.or_else(|| c.is_control().then_some(c.into())) {
+        Some(byte) => format!("\\x{byte:02x}"),
+        None => c.to_string(),
     }
 }
 

@@ -51,6 +51,14 @@ impl Flags {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternError(pub(super) CompileError);
 
+impl PatternError {
+    /// The byte of the pattern at which PCRE2 saw it; it may be the pattern's length.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.0.offset
+    }
+}
+
 impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at offset {}", self.0.text, self.0.offset)

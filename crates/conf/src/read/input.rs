@@ -13,7 +13,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub(super) fn new(bytes: Vec<u8>, max: usize, source: Source) -> Input {
+    pub(super) fn new(bytes: impl Into<Arc<Vec<u8>>>, max: usize, source: Source) -> Input {
         Input { lines: Lines::new(bytes, max), source: Arc::new(source) }
     }
 

@@ -15,6 +15,7 @@ use self::input::{Input, Stop};
 use crate::arguments::{section_argument, take};
 use crate::directive::{Args, Directive, OnRead, find};
 use crate::error::{Error, Errors, Level, Notice, Phase, Unknown};
+use crate::excerpt::Spot;
 use crate::language::Language;
 use crate::lines::{LINE_MAX, LINE_MAX_HTACCESS};
 use crate::paths::join;
@@ -77,7 +78,7 @@ pub struct Reader {
     /// A `LoadModule` line was met, whether or not it was to be obeyed.
     names_modules: bool,
     /// Files that were read before, by name.
-    files: BTreeMap<String, Vec<u8>>,
+    files: BTreeMap<String, Arc<Vec<u8>>>,
 }
 
 /// A section whose end has not been seen.
@@ -135,7 +136,9 @@ impl Reader {
     /// Reads a text that is already in memory.
     pub fn read_text(&mut self, name: &str, text: Vec<u8>) -> Result<Vec<Node>, Error> {
         let max = if self.htaccess.is_some() { LINE_MAX_HTACCESS } else { LINE_MAX };
-        let source = Source { nth: self.texts, ..Source::new(name) };
+        let text = Arc::new(text);
+        let shown = if self.htaccess.is_some() { Arc::default() } else { text.clone() };
+        let source = Source { nth: self.texts, text: shown, ..Source::new(name) };
         self.texts += 1;
         self.read_input(&mut Input::new(text, max, source), None)
     }
@@ -143,7 +146,7 @@ impl Reader {
     /// Reads a file, or, if it is a directory, all files below it.
     pub fn read_file(&mut self, path: &str) -> Result<Vec<Node>, Error> {
         let read = self.read_files(path, false, None).map_err(|stop| match stop {
-            Stop::Message(message) => Error { phase: Phase::Read, message, origin: None, unknown: None },
+            Stop::Message(message) => Error::new(Phase::Read, message),
             Stop::Error(error) => error,
         });
         read.or_else(|error| self.errors.meet(error).map(|()| Vec::new()))
@@ -229,7 +232,7 @@ impl Reader {
                 let nodes = self.run(action, row, args, origin, input);
                 self.around -= inside;
                 let nodes = nodes.map_err(|stop| match stop {
-                    Stop::Message(message) => fail(message),
+                    Stop::Message(message) => fail(message).located(row, args),
                     Stop::Error(error) => error,
                 })?;
                 open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).extend(nodes);
@@ -237,7 +240,12 @@ impl Reader {
             }
         }
         if name.starts_with("</") {
-            check_end(&name, open.last()).map_err(fail)?;
+            check_end(&name, open.last()).map_err(|message| {
+                let begins = open.last().filter(|_| message.starts_with("Expected ")).map(|open| &open.node);
+                let reason =
+                    begins.map(|node| format!("{}> was opened on line {}", node.name, node.origin.line).into());
+                Error { reason, ..fail(message) }
+            })?;
             end_all(open, open.len().saturating_sub(1), top);
             return Ok(());
         }
@@ -299,7 +307,7 @@ impl Reader {
                 let words = take(row, args, &[2])?;
                 let loaded = self.language.load(&words[0], &words[1]).map_err(|message| Error {
                     unknown: Some(Unknown::Module(words[0].clone())),
-                    ..Error::at(Phase::Read, origin, message)
+                    ..Error::at(Phase::Read, origin, message).of(Spot::Word(1))
                 });
                 if let Some(warning) = loaded? {
                     self.warn(origin, "so", warning);
@@ -393,8 +401,9 @@ impl Reader {
             self.warn(origin, "macro", warning);
         }
         let title = definition.title(origin);
-        let mut input =
-            Input::new(text, LINE_MAX, Source { included_from: Some(origin.clone()), ..Source::new(title) });
+        let text = Arc::new(text);
+        let source = Source { included_from: Some(origin.clone()), text: text.clone(), ..Source::new(title) };
+        let mut input = Input::new(text, LINE_MAX, source);
         Ok(self.read_input(&mut input, None)?)
     }
 
@@ -416,30 +425,32 @@ impl Reader {
             let bytes = match (self.bytes_of(&file), from) {
                 (Ok(bytes), _) => bytes,
                 (Err(message), Some(line)) => {
-                    self.errors.meet(Error::at(Phase::Read, line, message))?;
+                    self.errors.meet(Error::at(Phase::Read, line, message).of(Spot::Word(1)))?;
                     continue;
                 }
                 (Err(message), None) => return Err(message.into()),
             };
             self.included.push(Included { depth: self.include_depth, line: self.include_line, file: file.clone() });
-            let mut input = Input::new(bytes, LINE_MAX, Source { included_from: from.cloned(), ..Source::new(file) });
+            let source = Source { included_from: from.cloned(), text: bytes.clone(), ..Source::new(file) };
+            let mut input = Input::new(bytes, LINE_MAX, source);
             nodes.extend(self.read_input(&mut input, None)?);
         }
         Ok(nodes)
     }
 
-    fn bytes_of(&mut self, file: &str) -> Result<Vec<u8>, String> {
+    fn bytes_of(&mut self, file: &str) -> Result<Arc<Vec<u8>>, String> {
         if let Some(bytes) = self.files.get(file) {
             return Ok(bytes.clone());
         }
         let bytes = self.system.read(file);
         let bytes = bytes.map_err(|error| format!("Could not open configuration file {file}: {}", reason(&error)))?;
+        let bytes = Arc::new(bytes);
         self.files.insert(file.to_string(), bytes.clone());
         Ok(bytes)
     }
 }
 
-/// Passes over a section whose first line is wrong, for the sake of the errors behind it.
+/// Passes over a section whose first line is wrong, for the sake of the errors after it.
 fn pass_over(input: &mut Input, row: &Directive) {
     // One error is enough for one section.
     let _ = skip(input, &row.name[1..]);

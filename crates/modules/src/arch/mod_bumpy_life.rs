@@ -4,6 +4,7 @@
 //! children handles the limit.
 
 use conf::directive::Args::Take1;
+use conf::error::Phase;
 use conf::values::number;
 use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting};
 use seam::BumpyLife;
@@ -34,12 +35,10 @@ fn set(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut BumpyLife) -> &mut Setting
 fn check(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     let conf = draft.main.get::<BumpyLife>();
     match (conf.min.get(), conf.max.get()) {
-        (Some(min), Some(max)) if max < min => Err(Error {
-            phase: conf::error::Phase::Apply,
-            message: format!("MaxRequestsPerChildMax {max} is less than MaxRequestsPerChildMin {min}"),
-            origin: conf.max.origin().cloned(),
-            unknown: None,
-        }),
+        (Some(min), Some(max)) if max < min => {
+            let message = format!("MaxRequestsPerChildMax {max} is less than MaxRequestsPerChildMin {min}");
+            Err(Error { origin: conf.max.origin().cloned(), ..Error::new(Phase::Apply, message) })
+        }
         _ => Ok(()),
     }
 }

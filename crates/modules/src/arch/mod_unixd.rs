@@ -3,6 +3,7 @@
 //! Apache manual: mod_unixd.
 
 use conf::directive::Args::{Flag, Take1};
+use conf::error::Phase;
 use conf::{
     Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, SettingsMap, System, on_or_off, settings,
 };
@@ -79,10 +80,5 @@ pub fn identity(main: &SettingsMap, system: &dyn System) -> Result<(Named, Named
 }
 
 fn check(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
-    identity(&draft.main, &*context.system).map(|_| ()).map_err(|message| Error {
-        phase: conf::error::Phase::Apply,
-        message,
-        origin: None,
-        unknown: None,
-    })
+    identity(&draft.main, &*context.system).map(drop).map_err(|message| Error::new(Phase::Apply, message))
 }

@@ -55,6 +55,8 @@ pub struct Failed {
     pub notices: Vec<Notice>,
     /// The files read up to that point.
     pub included: Vec<conf::read::Included>,
+    /// The lines obeyed while reading, up to that point.
+    pub ran: Vec<conf::read::Ran>,
     /// The state of the language up to that point, including the loaded modules.
     pub language: Language,
     /// The configuration as read, if it could be read.
@@ -129,19 +131,20 @@ pub fn load(
             let Left { hosts, of_module } = left;
             let Context { language, notices, errors, .. } = context;
             let errors = errors.kept().to_vec();
-            Err(Box::new(Failed { error, errors, notices, included, language, tree, hosts, of_module }))
+            Err(Box::new(Failed { error, errors, notices, included, ran, language, tree, hosts, of_module }))
         }
     }
 }
 
 fn unread(error: Error, reader: Reader) -> Box<Failed> {
-    let Reader { language, notices, included, errors, .. } = reader;
+    let Reader { language, notices, included, ran, errors, .. } = reader;
     let errors = errors.kept().to_vec();
     Box::new(Failed {
         error,
         errors,
         notices,
         included,
+        ran,
         language,
         tree: Vec::new(),
         hosts: Vec::new(),
@@ -337,8 +340,7 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
         Some(log) => log.clone(),
         None => {
             let log = ErrorLog::new(error_log, core.error_log_format.get().map(String::as_str), context);
-            let log =
-                Arc::new(log.map_err(|message| Error { phase: Phase::Check, message, origin: None, unknown: None })?);
+            let log = Arc::new(log.map_err(Error::check)?);
             logs.insert(error_log.to_string(), log.clone());
             log
         }

@@ -17,6 +17,7 @@ use server::{Server, VirtualHost};
 
 use super::report::{Finding, Report, Topic, Weight};
 use super::{errors, lines, scripts};
+use crate::complaint::Known;
 
 /// More directories are not looked at, unless more are asked for.
 pub(super) const DIRECTORIES_MAX: usize = 100_000;
@@ -166,9 +167,10 @@ impl Walk<'_> {
                 .add(found(Weight::Loses, format!("Requests are refused, as it cannot be read: {why}.")));
         }
         let infos = self.server.infos();
+        let known = Known { tree: &file.tree, ran: &self.server.ran, loaded: infos.clone(), notices: &[] };
         for error in &file.errors {
             let Error { message, .. } = error;
-            let mut finding = errors::finding(error, Weight::Loses, Topic::AccessFile, &file.tree, &infos);
+            let mut finding = errors::finding(error, Weight::Loses, Topic::AccessFile, &known);
             if error.unknown.is_none() {
                 let row = conf::directive::find(&infos, finding.subject.trim_end_matches('>')).map(|(_, row)| row);
                 if let Some(class) =

@@ -2,45 +2,52 @@
 
 use conf::directive::nearest_name;
 use conf::read::Ran;
-use conf::words::next_word;
+use conf::words::{next_word, words};
 use conf::{Error, Level, ModuleInfo, Node, Notice, Origin, Unknown};
 use modules::manual::{self, Fact, MODULES, Other, Page, REMOVED};
 
 use super::report::{Finding, Report, Topic, Weight};
 use crate::boot;
+use crate::complaint::Known;
 
 /// Errors of the configuration: each of them stops the start.
-pub(super) fn all<'a>(
-    report: &mut Report,
-    errors: impl Iterator<Item = &'a Error>,
-    tree: &[Node],
-    ran: &[Ran],
-    loaded: &[&'static ModuleInfo],
-) {
+pub(super) fn all<'a>(report: &mut Report, errors: impl Iterator<Item = &'a Error>, known: &Known<'_>) {
     for error in errors {
-        let mut found = finding(error, Weight::Stops, Topic::Directive, tree, loaded);
-        let obeyed = ran.iter().find(|ran| Some(&ran.origin) == error.origin.as_ref());
+        let mut found = finding(error, Weight::Stops, Topic::Directive, known);
+        let obeyed = known.ran.iter().find(|ran| Some(&ran.origin) == error.origin.as_ref());
         if let Some(ran) = obeyed.filter(|_| found.topic == Topic::Syntax) {
             found.subject = named(&next_word(&mut ran.text.as_str()));
+        }
+        if let Some(reason) = &error.reason {
+            found.message = format!("{}; {reason}", found.message.trim_end_matches('.'));
         }
         report.add(found);
     }
 }
 
+/// What to say of an error beside Apache's own words.
+pub(crate) struct Explained {
+    /// What is the matter, where those leave it open.
+    pub(crate) message: Option<String>,
+    /// What to write or to do instead.
+    pub(crate) instead: Option<String>,
+}
+
+/// Explains an error.
+pub(crate) fn explained(error: &Error, known: &Known<'_>) -> Explained {
+    let Finding { message, instead, .. } = finding(error, Weight::Stops, Topic::Directive, known);
+    let says_more = message != NO_SUCH_DIRECTIVE && message != error.message.trim_end();
+    Explained { message: says_more.then_some(message), instead }
+}
+
 /// What to say of an error. `topic`: that of an unknown directive.
-pub(super) fn finding(
-    error: &Error,
-    weight: Weight,
-    topic: Topic,
-    tree: &[Node],
-    loaded: &[&'static ModuleInfo],
-) -> Finding {
+pub(super) fn finding(error: &Error, weight: Weight, topic: Topic, known: &Known<'_>) -> Finding {
     let mut found = match &error.unknown {
         Some(Unknown::Module(id)) => module(weight, id),
-        Some(Unknown::Directive(name, _)) => directive(weight, topic, name, loaded),
+        Some(Unknown::Directive(name)) => directive(weight, topic, name, known),
         None => {
             let topic = if topic == Topic::Directive { Topic::Syntax } else { topic };
-            let name = error.origin.as_ref().and_then(|origin| name_at(tree, origin));
+            let name = error.origin.as_ref().and_then(|origin| name_at(known.tree, origin));
             let subject = name.or_else(|| end(&error.message)).unwrap_or_else(|| "configuration".into());
             missing_log(&error.message)
                 .or_else(|| circle(error))
@@ -50,41 +57,64 @@ pub(super) fn finding(
     if found.places.is_empty() {
         found.places.extend(error.origin.clone());
     }
+    if found.instead.is_none() {
+        found.instead = undefined_variable(error, known.notices).map(define);
+    }
+    found.excerpt = error.excerpt();
     found
 }
 
 /// Files that include each other, with the lines that do so; their own place is the first of these.
 fn circle(error: &Error) -> Option<Finding> {
     let last = error.origin.as_ref().filter(|_| error.message.starts_with("Exceeded maximum include depth"))?;
+    let lines = last.cycle()?;
     let is_same = |at: &&Origin| at.line == last.line && at.file() == last.file();
-    let around: Vec<&Origin> = last.chain().take_while(|at| !is_same(at)).collect();
-    let mut lines: Vec<&Origin> = std::iter::once(last).chain(around).collect();
-    lines.reverse();
     let first = last.chain().filter(is_same).last()?;
-    let lines: Vec<String> = lines.iter().map(|at| at.to_string()).collect();
-    let message = match &lines[..] {
-        [_] => "This file includes itself, without end.".to_string(),
-        _ => format!("These lines include each other, without end: {}.", lines.join(", ")),
+    let rounds = (last.depth() + 1).div_ceil(lines.len());
+    let shown: Vec<String> = lines.iter().map(|at| at.to_string()).collect();
+    let (message, instead) = match &shown[..] {
+        [_] => (format!("This file includes itself, {rounds} times over until the limit."), "Remove the line"),
+        _ => {
+            let lines = shown.join(", ");
+            let message = format!("These lines include each other, {rounds} times over until the limit: {lines}.");
+            (message, "Remove one of them")
+        }
     };
-    let mut found = Finding::new(Weight::Stops, Topic::Circle, "Include", message).instead(if lines.len() == 1 {
-        "Remove the line"
-    } else {
-        "Remove one of them"
-    });
+    let mut found = Finding::new(Weight::Stops, Topic::Circle, "Include", message).instead(instead);
     found.places.push(first.clone());
     Some(found)
 }
 
-/// What to do where a variable is not defined.
-const UNDEFINED: &str = ". /etc/apache2/envvars (Debian), or Define it";
+/// The variable without a value that is to blame for an error: one of its line, or one that the message repeats.
+fn undefined_variable<'a>(error: &'a Error, notices: &'a [Notice]) -> Option<&'a str> {
+    let of_line = notices.iter().filter(|notice| notice.origin.is_some() && notice.origin == error.origin);
+    let texts = of_line.filter(|notice| notice.text.contains(UNDEFINED)).map(|notice| notice.text.as_str());
+    texts.chain([error.message.as_str()]).find_map(variable)
+}
+
+/// Apache's number for a variable without a value.
+const UNDEFINED: &str = "AH00111";
+
+/// The name of the first `${variable}` in a text.
+fn variable(text: &str) -> Option<&str> {
+    let (name, _) = text.split_once("${")?.1.split_once('}')?;
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// What to do where a variable is not defined. Those of Debian's configuration begin with `APACHE_`.
+fn define(name: &str) -> String {
+    match name.starts_with("APACHE_") {
+        true => format!("Run `. /etc/apache2/envvars` first: it defines ${{{name}}}"),
+        false => format!("Write `Define {name} VALUE` above this line, or set the environment variable {name}"),
+    }
+}
 
 /// Whether a message is about a log whose directory is not there.
 fn missing_log(message: &str) -> Option<Finding> {
     let (_, rest) = message.split_once("AH02291: ").or_else(|| message.split_once("AH02297: "))?;
     let dir = rest.split('\'').nth(1)?;
     let found = Finding::new(Weight::Stops, Topic::Log, dir, message.trim_end());
-    let is_path = !dir.contains("${");
-    Some(if is_path { found.instead(format!("mkdir -p {dir}")) } else { found.instead(UNDEFINED) })
+    Some(found.instead(variable(dir).map_or_else(|| format!("mkdir -p {dir}"), define)))
 }
 
 /// The directive that stands at a line.
@@ -114,13 +144,17 @@ pub(super) fn named(name: &str) -> String {
 fn module(weight: Weight, id: &str) -> Finding {
     let found = |message: String| Finding::new(weight, Topic::Module, id, message);
     if let Some(page) = MODULES.iter().find(|page| page.identifier == id) {
-        return found(format!("{} is not here: {}.", page.name, manual::missing(page.name)))
-            .does(page.purpose)
-            .loss(page.loss)
-            .instead(without(page, "Remove the line, and put what needs it"));
+        return found(format!(
+            "Tsubame does not have {}: {}. See docs/compat.md.",
+            page.name,
+            manual::missing(page.name)
+        ))
+        .does(page.purpose)
+        .loss(page.loss)
+        .instead(without(page, "Remove the line, and put what needs it"));
     }
     if let Some(other) = Other::with_identifier(id) {
-        return found(format!("{} is not here.", other.name))
+        return found(format!("Tsubame does not have {}.", other.name))
             .does(other.purpose)
             .loss(other.loss)
             .instead(other.instead);
@@ -138,16 +172,27 @@ fn without(page: &Page, guard: &str) -> String {
     if page.instead.is_empty() { format!("{guard} inside <IfModule {}>", page.identifier) } else { page.instead.into() }
 }
 
-fn directive(weight: Weight, topic: Topic, name: &str, loaded: &[&'static ModuleInfo]) -> Finding {
+/// Where this configuration has the files of modules, as its `LoadModule` lines write it.
+fn modules_directory(ran: &[Ran]) -> String {
+    let mut files = ran.iter().filter_map(|ran| {
+        let [name, _, file] = words(&ran.text).try_into().ok()?;
+        let (directory, _) = file.rsplit_once('/').filter(|_| name.eq_ignore_ascii_case("LoadModule"))?;
+        Some(directory.to_string())
+    });
+    files.next().unwrap_or_else(|| "modules".into())
+}
+
+fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Finding {
     let subject = named(name);
     let found = |message: String| Finding::new(weight, topic, &subject, message);
-    let is_loaded = |info: &ModuleInfo| loaded.iter().any(|have| have.id == info.id);
+    let is_loaded = |info: &ModuleInfo| known.loaded.iter().any(|have| have.id == info.id);
     let ours = conf::directive::find_all(boot::known(), name).find(|(info, _)| !is_loaded(info));
     if let Some((info, row)) = ours {
         let file = info.source.trim_end_matches(".c");
-        return found(format!("It needs {file}, which is not loaded.")).does(row.help).instead(format!(
-            "LoadModule {} modules/{file}.so (Debian: a2enmod {})",
+        return found(format!("{file} has it, and is not loaded.")).does(row.help).instead(format!(
+            "Add `LoadModule {} {}/{file}.so` (Debian: a2enmod {})",
             info.id,
+            modules_directory(known.ran),
             info.log_name()
         ));
     }
@@ -155,8 +200,8 @@ fn directive(weight: Weight, topic: Topic, name: &str, loaded: &[&'static Module
         let why = manual::refusal(fact, boot::known());
         let page = fact.page().filter(|page| page.info(boot::known()).is_none() && !page.identifier.is_empty());
         let message = match page {
-            Some(_) => format!("It is a directive of {}, which is not here: {why}.", fact.module),
-            None => format!("It is not here: {why}."),
+            Some(_) => format!("{} has it. Tsubame does not have {0}: {why}. See docs/compat.md.", fact.module),
+            None => format!("Tsubame does not have it: {why}."),
         };
         return found(message)
             .does(fact.purpose)
@@ -170,21 +215,23 @@ fn directive(weight: Weight, topic: Topic, name: &str, loaded: &[&'static Module
             .instead(removed.instead);
     }
     if let Some(other) = Other::with_directive(name) {
-        return found(format!("It is a directive of {}, which is not here.", other.name))
+        return found(format!("{} has it. Tsubame does not have {0}.", other.name))
             .does(other.purpose)
             .loss(other.loss)
             .instead(other.instead);
     }
-    let found = found("No module has a directive of this name.".into());
+    let found = found(NO_SUCH_DIRECTIVE.into());
     match meant(name) {
         Some(near) => {
-            let is_here = conf::directive::find(loaded, near).is_some();
-            let but = if is_here { String::new() } else { directive(weight, topic, near, loaded).message };
+            let is_here = conf::directive::find(&known.loaded, near).is_some();
+            let but = if is_here { String::new() } else { directive(weight, topic, near, known).message };
             found.instead(format!("Did you mean {}? {but}", named(near)).trim_end())
         }
         None => found,
     }
 }
+
+const NO_SUCH_DIRECTIVE: &str = "No module has a directive of this name.";
 
 /// Apache's directive of a name that we do not have. mod_lua has its directives as sections too, of which the manual does not
 /// speak.
@@ -216,14 +263,14 @@ fn warning(notice: &Notice, tree: &[Node]) -> Finding {
     let (weight, topic, subject) = match () {
         () if is("requests for it are answered with 500") => (Weight::Loses, Topic::Handler, "handler"),
         () if is("AH00112") => (Weight::Loses, Topic::Warning, "DocumentRoot"),
-        () if is("AH00111") => (Weight::Loses, Topic::Warning, "variable"),
+        () if is(UNDEFINED) => (Weight::Loses, Topic::Warning, "variable"),
         () if is("AH00558") => (Weight::Harmless, Topic::Warning, "ServerName"),
         () => (Weight::Harmless, Topic::Warning, name.as_deref().unwrap_or(notice.module)),
     };
     let mut found = Finding::new(weight, topic, subject, text);
     found.places.extend(notice.origin.clone());
-    if is("AH00111") {
-        found = found.instead(UNDEFINED);
+    if is(UNDEFINED) {
+        found.instead = variable(text).map(define);
     }
     found
 }

@@ -1,9 +1,9 @@
 //! What is found, and what it comes to.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use conf::Origin;
+use conf::{Excerpt, Origin};
 use modules::manual::Loss;
 
 /// How much something matters.
@@ -99,6 +99,8 @@ pub(super) struct Finding {
     pub(super) subject: String,
     /// Where it stands, all of the places.
     pub(super) places: Vec<Origin>,
+    /// The first of them, where it is an error.
+    pub(super) excerpt: Option<Excerpt>,
     /// What is the matter.
     pub(super) message: String,
     /// What the directive or module does.
@@ -116,6 +118,7 @@ impl Finding {
             topic,
             subject: subject.into(),
             places: Vec::new(),
+            excerpt: None,
             message: message.into(),
             does: None,
             loss: None,
@@ -207,16 +210,12 @@ impl Report {
         }
     }
 
-    /// Files that include themselves were read over and over: what was found in them is told once.
+    /// Files that include themselves were read over and over: what was found in them is said once.
     fn forget_repetitions(&mut self) {
-        let repeats = |place: &Origin| {
-            let mut files = HashSet::new();
-            std::iter::once(place).chain(place.chain()).any(|at| !files.insert(at.file()))
-        };
         self.findings.retain(|finding| finding.topic != Topic::Twice);
         self.findings.retain_mut(|finding| {
             let had_places = !finding.places.is_empty();
-            finding.places.retain(|place| !repeats(place));
+            finding.places.retain(|place| !place.repeats());
             !had_places || !finding.places.is_empty()
         });
     }

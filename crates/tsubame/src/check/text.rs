@@ -6,6 +6,7 @@ use conf::Origin;
 use modules::manual::Loss;
 
 use super::report::{Finding, Report, Topic, Verdict, Weight};
+use crate::complaint::marked;
 use crate::style::{Page, Style};
 
 /// Lines are not longer, where words allow.
@@ -97,6 +98,9 @@ fn item(out: &mut Page, finding: &Finding, base: &str, style: Style) {
     } else {
         writeln!(out, "  {subject}");
         wrapped(out, "      ", &places);
+    }
+    if let Some(excerpt) = &finding.excerpt {
+        marked(out, "    ", excerpt, style);
     }
     let does = finding.does.as_deref().map_or_else(String::new, sentence);
     let loss = finding.loss.map_or("", warning);

@@ -14,7 +14,9 @@ use sys::signal::Signal;
 use super::wire::{COLOURS, PATIENCE, PID, WORDS_MAX};
 use super::{difference, levels, status};
 use crate::boot::{self, Configured};
+use crate::complaint;
 use crate::explain;
+use crate::misuse;
 use crate::running::{Asked, Running};
 use crate::style::Style;
 
@@ -120,7 +122,7 @@ fn shown(command: &str, words: &[String], asked: &Asked<'_>, style: Style) -> Re
         "config" => Ok(explain::everything(server, json, style)),
         "diff" => Ok(difference::of(server, &on_disk(asked)?.loaded.server, json, style)),
         "log-level" => levels::change(server, &words, json),
-        other => Err(format!("{other}: no such command; `tsubame ctl --help` names them")),
+        other => Err(misuse::unknown("command", other, super::commands())),
     }
 }
 
@@ -137,8 +139,7 @@ fn told(command: &str, asked: &Asked<'_>) -> Result<Answer, String> {
 /// The configuration as the parent would read it now.
 fn on_disk(asked: &Asked<'_>) -> Result<Configured, String> {
     boot::read(asked.options, asked.text).map_err(|broken| {
-        let why = broken.error.render(&asked.options.program).replace("{program}", &asked.options.program);
-        unusable(&why)
+        unusable(&complaint::of(&broken.error, &(&*broken).into(), &asked.options.program, Style(false)))
     })
 }
 

@@ -48,11 +48,21 @@ pub fn said(mut command: Command, site: &Site) -> Said {
     (clean(&output.stdout), clean(&output.stderr), output.status.code())
 }
 
-/// Times, processes, and the order of a hash; what stands below Apache's own words.
+/// What an error says in Apache's words: without our help below them, and without further errors.
+pub fn without_help(text: &str) -> impl Iterator<Item = &str> {
+    // `    2 | Listen x`, and below it `      | ^` and `      = help: ...`.
+    let is_help = |line: &&str| {
+        let (number, rest) = line.split_at_checked(6).unwrap_or_default();
+        rest.starts_with(['|', '=']) && number.chars().all(|c| matches!(c, ' ' | '.' | '0'..='9'))
+    };
+    let is_end = |line: &&str| line.ends_with(" more error:") || line.ends_with(" more errors:");
+    text.lines().take_while(move |line| !is_end(line)).filter(move |line| !is_help(line))
+}
+
+/// Without times, processes, and the order of a hash; without what stands below Apache's own words.
 fn neutral(text: &str) -> String {
-    let further = |line: &&str| line.starts_with("  included from ") || line.starts_with("  did you mean ");
     let own = |line: &str| OWN.iter().any(|own| line.starts_with(own)) || TOLD.iter().any(|told| line.contains(told));
-    let kept = text.lines().filter(|line| !own(line) && !further(line));
+    let kept = without_help(text).filter(|line| !own(line));
     let mut lines: Vec<String> = kept.map(without_time).collect();
     // Which place a lock has in the list differs from run to run.
     let mut mutexes: Vec<String> = lines.iter().filter(|line| line.starts_with("Mutex ")).cloned().collect();

@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use crate::beside;
 use crate::mpm::Mpm;
 use crate::oracle;
 use crate::site::{self, Site};
@@ -16,10 +17,9 @@ fn run(program: &str, site: &Site, arguments: &[&str]) -> Said {
     let output = command.output().expect("run");
     // The order of mutexes is that of a hash, and which there are depends on the modules.
     let kept = |line: &&str| !line.starts_with("Mutex ") && !line.contains("stands in for it");
-    let further = |line: &&str| !line.starts_with("  included from") && !line.starts_with("  did you mean");
     let clean = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).replace(site.path(), "ROOT");
-        text.replace(&site.ip.to_string(), "ADDR").lines().filter(kept).filter(further).collect::<Vec<_>>().join("\n")
+        beside::without_help(&text.replace(&site.ip.to_string(), "ADDR")).filter(kept).collect::<Vec<_>>().join("\n")
     };
     (clean(&output.stdout), clean(&output.stderr), output.status.code())
 }
@@ -64,7 +64,7 @@ fn options_are_those_of_apache() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// A command of ours that stands behind options is told its place; Apache's name knows no such command.
+/// A command of ours after options: the message says where it belongs. Apache's name knows no such command.
 #[test]
 fn commands_stand_before_options() {
     let site = Site::new();
@@ -82,23 +82,67 @@ fn commands_stand_before_options() {
         ("check", &["-f", "conf/httpd.conf", "check"]),
     ] {
         let want = format!(
-            "tsubame: {command} is a command and stands before all options: tsubame {command} -f FILE ...\n\
-             `tsubame {command} --help` says how it is used.\n"
+            "tsubame: '{command}' is a command: put it before all options, as in tsubame {command} -f FILE ...\n"
         );
-        assert_eq!(said("tsubame", arguments), (want, Some(1)), "{arguments:?}");
+        let (errors, code) = said("tsubame", arguments);
+        assert!(errors.starts_with(&want) && code == Some(1), "{arguments:?}: {errors}");
         let (errors, code) = said("apache2", arguments);
-        assert!(errors.contains("Usage: apache2 [-D name]") && !errors.contains("stands before"), "{errors}");
+        assert!(errors.contains("Usage: apache2 [-D name]") && !errors.contains("is a command"), "{errors}");
         assert_eq!(code, Some(1));
     }
-    for arguments in [&["--port"][..], &["--port", "x"], &["--port", "65536", "."]] {
-        let want = "tsubame: --port takes a number up to 65535: tsubame --port 8000 DIR\n";
-        assert_eq!(said("tsubame", arguments), (want.into(), Some(1)), "{arguments:?}");
+}
+
+/// What is wrong with a command line, and the name that was probably meant; then how the command is used, and where more stands.
+#[test]
+fn a_wrong_command_line_is_explained() {
+    let site = Site::new();
+    for (arguments, reason, status) in [
+        (&["--prot", "8000"][..], "unknown option '--prot': did you mean '--port'?", 1),
+        (&["-Z"], "unknown option '-Z'", 1),
+        (&["--port"], "option '--port' needs a number", 1),
+        (&["--port", "abc"], "'abc' is no port: --port takes a number from 0 to 65535", 1),
+        (&["--port", "65536", "."], "'65536' is no port: --port takes a number from 0 to 65535", 1),
+        (
+            &["--port", "80", "-t"],
+            "--port and a directory do not go with a configuration (-f, -d, -C, -c, -D, -k, -t)",
+            1,
+        ),
+        (&["-f"], "option '-f' needs a value", 1),
+        (&["-k", "gracefull"], "unknown word after -k 'gracefull': did you mean 'graceful'?", 1),
+        (&["-k"], "option '-k' needs one of start, stop, restart, graceful, graceful-stop, upgrade", 1),
+        (&["-t", "-e", "debgu"], "unknown level 'debgu': did you mean 'debug'?", 1),
+        (&["chekc", "-f", "conf/httpd.conf"], "unknown command 'chekc': did you mean 'check'?", 1),
+        (&["conf", "logs"], "unexpected word 'logs'", 1),
+        (&["check", "--jsn"], "unknown option '--jsn': did you mean '--json'?", 2),
+        (&["check", "here"], "unexpected word 'here'", 2),
+        (&["explain", "--methd", "GET", "/"], "unknown option '--methd': did you mean '--method'?", 1),
+        (&["explain", "--host"], "option '--host' needs a value", 1),
+        (&["ctl", "statu"], "unknown command 'statu': did you mean 'status'?", 1),
+        (&["ctl"], "a command is missing", 1),
+        (&["ctl", "--sokcet", "x", "status"], "unknown option '--sokcet': did you mean '--socket'?", 1),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+        let output = command.arg0("tsubame").args(arguments).current_dir(&site.root).output().expect("run");
+        let errors = String::from_utf8(output.stderr).expect("text");
+        let called = match arguments[0] {
+            command @ ("check" | "explain" | "ctl") => format!("tsubame {command}"),
+            _ => "tsubame".into(),
+        };
+        assert!(errors.starts_with(&format!("{called}: {reason}\nUsage: tsubame ")), "{arguments:?}: {errors}");
+        assert!(errors.ends_with(&format!("`{called} --help` says more.\n")), "{arguments:?}: {errors}");
+        assert!(errors.lines().count() <= 5, "{arguments:?}: {errors}");
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
     }
-    let (errors, code) = said("tsubame", &["none"]);
-    assert_eq!((errors.as_str(), code), ("tsubame: (2)No such file or directory: cannot serve none\n", Some(1)));
-    // What is no command is none.
-    let (errors, _) = said("tsubame", &["-f", "conf/httpd.conf", "elsewhere"]);
-    assert!(errors.starts_with("Usage: tsubame [-D name]"), "{errors}");
+    for (word, reason) in
+        [("none", "cannot serve none\n"), ("chekc", "cannot serve chekc; did you mean the command 'check'?\n")]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+        let output = command.arg0("tsubame").arg(word).current_dir(&site.root).output().expect("run");
+        let errors = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(errors, format!("tsubame: (2)No such file or directory: {reason}"));
+        assert_eq!(output.status.code(), Some(1));
+    }
 }
 
 /// Where nobody reads any more (`tsubame -V | head -1`) nothing panics, on either output.
@@ -111,7 +155,7 @@ fn nobody_has_to_read() {
         drop(reads);
         writes
     };
-    let configured: [&[&str]; 10] = [
+    let configured: [&[&str]; 11] = [
         &["-V"],
         &["-S"],
         &["-M"],
@@ -121,6 +165,7 @@ fn nobody_has_to_read() {
         &["-h"],
         &["-t"],
         &["-t", "-DDUMP_INCLUDES"],
+        &["-t", "-DDUMP_CONFIG"],
         &["-k", "stop"],
     ];
     let place = ["-d", site.path(), "-f", "conf/httpd.conf"];

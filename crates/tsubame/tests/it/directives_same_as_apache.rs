@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use crate::beside::without_help;
 use crate::mpm::Mpm;
 use crate::oracle;
 use crate::site::{self, Site};
@@ -13,7 +14,7 @@ fn run(program: &str, site: &Site, arguments: &[&str]) -> (String, String, Optio
     command.arg0("apache2").args(["-d", site.path(), "-f", "conf/httpd.conf"]).args(arguments);
     let output = command.output().expect("run");
     let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().last().unwrap_or_default().replace(site.path(), "ROOT");
+    let last = without_help(&said).last().unwrap_or_default().replace(site.path(), "ROOT");
     (String::from_utf8_lossy(&output.stdout).into_owned(), last, output.status.code())
 }
 

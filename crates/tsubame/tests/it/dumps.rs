@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::beside::{Call, compare, modules};
+use crate::beside::{Call, compare, modules, without_help};
 use crate::needs;
 use crate::oracle;
 use crate::site::Site;
@@ -338,6 +338,7 @@ fn the_verdict_goes_where_errors_go() {
             let both = [OURS, oracle::APACHE].map(|program| {
                 let (out, errors, code) = call.said(Path::new(program));
                 let file = site.read("logs/said").replace(site.path(), "ROOT");
+                let file: String = without_help(&file).map(|line| format!("{line}\n")).collect();
                 std::fs::write(site.root.join("logs/said"), "").expect("emptied");
                 (out, format!("{errors}{file}"), code)
             });

@@ -219,7 +219,7 @@ fn the_text_is_plain_and_errors_are_told() {
         (&["ftp://x/"][..], "http and https are served"),
         (&["x"], "a path begins with a slash"),
         (&["/a", "--mpm"], "one of these is to be explained"),
-        (&["--nonsense", "/"], "invalid option '--nonsense'"),
+        (&["--nonsense", "/"], "unknown option '--nonsense'"),
         (&["/a b"], "it is refused before anything looks at it: 400"),
     ] {
         let (output, errors, status) = explain(&site, arguments);

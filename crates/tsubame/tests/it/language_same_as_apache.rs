@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::beside::without_help;
 use crate::mpm::Mpm;
 use crate::oracle::{self, Allowed, Case, compare};
 use crate::server::Server;
@@ -15,7 +16,7 @@ fn checked(program: &str, site: &Site) -> (String, bool) {
     let output =
         command.arg0("apache2").args(["-d", site.path(), "-f", "conf/httpd.conf", "-t"]).output().expect("run");
     let said = String::from_utf8_lossy(&output.stderr).replace(site.path(), "ROOT");
-    (said.lines().last().unwrap_or_default().to_string(), output.status.success())
+    (without_help(&said).last().unwrap_or_default().to_string(), output.status.success())
 }
 
 /// Compares what both say of each of the lines.

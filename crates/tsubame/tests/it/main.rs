@@ -25,6 +25,7 @@ mod fastcgi_programs;
 mod faults;
 mod few_need_same_as_apache;
 mod frames;
+mod gallery;
 mod golden;
 mod language_same_as_apache;
 mod ldap;

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Instant;
 
 use crate::control::{Daemon, pid_of, said};
@@ -103,4 +104,27 @@ fn the_directory_of_the_script_socket_is_made() {
     let (_, errors, status) = run(&site, Mpm::Worker, &["-k", "start"]);
     assert_eq!(status, Some(1), "{errors}");
     assert!(errors.contains("AH01242: Couldn't bind unix domain socket"), "{errors}");
+}
+
+/// A demonstration that cannot start says who is in its way and what to try instead, and leaves nothing behind.
+#[test]
+fn a_demonstration_that_cannot_start() {
+    let site = site();
+    let other = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let port = other.local_addr().expect("address").port().to_string();
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+        command.arg0("tsubame").args(arguments).current_dir(&site.root).env("TMPDIR", site.root.join("run"));
+        let (output, errors, status) = said(&command.output().expect("run"));
+        assert_eq!((output.as_str(), status), ("", Some(1)), "{errors}");
+        assert_eq!(std::fs::read_dir(site.root.join("run")).expect("directory").count(), 0, "{arguments:?}: {errors}");
+        errors
+    };
+    let errors = start(&["--port", &port]);
+    assert!(errors.starts_with("(98)Address already in use: AH00072: make_sock: could not bind to"), "{errors}");
+    let [holder, help] = errors.lines().skip(3).collect::<Vec<_>>()[..] else { panic!("{errors}") };
+    assert!(holder.starts_with(&format!("      = port {port} is held by ")), "{errors}");
+    assert!(holder.ends_with(&format!(" (pid {})", std::process::id())), "{errors}");
+    assert!(help.starts_with("      = help: try --port "), "{errors}");
+    assert!(start(&["none"]).contains("cannot serve none"));
 }

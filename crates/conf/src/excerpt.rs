@@ -1,0 +1,163 @@
+//! The line that an error is about, as it is written, and the part of it that is meant.
+
+use std::ops::Range;
+
+use crate::lines::physical_lines;
+use crate::source::Origin;
+use crate::words::{place_within, places};
+
+/// More physical lines of one logical line are not shown.
+const LINES_MAX: usize = 4;
+
+/// The part of its line that an error is about. Words are counted from 0, the directive's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spot {
+    /// All of it.
+    #[default]
+    Line,
+    /// A word; where the line has fewer, its end.
+    Word(usize),
+    /// The words from this one on.
+    From(usize),
+    /// The word and the byte of its value: where a regular expression goes wrong.
+    Byte(usize, usize),
+}
+
+/// Physical lines of a configuration, with marks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt(pub Vec<Marked>);
+
+/// A physical line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// Its number in the file, counted from 1.
+    pub number: u32,
+    /// Its text, as [`http1::text`] has it, without the backslash that joins it to the next line.
+    pub text: String,
+    /// The bytes of `text` that are meant; it may stand at the end, and be empty.
+    pub mark: Option<Range<usize>>,
+}
+
+impl Excerpt {
+    /// What stands at `origin`: the first physical line, which has the directive's name, and those of which a part is meant. `None`
+    /// where the text is not known.
+    pub(crate) fn of(origin: &Origin, spot: Spot) -> Option<Excerpt> {
+        let bytes = &origin.source.text[..];
+        let pieces = physical_lines(bytes, origin.line).into_iter();
+        let pieces: Vec<(u32, String)> =
+            pieces.map(|(number, place)| (number, http1::text::from_bytes(&bytes[place]).into_owned())).collect();
+        let line: String = pieces.iter().map(|(_, text)| text.as_str()).collect();
+        let meant = meant(&line, spot)?;
+        let (mut lines, mut begin) = (Vec::new(), 0);
+        for (number, text) in pieces {
+            let end = begin + text.len();
+            let is_meant = match meant.is_empty() {
+                true => (begin..=end).contains(&meant.start),
+                false => meant.start < end && begin < meant.end,
+            };
+            let mark = is_meant.then(|| meant.start.max(begin) - begin..meant.end.min(end) - begin);
+            let mark = mark.map(|mark| trimmed(&text, mark)).filter(|mark| meant.is_empty() || !mark.is_empty());
+            if lines.is_empty() || mark.is_some() {
+                lines.push(Marked { number, text, mark });
+            }
+            begin = end;
+        }
+        lines.truncate(LINES_MAX);
+        Some(Excerpt(lines))
+    }
+}
+
+/// The bytes of a logical line that are meant. `None`: it is empty.
+fn meant(line: &str, spot: Spot) -> Option<Range<usize>> {
+    let mut words = places(line);
+    let end = words.last()?.end;
+    // The bracket of a section belongs to none of its words.
+    if line[words[0].clone()].starts_with('<')
+        && let Some(last) = words.last_mut().filter(|last| line[last.start..last.end].ends_with('>'))
+    {
+        last.end -= 1;
+    }
+    let last = words.iter().rfind(|word| !word.is_empty()).map_or(end, |word| word.end);
+    // A variable may stand for several words, so that those after it have other numbers.
+    let sure = |number: usize| match words.iter().take(number).position(|word| line[word.clone()].contains("${")) {
+        Some(variable) => Err(words[variable].start..last),
+        None => words.get(number).cloned().ok_or(end..end),
+    };
+    let place = match spot {
+        Spot::Line => Ok(words[0].start..end),
+        Spot::Word(number) => sure(number),
+        Spot::From(number) => sure(number).map(|word| word.start..last),
+        Spot::Byte(number, at) => sure(number).map(|word| {
+            let written = &line[word.clone()];
+            if written.contains("${") {
+                return word;
+            }
+            let place = place_within(written, at);
+            let (start, len) = (word.start + place, written[place..].chars().next().map_or(0, char::len_utf8));
+            start..start + len
+        }),
+    };
+    Some(place.unwrap_or_else(|instead| instead))
+}
+
+/// A part of a text without the white space at its ends.
+fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
+    let inside = &text[part.clone()];
+    let start = part.start + inside.len() - inside.trim_start().len();
+    start..(start + inside.trim().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::source::Source;
+
+    /// Each line of the excerpt, with the marked part in brackets.
+    fn shown(text: &str, line: u32, spot: Spot) -> Vec<String> {
+        let source = Source { text: Arc::new(text.into()), ..Source::new("f") };
+        let excerpt = Excerpt::of(&Origin { source: Arc::new(source), line }, spot);
+        let lines = excerpt.map_or_else(Vec::new, |excerpt| excerpt.0);
+        let brackets = |Marked { number, text, mark }: Marked| match mark {
+            Some(mark) => format!("{number}:{}[{}]{}", &text[..mark.start], &text[mark.clone()], &text[mark.end..]),
+            None => format!("{number}:{text}"),
+        };
+        lines.into_iter().map(brackets).collect()
+    }
+
+    #[test]
+    fn the_part_that_is_meant() {
+        for (line, spot, want) in [
+            ("\tListen  80 x", Spot::Word(0), "1:\t[Listen]  80 x"),
+            ("Listen 80 x y", Spot::From(2), "1:Listen 80 [x y]"),
+            ("Alias \"/a b\" 'c'  ", Spot::Word(2), "1:Alias \"/a b\" ['c']  "),
+            ("Alias /a", Spot::Word(2), "1:Alias /a[]"),
+            ("<Directory \"/x\">", Spot::Word(1), "1:<Directory [\"/x\"]>"),
+            ("<Directory /x>", Spot::From(1), "1:<Directory [/x]>"),
+            ("<Directory>", Spot::Word(0), "1:[<Directory]>"),
+            ("</Directory>", Spot::Line, "1:[</Directory>]"),
+            ("RewriteRule \"a\\\"(b\" -", Spot::Byte(1, 2), "1:RewriteRule \"a\\\"[(]b\" -"),
+            ("RewriteRule a( -", Spot::Byte(1, 2), "1:RewriteRule a([] -"),
+            ("Listen ${A} b c", Spot::Word(3), "1:Listen [${A} b c]"),
+            ("Listen ${A} b c", Spot::Word(1), "1:Listen [${A}] b c"),
+            ("Listen ${A(} b", Spot::Byte(1, 1), "1:Listen [${A(}] b"),
+            ("ServerName 日本 語", Spot::Word(2), "1:ServerName 日本 [語]"),
+        ] {
+            assert_eq!(shown(line, 1, spot), [want], "{line}");
+        }
+        assert_eq!(shown("\n\n", 1, Spot::Line), [""; 0]);
+        assert_eq!(shown("a", 2, Spot::Line), [""; 0]);
+    }
+
+    #[test]
+    fn a_line_that_goes_on() {
+        let text = "# c\nAlias \\\n  /a \\\n\t/b c\nX\n";
+        assert_eq!(shown(text, 4, Spot::Word(0)), ["2:[Alias] "]);
+        assert_eq!(shown(text, 4, Spot::Word(3)), ["2:Alias ", "4:\t/b [c]"]);
+        assert_eq!(shown(text, 4, Spot::From(1)), ["2:Alias ", "3:  [/a] ", "4:\t[/b c]"]);
+        assert_eq!(shown(text, 4, Spot::Word(4)), ["2:Alias ", "4:\t/b c[]"]);
+        // A word that goes on, too.
+        assert_eq!(shown("Li\\\nsten x", 2, Spot::Word(0)), ["1:[Li]", "2:[sten] x"]);
+    }
+}
