@@ -90,7 +90,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
         }
     }
     in_turn(&mut sides, options.rounds, |round, side| {
-        eprintln!("[{}/{}] {}", round + 1, options.rounds, side.name);
+        warn_line!("[{}/{}] {}", round + 1, options.rounds, side.name);
         let running = starter.as_ref().map(|starter| starter.start(Path::new(side.name))).transpose()?;
         if let Some((_, address)) = &running {
             side.prepare(&options.load, &format!("http://{address}{}", options.path))?;

@@ -100,7 +100,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}: {error}", style::bad_stderr("tsubame-lab"));
+            warn_line!("{}: {error}", style::bad_stderr("tsubame-lab"));
             ExitCode::from(error.status())
         }
     }

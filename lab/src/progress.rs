@@ -16,6 +16,6 @@ pub(crate) fn announce(progress: &ProgressBar, text: &str) {
     if std::io::stderr().is_terminal() {
         progress.set_message(text.to_owned());
     } else {
-        eprintln!("[{}/{}] {text}", progress.position() + 1, progress.length().unwrap_or(0));
+        warn_line!("[{}/{}] {text}", progress.position() + 1, progress.length().unwrap_or(0));
     }
 }

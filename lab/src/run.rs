@@ -96,7 +96,7 @@ fn finish(results: &Results, options: &RunOptions, out: Option<&PathBuf>) -> Res
         report::print(results);
     }
     if let Some(directory) = out {
-        eprintln!("report.html, report.md, results.json, raw.csv and setup.txt are in {}", directory.display());
+        warn_line!("report.html, report.md, results.json, raw.csv and setup.txt are in {}", directory.display());
     }
     Ok(())
 }
@@ -202,7 +202,7 @@ impl Run<'_> {
             return Err(Error::new(what).advise("another --out, or the settings of that run"));
         }
         let taken = earlier.samples.len() + earlier.failures.len();
-        eprintln!("{} has {taken} measurements of this run already; it continues from there", directory.display());
+        warn_line!("{} has {taken} measurements of this run already; it continues from there", directory.display());
         self.results = earlier;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Prints to standard output.
+//! Prints to standard output and standard error.
 
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
@@ -13,11 +13,22 @@ macro_rules! say_line {
     ($($part:tt)*) => { $crate::say::say(format_args!("{}\n", format_args!($($part)*))) };
 }
 
+/// Like `eprintln!`, for a reader that may leave, too (`2>&1 | head`).
+macro_rules! warn_line {
+    ($($part:tt)*) => { $crate::say::warn(format_args!("{}\n", format_args!($($part)*))) };
+}
+
+/// Writes to standard error.
+pub(crate) fn warn(text: fmt::Arguments<'_>) {
+    // If this fails, there is nowhere left to report it.
+    let _ = std::io::stderr().write_fmt(text);
+}
+
 /// Writes to standard output. `head` and pagers leave when they have seen enough, which is not reported; the current
 /// work ends as usual, so that nothing stays behind.
 pub(crate) fn say(text: fmt::Arguments<'_>) {
     match std::io::stdout().write_fmt(text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => eprintln!("cannot write the output: {error}"),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => warn_line!("cannot write the output: {error}"),
         _ => {}
     }
 }

@@ -263,7 +263,7 @@ mod tests {
     fn nobody_has_to_scroll_sideways_on_a_telephone() {
         const CHROMIUM: &str = "/usr/bin/chromium";
         if !std::path::Path::new(CHROMIUM).exists() {
-            eprintln!("not tested: there is no {CHROMIUM}");
+            warn_line!("not tested: there is no {CHROMIUM}");
             return;
         }
         let scratch = crate::scratch::Scratch::new().expect("a directory");

@@ -54,7 +54,7 @@ pub(crate) fn run(options: &StatOptions) -> Result<()> {
     let mut texts = Texts::open(&WATCHED)?;
     texts.read()?;
     if options.is_default() {
-        eprintln!("You did not select any stats, using -cdngy by default.");
+        warn_line!("You did not select any stats, using -cdngy by default.");
     }
     let panels = options.panels(&texts)?;
     let view = View::new(options, &panels);
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &StatOptions) -> Result<()> {
     });
     let mut file = file.take().transpose()?;
     if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
-        eprintln!(
+        warn_line!(
             "tsubame-lab: memory cannot be locked ({error}), so lines may be late while the machine swaps; root may lock it"
         );
     }

@@ -137,7 +137,7 @@ pub(crate) fn run(options: &TuneOptions) -> Result<()> {
         false => say!("{}", findings.to_text()),
     }
     if let Some(directory) = &options.out {
-        eprintln!("tune.html and tune.json are in {}", directory.display());
+        warn_line!("tune.html and tune.json are in {}", directory.display());
     }
     interrupt::check()
 }
@@ -163,7 +163,7 @@ impl Tuning<'_> {
     fn findings(&self, host: Host) -> Result<Findings> {
         let (options, goal) = (self.options, self.goal());
         let clients = options.load.clients();
-        eprintln!("measuring the present settings ({}: {})", self.base.mpm.name(), self.base.extent);
+        warn_line!("measuring the present settings ({}: {})", self.base.mpm.name(), self.base.extent);
         let (memory, overhead) = self.present()?;
         let (fitting, too_large) = self.divided(memory)?;
         let mut tried = vec![Tried::present(self.base.extent)];

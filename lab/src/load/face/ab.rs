@@ -165,7 +165,7 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
         let answers = live.answers.load(Relaxed);
         while shows && answers >= shown + step {
             shown += step;
-            eprintln!("Completed {shown} requests");
+            warn_line!("Completed {shown} requests");
         }
     })?;
     if let (false, Some(why)) = (options.go_on, broken(&record.failures)) {
@@ -177,8 +177,8 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
     }
     match shows {
         true => {
-            (shown / step + 1..=record.answers / step).for_each(|at| eprintln!("Completed {} requests", at * step));
-            eprintln!("Finished {} requests", record.answers);
+            (shown / step + 1..=record.answers / step).for_each(|at| warn_line!("Completed {} requests", at * step));
+            warn_line!("Finished {} requests", record.answers);
         }
         false => say!("..done"),
     }

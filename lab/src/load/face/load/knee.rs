@@ -79,7 +79,7 @@ pub(super) fn find(options: &LoadOptions, limit: Duration) -> Result<()> {
     let plan = Plan { time: Some(options.duration.unwrap_or(LENGTH)), ..options.plan(&options.urls)? };
     options.warm_up(&plan)?;
     // The search begins at half of the maximum.
-    eprintln!("[0] as fast as the server answers");
+    warn_line!("[0] as fast as the server answers");
     let most = view::run(&plan)?;
     interrupt::check()?;
     if most.answers == 0 {
@@ -89,7 +89,7 @@ pub(super) fn find(options: &LoadOptions, limit: Duration) -> Result<()> {
     let mut steps = Vec::new();
     loop {
         let rate = search.next;
-        eprintln!("[{}] {rate:.0} requests per second", steps.len() + 1);
+        warn_line!("[{}] {rate:.0} requests per second", steps.len() + 1);
         let plan = Plan { arrival: Arrival::Requests(Pace::per_second(rate)), ..plan.clone() };
         let record = view::run(&plan)?;
         interrupt::check()?;
