@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::fs::{self, Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 
@@ -63,6 +63,11 @@ impl Meta {
     /// Whether it is a pipe.
     pub fn is_pipe(&self) -> bool {
         self.is(FileType::Fifo)
+    }
+
+    /// Whether it is a socket.
+    pub fn is_socket(&self) -> bool {
+        self.is(FileType::Socket)
     }
 
     /// Whether it is a symbolic link (never after following one).
@@ -173,6 +178,22 @@ pub fn write(file: impl AsFd, from: &[u8]) -> io::Result<usize> {
 pub fn may_access(path: &CStr, execute: bool) -> io::Result<()> {
     let access = if execute { Access::EXEC_OK } else { Access::READ_OK };
     Ok(fs::accessat(CWD, path, access, AtFlags::EACCESS)?)
+}
+
+/// Whether this process may write to a file, or make and remove files in a directory.
+pub fn may_write(path: &CStr) -> io::Result<()> {
+    Ok(fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?)
+}
+
+/// Another descriptor of what this process has open under a number, closed on exec.
+pub fn duplicate(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes any number, and fails where nothing is open under it.
+    let new = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if new < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(new) })
 }
 
 /// Waits until no other descriptor of this file holds a conflicting lock, and locks it (flock(2)) until it is closed.

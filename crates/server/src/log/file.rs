@@ -35,13 +35,23 @@ const TEND: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct LogFile {
     target: String,
-    fd: OnceLock<OwnedFd>,
-    /// It is a pipe, with a name or with a program at its other end.
-    is_pipe: OnceLock<bool>,
+    open: OnceLock<Open>,
     /// The number of the program.
     program: OnceLock<u64>,
     kept: Mutex<Kept>,
     lost: Arc<Lost>,
+}
+
+/// Where the lines go.
+#[derive(Debug)]
+struct Open {
+    fd: OwnedFd,
+    /// It is a pipe, with a name or with a program at its other end.
+    is_pipe: bool,
+    /// It is a socket, as standard error is under systemd.
+    is_socket: bool,
+    /// Other processes have it open as well, and whether a write waits is theirs to say.
+    is_shared: bool,
 }
 
 /// Lines that have not been written yet.
@@ -60,6 +70,8 @@ static FILES: Mutex<Option<Files>> = Mutex::new(None);
 type Files = HashMap<(u64, String), Weak<LogFile>>;
 /// The current configuration, which names files now.
 static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
+/// Nothing is to be opened: only whether it could be is to be found out.
+static ONLY_LOOKS: AtomicBool = AtomicBool::new(false);
 /// Whether any file has buffered lines.
 static KEPT: AtomicBool = AtomicBool::new(false);
 /// Set if no parent checks the logs of this process, which then does so itself; holds the time of the last check.
@@ -78,8 +90,7 @@ impl LogFile {
         }
         let file = Arc::new(LogFile {
             target: target.to_string(),
-            fd: OnceLock::new(),
-            is_pipe: OnceLock::new(),
+            open: OnceLock::new(),
             program: OnceLock::new(),
             kept: Mutex::default(),
             lost: Arc::new(Lost::new()),
@@ -98,37 +109,40 @@ impl LogFile {
         self.target.starts_with('|')
     }
 
-    /// Opens the file, or starts the program. A second call does nothing.
+    /// Opens the file, or starts the program. A second call does nothing. After [`only_look`] nothing is opened.
     pub fn open(&self) -> io::Result<()> {
-        if self.fd.get().is_some() {
+        if self.open.get().is_some() {
             return Ok(());
         }
-        let fd = match self.target.strip_prefix('|') {
+        if ONLY_LOOKS.load(Ordering::Relaxed) {
+            return if self.is_program() { Ok(()) } else { could_be_opened(&self.target) };
+        }
+        let (fd, is_shared) = match self.target.strip_prefix('|') {
             Some(command) => {
                 let (number, fd) = program::start(command, &self.lost)?;
                 let _ = self.program.set(number);
-                fd
+                (fd, false)
             }
-            None => {
-                let path = c_path(&self.target).ok_or(io::ErrorKind::InvalidInput)?;
-                sys::file::open_append(&path, 0o644)?
-            }
+            None => match inherited(&self.target) {
+                Some(fd) => (fd, true),
+                None => (sys::file::open_append(&path(&self.target)?, 0o644)?, false),
+            },
         };
-        let _ = self.is_pipe.set(sys::file::fstat(&fd)?.is_pipe());
+        let meta = sys::file::fstat(&fd)?;
         // Both callers would have opened the same thing.
-        let _ = self.fd.set(fd);
+        let _ = self.open.set(Open { fd, is_pipe: meta.is_pipe(), is_socket: meta.is_socket(), is_shared });
         Ok(())
     }
 
     /// The open file; `None` for a program, and before it is open.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.get().filter(|_| !self.is_program()).map(AsFd::as_fd)
+        self.open.get().filter(|_| !self.is_program()).map(|open| open.fd.as_fd())
     }
 
     /// The most bytes in a line, without its line feed. A caller that knows the parts of a line cuts it with less loss.
     pub fn line_max(&self) -> usize {
-        match self.is_pipe.get() {
-            Some(true) => TOGETHER_MAX - 1,
+        match self.open.get() {
+            Some(Open { is_pipe: true, .. }) => TOGETHER_MAX - 1,
             _ => usize::MAX,
         }
     }
@@ -169,8 +183,8 @@ impl LogFile {
     fn write(&self, kept: &mut Kept) {
         let mut written = 0;
         kept.behind = false;
-        while let Some(fd) = self.fd.get().filter(|_| written < kept.lines.len()) {
-            match sys::file::write(fd, together(&kept.lines[written..])) {
+        while let Some(open) = self.open.get().filter(|_| written < kept.lines.len()) {
+            match open.write(together(&kept.lines[written..])) {
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -192,9 +206,9 @@ impl LogFile {
     fn flush_until(&self, end: Instant) {
         let mut kept = self.kept();
         self.write(&mut kept);
-        while let Some(fd) = self.fd.get().filter(|_| kept.behind) {
+        while let Some(open) = self.open.get().filter(|_| kept.behind) {
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || sys::poll::writable(fd, Some(left)).is_err() {
+            if left.is_zero() || sys::poll::writable(&open.fd, Some(left)).is_err() {
                 self.lost.count(lines(&kept.lines), None);
                 kept.lines.clear();
                 return;
@@ -202,6 +216,57 @@ impl LogFile {
             self.write(&mut kept);
         }
     }
+}
+
+impl Open {
+    /// Writes as much as goes without waiting.
+    fn write(&self, lines: &[u8]) -> io::Result<usize> {
+        if self.is_socket {
+            return sys::socket::send(&self.fd, lines, false);
+        }
+        if self.is_shared && !sys::poll::writable(&self.fd, Some(Duration::ZERO))? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        sys::file::write(&self.fd, lines)
+    }
+}
+
+fn path(target: &str) -> io::Result<std::ffi::CString> {
+    Ok(c_path(target).ok_or(io::ErrorKind::InvalidInput)?)
+}
+
+/// What this process was started with, where a target is a name for that (`/dev/stderr`). By its name it cannot be opened if
+/// it is a socket or another user's, and a file would be written from two places. A pipe or a terminal that can be opened by its
+/// name is: only then is it for this process to say that a write does not wait.
+fn inherited(target: &str) -> Option<OwnedFd> {
+    let number = match target {
+        "/dev/stdout" => 1,
+        "/dev/stderr" => 2,
+        _ => ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|prefix| target.strip_prefix(prefix))?.parse().ok()?,
+    };
+    let fd = sys::file::duplicate(number).ok()?;
+    let meta = sys::file::fstat(&fd).ok()?;
+    let has_own_mode = !meta.is_file() && !meta.is_socket() && could_be_opened(target).is_ok();
+    (!has_own_mode).then_some(fd)
+}
+
+/// Whether a file could be opened for adding lines, or made. Nothing is made.
+fn could_be_opened(target: &str) -> io::Result<()> {
+    let path = path(target)?;
+    match sys::file::stat(&path) {
+        Ok(meta) if meta.is_dir() => Err(io::Error::from_raw_os_error(21)),
+        Ok(_) => sys::file::may_write(&path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            sys::file::may_write(&self::path(crate::paths::dir_name(target))?)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// From now on logs are not opened: [`LogFile::open`] says whether they could be, and leaves no trace. For a check of a
+/// configuration that may be another server's.
+pub fn only_look() {
+    ONLY_LOOKS.store(true, Ordering::Relaxed);
 }
 
 /// As many whole lines as may be written with one call.

@@ -10,7 +10,7 @@ mod program;
 pub(crate) use error::DEFAULT_NAME;
 pub use error::{ErrorLog, MainLog, os_prefix};
 pub(crate) use file::new_configuration;
-pub use file::{LogFile, alone, flush_all, flush_last, tend, tend_last};
+pub use file::{LogFile, alone, flush_all, flush_last, only_look, tend, tend_last};
 pub use format::{About, Format};
 pub use levels::{Levels, LogLevels};
 pub use lost::lines_lost;

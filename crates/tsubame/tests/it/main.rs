@@ -96,6 +96,7 @@ mod http_basics;
 mod http_same_as_apache;
 mod includes_same_as_apache;
 mod info;
+mod inherited_logs;
 mod input_filters_same_as_apache;
 mod json_logs;
 mod listening;
