@@ -19,6 +19,16 @@ pub fn read(path: &Path) -> io::Result<Option<Pid>> {
     pid.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "holds no process number"))
 }
 
+/// Whether the file could be written: whether its directory is there, and files may be made in it.
+pub fn can_be_written(path: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut name = directory.as_os_str().as_bytes().to_vec();
+    // With a slash at its end it is a directory or nothing.
+    name.push(b'/');
+    sys::file::may_write(&std::ffi::CString::new(name)?)
+}
+
 /// Writes this process's number. A new file of mode 644 replaces the old one, so that a reader never sees half. Returns
 /// the other process whose number was overwritten.
 pub(crate) fn write(path: &Path) -> io::Result<Option<Pid>> {
@@ -67,6 +77,7 @@ mod tests {
         assert!(read(&path).is_err());
         assert_eq!(write(&path).expect("write"), None);
         assert!(remove(&path) && !path.exists());
+        assert!(can_be_written(&path).is_ok() && can_be_written(&directory.join("none/pid")).is_err());
         assert!(write(&directory.join("none/pid")).is_err());
         assert_eq!(std::fs::read_dir(&directory).expect("list").count(), 0);
         std::fs::remove_dir(&directory).expect("clean");

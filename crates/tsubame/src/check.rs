@@ -21,28 +21,31 @@ use modules::metadata::mod_mime;
 use server::{Loaded, Server};
 
 pub(crate) use self::errors::explained;
-use self::report::{Read, Report, Verdict};
+use self::report::{Finding, Read, Report, Verdict, Weight};
 use crate::boot;
 use crate::cli::{self, Options};
 use crate::misuse;
 use crate::output;
+use crate::preflight::{self, Preflight};
 use crate::style::Style;
 
 /// The words after `tsubame check`.
 const USAGE: &str = "\
-tsubame check: one report about a whole configuration
+tsubame check: everything that is wrong with a configuration, in one report
 
 Usage: tsubame check [-d directory] [-f file] [-D name] [-C line] [-c line] [options]
 
-It does not stop at the first error. One report covers missing modules and directives with what to write instead, lines
-without effect, duplicates, sections that never match, certificates, logs, and the .htaccess files and scripts in the
-directories you serve. It starts nothing and changes no file.
+  tsubame check -f /etc/apache2/apache2.conf
+
+It goes on after the first error. The report covers missing modules and directives with what to write instead, what would stop
+the start, lines without effect, duplicates, sections that never match, certificates, logs, and the .htaccess files and scripts
+in the directories that you serve. It starts nothing and changes no file.
 
 Options:
   --all               show every line that has no effect or differs from Apache, not only the names
-  --no-files          skip the directories you serve
+  --no-files          skip the directories that you serve
   --directories N     look at no more than N of them (100000)
-  --json              for programs
+  --json              print JSON
   -h, --help          this page
 
 Exit status:
@@ -138,5 +141,15 @@ fn obstacles(report: &mut Report, server: &Server) {
     }
     if let Err(text) = boot::identity(&server.main().settings) {
         report.stops(report::Topic::Start, "User", &text);
+    }
+    let Preflight { stops, doubts } = preflight::look(server);
+    for text in stops {
+        let is_said = |found: &Finding| found.topic == report::Topic::Log && text.contains(&found.subject);
+        if !report.findings.iter().any(is_said) {
+            report.stops(report::Topic::Start, "start", &text);
+        }
+    }
+    for text in doubts {
+        report.add(Finding::new(Weight::Harmless, report::Topic::Start, "start", text).instead("start it as root"));
     }
 }

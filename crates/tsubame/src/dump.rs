@@ -15,6 +15,7 @@ use server::{Failed, Server, VirtualHost};
 use crate::boot::{self, Text};
 use crate::cli::{self, Action, Options};
 use crate::output;
+use crate::preflight::{self, Preflight};
 use crate::version;
 
 /// Modules of ours that are always there.
@@ -77,6 +78,13 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             && !is_dump(options)
         {
             boot::tell(options, &message);
+            return ExitCode::FAILURE;
+        }
+        let Preflight { stops, doubts } = if dumped { Preflight::default() } else { preflight::look(server) };
+        // Apache says nothing of what another user could do.
+        let doubts = doubts.iter().filter(|_| !cli::is_httpd_name(&options.program));
+        stops.iter().chain(doubts).for_each(|text| boot::tell(options, text));
+        if !stops.is_empty() {
             return ExitCode::FAILURE;
         }
         boot::tell(options, "Syntax OK");

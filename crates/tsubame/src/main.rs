@@ -15,6 +15,7 @@ mod explain;
 mod holder;
 mod misuse;
 mod output;
+mod preflight;
 mod running;
 mod start;
 mod starting;

@@ -83,6 +83,18 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Helpe
     })
 }
 
+/// Whether there is a directory for the socket, or one that it can be made in. What only root may make is root's to find out.
+pub(super) fn can_be_opened(server: &Server) -> Result<(), String> {
+    let path = &server.main().settings.get::<DaemonServer>().path.0;
+    let there = Path::new(path).ancestors().skip(1).find(|above| above.exists());
+    match there.map(std::fs::metadata) {
+        Some(Ok(meta)) if !meta.is_dir() => Err(format!(
+            "(20)Not a directory: AH01242: Couldn't bind unix domain socket {path}: its directory cannot be made"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Makes the directory of the socket if it is missing, as Debian's `apache2ctl` does after each boot: it belongs to the
 /// user of the children, and its parents to the user who starts the server.
 fn make_directory(socket: &Path, children: Option<&Identity>) -> io::Result<()> {

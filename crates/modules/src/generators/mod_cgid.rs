@@ -20,7 +20,12 @@ use crate::row;
 /// The module. If mod_cgi is loaded too, the one loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "cgid_module", source: "mod_cgid.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Check(daemons::resolve), Hook::HelperProcess(&HELPER), Hook::Handler(Order::Middle, SCRIPTS)],
+    hooks: &[
+        Hook::Check(daemons::resolve),
+        Hook::Start(daemons::can_be_opened),
+        Hook::HelperProcess(&HELPER),
+        Hook::Handler(Order::Middle, SCRIPTS),
+    ],
 };
 
 const SCRIPTS: Handler = Handler::Later {

@@ -107,13 +107,23 @@ impl Server {
 
     /// Opens the modules' logs.
     pub fn open_logs(&self) -> Result<(), String> {
-        for host in &self.hosts {
-            host.error_log.open().map_err(|error| {
-                format!("{}AH00091: could not open error log file {}.", log::os_prefix(&error), host.error_log.path())
-            })?;
-        }
+        self.error_logs().collect::<Result<(), String>>()?;
         self.main().error_log.take_messages_of_programs();
         self.life.open_logs.iter().try_for_each(|open| open(self))
+    }
+
+    /// Everything that would keep logs from being opened, for who only looks ([`log::only_look`]).
+    pub fn unopenable_logs(&self) -> Vec<String> {
+        let others = self.life.open_logs.iter().map(|open| open(self));
+        self.error_logs().chain(others).filter_map(Result::err).collect()
+    }
+
+    fn error_logs(&self) -> impl Iterator<Item = Result<(), String>> {
+        self.hosts.iter().map(|host| {
+            host.error_log.open().map_err(|error| {
+                format!("{}AH00091: could not open error log file {}.", log::os_prefix(&error), host.error_log.path())
+            })
+        })
     }
 
     /// Opens the modules' processes beside the children; `children` is the user they change to.

@@ -17,6 +17,7 @@ use crate::boot::{self, Configured};
 use crate::complaint;
 use crate::explain;
 use crate::misuse;
+use crate::preflight;
 use crate::running::{Asked, Running};
 use crate::style::Style;
 
@@ -152,6 +153,10 @@ fn restart(asked: &Asked<'_>, signal: Signal, what: &str) -> Result<Answer, Stri
     let Configured { loaded, mpm } = on_disk(asked)?;
     asked.running.mpm.can_become(&mpm).and_then(|()| loaded.server.can_be_served()).map_err(|why| unusable(&why))?;
     let mut text = format!("the configuration on disk can be used: {what} begins\n");
+    let stops = preflight::look(&loaded.server).stops;
+    if !stops.is_empty() {
+        return Err(unusable(&stops.join("\n")));
+    }
     let said = mpm.check(&loaded.server.main().settings, When::Restart(asked.fixed.limits));
     for notice in said.iter().filter(|notice| notice.level <= Level::Warn) {
         text += &format!("{}\n", notice.text);

@@ -111,6 +111,7 @@ mod perl;
 mod php;
 mod piped_logs;
 mod pools;
+mod preflight;
 mod proxy_fcgi;
 mod proxy_others;
 mod proxy_same_as_apache;

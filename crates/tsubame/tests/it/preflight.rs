@@ -1,0 +1,83 @@
+//! What would stop the start is said before it: by `-t`, which leaves no trace, and by `tsubame check`.
+
+use crate::control::said;
+use crate::mpm::Mpm;
+use crate::needs;
+use crate::server::Start;
+use crate::site::Site;
+
+/// Lines with which no server starts, and what is said of them.
+const STOPS: [(&str, &str); 7] = [
+    ("ErrorLog conf", "(21)Is a directory: AH00091: could not open error log file ROOT/conf."),
+    ("CustomLog conf common", "(21)Is a directory: AH00649: could not open transfer log file ROOT/conf."),
+    ("PidFile nosuch/pid", "(2)No such file or directory: AH00099: could not create ROOT/nosuch/pid"),
+    ("TypesConfig nosuch", "AH01597: could not open mime types config file ROOT/nosuch."),
+    ("ScriptSock ${DOCS}/index.html/sock", "AH01242: Couldn't bind unix domain socket ROOT/htdocs/index.html/sock"),
+    ("CustomLog nosuch/log common", "AH02297: Cannot access directory 'ROOT/nosuch/'"),
+    (
+        "<VirtualHost *:8080>\nSSLEngine on\n</VirtualHost>",
+        "AH02572: Failed to configure at least one certificate and key",
+    ),
+];
+
+#[test]
+fn what_stops_the_start_is_said_before_it() {
+    let site = Site::with([("index.html", "hello\n")]);
+    let mut wrong = Vec::new();
+    for (line, want) in STOPS {
+        let want = want.replace("ROOT", site.path());
+        site.configure(Mpm::Event, line);
+        let run = |arguments: &[&str]| {
+            said(&Start::new(&site, Mpm::Event).arguments(arguments).command().output().expect("run"))
+        };
+        let (_, looked, status) = run(&["-t"]);
+        if !looked.contains(&want) || looked.contains("Syntax OK") || status != Some(1) {
+            wrong.push(format!("{line}: -t says {looked} and ends with {status:?}"));
+        }
+        let (_, started, status) = run(&["-DFOREGROUND"]);
+        if status == Some(0) {
+            wrong.push(format!("{line}: it starts, and says {started}"));
+        }
+        let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_tsubame"));
+        let check =
+            check.args(["check", "--no-files", "-d", site.path(), "-f", "conf/httpd.conf"]).output().expect("run");
+        if check.status.code() != Some(2) {
+            wrong.push(format!("{line}: check says {}", String::from_utf8_lossy(&check.stdout)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What can be made when the server starts is no obstacle, and is not made before.
+#[test]
+fn a_look_leaves_no_trace() {
+    let site = Site::new();
+    site.configure(
+        Mpm::Event,
+        "ErrorLog logs/new_error\nCustomLog logs/new_access common\nCustomLog \"|/nosuch\" common",
+    );
+    let looked = Start::new(&site, Mpm::Event).arguments(&["-t"]).command().output().expect("run");
+    assert_eq!(said(&looked), (String::new(), "Syntax OK\n".into(), Some(0)));
+    for name in ["new_error", "new_access", "pid"] {
+        assert!(!site.root.join("logs").join(name).exists(), "{name} was made");
+    }
+}
+
+/// What only root may do does not make a configuration wrong for somebody else who looks at it.
+#[test]
+fn what_only_root_may_do_is_a_warning() {
+    if !needs::ROOT.is_there("what_only_root_may_do_is_a_warning") {
+        return;
+    }
+    let site = Site::new();
+    site.configure(Mpm::Event, "Listen 127.0.0.1:81");
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].map(String::from).to_vec();
+    let looked = Start::new(&site, Mpm::Event).arguments(&["-t"]).by(nobody).command().output().expect("run");
+    let (_, errors, status) = said(&looked);
+    assert!(errors.ends_with("Syntax OK\n") && status == Some(0), "{errors}");
+    assert!(errors.contains("AH00091: could not open error log file"), "{errors}");
+    if std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").is_ok_and(|text| text.trim() == "1024")
+    {
+        assert!(errors.contains("only root may listen at 127.0.0.1:81"), "{errors}");
+    }
+}
