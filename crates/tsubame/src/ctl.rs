@@ -30,31 +30,37 @@ use wire::{COLOURS, PATIENCE, PID};
 
 /// The words after `tsubame ctl`.
 pub(crate) const USAGE: &str = "\
-tsubame ctl: asks the running server, and tells it what to do
+tsubame ctl: ask the running server, and give it orders
 
 Usage: tsubame ctl [-d directory] [-f file] [-D name] [-C line] [-c line] [--socket path] [--json] COMMAND
 
-Options may stand before the command and behind it. The server is the one that the PidFile of the configuration names, or with
---socket whoever listens there. Its socket is that of ControlSocket, or else has the PidFile's name and .ctl. Only its own user
-and root may ask; nothing is sent to a program of anybody else's.
+  tsubame ctl -f /etc/apache2/apache2.conf status
 
-Commands that ask (with --json for programs):
-  status                  processes, workers, connections, the gate
-  scripts                 what is known of each script
-  config                  the configuration that is in effect, with what it was written over
-  diff                    what a restart would change: the configuration in effect beside that on disk
-  explain URL | --mpm     as tsubame explain, of the running server
-  log-level               levels that were changed while it runs
+The PidFile of the configuration says which server you mean; --socket asks the one that listens at that path. The socket is that
+of ControlSocket, or else the PidFile's name with .ctl. Only root and the user who started the server may ask, and nothing is
+sent to a program of any other user. Options may stand before and after the command.
 
-Commands that tell:
-  log-level MODULE LEVEL  changes the level of a module, named as in LogLevel, until the next restart
-  log-level '*' LEVEL     the same of all modules, also of those that had one of their own
-  log-level reset         back to the configuration's
+Commands that ask (--json prints JSON):
+  status                  processes, workers, connections, and the queue of scripts
+  scripts                 runs, failures, memory and times of each script
+  config                  the configuration in effect, and what another line has replaced
+  diff                    what a restart would change: the configuration on disk beside the one in effect
+  explain URL | --mpm     as tsubame explain, for the running server
+  log-level               the levels that were changed since the last restart
+
+Commands that change something:
+  log-level MODULE LEVEL  set the level of a module, named as in LogLevel, until the next restart
+  log-level '*' LEVEL     set the level of all modules
+  log-level reset         go back to the levels of the configuration
   reload-certificates     read certificates and keys again, without a restart
-  graceful                restart: children finish what they serve
-  restart                 restart: children are ended
-  graceful-stop           stop, when what is served is finished
+  graceful                restart; children finish what they serve
+  restart                 restart; children end at once
+  graceful-stop           stop when everything that is being served is finished
   stop                    stop at once
+
+Exit status:
+  0  the server did it, or answered
+  1  it refused, or could not be asked
 ";
 
 /// The commands that the page names.

@@ -1,10 +1,12 @@
 //! `tsubame explain`: which configuration is in effect, for a request or for the numbers of processes and threads, and why.
 
+mod brief;
 mod config;
 mod directives;
 mod json;
 mod numbers;
 mod text;
+mod verdict;
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -41,31 +43,45 @@ pub(crate) struct Query {
     from: Option<IpAddr>,
     to: Option<SocketAddr>,
     json: bool,
-    /// `--all`: also what holds by default, and what is not about requests.
+    /// `--all`: every step, and every directive that the request met.
     all: bool,
+    /// `--defaults`: also what holds by default, and what is not about requests.
+    defaults: bool,
 }
 
 /// The words after `tsubame explain`.
 pub(crate) const USAGE: &str = "\
-tsubame explain: which configuration is in effect, and why
+tsubame explain: why a request is answered as it is
 
 Usage: tsubame explain [-d directory] [-f file] [-D name] [-C line] [-c line] [options] URL
        tsubame explain [-d directory] [-f file] [-D name] [-C line] [-c line] --mpm | --config
-       tsubame ctl explain [options] URL            the same of the running server
+       tsubame ctl explain [options] URL            ask the running server instead
 
-URL is http://host:port/path?query, the same with https, or the path alone. The request goes through all phases of the server: virtual host,
-aliases, sections, .htaccess files, access, type. Nothing is sent and no script runs.
+  tsubame explain -f /etc/apache2/apache2.conf http://www.example.com/report?year=2026
+
+The first line is the verdict: the status that a client gets, and why. The directives that decided follow, each with its file
+and line, and then what happened, in short.
+
+URL is http://host:port/path?query, the same with https, or the path alone. Tsubame takes the request through all phases:
+virtual host, aliases, sections, .htaccess files, access, type. It sends nothing and runs no script.
 
 Options:
+  --all               show every step and every directive that the request met
+  --defaults          the same, with directives that are not about requests, and defaults
   --method M          the method (GET)
   --host NAME         what the client says in Host (the host of the URL, or ServerName); '': nothing, in HTTP/1.0
-  --header 'NAME: V'  a further field; may be given more than once
+  --header 'NAME: V'  add a field; may be given more than once
   --from ADDRESS      where the client is (127.0.0.1 or ::1, as the server's address is)
-  --to ADDRESS:PORT   the address of the server that it connects to (that of the URL, or where the server listens)
-  --mpm               processes, threads and connections: what was asked for, and what will run
-  --config            the whole configuration with the origin of each line, and what was written over
-  --all               also directives that are not about requests, and those that hold by default
-  --json              for programs
+  --to ADDRESS:PORT   the address that the client connects to (that of the URL, or where the server listens)
+  --json              print JSON
+
+Instead of a URL:
+  --mpm               processes, threads and connections: what you asked for, and what will run
+  --config            the whole configuration: where each line stands, and what another line has replaced
+
+Exit status:
+  0  there is an answer, whatever its status
+  1  there is none: the configuration or the command line is wrong, or no server could read such a request
 ";
 
 /// `tsubame explain`, with the configuration as it is on disk.
@@ -131,6 +147,7 @@ pub(crate) fn read(
             Long("mpm") => query.numbers = true,
             Long("config") => query.config = true,
             Long("all") => query.all = true,
+            Long("defaults") => (query.all, query.defaults) = (true, true),
             Long("json") => query.json = true,
             Long("method") => query.method = Some(parser.value()?.string()?),
             Long("host") => query.host = Some(parser.value()?.string()?),
@@ -150,7 +167,7 @@ pub(crate) fn read(
         }
     }
     if [query.url.is_some(), query.numbers, query.config].into_iter().filter(|asked| *asked).count() != 1 {
-        return Err("one of these is to be explained: a URL, --mpm, --config".into());
+        return Err("name one thing to explain: a URL, --mpm or --config".into());
     }
     Ok(Some(query))
 }
@@ -175,11 +192,13 @@ pub(crate) fn answer(
     let question = question(query, server)?;
     let doubt = unreachable(server, query, &question);
     let explanation = server::explain::explain(server, &question)?;
-    let directives = |settings| directives::of(settings, server, query.all);
+    let directives = |settings| directives::of(settings, server, query.defaults);
     let paths: Vec<_> = explanation.paths.iter().map(|settings| (settings, directives(settings))).collect();
-    Ok(match query.json {
-        true => json::of(&question, doubt.as_deref(), &explanation, &paths),
-        false => text::of(&question, doubt.as_deref(), &explanation, &paths, style),
+    let doubt = doubt.as_deref();
+    Ok(match (query.json, query.all) {
+        (true, _) => json::of(&question, doubt, &explanation, &paths),
+        (false, true) => text::of(&question, doubt, &explanation, &paths, style),
+        (false, false) => brief::of(&question, doubt, &explanation, &paths, style),
     })
 }
 

@@ -244,6 +244,14 @@ impl<K: Ord, T> Keyed<K, T> {
         self.0.get(key).map(|entry| &entry.value)
     }
 
+    /// The line that set the value of a key.
+    pub fn origin<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&Origin>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        self.0.get(key).map(|entry| &entry.origin)
+    }
+
     /// The value of a key, to be changed by the line at `origin`.
     pub fn edit<Q: Ord + ?Sized>(&mut self, key: &Q, origin: &Origin) -> Option<&mut T>
     where

@@ -198,6 +198,9 @@ fn flow_of(let_in: Option<bool>, request: &mut Request) -> Flow {
     }
     let text = format!("AH01797: client denied by server configuration: {}", denied_thing(request));
     request.log("access_compat", Level::Error, text);
+    request.note_reason(403, "access_compat", request.dir::<CompatDir>().rules.origin(), |request| {
+        ("Order, Allow and Deny".into(), format!("keep {} from {}", request.client.ip(), denied_thing(request)))
+    });
     Flow::Status(403)
 }
 

@@ -73,6 +73,9 @@ fn check(request: &mut Request) -> Flow {
         denied_thing(request)
     );
     request.log("allowmethods", Level::Error, text);
+    request.note_reason(405, "allowmethods", methods.origin(), |request| {
+        (format!("AllowMethods {}", allowed.join(" ")), format!("does not allow {}", request.asked.method))
+    });
     Flow::Status(405)
 }
 

@@ -96,17 +96,20 @@ async fn check_user(request: &mut Request) -> Flow {
     if !conf.authoritative() && !matches!(answer, Authn::Granted | Authn::Denied | Authn::Busy) {
         return Flow::Declined;
     }
-    let text = match answer {
+    let (text, why) = match answer {
         Authn::Granted => return Flow::Ok,
         Authn::Denied => {
-            format!("AH01617: user {user}: authentication failure for \"{}\": Password Mismatch", request.asked.uri)
+            let path = &request.asked.uri;
+            let text = format!("AH01617: user {user}: authentication failure for \"{path}\": Password Mismatch");
+            (text, "has another password")
         }
-        Authn::UserNotFound => format!("AH01618: user {user} not found: {}", request.asked.uri),
+        Authn::UserNotFound => (format!("AH01618: user {user} not found: {}", request.asked.uri), "is not known"),
         // The source has logged the error.
         Authn::Error => return Flow::Status(500),
         Authn::Busy => return Flow::Status(503),
     };
     request.log("auth_basic", Level::Error, text);
+    request.note_reason(401, "auth_basic", None, |_| (format!("the user {user} {why}"), String::new()));
     challenge(request, &realm);
     Flow::Status(401)
 }

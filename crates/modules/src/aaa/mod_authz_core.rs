@@ -18,7 +18,7 @@ use server::authz::{AuthzProvider, Verdict};
 use server::module::find_authz;
 use server::{Draft, Flow, Hook, Layer, Module, Order, Request};
 
-use self::rules::{Check, Group, Kind, Node, Require};
+use self::rules::{Check, Group, Kind, Node, Refusals, Require};
 use super::denied_thing;
 use super::mod_authn_core::auth_type;
 use crate::row;
@@ -254,8 +254,11 @@ fn decide_now(request: &mut Request, has_logged_in: bool) -> Flow {
     let slots = request.dir.slots.clone();
     let conf = slots.get::<AuthzDir>();
     let Some(rules) = &conf.wanted.rules else { return without_rules(request) };
-    let verdict = rules::decide_now(rules, request);
-    flow_of(verdict, request, conf, has_logged_in)
+    let mut refusals = Refusals::new();
+    let verdict = rules::decide_now(rules, request, &mut refusals);
+    let flow = flow_of(verdict, request, conf, has_logged_in);
+    note_refusals(request, verdict, &refusals);
+    flow
 }
 
 /// The same for rules that may wait.
@@ -263,8 +266,11 @@ async fn decide(request: &mut Request, has_logged_in: bool) -> Flow {
     let slots = request.dir.slots.clone();
     let conf = slots.get::<AuthzDir>();
     let Some(rules) = &conf.wanted.rules else { return without_rules(request) };
-    let verdict = rules::decide(rules, request).await;
-    flow_of(verdict, request, conf, has_logged_in)
+    let mut refusals = Refusals::new();
+    let verdict = rules::decide(rules, request, &mut refusals).await;
+    let flow = flow_of(verdict, request, conf, has_logged_in);
+    note_refusals(request, verdict, &refusals);
+    flow
 }
 
 fn without_rules(request: &mut Request) -> Flow {
@@ -304,6 +310,27 @@ fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_
         }
         // The code that could not decide has logged why.
         Verdict::Error => request.fails_closed(),
+    }
+}
+
+/// Says which line keeps a request out. Of lines that all must hold it is the last one that was asked.
+fn note_refusals(request: &Request, verdict: Verdict, refusals: &Refusals) {
+    let Some((line, origin)) = refusals.last().filter(|_| verdict != Verdict::Granted) else { return };
+    let (forbids, lets) = match refusals.len() - 1 {
+        0 => ("forbids".into(), "does not let".into()),
+        1 => ("and another line forbid".into(), "and another line do not let".into()),
+        count => (format!("and {count} other lines forbid"), format!("and {count} other lines do not let")),
+    };
+    let effect = match (&request.login.user, verdict) {
+        (None, Verdict::DeniedNoUser) => "asks for a user, and the request names none".into(),
+        (Some(user), _) => format!("{lets} {user} in"),
+        _ if line == "Require all denied" || line.starts_with("Require not ") => {
+            format!("{forbids} {}", denied_thing(request))
+        }
+        _ => format!("{lets} {} in", request.client.ip()),
+    };
+    for status in [401, 403] {
+        request.note_reason(status, "authz_core", Some(origin), |_| (line.clone(), effect.clone()));
     }
 }
 

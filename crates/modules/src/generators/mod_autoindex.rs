@@ -13,6 +13,7 @@ use std::io;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2, Words};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, Stacked, on_or_off, settings};
+use server::core::CoreDir;
 use server::core::options::INDEXES;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
@@ -159,6 +160,11 @@ fn refusal(request: &mut Request) -> Option<Answer> {
         request.mapped.filename
     );
     request.log("autoindex", Level::Error, text);
+    let origin = request.dir::<CoreDir>().options.0.origin();
+    request.note_reason(403, "autoindex", origin, |request| {
+        let cause = format!("{} has no index page, and Options", request.mapped.filename);
+        (cause, "do not allow a listing".into())
+    });
     Some(Answer::Status(403))
 }
 

@@ -7,8 +7,8 @@ use conf::values::{atoi, strtol};
 use conf::{Allowed, Cmd, Directive, Outcome, Setting, settings, shown};
 use gateway::{Caller, Cgi, ScriptLog};
 use server::Waiting;
-use server::core::CoreServer;
 use server::core::options::EXEC_CGI;
+use server::core::{CoreDir, CoreServer};
 use server::paths::base_name;
 use server::{Answer, Request};
 
@@ -108,6 +108,23 @@ fn log(request: &Request) -> Option<ScriptLog> {
     })
 }
 
+/// Says why a script is not started, and which line forbids it.
+fn note_refusal(request: &Request, module: &str, status: u16, text: &str) {
+    let forbidden = text.starts_with("Options");
+    let origin = request.dir::<CoreDir>().options.0.origin().filter(|_| forbidden);
+    request.note_reason(status, module, origin, |request| {
+        let file = &request.mapped.filename;
+        match (forbidden, request.mapped.stat) {
+            (true, _) => ("Options".into(), format!("without ExecCGI forbid to run {file}")),
+            (false, None) => (file.clone(), "does not exist".into()),
+            (false, Some(meta)) if meta.is_dir() => (file.clone(), "is a directory, not a script".into()),
+            (false, Some(_)) => {
+                ("AcceptPathInfo Off".into(), format!("forbids {} after {file}", request.mapped.path_info))
+            }
+        }
+    });
+}
+
 /// The conditions for starting a script. `None`: they are met.
 pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Answer> {
     // A directory of scripts named in `ScriptAlias` needs no further permission.
@@ -124,13 +141,13 @@ pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Answer
         }
         // The start would find that out anyway: only an explanation checks it before.
         Some(meta) if request.is_question() && !meta.is_executable() => {
-            let text =
-                |request: &Request| format!("nobody may execute {}, so it cannot be started", request.mapped.filename);
-            request.note_step(way.module, None, text);
+            let text = |request: &Request| (request.mapped.filename.clone(), "may be executed by nobody".into());
+            request.note_reason(500, way.module, None, text);
             return Some(Answer::Status(500));
         }
         Some(_) => return None,
     };
     gateway::complain(request, way.module, number, log(request).as_ref(), status, text);
+    note_refusal(request, way.module, status, text);
     Some(Answer::Status(status))
 }

@@ -79,6 +79,9 @@ fn handler(request: &mut Request) -> Answer {
     let script = match action {
         Some((_, action)) if !action.is_virtual && request.mapped.stat.is_none() => {
             request.log("actions", Level::Info, format!("AH00652: File does not exist: {}", request.mapped.filename));
+            request.note_reason(404, "actions", None, |request| {
+                (request.mapped.filename.clone(), "does not exist".into())
+            });
             return Answer::Status(404);
         }
         Some((kind, action)) => {

@@ -103,6 +103,10 @@ async fn directory(request: &mut Request) -> Flow {
         request.note_step("dir", conf.slash.origin(), |_| {
             "DirectorySlash: the path of a directory ends with a slash".into()
         });
+        request.note_reason(301, "dir", conf.slash.origin(), |request| {
+            let cause = if conf.slash.is_set() { "DirectorySlash" } else { "the slash at the end is missing:" };
+            (cause.into(), format!("{} is a directory", request.mapped.filename))
+        });
         return Flow::Status(301);
     }
     if request.mapped.handler.as_deref() == Some(REDIRECT_HANDLER) {
@@ -124,6 +128,9 @@ async fn directory(request: &mut Request) -> Flow {
             if let Some(status) = conf.redirect.or(None) {
                 let path = http1::uri::escape_path(&found.asked.uri).into_owned();
                 request.answer.headers_out.set("Location", request.url(&path));
+                request.note_reason(status, "dir", conf.redirect.origin(), |_| {
+                    ("DirectoryIndexRedirect".into(), String::new())
+                });
                 return Flow::Status(status);
             }
             let uri = found.asked.uri.clone();

@@ -123,9 +123,15 @@ async fn correct(request: &mut Request) -> Flow {
         };
         request.log("speling", Level::Info, text);
         request.note_step("speling", setting.origin(), |_| format!("CheckSpelling: {} ({url})", best.words()));
+        request.note_reason(301, "speling", setting.origin(), |request| {
+            ("CheckSpelling".into(), format!("finds what {} may have meant: {}", request.asked.uri, best.words()))
+        });
         return Flow::Status(301);
     }
     offer(request, &base, &info, &found, referer.as_deref());
+    request.note_reason(300, "speling", setting.origin(), |request| {
+        ("CheckSpelling".into(), format!("finds {} names that {} may have meant", found.len(), request.asked.uri))
+    });
     Flow::Status(300)
 }
 

@@ -97,6 +97,7 @@ async fn translate(request: &mut Request) -> Flow {
         None => Flow::Declined,
         Some(Found::Elsewhere(url)) => {
             request.note_step("userdir", conf.directories.origin(), |_| format!("UserDir: {url}"));
+            request.note_reason(302, "userdir", conf.directories.origin(), |_| ("UserDir".into(), String::new()));
             request.answer.headers_out.set("Location", url);
             Flow::Status(302)
         }

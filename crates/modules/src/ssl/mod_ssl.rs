@@ -215,6 +215,7 @@ fn is_encrypted(request: &mut Request) -> Flow {
     let note = "Reason: You're speaking plain HTTP to an SSL-enabled server port.<br />\n Instead use the HTTPS scheme to access \
                 this URL, please.<br />\n";
     request.notes.set("error-notes", note);
+    request.note_reason(400, "ssl", None, |_| ("the client speaks HTTP on a port for HTTPS".into(), String::new()));
     Flow::Status(400)
 }
 

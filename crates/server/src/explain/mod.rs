@@ -3,12 +3,17 @@
 //! merged settings hold.
 
 pub(crate) mod trace;
+mod verdict;
 
 use std::collections::{HashMap, HashSet};
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use conf::directive::find_all;
@@ -23,9 +28,9 @@ use crate::config::section::Section;
 use crate::config::{Server, VirtualHost};
 use crate::exchange::{self, AskedHost, Running};
 use crate::explain::trace::Mapped;
-pub use crate::explain::trace::{AccessLine, Met, Step, Trace};
+pub use crate::explain::trace::{AccessLine, Met, Note, Reason, Step, Trace};
+pub use crate::explain::verdict::Verdict;
 use crate::phases;
-use crate::request::lookup::at_once;
 use crate::request::{BodyError, BodySource, Client, Fields, Request, RequestBody, RequestHead};
 use crate::transport::Endpoint;
 use crate::transport::tls::Session;
@@ -63,6 +68,8 @@ pub struct Explanation {
     pub paths: Vec<Settings>,
     /// The answer would require waiting, for instance for a script: it was not begun.
     pub waits: bool,
+    /// What the client gets, and why.
+    pub verdict: Verdict,
 }
 
 /// The settings of a path.
@@ -123,9 +130,10 @@ pub enum Fate {
 pub fn explain(server: &'static Server, question: &Question) -> Result<Explanation, String> {
     let mut request = begin(server, question)?;
     let mut trace = Trace::default();
+    let is_reached = trace.is_reached.clone();
     trace.note(Step::Path(request.asked.unparsed_uri().into_owned(), "the request"));
     request.trace = Some(Box::new(trace));
-    let waits = at_once(phases::answer(&mut request)).is_none();
+    let waits = before_the_answer(phases::answer(&mut request), &is_reached).is_none();
     let mut trace = request.trace.take().unwrap_or_default();
     trace.hear();
     let last = Mapped {
@@ -134,15 +142,34 @@ pub fn explain(server: &'static Server, question: &Question) -> Result<Explanati
         settings: trace.cut_off.take().unwrap_or_else(|| request.dir.clone()),
     };
     let paths = trace.before.iter().chain([&last]).map(|mapped| settings(server, request.vhost, mapped)).collect();
+    let handler = trace.handler();
+    let verdict = verdict::of(&request, &trace.steps, waits.then_some(handler));
     Ok(Explanation {
+        verdict,
         candidates: server.by_name.candidates(question.local),
         named: server.by_name.choose(question.local, request.asked.hostname.as_deref()).1,
-        handler: trace.handler(),
+        handler,
         steps: trace.steps,
         paths,
         waits,
         request,
     })
+}
+
+/// So long it may take to find out what an answer depends on, such as the client's name.
+const WAIT_MAX: Duration = Duration::from_secs(8);
+
+/// Waits for everything before the answer. `None`: whoever makes that would have to be waited for and was not asked to, or the
+/// time is over.
+fn before_the_answer<T>(work: impl Future<Output = T>, is_reached: &AtomicBool) -> Option<T> {
+    let mut work = pin!(work);
+    let before = poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if is_reached.load(Ordering::Relaxed) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    });
+    let limited = seam::executor::timeout(WAIT_MAX, before);
+    sys::block_on::block_on(limited, || ()).ok().and_then(Result::ok).flatten()
 }
 
 fn settings(server: &Server, vhost: &VirtualHost, mapped: &Mapped) -> Settings {
@@ -153,7 +180,7 @@ fn settings(server: &Server, vhost: &VirtualHost, mapped: &Mapped) -> Settings {
 }
 
 fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, String> {
-    let refused = |(status, why): (u16, &str)| format!("it is refused before anything looks at it: {status}, {why}");
+    let refused = |(status, why): (u16, &str)| format!("{status}: {why}. Nothing of the configuration was looked at");
     let version = if question.host.is_some() { "1.1" } else { "1.0" };
     let mut text = format!("{} {} HTTP/{version}\r\n", question.method, question.target);
     let host = question.host.iter().map(|host| ("Host", host.as_str()));

@@ -1,6 +1,7 @@
 //! The record of a request's way, for [`explain`](crate::explain). Real requests have none.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use conf::{Level, Node, Origin};
 
@@ -9,6 +10,8 @@ use crate::request::flow::Flow;
 
 /// The name of the phase in which the answer is made.
 pub(crate) const HANDLER: &str = "handler";
+/// Why a request goes on for the path of an error document.
+pub(crate) const ERROR_DOCUMENT: &str = "the error document";
 
 /// The record of a request.
 #[derive(Debug, Default)]
@@ -21,6 +24,8 @@ pub struct Trace {
     pub steps: Vec<Step>,
     /// The settings merged up to the point where the configuration became unreadable.
     pub(crate) cut_off: Option<Merged>,
+    /// Whoever makes the answer is known and was not asked to: nothing else will happen. Look-ups share it.
+    pub(crate) is_reached: Arc<AtomicBool>,
     /// Messages for the error log: recorded here instead of written. Code that logs may only read the request.
     said: Mutex<Vec<Step>>,
 }
@@ -71,15 +76,55 @@ pub enum Step {
     AccessFile(String, Vec<AccessLine>, Option<String>),
     /// A module decided a phase: the phase, the module, and the status if that ends the request.
     Decided(&'static str, &'static str, Option<u16>),
-    /// A module's own note, and the line it is about.
-    Note(&'static str, String, Option<Origin>),
+    /// A module's own note.
+    Note(Note),
+    /// Why the request ends with a status.
+    Reason(Reason),
     /// A message of the error log.
     Said(String, Level, String),
     /// The steps of a look-up whose result became the request's own.
     Adopted(Vec<Step>),
 }
 
+/// What a module says of a request.
+#[derive(Clone, Debug)]
+pub struct Note {
+    /// The module.
+    pub module: &'static str,
+    /// What it says.
+    pub text: String,
+    /// The line that it is about.
+    pub origin: Option<Origin>,
+    /// The line changes what becomes of the request; `false`: it was looked at and passed over.
+    pub counts: bool,
+}
+
+/// Why a request ends as it does. Put together it reads `cause (origin) effect`.
+#[derive(Clone, Debug)]
+pub struct Reason {
+    /// The status.
+    pub status: u16,
+    /// The module that decided.
+    pub module: String,
+    /// The directive at `origin`, or a fact where there is none.
+    pub cause: String,
+    /// The line that is to blame.
+    pub origin: Option<Origin>,
+    /// What follows from it; may be empty.
+    pub effect: String,
+}
+
 impl Trace {
+    /// The record of a look-up.
+    pub(crate) fn of_lookup(&self) -> Trace {
+        Trace { is_reached: self.is_reached.clone(), ..Trace::default() }
+    }
+
+    /// Goes no further, as the answer would have to be waited for.
+    pub(crate) fn reached(&self) {
+        self.is_reached.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn decided(&mut self, phase: &'static str, module: &'static str, flow: Flow) {
         self.hear();
         match flow {
@@ -104,7 +149,11 @@ impl Trace {
 
     /// Records a message that would have been written.
     pub(crate) fn say(&self, module: &str, level: Level, text: &str) {
-        let step = Step::Said(module.to_string(), level, text.to_string());
+        self.note_later(Step::Said(module.to_string(), level, text.to_string()));
+    }
+
+    /// Notes what somebody says who may only read the request.
+    pub(crate) fn note_later(&self, step: Step) {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).push(step);
     }
 
@@ -128,7 +177,7 @@ impl Trace {
     /// Adds error log messages of a look-up whose result is not the request's own.
     pub(crate) fn overhear(&mut self, mut found: Trace) {
         found.hear();
-        self.steps.extend(found.steps.into_iter().filter(|step| matches!(step, Step::Said(..))));
+        self.steps.extend(found.steps.into_iter().filter(|step| matches!(step, Step::Said(..) | Step::Reason(_))));
     }
 
     /// Continues with the result of a look-up.

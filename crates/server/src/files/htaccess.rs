@@ -70,9 +70,23 @@ pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir, way: &mut W
         Ok(layer) => Ok(Some(layer)),
         Err(message) => {
             request.log("core", Level::Alert, format!("{path}: {message}"));
+            note_error(request, &path, &message);
             Err(Flow::Status(500))
         }
     }
+}
+
+/// Says which line of an access file cannot be used.
+fn note_error(request: &Request, path: &str, message: &str) {
+    let lines = request.trace.iter().flat_map(|trace| trace.steps.iter().rev()).find_map(|step| match step {
+        Step::AccessFile(file, lines, _) if file == path => Some(lines),
+        _ => None,
+    });
+    let line = lines.and_then(|lines| lines.iter().find(|line| line.objection.is_some())).map(|line| line.number);
+    request.note_reason(500, "core", None, |_| {
+        let place = line.map_or_else(String::new, |line| format!(":{line}"));
+        (format!("{path}{place}: {message}"), String::new())
+    });
 }
 
 /// The first access file in a directory.
@@ -131,6 +145,9 @@ fn unreadable(request: &Request, path: &str, dir: &str, error: &io::Error) -> Fl
         "AH00529: {path} pcfg_openfile: unable to check htaccess file, ensure it is readable and that '{dir}' is executable"
     );
     request.log_os("core", Level::Crit, error, text);
+    request.note_reason(403, "core", None, |_| {
+        (path.to_string(), format!("cannot be read, so nothing in {dir} is served: {}", sys::describe(error)))
+    });
     Flow::Status(403)
 }
 

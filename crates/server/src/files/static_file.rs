@@ -143,28 +143,45 @@ fn checked(request: &mut Request) -> Result<Meta, Answer> {
         if !request.server.knows_method(&request.asked.method) {
             let text = format!("AH00135: Invalid method in request {}", request.request_line());
             request.log("core", Level::Error, text);
+            request.note_reason(501, "core", None, |request| {
+                (request.asked.method.to_string(), "is no known method".into())
+            });
             return Err(Answer::Status(501));
         }
+        request.note_reason(405, "core", None, |request| {
+            let Request { asked, mapped, .. } = request;
+            (format!("no module handles {} for {}", asked.method, mapped.filename), String::new())
+        });
         return Err(Answer::Status(405));
     }
     let Some(meta) = request.mapped.stat else {
         let path = format!("{}{}", request.mapped.filename, request.mapped.path_info);
         request.log("core", Level::Info, format!("AH00128: File does not exist: {path}"));
+        request.note_reason(404, "core", None, |_| (path, "does not exist".into()));
         return Err(Answer::Status(404));
     };
     if meta.is_dir() {
         let text = format!("AH00129: Attempt to serve directory: {}", request.mapped.filename);
         request.log("core", Level::Info, text);
+        request.note_reason(404, "core", None, |request| {
+            (request.mapped.filename.clone(), "is a directory, and no module answers for directories".into())
+        });
         return Err(Answer::Status(404));
     }
     if !request.mapped.path_info.is_empty() && !request.mapped.accept_path_info.unwrap_or(false) {
         let path = format!("{}{}", request.mapped.filename, request.mapped.path_info);
         request.log("core", Level::Info, format!("AH00130: File does not exist: {path}"));
+        request.note_reason(404, "core", None, |request| {
+            (request.mapped.filename.clone(), format!("is a file, so {} is not below it", request.mapped.path_info))
+        });
         return Err(Answer::Status(404));
     }
     if !meta.is_file() {
         let text = format!("AH00127: Cannot map {} to file", request.request_line());
         request.log("core", Level::Error, text);
+        request.note_reason(403, "core", None, |request| {
+            (request.mapped.filename.clone(), "is neither a file nor a directory".into())
+        });
         return Err(Answer::Status(403));
     }
     Ok(meta)
@@ -179,7 +196,7 @@ fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
         Err(error) => {
             let text = format!("AH00132: file permissions deny server access: {}", request.mapped.filename);
             request.log_os("core", Level::Error, &error, text);
-            Answer::Status(match error.kind() {
+            let status = match error.kind() {
                 // A name that is not a path belongs to no file.
                 io::ErrorKind::NotFound if request.mapped.filename.starts_with('/') => 404,
                 // Too many other files are being read.
@@ -187,7 +204,14 @@ fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
                 io::ErrorKind::Other => 500,
                 _ if sys::is_shortage(&error) => 503,
                 _ => 403,
-            })
+            };
+            request.note_reason(status, "core", None, |request| {
+                (
+                    request.mapped.filename.clone(),
+                    format!("cannot be read by the user who serves: {}", sys::describe(&error)),
+                )
+            });
+            Answer::Status(status)
         }
     }
 }

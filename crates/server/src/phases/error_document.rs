@@ -32,22 +32,27 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
         let dir = request.dir.slots.clone();
         let force = request.vhost.base.slots.clone();
         let documents = &dir.get::<CoreDir>().error_documents;
-        let document = documents.get(&status).or_else(|| force.get::<CoreDir>().error_documents.get(&status));
+        let forced = &force.get::<CoreDir>().error_documents;
+        let document = documents.get(&status).or_else(|| forced.get(&status));
+        let origin = documents.origin(&status).or_else(|| forced.origin(&status));
         match document {
             None | Some(ErrorDocument::Default) => {}
             Some(ErrorDocument::Path(expr)) => {
                 if let Some(path) = value(request, expr) {
+                    request.note_step("core", origin, |_| format!("ErrorDocument {status}: {path}"));
                     return Page::Redirect(path);
                 }
             }
             Some(ErrorDocument::Text(expr)) => {
                 if let Some(text) = value(request, expr) {
+                    request.note_step("core", origin, |_| format!("ErrorDocument {status}: a text"));
                     begin_page(request, status);
                     return Page::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()));
                 }
             }
             Some(ErrorDocument::Url(expr)) => {
                 if let Some(url) = value(request, expr) {
+                    request.note_reason(302, "core", origin, |_| (format!("ErrorDocument {status}"), String::new()));
                     request.answer.set_status(302);
                     request.answer.headers_out.set("Location", url);
                     return Page::Body(page(request, 302, None));

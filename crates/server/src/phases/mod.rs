@@ -15,7 +15,7 @@ pub(crate) mod walk;
 use conf::Level;
 
 pub use self::delivery::Conditions;
-use crate::config::core::{CoreDir, Tri};
+use crate::config::core::{CoreDir, CoreServer, Tri};
 use crate::explain::trace::HANDLER;
 use crate::phases::access::check;
 use crate::phases::phase::{all, first};
@@ -108,7 +108,10 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
         return None;
     }
     request.asked.uri = path_as_sent(request);
-    request.note_step("core", None, |_| "an expectation that no server can meet (Expect)".into());
+    request.note_reason(417, "core", None, |request| {
+        let expect = request.header_joined("Expect").unwrap_or_default();
+        (format!("Expect: {expect}"), "is no expectation that a server can meet".into())
+    });
     Some(417)
 }
 
@@ -162,6 +165,9 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
         request.asked.version = http1::Version::Http10;
     }
     if request.asked.method == "CONNECT" {
+        request.note_reason(405, "core", None, |_| {
+            ("CONNECT".into(), "asks for a forward proxy, which this is not".into())
+        });
         return Err(Flow::Status(405));
     }
     let head = request.asked.head.clone();
@@ -190,10 +196,23 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
                 request.log("core", Level::Error, format!("AH10244: invalid URI path ({target})"));
             }
             request.asked.uri = http1::text::from_bytes(path).into_owned();
+            note_bad_path(request, error);
             return Err(Flow::Status(status));
         }
     };
     Ok(())
+}
+
+/// Says what is wrong with a path.
+fn note_bad_path(request: &Request, error: http1::PathError) {
+    let slashes = request.host::<CoreServer>().encoded_slashes.origin();
+    let origin = slashes.filter(|_| error == http1::PathError::EncodedSlash);
+    request.note_reason(error.status(), "core", origin, |request| match error {
+        http1::PathError::EncodedSlash => {
+            ("AllowEncodedSlashes Off".into(), format!("forbids the %2F in {}", request.asked.uri))
+        }
+        error => (format!("{}: {error}", request.asked.uri), String::new()),
+    });
 }
 
 /// Goes from the URL to the file and the settings of all sections.
@@ -256,6 +275,9 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
         let text =
             format!("AH01588: Requested content-length of {told} is larger than the configured limit of {limit}");
         request.log("http", Level::Info, text);
+        request.note_reason(413, "http", request.dir::<CoreDir>().limit_request_body.origin(), |_| {
+            (format!("LimitRequestBody {limit}"), format!("is less than the {told} bytes of the request's body"))
+        });
         return Err(Flow::Status(413));
     }
     Ok(())
@@ -281,12 +303,16 @@ async fn handle(request: &mut Request) -> Answer {
             Handler::Later { .. } => continue,
         };
         if let Some(trace) = &mut request.trace {
-            trace.decided(HANDLER, module, Flow::Ok);
+            let status = if let Some(Answer::Status(status)) = &answer { Some(*status) } else { None };
+            trace.decided(HANDLER, module, status.map_or(Flow::Ok, Flow::Status));
         }
         return match (answer, hook) {
             (Some(answer), _) => answer,
             // A hypothetical request: a handler that would have to wait does not start.
-            (None, _) if request.is_question() => std::future::pending().await,
+            (None, _) if request.is_question() => {
+                request.trace.iter().for_each(|trace| trace.reached());
+                std::future::pending().await
+            }
             (None, Handler::Later { answer, .. }) => {
                 seam::needs_worker().await;
                 match answer(request).await {
@@ -330,7 +356,10 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
 async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
     filters::prepare(request);
     match delivery::preconditions(request) {
-        Some(instead) => body = instead,
+        Some(instead) => {
+            note_condition(request);
+            body = instead;
+        }
         None => {
             let chain = filters::of(request);
             if !chain.is_empty() {
@@ -353,12 +382,27 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     match delivery::ranges(request, body) {
         Ok(body) => Ok(Response::of(body)),
         Err(delivery::Unsatisfiable { length }) => {
+            request.note_reason(416, "core", None, |request| {
+                let range = request.header("Range").unwrap_or_default();
+                (format!("Range: {range}"), format!("begins after the end of the answer, which has {length} bytes"))
+            });
             // The error page gets new fields, and as in Apache none of the earlier ones.
             request.answer.err_headers_out.clear();
             request.answer.err_headers_out.set("Content-Range", format!("bytes */{length}"));
             Err(416)
         }
     }
+}
+
+/// Says which condition of the client's kept the answer back.
+fn note_condition(request: &Request) {
+    let status = request.answer.status();
+    request.note_reason(status, "core", None, |request| {
+        let names = ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"];
+        let asked: Vec<&str> = names.into_iter().filter(|name| request.header(name).is_some()).collect();
+        let effect = if status == 304 { "says that the client has this already" } else { "does not hold" };
+        (asked.join(" and "), effect.into())
+    });
 }
 
 /// One of our own pages, with its charset.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use conf::Level;
 
+use crate::explain::trace::ERROR_DOCUMENT;
 use crate::phases::error_document;
 use crate::request::fields::Fields;
 use crate::request::lookup::beyond;
@@ -59,7 +60,7 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
     request.asked.args = args;
     request.answer.no_local_copy |= status >= 400;
     if let (Some(mut trace), Kind::Redirected(previous)) = (request.trace.take(), &request.kind) {
-        let why = if status >= 400 { "the error document" } else { "an internal redirect" };
+        let why = if status >= 400 { ERROR_DOCUMENT } else { "an internal redirect" };
         trace.redirected(previous.uri.clone(), previous.dir.clone(), request.asked.uri.clone(), why);
         request.trace = Some(trace);
     }
@@ -83,6 +84,9 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
 pub(super) fn too_many(request: &mut Request) -> Body {
     let limit = format!("{} internal redirects", request.vhost.plan.redirects_max);
     request.log("core", Level::Error, beyond("AH00124", &limit));
+    request.note_reason(500, "core", None, |_| {
+        (format!("more than {limit}"), "were needed (LimitInternalRecursion)".into())
+    });
     // The client learns of the first error.
     let mut first = None;
     let mut previous = request.previous();

@@ -13,9 +13,17 @@ pub(super) fn is_asked(request: &Request) -> bool {
 
 /// Whether it is enabled (`TraceEnable`).
 pub(super) fn check(request: &Request) -> Result<(), Flow> {
-    match request.host::<CoreServer>().trace() {
-        Tri::Off => Err(Flow::Status(405)),
+    let core = request.host::<CoreServer>();
+    match core.trace() {
+        Tri::Off => {
+            request
+                .note_reason(405, "core", core.trace.origin(), |_| ("TraceEnable Off".into(), "forbids TRACE".into()));
+            Err(Flow::Status(405))
+        }
         Tri::On if !request.body.is_none() => {
+            request.note_reason(413, "core", core.trace.origin(), |_| {
+                ("TraceEnable On".into(), "allows no body, and the request announces one".into())
+            });
             request.body.refuse();
             Err(Flow::Status(413))
         }

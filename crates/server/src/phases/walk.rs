@@ -286,6 +286,12 @@ fn link_refused(request: &Request, path: &str) -> Flow {
     };
     let text = format!("{number}: Symbolic link not allowed or link target not accessible: {path}");
     request.log("core", Level::Error, text);
+    request.note_reason(403, "core", None, |_| {
+        (
+            format!("{path} is a symbolic link"),
+            "that Options do not let the server follow, or that leads nowhere".into(),
+        )
+    });
     Flow::Status(403)
 }
 
@@ -391,6 +397,12 @@ fn look(request: &Request, path: &str) -> Result<Found, Flow> {
                     request.asked.uri
                 );
                 request.log_os("core", Level::Error, &error, text);
+                request.note_reason(403, "core", None, |_| {
+                    (
+                        path.to_string(),
+                        "cannot be reached: the user who serves may not enter a directory on the way".into(),
+                    )
+                });
                 Err(Flow::Status(403))
             }
             // A link that leads back to itself.

@@ -197,7 +197,7 @@ impl Request {
         let (asker, redirects) = (self.asked.uri.as_str().into(), self.redirects());
         let kind = Kind::Lookup { dir: self.dir.clone(), asker, depth, redirects };
         let mut asking = Request::new(source, kind, self.asked.again(), self.account.again());
-        asking.trace = self.trace.as_ref().map(|_| Box::default());
+        asking.trace = self.trace.as_ref().map(|trace| Box::new(trace.of_lookup()));
         asking.env = self.env.clone();
         asking.login = self.login.clone();
         if let Some(kept) = &self.kept_body

@@ -2,7 +2,7 @@
 
 use conf::Origin;
 
-use crate::explain::trace::{Met, Step};
+use crate::explain::trace::{Met, Note, Reason, Step};
 use crate::request::Request;
 
 impl Request {
@@ -12,8 +12,42 @@ impl Request {
     pub fn note_step(&mut self, module: &'static str, origin: Option<&Origin>, text: impl FnOnce(&Request) -> String) {
         if self.trace.is_some() {
             let text = text(self);
-            let step = Step::Note(module, text, origin.cloned());
-            self.trace.iter_mut().for_each(|trace| trace.note(step.clone()));
+            self.note(Note { module, text, origin: origin.cloned(), counts: true });
+        }
+    }
+
+    /// The same of a line that was looked at and changes nothing, such as a rule that does not match.
+    #[inline]
+    pub fn note_passed_over(
+        &mut self,
+        module: &'static str,
+        origin: Option<&Origin>,
+        text: impl FnOnce(&Request) -> String,
+    ) {
+        if self.trace.is_some() {
+            let text = text(self);
+            self.note(Note { module, text, origin: origin.cloned(), counts: false });
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        self.trace.iter_mut().for_each(|trace| trace.note(Step::Note(note.clone())));
+    }
+
+    /// Notes why the request ends with this status: a cause (the directive of the line, or a fact), and what follows from it.
+    /// The last reason for a status is the one that people are told first.
+    #[inline]
+    pub fn note_reason(
+        &self,
+        status: u16,
+        module: &str,
+        origin: Option<&Origin>,
+        text: impl FnOnce(&Request) -> (String, String),
+    ) {
+        if let Some(trace) = &self.trace {
+            let (cause, effect) = text(self);
+            let (module, origin) = (module.to_string(), origin.cloned());
+            trace.note_later(Step::Reason(Reason { status, module, cause, origin, effect }));
         }
     }
 

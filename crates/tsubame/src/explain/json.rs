@@ -2,9 +2,10 @@
 
 use conf::Origin;
 use serde_json::{Value, json};
-use server::explain::{AccessLine, Explanation, Fate, Layer, Line, Question, Settings, Step};
+use server::explain::{AccessLine, Explanation, Fate, Layer, Line, Note, Question, Reason, Settings, Step};
 
 use super::directives::{self, Said};
+use super::verdict;
 
 pub(super) fn of(
     question: &Question,
@@ -16,6 +17,8 @@ pub(super) fn of(
     let vhost = request.vhost;
     let value = json!({
         "never_arrives": doubt,
+        "verdict": verdict::lines(explanation).join("; "),
+        "reason": reason(&explanation.verdict.reason),
         "request": {
             "method": question.method,
             "target": question.target,
@@ -44,6 +47,10 @@ pub(super) fn of(
         "paths": paths.iter().map(path).collect::<Vec<_>>(),
     });
     format!("{value:#}\n")
+}
+
+fn reason(Reason { module, cause, origin: at, effect, .. }: &Reason) -> Value {
+    json!({ "module": module, "cause": cause, "origin": at.as_ref().map(origin), "effect": effect })
 }
 
 fn path((of, directives): &(&Settings, Vec<Said<'_>>)) -> Value {
@@ -112,9 +119,10 @@ fn step(step: &Step) -> Value {
         Step::Decided(phase, module, status) => {
             json!({ "step": "decided", "phase": phase, "module": module, "status": status })
         }
-        Step::Note(module, text, at) => {
+        Step::Note(Note { module, text, origin: at, .. }) => {
             json!({ "step": "note", "module": module, "text": text, "origin": at.as_ref().map(origin) })
         }
+        Step::Reason(why) => json!({ "step": "reason", "status": why.status, "reason": reason(why) }),
         Step::Said(module, level, text) => {
             json!({ "step": "log", "module": module, "level": level.name(), "text": text })
         }

@@ -1,11 +1,12 @@
-//! An explanation for people.
+//! A whole explanation for people.
 
 use std::fmt::Write as _;
 
 use conf::Origin;
-use server::explain::{AccessLine, Explanation, Fate, Question, Settings, Step};
+use server::explain::{AccessLine, Explanation, Fate, Note, Question, Reason, Settings, Step};
 
 use super::directives::Said;
+use super::verdict;
 use crate::style::{Page, Style};
 
 pub(super) fn of(
@@ -16,17 +17,12 @@ pub(super) fn of(
     style: Style,
 ) -> String {
     let mut out = Page::default();
-    let Question { method, target, host, client, local, .. } = question;
-    let host = host.as_deref().unwrap_or("- (HTTP/1.0)");
-    if let Some(why) = doubt {
-        writeln!(out, "{} such a request never arrives: {why}", style.bad("Warning:"));
-    }
-    writeln!(out, "{}", style.bold(format!("{method} {target}")));
-    writeln!(out, "Host: {host}, from {} to {local}", client.ip());
-    writeln!(out);
-    virtual_host(&mut out, explanation, style);
+    self::doubt(&mut out, doubt, style);
+    self::verdict(&mut out, explanation, style);
     writeln!(out);
     writeln!(out, "{}", style.bold("What happens"));
+    writeln!(out, "      {}", asked(question));
+    writeln!(out, "      {}", virtual_host(explanation, style));
     let mut number = 0;
     steps(&mut out, &explanation.steps, style, &mut number);
     answer(&mut out, explanation, style);
@@ -51,26 +47,46 @@ pub(super) fn of(
     out.finish()
 }
 
-fn virtual_host(out: &mut Page, explanation: &Explanation, style: Style) {
-    let vhost = explanation.request.vhost;
-    match &vhost.origin {
-        None => {
-            let why = match explanation.request.server.hosts.len() - 1 {
-                0 => "none is configured".to_string(),
-                others => format!("none of {others} has this address (--to asks another one)"),
-            };
-            writeln!(out, "Virtual host: {why}, so the main server, {}", style.good(&vhost.name))
-        }
-        Some(origin) => {
-            let why = match (explanation.candidates, explanation.named) {
-                (1, _) => "the only one of this address".to_string(),
-                (count, true) => format!("its name, among {count} of this address"),
-                (count, false) => format!("the first of {count} of this address: none has the name asked for"),
-            };
-            writeln!(out, "Virtual host: {}{}", style.good(&vhost.name), at(origin, style));
-            writeln!(out, "  chosen as {why}");
-        }
+/// Says first that a request never arrives.
+pub(super) fn doubt(out: &mut Page, doubt: Option<&str>, style: Style) {
+    if let Some(why) = doubt {
+        writeln!(out, "{} such a request never arrives: {why}", style.bad("Warning:"));
     }
+}
+
+/// What the client gets, and why.
+pub(super) fn verdict(out: &mut Page, explanation: &Explanation, style: Style) {
+    let lines = verdict::lines(explanation);
+    let is_bad = explanation.verdict.status.is_some_and(|status| status >= 400);
+    let mark = |line: &String| if is_bad { style.bad(line) } else { style.good(line) };
+    for (at, line) in lines.iter().enumerate() {
+        let indent = if at > 0 { "  " } else { "" };
+        writeln!(out, "{indent}{}", mark(line));
+    }
+}
+
+/// The request in a line.
+pub(super) fn asked(question: &Question) -> String {
+    let Question { method, target, host, client, local, .. } = question;
+    let host = host.as_deref().unwrap_or("- (HTTP/1.0)");
+    format!("{method} {target}, Host: {host}, from {} to {local}", client.ip())
+}
+
+/// The virtual host, and why that one.
+pub(super) fn virtual_host(explanation: &Explanation, style: Style) -> String {
+    let vhost = explanation.request.vhost;
+    let name = style.good(&vhost.name);
+    let why = match (&vhost.origin, explanation.candidates, explanation.named) {
+        (None, ..) => match explanation.request.server.hosts.len() - 1 {
+            0 => "there are no others".to_string(),
+            others => format!("none of {others} virtual hosts has this address; --to asks another one"),
+        },
+        (_, 1, _) => "the only one of this address".to_string(),
+        (_, count, true) => format!("its name, among {count} of this address"),
+        (_, count, false) => format!("the first of {count} of this address: none has the name asked for"),
+    };
+    let what = if vhost.origin.is_some() { "virtual host" } else { "main server" };
+    format!("{what} {name}: {why}")
 }
 
 fn steps(out: &mut Page, steps: &[Step], style: Style, number: &mut usize) {
@@ -113,9 +129,13 @@ fn steps(out: &mut Page, steps: &[Step], style: Style, number: &mut usize) {
                 let status = status.map_or_else(String::new, |status| format!(", with {}", style.bad(status)));
                 item(out, number, &style.dim(format!("{phase}: decided by {module}{status}")));
             }
-            Step::Note(module, text, origin) => {
+            Step::Note(Note { module, text, origin, .. }) => {
                 let at = origin.as_ref().map_or_else(String::new, |origin| at(origin, style));
                 item(out, number, &format!("{module}: {text}{at}"));
+            }
+            Step::Reason(Reason { status, module, cause, origin, effect }) => {
+                let at = origin.as_ref().map_or_else(String::new, |origin| at(origin, style));
+                item(out, number, &format!("{module}: {status}, because {cause} {effect}{at}"));
             }
             Step::Said(module, level, text) => {
                 let text = format!("{module}:{}: {text}", level.name());

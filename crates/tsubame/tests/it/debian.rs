@@ -15,7 +15,7 @@ const ETC: &str = "/etc/apache2";
 
 /// A copy of the tree. Its files name no path of the tree itself; `Listen 80`, the document root and the variables of
 /// `envvars` are all that belongs to the machine.
-fn copy(site: &Site) {
+pub fn copy(site: &Site) {
     let text = format!("cp -a {ETC} {root}/etc && cp -a /var/www/html/. {root}/htdocs/", root = site.path());
     assert!(Command::new("/bin/sh").args(["-c", &text]).status().expect("cp").success());
     let edit = |name: &str, from: &str, to: &str| {
@@ -31,7 +31,7 @@ fn copy(site: &Site) {
 }
 
 /// What `envvars` sets.
-fn variables(site: &Site) -> [(&'static str, String); 6] {
+pub fn variables(site: &Site) -> [(&'static str, String); 6] {
     let root = site.path();
     [
         ("APACHE_RUN_USER", "www-data".into()),
@@ -43,7 +43,7 @@ fn variables(site: &Site) -> [(&'static str, String); 6] {
     ]
 }
 
-fn is_there(test: &str) -> bool {
+pub fn is_there(test: &str) -> bool {
     oracle::is_there(test) && needs::DEBIAN.is_there(test)
 }
 

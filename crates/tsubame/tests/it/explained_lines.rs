@@ -130,7 +130,7 @@ fn lines_that_are_lost() {
     ] {
         assert_eq!(fates(&explained, name), want, "{name}");
     }
-    let (text, ..) = explain(&site, &["/a/b/x.html"]);
+    let (text, ..) = explain(&site, &["--all", "/a/b/x.html"]);
     assert!(text.contains("not as in Apache: Formats for connection and request are checked and not used."), "{text}");
 }
 
@@ -214,10 +214,10 @@ fn access_files_are_judged_inside_sections_too() {
     let lenient =
         expected(&forbidden("Options"), &format!("AH02296: Unknown directive bogus {unknown}"), &forbidden("<Limit"));
     assert_eq!((lines, used), (lenient.to_vec(), true));
-    let (text, ..) = explain(&site, &["/strict/x.html"]);
+    let (text, ..) = explain(&site, &["--all", "/strict/x.html"]);
     assert!(text.contains("none of it is used because of an error: Options not allowed in <Files> context"), "{text}");
     assert!(text.contains("           1  SetEnv A b\n"), "{text}");
-    let (text, ..) = explain(&site, &["/lenient/x.html"]);
+    let (text, ..) = explain(&site, &["--all", "/lenient/x.html"]);
     assert!(text.contains("           4    SetEnv C d  let in\n"), "{text}");
 }
 
@@ -236,10 +236,10 @@ fn nothing_from_elsewhere_reaches_the_terminal() {
     assert_eq!(server.get("/cgi-bin/evil%0a%1b%5b2J").status, 200);
     let path = "/a/x%1b%5b2J%0a%c2%9b%ff?y";
     let mut outputs = vec![
-        explain(&site, &[path]).0,
+        explain(&site, &["--all", path]).0,
         explain(&site, &["--config"]).0,
         ctl::ctl(&site, &["scripts"]).0,
-        ctl::ctl(&site, &["explain", path]).0,
+        ctl::ctl(&site, &["explain", "--all", path]).0,
     ];
     site.configure(Mpm::Percore, &text.replace("OUTER", "OTHER"));
     outputs.push(ctl::ctl(&site, &["diff"]).0);
@@ -306,7 +306,7 @@ fn sections_that_are_passed_over() {
         assert_eq!(layers.iter().filter_map(told).collect::<Vec<_>>(), passed, "{host}");
         assert_eq!(fates(&explained, "SetEnv"), fates_of_a, "{host}");
     }
-    let (text, ..) = explain(&site, &["--host", "b", "/x.html"]);
+    let (text, ..) = explain(&site, &["--all", "--host", "b", "/x.html"]);
     assert!(text.contains("   -  <If \"%{HTTP_HOST} == 'a'\">") && text.contains("SetEnv A 1"), "{text}");
 }
 

@@ -80,6 +80,7 @@ mod errors_same_as_apache;
 mod explain;
 mod explained_answers;
 mod explained_lines;
+mod explained_verdicts;
 mod fcgid;
 mod fcgid_faults;
 mod fcgid_pools;

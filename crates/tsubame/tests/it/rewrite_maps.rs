@@ -280,7 +280,7 @@ fn explain_shows_each_rule() {
     let configuration =
         "RewriteEngine On\nRewriteRule ^/old/(.*)$ /new/$1\n<Directory ${DOCS}>\nAllowOverride All\n</Directory>";
     site.configure(Mpm::Event, configuration);
-    let (text, errors, status) = explain(&site, &["/old/x"]);
+    let (text, errors, status) = explain(&site, &["--all", "/old/x"]);
     assert_eq!((errors.as_str(), status), ("", Some(0)));
     let parts = [
         "RewriteRule ^/old/(.*)$: '/old/x' becomes '/new/x'",
@@ -294,7 +294,7 @@ fn explain_shows_each_rule() {
     for part in parts {
         rest = rest.split_once(part).unwrap_or_else(|| panic!("{part:?} is missing, or not in order:\n{text}")).1;
     }
-    let (text, ..) = explain(&site, &["/a.html"]);
+    let (text, ..) = explain(&site, &["--all", "/a.html"]);
     assert!(
         text.contains("!-f does not hold") && text.contains("'a.html' matches, but a condition does not hold"),
         "{text}"

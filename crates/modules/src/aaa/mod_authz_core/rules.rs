@@ -163,18 +163,21 @@ impl Group {
     }
 }
 
+/// The lines that did not let a request in, in the order in which they were asked; kept only where somebody asks why.
+pub(super) type Refusals = Vec<(String, Origin)>;
+
 /// Decides by the rules of a section.
-pub(super) async fn decide(rules: &Arc<Group>, request: &mut Request) -> Verdict {
+pub(super) async fn decide(rules: &Arc<Group>, request: &mut Request, refusals: &mut Refusals) -> Verdict {
     let node = Node::group(rules.clone());
     match passed_over(&node, request, true) {
         Some(verdict) => verdict,
-        None => concluded(&node, ask(rules, request).await, request),
+        None => concluded(&node, ask(rules, request, refusals).await, request),
     }
 }
 
 /// The same for rules that never wait.
-pub(super) fn decide_now(rules: &Arc<Group>, request: &mut Request) -> Verdict {
-    match pin!(decide(rules, request)).poll(&mut Context::from_waker(Waker::noop())) {
+pub(super) fn decide_now(rules: &Arc<Group>, request: &mut Request, refusals: &mut Refusals) -> Verdict {
+    match pin!(decide(rules, request, refusals)).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(verdict) => verdict,
         // Fails closed.
         Poll::Pending => Verdict::Error,
@@ -182,14 +185,20 @@ pub(super) fn decide_now(rules: &Arc<Group>, request: &mut Request) -> Verdict {
 }
 
 /// Asks the parts of a group.
-async fn ask(group: &Group, request: &mut Request) -> Verdict {
+async fn ask(group: &Group, request: &mut Request, refusals: &mut Refusals) -> Verdict {
     let all = group.kind.wants_all();
     let mut verdict = Verdict::Neutral;
     for part in &group.parts {
         let says = match (passed_over(part, request, all), &part.what) {
             (Some(verdict), _) => verdict,
-            (None, What::Require(require)) => concluded(part, check(&require.check, request).await, request),
-            (None, What::Group(group)) => concluded(part, Box::pin(ask(group, request)).await, request),
+            (None, What::Require(require)) => {
+                let says = concluded(part, check(&require.check, request).await, request);
+                if says != Verdict::Granted && request.is_question() {
+                    refusals.push((part.name(), require.origin.clone()));
+                }
+                says
+            }
+            (None, What::Group(group)) => concluded(part, Box::pin(ask(group, request, refusals)).await, request),
         };
         verdict = combined(all, verdict, says);
         // No later part can change this.

@@ -91,7 +91,8 @@ impl Pass<'_> {
                 Test::Expr(_) => format!("RewriteCond expr {pattern} {result}, for RewriteRule {}", rule.pattern),
                 _ => format!("RewriteCond '{input}' {pattern}{case} {result}, for RewriteRule {}", rule.pattern),
             };
-            self.request.note_step("rewrite", Some(&condition.origin), |_| text);
+            // The line that counts is the rule's.
+            self.request.note_passed_over("rewrite", Some(&condition.origin), |_| text);
         }
     }
 

@@ -151,6 +151,10 @@ impl Pass<'_> {
     /// Ends the request. The client gets this status even in an error document, unless that is for another error.
     pub(super) fn end_with(&mut self, status: u16) -> Flow {
         self.request.answer.set_status(200);
+        if let Some((pattern, origin)) = &self.noted {
+            let cause = format!("RewriteRule {pattern}");
+            self.request.note_reason(status, "rewrite", Some(origin), |_| (cause, String::new()));
+        }
         Flow::Status(status)
     }
 

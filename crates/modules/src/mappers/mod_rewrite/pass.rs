@@ -86,6 +86,8 @@ pub(super) struct Pass<'r> {
     pub(super) mapped: Option<(String, Option<Meta>)>,
     /// The last rule with a substitution.
     pub(super) last: Option<Arc<Rule>>,
+    /// The pattern and the line of the last rule that did anything, for who asks why.
+    pub(super) noted: Option<(String, Origin)>,
     /// The status of a redirect.
     pub(super) status: u16,
     /// Whether a URL of this server was reduced to a path.
@@ -107,6 +109,7 @@ impl<'r> Pass<'r> {
             vary_now: Vec::new(),
             mapped,
             last: None,
+            noted: None,
             status: 0,
             reduced: false,
         }
@@ -153,7 +156,7 @@ impl<'r> Pass<'r> {
                 .matches(&self.path, &mut captures)
                 .map_err(|why| self.request.undecided("rewrite", &why, origin))?;
             if explains && !matched {
-                self.note(rule, origin, "does not match");
+                self.note(rule, origin, false, "does not match");
             }
             let done = if matched { self.follow(rule, origin, &captures).await? } else { None };
             let Some(done) = done else {
@@ -262,11 +265,17 @@ impl<'r> Pass<'r> {
         self.say(3, |pass| format!("applying pattern '{}' to uri '{}'", rule.pattern, pass.path));
     }
 
-    /// Records a rule's effect on the path, for an explanation.
-    fn note(&mut self, rule: &Rule, origin: &Origin, what: &str) {
+    /// Records a rule's effect on the path, for an explanation. `counts`: it has one.
+    fn note(&mut self, rule: &Rule, origin: &Origin, counts: bool, what: &str) {
         let not = if rule.given.flags.any(Flags::NEGATED) { "!" } else { "" };
         let text = format!("RewriteRule {not}{}: '{}' {what}", rule.pattern, self.path);
-        self.request.note_step("rewrite", Some(origin), |_| text);
+        if counts {
+            self.noted = Some((format!("{not}{}", rule.pattern), origin.clone()));
+        }
+        match counts {
+            true => self.request.note_step("rewrite", Some(origin), |_| text),
+            false => self.request.note_passed_over("rewrite", Some(origin), |_| text),
+        }
     }
 
     /// Applies a rule whose pattern matches the path: checks its conditions, and executes it. `None`: they do not hold.
@@ -281,7 +290,7 @@ impl<'r> Pass<'r> {
         self.vary_now.clear();
         if !self.conditions(rule).await? {
             if self.request.is_question() {
-                self.note(rule, origin, "matches, but a condition does not hold");
+                self.note(rule, origin, false, "matches, but a condition does not hold");
             }
             return Ok(None);
         }
@@ -291,7 +300,7 @@ impl<'r> Pass<'r> {
                 let new = self.expand(&rule.substitution, Some(rule), origin).await?;
                 self.say(2, |pass| format!("rewrite '{}' -> '{}'", pass.path, new.text));
                 if self.request.is_question() {
-                    self.note(rule, origin, &format!("becomes '{}'", new.text));
+                    self.note(rule, origin, true, &format!("becomes '{}'", new.text));
                 }
                 if new.unsafe_question && !rule.given.flags.any(Flags::UNSAFE_QUESTION) {
                     let text = "AH10508: Unsafe URL with %3f URL rewritten without UnsafeAllow3F";
@@ -311,7 +320,7 @@ impl<'r> Pass<'r> {
         }
         let Some(output) = output else {
             if self.request.is_question() {
-                self.note(rule, origin, "matches, and stays as it is");
+                self.note(rule, origin, true, "matches, and stays as it is");
             }
             self.force(rule, origin).await?;
             if rule.given.flags.any(Flags::STATUS) {

@@ -122,6 +122,7 @@ pub(super) fn is_unready(request: &mut Request) -> Flow {
 pub(super) fn require_https(request: &mut Request) -> Flow {
     let Some(domain) = &request.host::<MdServer>().found.own else { return Flow::Declined };
     let mode = domain.conf().require_https.or(RequireHttps::Off);
+    let origin = domain.conf().require_https.origin().filter(|_| request.is_question()).cloned();
     if mode == RequireHttps::Off || request.asked.uri.starts_with(WELL_KNOWN) {
         return Flow::Declined;
     }
@@ -135,10 +136,12 @@ pub(super) fn require_https(request: &mut Request) -> Flow {
     let location = format!("https://{}{}{query}", request.server_name(), request.asked.uri);
     request.answer.headers_out.set("Location", location);
     // A client that sends something does so again with the same method.
-    Flow::Status(match (mode, request.asked.method == "GET") {
+    let status = match (mode, request.asked.method == "GET") {
         (RequireHttps::Permanent, true) => 301,
         (RequireHttps::Permanent, false) => 308,
         (_, true) => 302,
         (_, false) => 307,
-    })
+    };
+    request.note_reason(status, "md", origin.as_ref(), |_| ("MDRequireHttps".into(), String::new()));
+    Flow::Status(status)
 }

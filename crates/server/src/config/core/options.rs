@@ -44,6 +44,11 @@ impl Options {
         (self.set.unwrap_or(DEFAULT) & !self.remove) | self.add
     }
 
+    /// The last line that had a part in it.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.lines.last()
+    }
+
     /// Applies the line at `origin`. `may` are the options allowed here (`AllowOverride Options=`).
     pub fn apply(&mut self, words: &[String], may: Bits, origin: &Origin) -> Result<(), String> {
         if words.first().is_some_and(|word| !word.starts_with(['+', '-'])) {
