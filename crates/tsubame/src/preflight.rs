@@ -1,10 +1,13 @@
 //! What would stop the start of a configuration that is correct: logs, the pid file and ports are opened only then. Here
 //! nothing is opened, made or executed.
 
+use std::io::ErrorKind;
+use std::net::UdpSocket;
 use std::path::Path;
 
+use conf::Origin;
 use mpm::pidfile;
-use mpm::settings::MpmSettings;
+use mpm::settings::{Listen, MpmSettings};
 use server::Server;
 
 /// What was found.
@@ -30,7 +33,9 @@ pub(crate) fn look(server: &Server) -> Preflight {
     {
         found.add(format!("{}: AH00099: could not create {path}", sys::describe(&error)));
     }
-    found.doubts.extend(ports(server));
+    for (line, origin) in settings.get::<MpmSettings>().listen.entries() {
+        found.listen(line, origin);
+    }
     found
 }
 
@@ -39,18 +44,24 @@ impl Preflight {
         let is_doubt = text.starts_with(DENIED) && !sys::cred::is_root();
         if is_doubt { self.doubts.push(text) } else { self.stops.push(text) }
     }
+
+    /// Whether the machine has the addresses of a line, and whether its port is for everybody. Another server may be at that
+    /// port now, and so it is not tried.
+    fn listen(&mut self, line: &Listen, origin: &Origin) {
+        let first_free = std::fs::read_to_string(UNPRIVILEGED).ok().and_then(|text| text.trim().parse().ok());
+        if line.port < first_free.unwrap_or(1024) && !sys::cred::is_root() {
+            self.doubts.push(format!("{DENIED}Permission denied: only root may listen at {line} ({origin})"));
+        }
+        for address in &line.addresses {
+            if let Err(error) = UdpSocket::bind((address.ip(), 0))
+                && error.kind() == ErrorKind::AddrNotAvailable
+            {
+                let text = format!("could not bind to address {address}: no interface has it ({origin})");
+                self.stops.push(format!("{}: AH00072: make_sock: {text}", sys::describe(&error)));
+            }
+        }
+    }
 }
 
 /// The lowest port that everybody may listen at.
 const UNPRIVILEGED: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
-
-/// Ports that are root's.
-fn ports(server: &Server) -> Vec<String> {
-    let first_free =
-        std::fs::read_to_string(UNPRIVILEGED).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1024);
-    let lines = server.main().settings.get::<MpmSettings>().listen.entries().iter();
-    let refused = lines.filter(|(line, _)| line.port < first_free && !sys::cred::is_root());
-    refused
-        .map(|(line, origin)| format!("{DENIED}Permission denied: only root may listen at {line} ({origin})"))
-        .collect()
-}

@@ -114,10 +114,11 @@ impl LogFile {
         if self.open.get().is_some() {
             return Ok(());
         }
+        let command = self.target.strip_prefix('|');
         if ONLY_LOOKS.load(Ordering::Relaxed) {
-            return if self.is_program() { Ok(()) } else { could_be_opened(&self.target) };
+            return command.map_or_else(|| could_be_opened(&self.target), program::could_be_started);
         }
-        let (fd, is_shared) = match self.target.strip_prefix('|') {
+        let (fd, is_shared) = match command {
             Some(command) => {
                 let (number, fd) = program::start(command, &self.lost)?;
                 let _ = self.program.set(number);

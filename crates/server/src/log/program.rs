@@ -164,16 +164,26 @@ impl Program {
     }
 }
 
+/// Whether a program is there and may be executed. Nothing is started.
+pub(super) fn could_be_started(command: &str) -> io::Result<()> {
+    let words = words(command)?;
+    sys::file::may_access(words.first().ok_or(io::ErrorKind::InvalidInput)?, true)
+}
+
 /// `|command` and `||command` run the program directly, `|$command` through the shell (Apache manual, piped logs).
-fn spawn(command: &str, reads: &OwnedFd) -> io::Result<Pid> {
+fn words(command: &str) -> io::Result<Vec<CString>> {
     let command = command.strip_prefix('|').unwrap_or(command);
     let words = match command.strip_prefix('$') {
         Some(line) => vec!["/bin/sh".to_string(), "-c".into(), line.into()],
         None => conf::words::words(command),
     };
+    let words = words.iter().map(|word| CString::new(http1::text::to_bytes(word)));
+    words.collect::<Result<_, _>>().map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+fn spawn(command: &str, reads: &OwnedFd) -> io::Result<Pid> {
+    let argv = words(command)?;
     let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
-    let argv = words.iter().map(|word| CString::new(http1::text::to_bytes(word)));
-    let argv = argv.collect::<Result<Vec<CString>, _>>().map_err(invalid)?;
     let env = std::env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
     let env = env.map(CString::new).collect::<Result<Vec<CString>, _>>().map_err(invalid)?;
     let program = argv.first().ok_or(io::ErrorKind::InvalidInput)?;

@@ -7,9 +7,11 @@ use crate::server::Start;
 use crate::site::Site;
 
 /// Lines with which no server starts, and what is said of them.
-const STOPS: [(&str, &str); 7] = [
+const STOPS: [(&str, &str); 9] = [
     ("ErrorLog conf", "(21)Is a directory: AH00091: could not open error log file ROOT/conf."),
     ("CustomLog conf common", "(21)Is a directory: AH00649: could not open transfer log file ROOT/conf."),
+    ("CustomLog |/nosuch/program common", "AH00104: unable to start piped log program '/nosuch/program'"),
+    ("Listen 192.0.2.1:8081", "AH00072: make_sock: could not bind to address 192.0.2.1:8081"),
     ("PidFile nosuch/pid", "(2)No such file or directory: AH00099: could not create ROOT/nosuch/pid"),
     ("TypesConfig nosuch", "AH01597: could not open mime types config file ROOT/nosuch."),
     ("ScriptSock ${DOCS}/index.html/sock", "AH01242: Couldn't bind unix domain socket ROOT/htdocs/index.html/sock"),
@@ -54,7 +56,7 @@ fn a_look_leaves_no_trace() {
     let site = Site::new();
     site.configure(
         Mpm::Event,
-        "ErrorLog logs/new_error\nCustomLog logs/new_access common\nCustomLog \"|/nosuch\" common",
+        "ErrorLog logs/new_error\nCustomLog logs/new_access common\nCustomLog \"|/bin/cat\" common",
     );
     let looked = Start::new(&site, Mpm::Event).arguments(&["-t"]).command().output().expect("run");
     assert_eq!(said(&looked), (String::new(), "Syntax OK\n".into(), Some(0)));
