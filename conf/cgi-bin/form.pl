@@ -39,7 +39,7 @@ my $rows = join '', map {
     '<tr><th scope="row">' . text($name) . '</th><td>' . text($value // '') . "</td></tr>\n";
 } @fields;
 my $answer = $rows
-    ? '<h2>What came by ' . text($method) . "</h2>\n<table>\n$rows</table>\n"
+    ? '<h2>What came by ' . text($method) . "</h2>\n<table class=\"sent\">\n$rows</table>\n"
     : '';
 my $action = text($ENV{SCRIPT_NAME} // '');
 
@@ -49,15 +49,9 @@ print "Content-Type: text/html; charset=utf-8\n\n", <<"PAGE";
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
 <title>A form and its answer</title>
-<style>
-  body { max-width: 40rem; margin: 2rem auto; padding: 0 1.25rem; font: 1.0625rem/1.6 system-ui, sans-serif; }
-  label { display: block; margin: 0.75rem 0; }
-  input, textarea, button { display: block; width: 100%; margin-top: 0.25rem; padding: 0.5rem; font: inherit; }
-  button { width: auto; padding: 0.5rem 1.25rem; }
-  th, td { padding: 0.25rem 1rem 0.25rem 0; text-align: left; vertical-align: top; white-space: pre-wrap; }
-</style>
+<link rel="stylesheet" href="/.tsubame/style.css">
+<link rel="icon" href="/.tsubame/icon.svg">
 <h1>A form and its answer</h1>
 $answer
 <form method="post" action="$action" accept-charset="utf-8">

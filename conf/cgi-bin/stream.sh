@@ -1,9 +1,19 @@
 #!/bin/sh
 # What a script writes goes out at once; the server waits for the rest.
-echo "Content-Type: text/plain; charset=utf-8"
-echo
+cat <<'PAGE'
+Content-Type: text/html; charset=utf-8
+
+<!doctype html>
+<html lang="en">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>An answer in the making</title>
+<link rel="stylesheet" href="/.tsubame/style.css">
+<link rel="icon" href="/.tsubame/icon.svg">
+<h1>An answer in the making</h1>
+PAGE
 for second in 1 2 3 4 5; do
-    echo "second $second"
+    echo "<p>Second $second</p>"
     sleep 1
 done
-echo "That was all."
+echo '<p>That was all. <a href="/">Back</a></p>'
+echo "</html>"

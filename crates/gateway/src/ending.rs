@@ -25,6 +25,8 @@ pub struct Process {
     permitted: Option<Permitted>,
     /// The descriptor that reports its end, once somebody waits for that.
     end: Option<Watched>,
+    /// It is ended for what it did.
+    fails: bool,
 }
 
 impl Process {
@@ -33,7 +35,7 @@ impl Process {
         if let Some(pid) = permitted.leader.pid() {
             permitted.permit.started(pid);
         }
-        Process { permitted: Some(permitted), end: None }
+        Process { permitted: Some(permitted), end: None, fails: false }
     }
 
     /// Waits until its daemon has started it.
@@ -68,6 +70,11 @@ impl Process {
                 Err(Failure::Daemon(io::ErrorKind::InvalidData.into()))
             }
         }
+    }
+
+    /// It has been silent for too long: that it is ended is its own failure. Otherwise its client has gone.
+    pub(crate) fn fails(&mut self) {
+        self.fails = true;
     }
 
     /// Its number, until it is reaped.
@@ -177,7 +184,10 @@ pub fn end_all() {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some(permitted) = self.permitted.take() else { return };
+        let Some(mut permitted) = self.permitted.take() else { return };
+        if !self.fails {
+            permitted.permit.give_up();
+        }
         permitted.leader.signal(Signal::TERM, true);
         keep(Left::new(permitted, Patience::UntilKill(Instant::now() + OBEY)));
     }

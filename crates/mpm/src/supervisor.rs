@@ -107,6 +107,7 @@ pub(crate) fn run(
     let slots = if about.one_process { 1 } else { plan.limits.0 + (plan.limits.0 * 3).clamp(FINISHING.0, FINISHING.1) };
     let prepared = SignalFd::new(&SIGNALS).and_then(|signals| {
         seam::log_levels::open()?;
+        seam::recent::open()?;
         Ok((signals, scoreboard::create(slots, plan.limits.1)?))
     });
     let (signals, board) = match prepared {
@@ -329,6 +330,7 @@ impl Supervisor<'_> {
     }
 
     fn maintain(&mut self) {
+        self.board.note_moment();
         self.weigh();
         self.watch();
         let counts = self.counts();

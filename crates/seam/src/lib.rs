@@ -14,6 +14,7 @@ mod lifetime;
 pub mod log;
 pub mod log_levels;
 mod offload;
+pub mod recent;
 pub mod scoreboard;
 mod stage;
 

@@ -5,9 +5,11 @@
 //! any two instructions: when the parent reaps the child, it gives the rows back ([`Board::retire`]). Totals that
 //! outlive a child (accesses, bytes) are never held in a child alone.
 
+mod history;
 mod row;
 mod snapshot;
 mod states;
+mod visits;
 mod workers;
 
 use std::io;
@@ -21,8 +23,10 @@ use sys::process::{Pid, Reaped};
 use sys::shm::Shared;
 
 use row::{Field, Header, ProcessRow, WorkerField, WorkerRow};
+pub use history::{MOMENTS, Moment};
 pub use snapshot::{Described, Process, Snapshot, Watch, Worker};
 pub use states::{ChildState, Gauge, State};
+pub use visits::{Place, Visit, Visited};
 pub use workers::{Answered, Row, Rows, Texts, Traffic, Workers};
 
 /// The bounds between which the durations of requests are counted, in µs; one more bucket is for everything longer.
@@ -55,6 +59,10 @@ pub struct Board {
     workers: Shared<[AtomicU64; row::WORKER]>,
     /// When the child of a slot last answered, in µs on the monotonic clock.
     heard: Shared<AtomicU64>,
+    /// The last ten minutes.
+    history: Shared<[AtomicU64; history::WORDS]>,
+    /// URLs and virtual hosts that are asked for often, or take long.
+    visits: visits::Visits,
     per_process: usize,
 }
 
@@ -99,6 +107,8 @@ impl Board {
             processes: Shared::new(processes)?,
             workers: Shared::new(rows)?,
             heard: Shared::new(processes)?,
+            history: Shared::new(MOMENTS)?,
+            visits: visits::Visits::new()?,
             per_process: workers,
         };
         board.header().store(Header::Started, now());
@@ -291,6 +301,8 @@ impl Board {
             for field in [Header::CpuUser, Header::CpuSystem, Header::Used] {
                 self.header().store(field, 0);
             }
+            self.forget_history();
+            self.visits.forget();
         }
         self.header().store(Header::Generation, u64::from(generation));
         self.header().store(Header::Shown, shown as u64);

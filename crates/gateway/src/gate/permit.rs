@@ -13,6 +13,8 @@ use super::table::Usage;
 pub struct Permit {
     seat: Option<Seat>,
     began: Instant,
+    /// Nobody waits for the script any more: that it was ended is no failure of its own.
+    given_up: bool,
     /// How long the request waited for it.
     pub queued: Duration,
 }
@@ -21,12 +23,12 @@ impl Permit {
     /// The permit of a request that came at this time, and has just been admitted.
     pub(super) fn of(seat: Seat, came: Instant) -> Permit {
         let began = Instant::now();
-        Permit { seat: Some(seat), began, queued: began - came }
+        Permit { seat: Some(seat), began, given_up: false, queued: began - came }
     }
 
     /// A permit without a gate.
     pub fn free() -> Permit {
-        Permit { seat: None, began: Instant::now(), queued: Duration::ZERO }
+        Permit { seat: None, began: Instant::now(), given_up: false, queued: Duration::ZERO }
     }
 
     /// The place for the number of the script's process, preferably set before the script does anything: if this
@@ -62,11 +64,17 @@ impl Permit {
         })
     }
 
+    /// The client has gone, or the server ends: the script is ended before its end.
+    pub fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
     /// Records that the script has ended, so its needs are known now. The system's peak includes the memory of the
     /// process that started it, which is `floor` KiB.
     pub fn ended(self, reaped: &Reaped, floor: u64) {
         let usage = Usage {
             status: reaped.status,
+            given_up: self.given_up,
             peak: (reaped.max_rss > floor).then_some(reaped.max_rss * 1024),
             floor: floor * 1024,
             cpu: reaped.user + reaped.system,

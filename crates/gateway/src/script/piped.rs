@@ -224,7 +224,10 @@ impl Source for Piped {
             return Poll::Pending;
         }
         self.timer.poll_passed(cx, self.active + self.timeout).map(|()| match self.stdout {
-            Some(_) => Event::TimedOut,
+            Some(_) => {
+                self.process.iter_mut().for_each(Process::fails);
+                Event::TimedOut
+            }
             // Its output is complete, but a process that it started holds its standard error open.
             None => {
                 self.stderr = None;

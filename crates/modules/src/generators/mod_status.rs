@@ -6,6 +6,7 @@ mod certificates;
 mod live;
 mod number;
 mod page;
+mod past;
 mod pools;
 mod scripts;
 mod workers;
@@ -39,8 +40,10 @@ fn handler(request: &mut Request) -> Answer {
         request.answer.headers_out.set("Cache-Control", "no-cache");
         return Answer::Body(Body::text(text));
     }
-    if query == "live" {
-        return event(request);
+    match query {
+        "live" => return event(request),
+        "live.past" => return history(request),
+        _ => {}
     }
     let wish = Wish::of(query);
     if let Some(seconds) = wish.refresh {
@@ -73,6 +76,15 @@ fn event(request: &mut Request) -> Answer {
         request.env.set("nokeepalive", "1");
     }
     Answer::Body(Body::Bytes(text))
+}
+
+/// The last ten minutes, for a live page that begins.
+fn history(request: &mut Request) -> Answer {
+    request.account.watches = true;
+    request.answer.set_content_type("application/json");
+    request.answer.headers_out.set("Cache-Control", "no-store");
+    let moments = scoreboard::get().map(|board| board.history()).unwrap_or_default();
+    Answer::Body(Body::Bytes(past::history(&moments).into()))
 }
 
 /// What the query asks for; words are found anywhere in it.

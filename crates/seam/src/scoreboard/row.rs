@@ -35,6 +35,8 @@ pub(super) enum Header {
     Limit,
     /// Whether the parent would start another child at once if no worker were idle.
     Growing,
+    /// How many moments of the history were noted.
+    Noted,
     /// Odd while the totals of an ended child move from its row to the header.
     Sequence,
 }

@@ -208,3 +208,67 @@ fn readers_never_see_torn_texts() {
         }
     });
 }
+
+#[test]
+fn the_last_ten_minutes_are_kept() {
+    let board = board(2, 1);
+    board.claim(0, 0, 1);
+    let workers = Workers::start(board, 0, Rows::OfRequests);
+    let row = workers.acquire();
+    row.begin(Traffic::default());
+    row.finish(Answered { received: 20, ..answered(404, 30, Duration::from_micros(70)) });
+    row.finish(Answered { watches: true, ..answered(200, 9, Duration::from_micros(70)) });
+    board.note_moment();
+    drop(row);
+    for _ in 1..MOMENTS {
+        board.note_moment();
+    }
+    let history = board.history();
+    let (first, last) = (&history[0], &history[MOMENTS - 1]);
+    assert_eq!((first.accesses, first.sent, first.received, first.classes), (1, 30, 20, [0, 0, 0, 1, 0]));
+    assert_eq!((first.durations[1], first.durations.iter().sum::<u64>()), (1, 1));
+    assert_eq!((first.served, last.served, last.accesses), (1, 0, 1));
+    board.note_moment();
+    let history = board.history();
+    assert_eq!((history.len(), history[0].served), (MOMENTS, 0), "the oldest one has gone");
+    board.begin_generation(1, 1, true);
+    assert_eq!(board.history(), []);
+}
+
+#[test]
+fn what_is_visited_often_or_slow_is_kept() {
+    let board = board(5, 1);
+    let visit = |slot, host: &str, path: &str, status, millis| {
+        let took = Duration::from_millis(millis);
+        board.count_visit(slot, Visit { host: host.as_bytes(), path: path.as_bytes(), status, took, script: slot == 1 });
+    };
+    for number in 0..50 {
+        visit(0, "a:80", "/often", 200, 1);
+        // Another child, in the table of the first one and in another one.
+        visit(4, "a:80", "/often", 500, 1);
+        visit(1, "a:80", "/often", 200, 7);
+        visit(0, "b:80", &format!("/slow/{number}"), 200, 900);
+    }
+    for number in 0..2000 {
+        visit(0, "a:80", &format!("/once/{number}"), 404, 1);
+    }
+    let Visited { urls, mut hosts } = board.visited();
+    let often = urls.iter().find(|place| place.path == "/often").expect("it is kept");
+    let want = Place {
+        host: "a:80".into(),
+        path: "/often".into(),
+        requests: 150,
+        failures: 50,
+        scripts: 50,
+        time: 450_000,
+        slowest: 7000,
+    };
+    assert_eq!(often, &want);
+    assert_eq!(urls.iter().filter(|place| place.path.starts_with("/slow")).count(), 50);
+    assert!(urls.len() <= 32 * 8 * 4);
+    hosts.sort_by_key(|place| place.requests);
+    let told: Vec<_> = hosts.iter().map(|place| (place.host.as_str(), place.requests, place.failures)).collect();
+    assert_eq!(told, [("b:80", 50, 0), ("a:80", 2150, 50)]);
+    board.begin_generation(1, 1, true);
+    assert!(board.visited().urls.is_empty());
+}

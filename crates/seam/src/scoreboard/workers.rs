@@ -9,7 +9,7 @@ use sys::process::Pid;
 use sys::time::{Who, cpu};
 
 use super::row::{self, CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField};
-use super::{BOUNDS, Board, ChildState, Gauge, State, micros, now};
+use super::{BOUNDS, Board, ChildState, Gauge, State, Visit, micros, now};
 
 /// The traffic of a connection so far: kept by the connection, since its row changes from request to request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -363,6 +363,11 @@ impl Row {
         row.store(WorkerField::Began, now);
         row.store(WorkerField::Used, now);
         row.store(WorkerField::State, State::Write as u64);
+    }
+
+    /// Counts a request among those for its URL and its virtual host.
+    pub fn visited(&self, visit: Visit<'_>) {
+        self.workers.board.count_visit(self.workers.process, visit);
     }
 
     /// Counts an answered request.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use seam::scoreboard::{Row, Texts};
+use seam::scoreboard::{Row, Texts, Visit};
 
 use crate::request::Request;
 
@@ -11,13 +11,30 @@ pub(super) fn describe(request: &Request, row: &Row) {
     let (mut address, mut label) = ([0; ADDRESS], [0; LABEL]);
     row.describe(Texts {
         client: text_of(request.client.peer.ip().to_canonical(), &mut address),
-        vhost: match &request.vhost.label {
-            Some(label) => label.as_bytes(),
-            None => label_of(&request.vhost.name, request.client.local().port(), &mut label),
-        },
+        vhost: host_of(request, &mut label),
         request: http1::text::from_bytes(request.asked.head.line()).as_bytes(),
         protocol: protocol_of(request).as_bytes(),
     });
+}
+
+/// Counts an answered request among those for its URL and its virtual host.
+pub(super) fn visited(request: &Request, row: &Row) {
+    let mut label = [0; LABEL];
+    row.visited(Visit {
+        host: host_of(request, &mut label),
+        path: request.asked.head.path(),
+        status: request.answer.status(),
+        took: request.account.sent.duration,
+        script: request.account.script.is_some(),
+    });
+}
+
+/// The virtual host with its port.
+fn host_of<'a>(request: &'a Request, room: &'a mut [u8; LABEL]) -> &'a [u8] {
+    match &request.vhost.label {
+        Some(label) => label.as_bytes(),
+        None => label_of(&request.vhost.name, request.client.local().port(), room),
+    }
 }
 
 /// The protocol of a request's connection, in Apache's words for those without a version number.

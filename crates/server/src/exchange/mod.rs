@@ -91,12 +91,16 @@ impl Exchange {
         for hook in &request.hooks.log {
             hook(request);
         }
+        let watches = request.account.watches && request.answer.status() == 200;
+        if request.server.extended_status && !watches {
+            describe::visited(request, row);
+        }
         row.finish(Answered {
             status: request.answer.status(),
             sent: request.account.sent.bytes,
             received: request.account.sent.received,
             took: request.account.sent.duration,
-            watches: request.account.watches && request.answer.status() == 200,
+            watches,
         });
         request.client.connection().keepalives.fetch_add(1, Ordering::Relaxed);
     }

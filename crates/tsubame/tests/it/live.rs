@@ -205,6 +205,40 @@ fn more_requests_than_rows() {
     assert!(metrics.contains("\ntsubame_workers_limit ") && !metrics.contains("unlisted"), "{metrics}");
 }
 
+/// The server remembers ten minutes second by second, counts what is asked for by URL and by virtual host, and shows the lines of
+/// its error log: those who watch are left out.
+#[test]
+fn the_past_is_kept_by_the_server() {
+    let site = place();
+    let server = Server::start(Mpm::Event, &site, CONFIGURATION);
+    server.announce("AH02811");
+    server.allow("server seems busy");
+    for _ in 0..5 {
+        assert_eq!(server.get("/a.txt?query=secret").status, 200);
+    }
+    assert_eq!(server.get("/cgi/<b>missing").status, 404);
+    let seconds = until("two seconds", || {
+        let answer = server.get(&format!("{PAGE}?live.past"));
+        assert_eq!((answer.status, answer.field("Content-Type")), (200, Some("application/json")));
+        let seconds: Vec<Vec<i64>> = serde_json::from_str(&answer.text()).expect("lists of numbers");
+        let answered: i64 = seconds.iter().filter_map(|second| second.get(1)).sum();
+        (seconds.len() >= 2 && answered == 6).then_some(seconds)
+    });
+    assert!(seconds[0][0] > 1_700_000_000_000_000, "µs since 1970: {seconds:?}");
+    assert!(seconds[1..].iter().all(|second| second[0] > 500_000), "about a second each: {seconds:?}");
+    let told = snapshot(&server.get(&format!("{PAGE}?live")));
+    let urls = told["urls"].as_array().expect("urls");
+    let of = |path: &str| urls.iter().find(|url| url["path"] == path).unwrap_or_else(|| panic!("{path} in {urls:?}"));
+    assert_eq!((&of("/a.txt")["requests"], &of("/a.txt")["failures"]), (&5.into(), &0.into()));
+    assert_eq!(of("/cgi/<b>missing")["requests"], 1);
+    assert_eq!(urls.len(), 2, "without queries, and without those who watch: {urls:?}");
+    let hosts = told["hosts"].as_array().expect("hosts");
+    assert_eq!((hosts.len(), &hosts[0]["requests"]), (1, &6.into()));
+    let lines = told["lines"].as_array().expect("lines");
+    let line = lines.iter().find(|line| line["text"].as_str().is_some_and(|text| text.contains("AH02811")));
+    assert!(line.is_some_and(|line| line["level"] == "error"), "{lines:?}");
+}
+
 /// The page has one element more than Apache's; other forms of it have none, and its files are what they should be.
 #[test]
 fn the_page_and_its_files() {
@@ -260,16 +294,36 @@ fn a_browser_shows_it() {
     browser.until("sixty requests more", &format!("{count} >= {}", before + 60));
     browser.until("a rate", "Number(document.querySelector('#requests .number span').textContent) > 0");
     browser.until("latencies", "/[µm]?s$/.test(document.querySelector('#latency dd').textContent)");
-    browser.until(
-        "a line",
-        "document.querySelector('#requests .spark path:nth-of-type(2)').getAttribute('d').includes('L')",
-    );
+    browser.until("a line", "document.querySelector('#requests path.line0').getAttribute('d').includes('L')");
+    browser.until("three lines", "document.querySelectorAll('#latency path.line').length === 3");
 
     // What a line's height means, and how long it is; next to nothing does not look like much.
-    for (tile, scale) in [("machine", "scale 0 to 100 %"), ("latency", "scale 10 µs to 100 ms, logarithmic")] {
-        browser.until(scale, &format!("document.querySelector('#{tile} .scale').textContent.endsWith('{scale}')"));
+    for (tile, scale) in [("machine", "0 % 50 % 100 %"), ("latency", "10 µs 100 µs 1 ms 10 ms 100 ms")] {
+        let ticks = format!("[...document.querySelectorAll('#{tile} .ticks span')].map(tick => tick.textContent).join(' ')");
+        browser.until(scale, &format!("{ticks}.startsWith('{scale}')"));
     }
-    browser.until("a span", "/^last \\d+ s, most /.test(document.querySelector('#requests .scale').textContent)");
+    let times = "[...document.querySelectorAll('#requests .times span')].map(time => time.textContent).join(' ')";
+    assert_eq!(browser.value(times), "−1 min −30 s now");
+
+    // Somebody who points at a chart, with a mouse or with keys, reads the values of that moment.
+    let said = "document.querySelector('#latency .said').textContent";
+    browser.until("the peak", &format!("/^most: p50 .*s · p90 .*s · p99 /.test({said})"));
+    let key = "document.querySelector('#latency .chart').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))";
+    browser.value(key);
+    browser.until("a moment", &format!("/^\\d\\d:\\d\\d:\\d\\d: p50 /.test({said})"));
+
+    // What was asked for, and what went wrong.
+    browser.until(
+        "a URL",
+        "[...document.querySelectorAll('#urls tbody tr')].some(row => row.textContent.startsWith('/a.txt'))",
+    );
+    browser.until("no line", "document.querySelector('#lines td').textContent.startsWith('No warning')");
+
+    // A page that begins anew knows what was before it.
+    let seconds = "document.querySelector('#requests path.line0').getAttribute('d').split('L').length";
+    browser.until("some seconds", &format!("{seconds} > 3"));
+    browser.open(&format!("http://{}{PAGE}", server.address()));
+    browser.until("the seconds before", &format!("{seconds} > 3 && document.querySelector('#requests dd') !== null"));
 
     // A script has a worker, and a line that is text.
     let mut script = hostile(&server);

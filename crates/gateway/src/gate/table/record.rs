@@ -42,6 +42,8 @@ pub(super) fn is_known(script: &[AtomicU64]) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gate) struct Usage {
     pub(in crate::gate) status: Status,
+    /// It was ended because nobody waited for it any more.
+    pub(in crate::gate) given_up: bool,
     /// Its peak memory, in bytes; `None` if the system counted no more than for the server's child that started it: the
     /// run then needed no more than that, but it is unknown how much less.
     pub(in crate::gate) peak: Option<u64>,
@@ -170,7 +172,7 @@ impl Locked<'_> {
         };
         self.note(index, Known::Expected, expected);
         script[Known::Peak as usize].fetch_max(peak.unwrap_or(0), Relaxed);
-        self.count(index, usage.status != Status::Exited(0));
+        self.count(index, usage.status != Status::Exited(0) && !usage.given_up);
         add(Known::Cpu, micros(usage.cpu));
         add(Known::Queued, micros(usage.queued));
         let step = RECORD + NAME + step(usage.took);

@@ -1,13 +1,12 @@
-// The live status page. The server sends a snapshot a second (see live.rs); all that is drawn here are differences between
-// snapshots. What clients and scripts are called comes from strangers: it enters the page as text alone.
-"use strict";
+// The live status page, third part: what it shows, and how it hears of it. The server sends a snapshot a second (see live.rs).
+// What clients, scripts and log lines say comes from strangers: it enters the page as text alone.
 (() => {
-  const HISTORY = 90; // Snapshots that are kept: a minute and a half.
-  const WINDOW = 10; // Seconds over which latencies are told.
+  const { make, show, count, rate, bytes, micros, span, clock, chart, linear, decades, past } = live;
   const CELLS = 2048; // Workers that are drawn.
   const SILENCE = 4000; // Milliseconds without a snapshot after which the connection counts as lost.
   const AGAIN = 2000; // Milliseconds until one that was refused is tried again.
   const TOLD = 15000; // Milliseconds between two summaries for those who listen.
+  const MOST_URLS = 12; // URLs that are shown.
 
   const STATES = [
     ["_", "waiting"], ["W", "sending reply"], ["R", "reading"], ["K", "keep-alive"], ["C", "closing"], ["G", "finishing"],
@@ -15,120 +14,105 @@
   ];
   const USUAL = "_WRKCG";
 
-  // An element with attributes and children; texts become text nodes.
-  const make = (tag, attributes = {}, ...children) => {
-    const node = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    node.append(...children);
-    return node;
-  };
-  const svg = (tag, attributes = {}) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    return node;
-  };
-  const show = (node, text) => { if (node.textContent !== text) node.textContent = text; };
-
-  const integer = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-  const count = (n) => integer.format(n);
-  const rate = (n) => n === null ? "–" : n > 0 && n < 10 ? n.toFixed(1) : count(n);
-  const scaled = (n, step, units) => {
-    let unit = 0;
-    while (n >= step * 0.9995 && unit < units.length - 1) { n /= step; unit += 1; }
-    return `${unit === 0 || n >= 99.95 ? count(n) : n.toFixed(1)} ${units[unit]}`;
-  };
-  const bytes = (n) => n === null ? "–" : scaled(n, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]);
-  const micros = (n) => n === null ? "–" : n < 1e3 ? `${count(n)} µs` : n < 1e6 ? `${(n / 1e3).toFixed(n < 1e4 ? 1 : 0)} ms`
-    : `${(n / 1e6).toFixed(n < 1e7 ? 2 : 1)} s`;
-  const span = (seconds) => {
-    const parts = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-    const first = Math.max(0, parts.findIndex(([unit]) => seconds >= unit));
-    if (seconds < 1) return "0 s";
-    return parts.slice(first, first + 2).map(([unit, name], i) => {
-      const whole = Math.floor(i === 0 ? seconds / unit : (seconds % parts[first][0]) / unit);
-      return i === 0 || whole > 0 ? `${whole} ${name}` : "";
-    }).join(" ").trim();
-  };
-
-  // The lines: what the top of a scale stands for at least, lest next to nothing look like all there is, and how a value is told.
-  // Latencies are drawn from 10 µs on, each power of ten as high as the next: two lines can be read.
-  const decades = (value) => value === null ? null : Math.log10(Math.max(1, value / 10));
-  const LINES = {
-    requestLine: { least: 10, tell: (n) => `${rate(n)}/s` },
-    latencyLine: { least: decades(1e5), tell: (n) => micros(10 * 10 ** n), bottom: "10 µs", kind: ", logarithmic" },
-    trafficLine: { least: 65536, tell: (n) => `${bytes(n)}/s` },
-    cpuLine: { least: 1e6, tell: (n) => `${rate(n / 1e4)} %` },
+  const CHARTS = {
+    requestChart: ["Requests a second", { scale: linear(10), tell: (n) => `${rate(n)}/s`,
+      lines: [["requests", "answered"], ["failed", "5xx"]] }],
+    latencyChart: ["Time to answer", { scale: decades, tell: micros, lines: [["p50", "p50"], ["p90", "p90"], ["p99", "p99"]] }],
+    trafficChart: ["Traffic", { scale: linear(65536, 1024), tell: (n) => `${bytes(n)}/s`,
+      lines: [["sent", "sent"], ["received", "received"]] }],
+    cpuChart: ["CPU", { scale: linear(1e6), tell: (n) => `${rate(n / 1e4)} %`, lines: [["cpu", "CPU"]] }],
+    connectionChart: ["Connections", { scale: linear(10), tell: count,
+      lines: [["connections", "open"], ["served", "requests being served"]] }],
   };
 
   // The frame of the page. `at` holds what changes.
   const at = {};
   const held = (name, node) => (at[name] = node);
+  const drawn = (name) => {
+    const { node, key, draw } = chart(...CHARTS[name]);
+    at[name] = draw;
+    return [...key, node];
+  };
   const pairs = (...list) => make("dl", { class: "pairs" },
     ...list.map(([name, label]) => make("div", {}, make("dt", {}, label), held(name, make("dd", {}, "–")))));
-  const spark = (name, second) => {
-    const image = svg("svg", { class: "spark", viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" });
-    image.append(svg("line", { class: "base", x1: 0, y1: 40, x2: 100, y2: 40 }));
-    at[name] = { area: svg("path", { class: "area" }), line: svg("path"), second: second && svg("path", { class: "second" }),
-      scale: make("p", { class: "scale" }), ...LINES[name] };
-    image.append(at[name].area, at[name].line);
-    if (second) image.append(at[name].second);
-    return make("div", { class: "plot" }, image, at[name].scale);
-  };
   const panel = (name, title, kind, ...children) => {
     const id = `title-${name}`;
-    const heading = make("h2", { id }, title);
-    return make("section", { "aria-labelledby": id, class: kind, id: name }, heading, ...children);
+    return make("section", { "aria-labelledby": id, class: kind, id: name }, make("h2", { id }, title), ...children);
   };
   const bar = (name, label) => held(name, make("meter", { min: 0, max: 1, value: 0, "aria-label": label }));
+
+  // A table. A column is its label, its kind ("text", "wide") and, where the table can be sorted by it, a name for that.
   const table = (name, caption, columns, kind = "") => {
-    const head = columns.map(([label, kind]) => make("th", { scope: "col", class: kind || "" }, label));
-    at[name] = { body: make("tbody"), note: make("small"), columns, rows: [] };
+    const sorted = columns.some(([, , key]) => key);
+    const head = columns.map(([label, kind, key]) => {
+      const cell = make("th", { scope: "col", role: "columnheader", class: kind || "" });
+      if (!key) cell.append(label);
+      else {
+        const button = make("button", { type: "button" }, label);
+        button.addEventListener("click", () => { at[name].by = key; at[name].again(); });
+        cell.append(button);
+        cell.dataset.key = key;
+      }
+      return cell;
+    });
+    at[name] = { body: make("tbody", { role: "rowgroup" }), note: make("small"), columns, rows: [], head,
+      by: sorted ? columns.find(([, , key]) => key)[2] : null, again: () => {} };
     return make("div", { class: `scroll ${kind}`, tabindex: 0, role: "region", "aria-label": caption },
-      make("table", {}, make("caption", {}, make("h2", {}, caption), at[name].note), make("thead", {}, make("tr", {}, ...head)), at[name].body));
+      make("table", { role: "table" }, make("caption", {}, make("h2", {}, caption), at[name].note),
+        make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, ...head)), at[name].body));
   };
+  const tables = (name, label, ...rest) => held(name, make("section", { id: name, "aria-label": label }, table(...rest)));
 
   const build = () => {
     const number = (name, unit) => make("p", { class: "number" }, held(name, make("span", {}, "–")), make("small", {}, unit));
-    const drawn = [["p50", "drawn"], ["p90", ""], ["p99", "drawn second"]];
-    const triple = make("dl", { class: "triple" }, ...drawn.map(([name, kind]) =>
-      make("div", { class: kind }, make("dt", {}, name), held(name, make("dd", {}, "–")))));
+    const triple = make("dl", { class: "triple" }, ...["p50", "p90", "p99"].map((name, i) =>
+      make("div", { class: `line${i}` }, make("dt", {}, name), held(name, make("dd", {}, "–")))));
     const header = make("header", {},
       make("div", { class: "about" }, make("h1", {}, location.host), held("about", make("p"))),
       held("state", make("p", { class: "state", id: "state", "data-state": "live" }, "live")),
       held("told", make("p", { class: "hidden", "aria-live": "polite" })));
     const main = make("main", {},
-      panel("requests", "Requests", "tile", number("perSecond", "per second"), spark("requestLine"),
+      panel("requests", "Requests", "half", number("perSecond", "per second"), ...drawn("requestChart"),
         pairs(["accesses", "in all"], ["c2", "2xx/s"], ["c3", "3xx/s"], ["c4", "4xx/s"], ["c5", "5xx/s"])),
-      panel("latency", "Time to answer, last 10 s", "tile", triple, spark("latencyLine", true),
+      panel("latency", "Time to answer, last 10 s", "half", triple, ...drawn("latencyChart").slice(-1),
         pairs(["slow", "slower than 1 s"])),
-      panel("traffic", "Traffic", "tile", number("sent", "sent/s"), spark("trafficLine"),
+      panel("traffic", "Traffic", "third", number("sent", "sent/s"), ...drawn("trafficChart"),
         pairs(["received", "received/s"], ["sentAll", "sent in all"])),
-      panel("machine", "CPU and memory", "tile", number("cpu", "% of a core"), spark("cpuLine"),
+      panel("machine", "CPU and memory", "third", number("cpu", "% of a core"), ...drawn("cpuChart"),
         pairs(["load", "load"], ["free", "memory free"])),
-      make("section", { "aria-labelledby": "title-workers", id: "workers" },
+      panel("connections", "Connections", "third", number("total", "open"), ...drawn("connectionChart"),
+        pairs(["serving", "being served"], ["keepalive", "keep-alive"], ["writing", "writing"], ["closing", "closing"],
+          ["reading", "reading"], ["waiting", "waiting for a script"])),
+      held("workers", make("section", { "aria-labelledby": "title-workers", id: "workers" },
         make("div", { class: "title" }, make("h2", { id: "title-workers" }, "Workers"), held("workerSum", make("p"))),
-        held("grid", make("div", { class: "grid", role: "img" })), held("key", make("ul", { class: "key" }))),
-      panel("connections", "Connections", "half",
-        pairs(["total", "open"], ["serving", "being served"], ["keepalive", "keep-alive"], ["writing", "writing"],
-          ["closing", "closing"], ["reading", "reading"], ["waiting", "waiting for a script, without a worker"])),
-      panel("gate", "Gate for scripts", "half",
+        held("grid", make("div", { class: "grid", role: "img" })), held("key", make("ul", { class: "key" })))),
+      tables("now", "Requests being served", "requestRows", "Requests being served", [
+        ["For"], ["State", "text"], ["Request", "text wide"], ["Client", "text"], ["Host", "text"], ["Protocol", "text"],
+        ["PID"]], "tall"),
+      tables("urls", "URLs", "urlRows", "URLs, last minutes", [
+        ["URL", "text wide"], ["Time in all", "", "time"], ["Requests", "", "requests"], ["Mean", "", "mean"],
+        ["Slowest", "", "slowest"], ["5xx", "", "failures"], ["By a script", "", "scripts"]]),
+      tables("hosts", "Virtual hosts", "hostRows", "Virtual hosts, last minutes", [
+        ["Virtual host", "text"], ["Requests"], ["Time in all"], ["Mean"], ["Slowest"], ["5xx"]]),
+      tables("lines", "Error log", "lineRows", "Error log", [["When", "text"], ["Level", "text"], ["Line", "text wide"]], "tall"),
+      held("scripting", panel("gate", "Scripts", "",
         pairs(["running", "running"], ["queued", "waiting"], ["refused", "refused"], ["reserved", "memory taken"],
           ["limit", "limit"]),
-        bar("gateBar", "Memory that scripts have or are expected to need")),
-      make("section", { id: "now", "aria-label": "Requests being served" }, table("requestRows", "Requests being served", [
-        ["For"], ["State", "text"], ["Request", "text wide"], ["Client", "text"], ["Host", "text"], ["PID"]], "tall")),
-      held("scripts", make("section", { id: "scripts", "aria-label": "Scripts" }, table("scriptRows", "Scripts", [
+        bar("gateBar", "Memory that scripts have or are expected to need"))),
+      tables("scripts", "Scripts", "scriptRows", "Scripts", [
         ["Script", "text wide"], ["Running"], ["Waiting"], ["Runs"], ["Failed"], ["Refused"], ["p50"], ["p99"], ["CPU each"],
-        ["Memory expected"], ["Memory, most"]]))),
-      held("pools", make("section", { id: "pools", "aria-label": "Backends" }, table("poolRows", "Backends", [
+        ["Memory expected"], ["Memory, most"]]),
+      tables("pools", "Backends", "poolRows", "Backends", [
         ["Pool", "text wide"], ["Size"], ["Busy"], ["Most"], ["Waiting"], ["Requests"], ["Refused"], ["Waited"], ["Served in"],
-        ["Memory"], ["Started"], ["Ended", "text"]]))),
-      make("section", { id: "children", "aria-label": "Children" }, table("childRows", "Children", [
+        ["Memory"], ["Started"], ["Ended", "text"]]),
+      tables("certificates", "Certificates", "certificateRows", "Certificates", [
+        ["Virtual host", "text"], ["Expires", "text"], ["Days left"]]),
+      tables("children", "Children", "childRows", "Children", [
         ["PID", "text"], ["Life", "text"], ["Generation"], ["Age"], ["Connections"], ["Busy"], ["Requests"], ["Traffic"],
-        ["CPU"]], "tall")));
+        ["CPU"]], "tall"));
     const link = (query, text) => make("a", { href: query }, text);
     const footer = make("footer", {},
-      make("span", {}, "Requests of pages like this one are left out, but for CPU and what a child has done."),
+      make("span", {}, "Requests of pages like this one are left out, except from CPU, connections and what a child has done."),
       link("?refresh=5", "Plain page, again every 5 s"), link("?notable", "Without tables"), link("?auto", "For programs"));
     for (const [letter, name] of STATES) {
       const amount = make("b", {}, "0");
@@ -141,15 +125,20 @@
     document.body.replaceChildren(header, main, footer);
   };
 
-  // Rows are kept and their texts changed: what somebody reads, or has selected, stays where it is.
+  // Rows are kept and their texts changed: what somebody reads, or has selected, stays where it is. On a small screen a row is a
+  // card, and each cell says what it is.
   const fill = ({ body, columns, rows }, list, empty) => {
     const wanted = list.length === 0 ? [{ cells: [empty], empty: true }] : list;
     while (rows.length > wanted.length) rows.pop().remove();
     wanted.forEach((row, index) => {
       if (!rows[index] || rows[index].childElementCount !== row.cells.length) {
-        const cells = row.cells.map((_, i) => row.empty ? make("td", { class: "text empty", colspan: columns.length })
-          : i === 0 ? make("th", { scope: "row", class: columns[i][1] || "" }) : make("td", { class: columns[i][1] || "" }));
-        const fresh = make("tr", {}, ...cells);
+        const cells = row.cells.map((_, i) => {
+          const [label, kind] = columns[i];
+          if (row.empty) return make("td", { class: "text empty", role: "cell", colspan: columns.length });
+          const about = { class: kind || "", "data-label": label };
+          return i === 0 ? make("th", { scope: "row", role: "rowheader", ...about }) : make("td", { role: "cell", ...about });
+        });
+        const fresh = make("tr", { role: "row" }, ...cells);
         if (rows[index]) rows[index].replaceWith(fresh); else body.append(fresh);
         rows[index] = fresh;
       }
@@ -158,75 +147,15 @@
     });
   };
 
-  // The past.
-  let history = [];
-  const points = { time: [], request: [], p50: [], p99: [], traffic: [], cpu: [] };
-  const note = (list, value) => { list.push(value); if (list.length > HISTORY) list.shift(); };
-
-  // The snapshot that is so many seconds old, or the oldest one; null where there is none.
-  const before = (seconds) => {
-    const now = history[history.length - 1];
-    const older = history.slice(0, -1);
-    return older.find((one) => now.now - one.now <= seconds * 1000 + 500) || older[older.length - 1] || null;
-  };
-
-  // Change a second of a counter over so many seconds; null where it is not known.
-  const change = (of, seconds = 1) => {
-    const old = before(seconds);
-    const now = history[history.length - 1];
-    return old === null || now.now <= old.now ? null : Math.max(0, of(now) - of(old)) * 1000 / (now.now - old.now);
-  };
-
-  // A duration in µs that so large a part of the requests of the last seconds did not exceed.
-  const quantile = (share) => {
-    const old = before(WINDOW);
-    const now = history[history.length - 1];
-    if (old === null) return null;
-    const counts = now.durations.map((n, i) => n - old.durations[i]);
-    const all = counts.reduce((a, b) => a + b, 0);
-    let left = all * share;
-    if (all <= 0) return null;
-    for (let i = 0; i < counts.length; i += 1) {
-      if (counts[i] >= left) {
-        const low = i === 0 ? 0 : now.bounds[i - 1];
-        const high = i < now.bounds.length ? now.bounds[i] : low;
-        return low + (high - low) * left / counts[i];
-      }
-      left -= counts[i];
-    }
-    return now.bounds[now.bounds.length - 1];
-  };
-
-  const path = (values, most) => {
-    let text = "";
-    values.forEach((value, i) => {
-      if (value === null) return;
-      const x = 100 - (values.length - 1 - i) * 100 / (HISTORY - 1);
-      const pen = text === "" || values[i - 1] === null ? "M" : "L";
-      text += `${pen}${x.toFixed(2)} ${(39 - 37 * value / most).toFixed(2)}`;
-    });
-    return text;
-  };
-  const draw = ({ area, line, second, scale, least, tell, bottom = "0", kind = "" }, values, others = []) => {
-    const peak = Math.max(0, ...values, ...others);
-    const most = Math.max(least, peak);
-    const text = path(values, most);
-    const past = points.time[points.time.length - 1] - points.time[0];
-    show(scale, `last ${span(Math.round(past / 1000))}, most ${text === "" ? "–" : tell(peak)}\nscale ${bottom} to ${tell(most)}${kind}`);
-    line.setAttribute("d", text);
-    const first = values.findIndex((value) => value !== null);
-    const left = 100 - (values.length - 1 - first) * 100 / (HISTORY - 1);
-    const whole = text !== "" && !second && !values.includes(null, first);
-    area.setAttribute("d", whole ? `${text}L100 40L${left.toFixed(2)} 40Z` : "");
-    if (second) second.setAttribute("d", path(others, most));
-  };
-
-  const drawWorkers = ({ letters, limit, unlisted }) => {
+  const drawWorkers = ({ letters, limit, served }) => {
+    // Where a request needs no worker there is nothing to run out of: the chart of connections tells all there is.
+    at.workers.hidden = limit === null;
+    if (limit === null) return `${count(served)} requests being served`;
     const used = letters.replace(/\.+$/, "");
-    const drawn = used.slice(0, CELLS);
-    while (at.grid.childElementCount > drawn.length) at.grid.lastChild.remove();
-    while (at.grid.childElementCount < drawn.length) at.grid.append(make("span"));
-    [...drawn].forEach((letter, i) => {
+    const shown = used.slice(0, CELLS);
+    while (at.grid.childElementCount > shown.length) at.grid.lastChild.remove();
+    while (at.grid.childElementCount < shown.length) at.grid.append(make("span"));
+    [...shown].forEach((letter, i) => {
       const cell = at.grid.children[i];
       if (cell.textContent !== letter) {
         cell.textContent = letter;
@@ -243,53 +172,77 @@
       item.className = n === 0 ? "none" : "";
     }
     const rows = used.length - (used.match(/\./g) || []).length;
-    const busy = rows - (counts._ || 0) - (counts.S || 0) - (counts.I || 0) + unlisted;
-    // Without a limit a row is a place on this page, and nothing else.
-    const all = limit === null ? `${count(busy)} busy, no limit` : `${count(busy)} of ${count(rows)} busy, ${count(limit)} at most`;
-    const others = unlisted > 0 ? `; ${count(unlisted)} of them are not listed one by one` : "";
+    const busy = rows - (counts._ || 0) - (counts.S || 0) - (counts.I || 0);
     const more = used.length > CELLS ? `; the first ${count(CELLS)} are shown` : "";
-    show(at.workerSum, all + others + more);
+    show(at.workerSum, `${count(busy)} of ${count(rows)} busy, ${count(limit)} at most${more}`);
     at.grid.setAttribute("aria-label", STATES.filter(([letter]) => counts[letter])
       .map(([letter, name]) => `${counts[letter]} ${name}`).join(", "));
-    return limit === null ? `${count(busy)} requests being served` : `${count(busy)} of ${count(rows)} workers busy`;
+    return `${count(busy)} of ${count(rows)} workers busy`;
   };
 
   const drawRates = (now) => {
+    const { change } = past;
     const requests = change((one) => one.accesses);
     show(at.perSecond, rate(requests));
     show(at.accesses, count(now.accesses));
     [2, 3, 4, 5].forEach((n) => show(at[`c${n}`], rate(change((one) => one.classes[n - 1]))));
-    const [p50, p90, p99] = [0.5, 0.9, 0.99].map(quantile);
-    [["p50", p50], ["p90", p90], ["p99", p99]].forEach(([name, value]) => show(at[name], micros(value)));
+    const recent = past.counts();
+    [["p50", 0.5], ["p90", 0.9], ["p99", 0.99]].forEach(([name, share]) =>
+      show(at[name], micros(past.quantile(recent, now.bounds, share))));
     const second = now.bounds.indexOf(1e6) + 1;
-    const slow = (one) => one.durations.slice(second).reduce((a, b) => a + b, 0);
-    const old = before(WINDOW);
-    show(at.slow, old === null ? "–" : count(Math.max(0, slow(now) - slow(old))));
-    const sent = change((one) => one.sent);
-    show(at.sent, bytes(sent));
+    show(at.slow, recent === null ? "–" : count(recent.slice(second).reduce((a, b) => a + b, 0)));
+    show(at.sent, bytes(change((one) => one.sent)));
     show(at.received, bytes(change((one) => one.received)));
     show(at.sentAll, bytes(now.sent));
-    // Children look at their CPU time once a second.
     const cpu = change((one) => one.cpu, 3);
     show(at.cpu, cpu === null ? "–" : rate(cpu / 1e4));
     show(at.load, now.load.map((value) => value.toFixed(2)).join("  "));
     show(at.free, `${bytes(now.gate.available)} of ${bytes(now.gate.total)}`);
-    [["time", now.now], ["request", requests], ["p50", decades(p50)], ["p99", decades(p99)], ["traffic", sent], ["cpu", cpu]]
-      .forEach(([name, value]) => note(points[name], value));
-    draw(at.requestLine, points.request);
-    draw(at.latencyLine, points.p50, points.p99);
-    draw(at.trafficLine, points.traffic);
-    draw(at.cpuLine, points.cpu);
+    Object.keys(CHARTS).forEach((name) => at[name](past.times(), past.series()));
     return `${rate(requests)} requests per second`;
   };
 
   // How many of how many are told, where these are not all.
   const partly = ({ note }, list, all, which) => show(note, list.length < all ? `${which} ${count(list.length)} of ${count(all)}` : "");
+
+  const drawPlaces = (urls, hosts) => {
+    const figures = (one) => ({ ...one, mean: one.time / one.requests });
+    const urlTable = at.urlRows;
+    urlTable.again = () => {
+      const value = (one) => figures(one)[urlTable.by];
+      const list = [...urls].sort((one, other) => value(other) - value(one)).slice(0, MOST_URLS);
+      urlTable.head.forEach((cell) => {
+        if (cell.dataset.key) cell.setAttribute("aria-sort", cell.dataset.key === urlTable.by ? "descending" : "none");
+      });
+      const named = hosts.length > 1 ? (one) => `${one.host}${one.path}` : (one) => one.path;
+      fill(urlTable, list.map((one) => {
+        const { mean } = figures(one);
+        return { cells: [named(one), micros(one.time), count(one.requests), micros(mean), micros(one.slowest), count(one.failures),
+          one.scripts > 0 ? count(one.scripts) : "–"] };
+      }), "None.");
+    };
+    urlTable.again();
+    fill(at.hostRows, hosts.map((one) => ({
+      cells: [one.host, count(one.requests), micros(one.time), micros(one.time / one.requests), micros(one.slowest),
+        count(one.failures)] })), "None.");
+    at.hosts.hidden = hosts.length < 2;
+  };
+
   const drawTables = (now) => {
+    const off = "Not told: ExtendedStatus is Off.";
     partly(at.requestRows, now.requests, now.extended ? now.served : 0, "the longest");
     fill(at.requestRows, now.requests.map((one) => ({
-      cells: [micros(one.for * 1000), one.state, one.request, one.client, one.host, String(one.pid)] })),
-      now.extended ? "None." : "Not told: ExtendedStatus is Off.");
+      cells: [micros(one.for * 1000), one.state, one.request, one.client, one.host, one.protocol, String(one.pid)] })),
+      now.extended ? "None." : off);
+    if (now.extended) drawPlaces(now.urls, now.hosts);
+    else {
+      fill(at.urlRows, [], off);
+      at.hosts.hidden = true;
+    }
+    partly(at.lineRows, now.lines, now.lineCount, "the last");
+    fill(at.lineRows, now.lines.map((one) => ({
+      kind: `level ${["warn"].includes(one.level) ? "warn" : "bad"}`, cells: [clock(one.at), one.level, one.text] })),
+      "No warning and no error since the server started.");
     fill(at.childRows, now.children.map((one) => ({
       kind: one.old || one.life === "finishing" ? "old" : "",
       cells: [String(one.pid), one.life, count(one.generation), span(one.age), count(one.connections),
@@ -299,11 +252,15 @@
         one.median ? micros(one.median) : "–", one.p99 ? micros(one.p99) : "–", one.runs ? micros(one.cpu) : "–",
         one.expected ? bytes(one.expected) : "–", one.peak ? bytes(one.peak) : "–"] })), "None.");
     at.scripts.hidden = now.scripts.length === 0;
+    at.scripting.hidden = now.scripts.length === 0 && now.pools.length === 0;
     fill(at.poolRows, now.pools.map((one) => ({
       cells: [one.name, count(one.size), count(one.busy), count(one.max), count(one.waiting), count(one.served),
         count(one.refused), one.served ? micros(one.waited) : "–", one.served ? micros(one.worked) : "–",
         one.memory ? bytes(one.memory) : "–", count(one.started), one.ended || "–"] })), "None.");
     at.pools.hidden = now.pools.length === 0;
+    fill(at.certificateRows, now.certificates.map((one) => ({
+      kind: one.soon ? "level bad" : "", cells: [one.host, new Date(one.end * 1000).toLocaleString("sv"), count(one.days)] })), "None.");
+    at.certificates.hidden = now.certificates.length === 0;
   };
 
   const drawQueues = ({ connections, gate }) => {
@@ -315,25 +272,22 @@
     show(at.queued, count(gate.waiting));
     show(at.refused, count(gate.refused));
     show(at.reserved, bytes(gate.reserved));
-    show(at.limit, gate.limit === null ? "as much as they like" : bytes(gate.limit));
+    show(at.limit, gate.limit === null ? "none" : bytes(gate.limit));
     at.gateBar.value = gate.limit ? Math.min(1, gate.reserved / gate.limit) : 0;
   };
 
   let told = 0;
   const tell = (text) => { told = Date.now(); show(at.told, text); };
   const drawAll = (now) => {
-    const last = history[history.length - 1];
-    // Counters begin again with a restart that is not graceful. A request of this page may be counted a moment before it is
-    // left out.
-    if (last && (now.accesses + 64 < last.accesses || now.now < last.now)) history = [];
-    note(history, now);
+    const { accesses, sent, received, cpu, classes, durations, served, connections } = now;
+    past.add({ now: now.now, accesses, sent, received, cpu, classes, durations, served, connections: connections.total }, now.bounds);
     show(at.about, `${now.version} · ${now.mpm} · generation ${now.generation} · up ${span(now.uptime)}`);
     const summary = [drawRates(now), drawWorkers(now)];
     drawQueues(now);
     drawTables(now);
-    document.title = `${rate(change((one) => one.accesses))}/s · ${location.host}`;
+    document.title = `${rate(past.change((one) => one.accesses))}/s · ${location.host}`;
     // The first snapshot is nothing to compare with.
-    if (history.length > 1 && Date.now() - told > TOLD) tell(summary.join(", "));
+    if (past.times().length > 1 && Date.now() - told > TOLD) tell(summary.join(", "));
   };
 
   // The connection: each ends after its snapshot, and the browser comes again by itself; only a refusal it takes for final.
@@ -343,6 +297,7 @@
   let failed = false;
   let timer = 0;
   let built = false;
+  let asked = false; // The past was asked for.
   const state = (name, text) => {
     if (!built) return;
     document.body.classList.toggle("stale", name === "lost");
@@ -357,18 +312,30 @@
     clearTimeout(timer);
     timer = setTimeout(() => { lost(); connect(); }, wait);
   };
+  // What this page has not seen: before it began, while nobody looked, while the server was not to be reached.
+  const askPast = async (bounds) => {
+    asked = true;
+    try {
+      const answer = await fetch("?live.past");
+      if (answer.ok) past.begin(await answer.json(), bounds);
+    } catch {
+      asked = false;
+    }
+  };
   const connect = () => {
     if (source) source.close();
     source = new EventSource("?live");
     failed = true;
     source.onmessage = ({ data }) => {
+      const now = JSON.parse(data);
       if (!built) build();
       built = true;
       reveal();
       failed = false;
       last = new Date();
       state("live", "live");
-      drawAll(JSON.parse(data));
+      if (!asked) askPast(now.bounds);
+      drawAll(now);
       watch(SILENCE);
     };
     source.onerror = () => {
@@ -386,6 +353,8 @@
     if (!document.hidden) return connect();
     clearTimeout(timer);
     if (source) source.close();
+    past.forget();
+    asked = false;
     state("paused", "paused");
   };
 

@@ -15,12 +15,14 @@ use seam::scoreboard::{BOUNDS, BUCKETS, Process, Snapshot, State, Watch, Worker}
 use serde_json::{Value, json};
 
 use super::page::rows;
-use super::{Counts, Facts, workers};
+use crate::ssl::mod_ssl::Expiry;
+use super::{Counts, Facts, past, workers};
 
 /// How many children, requests and scripts are told one by one at most.
 const CHILDREN: usize = 256;
 const REQUESTS: usize = 100;
 const SCRIPTS: usize = 50;
+const CERTIFICATES: usize = 50;
 /// Milliseconds after which the browser asks again.
 const RETRY: u32 = 1000;
 
@@ -31,10 +33,13 @@ const FRESH: Duration = Duration::from_millis(200);
 /// so that it works under any policy that allows the server's own.
 pub(super) const SCRIPT: &str = "<script src=\"?live.js\"></script>\n";
 
+/// Its parts, each of which goes on where the one before ends.
+const PARTS: &str = concat!(include_str!("chart.js"), include_str!("past.js"), include_str!("live.js"));
+
 /// A file of the page, by the query that asks for it: its media type and its text.
 pub(super) fn file(query: &str) -> Option<(&'static str, &'static str)> {
     match query {
-        "live.js" => Some(("text/javascript; charset=utf-8", include_str!("live.js"))),
+        "live.js" => Some(("text/javascript; charset=utf-8", PARTS)),
         "live.css" => Some(("text/css; charset=utf-8", include_str!("live.css"))),
         "live.svg" => Some(("image/svg+xml", include_str!("live.svg"))),
         _ => None,
@@ -89,6 +94,8 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         std::array::from_fn(|index| board.processes.iter().map(|process| process.durations[index]).sum());
     let classes: [u64; 5] =
         std::array::from_fn(|index| board.processes.iter().map(|process| process.classes[index]).sum());
+    let visited = seam::scoreboard::get().map(|board| board.visited()).unwrap_or_default();
+    let (count, lines) = seam::recent::lines();
     let text = json!({
         "now": facts.now / 1000,
         "version": facts.version,
@@ -118,8 +125,13 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         "gate": gate(&facts.gate),
         "children": living().take(CHILDREN).map(|process| child(facts, board, process)).collect::<Vec<Value>>(),
         "served": served(board).count() as u64 + unlisted,
+        "hosts": past::hosts(visited.hosts),
+        "urls": past::urls(visited.urls),
+        "lines": past::lines(&lines),
+        "lineCount": count,
         "requests": if facts.extended { requests(facts, board) } else { Vec::new() },
         "scripts": scripts(&facts.gate.scripts),
+        "certificates": facts.certificates.iter().take(CERTIFICATES).map(certificate).collect::<Vec<Value>>(),
         "pools": facts.pools.iter().take(SCRIPTS).map(pool).collect::<Vec<Value>>(),
     });
     format!("retry: {RETRY}\ndata: {text}\n\n")
@@ -175,6 +187,7 @@ fn requests(facts: &Facts, board: &Snapshot) -> Vec<Value> {
             "client": worker.client,
             "host": worker.vhost,
             "request": workers::line(worker),
+            "protocol": worker.protocol,
         })
     };
     all.into_iter().take(REQUESTS).map(told).collect()
@@ -200,6 +213,10 @@ fn scripts(scripts: &[ScriptStats]) -> Vec<Value> {
         })
     };
     all.into_iter().take(SCRIPTS).map(told).collect()
+}
+
+fn certificate(one: &Expiry) -> Value {
+    json!({"host": one.host, "end": one.end, "days": one.days(), "soon": one.warning().is_some()})
 }
 
 fn pool(pool: &PoolStats) -> Value {
