@@ -22,8 +22,8 @@ use sys::event_fd::EventFd;
 use sys::process::{Pid, Reaped};
 use sys::shm::Shared;
 
-use row::{Field, Header, ProcessRow, WorkerField, WorkerRow};
 pub use history::{MOMENTS, Moment};
+use row::{Field, Header, ProcessRow, WorkerField, WorkerRow};
 pub use snapshot::{Described, Process, Snapshot, Watch, Worker};
 pub use states::{ChildState, Gauge, State};
 pub use visits::{Place, Visit, Visited};

@@ -36,6 +36,7 @@ fn handler(request: &mut Request) -> Answer {
     }
     let query = request.asked.args.as_deref().unwrap_or_default();
     if let Some((media_type, text)) = live::file(query) {
+        request.account.watches = true;
         request.answer.set_content_type(media_type);
         request.answer.headers_out.set("Cache-Control", "no-cache");
         return Answer::Body(Body::text(text));

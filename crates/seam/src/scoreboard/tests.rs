@@ -240,7 +240,8 @@ fn what_is_visited_often_or_slow_is_kept() {
     let board = board(5, 1);
     let visit = |slot, host: &str, path: &str, status, millis| {
         let took = Duration::from_millis(millis);
-        board.count_visit(slot, Visit { host: host.as_bytes(), path: path.as_bytes(), status, took, script: slot == 1 });
+        board
+            .count_visit(slot, Visit { host: host.as_bytes(), path: path.as_bytes(), status, took, script: slot == 1 });
     };
     for number in 0..50 {
         visit(0, "a:80", "/often", 200, 1);

@@ -299,7 +299,8 @@ fn a_browser_shows_it() {
 
     // What a line's height means, and how long it is; next to nothing does not look like much.
     for (tile, scale) in [("machine", "0 % 50 % 100 %"), ("latency", "10 µs 100 µs 1 ms 10 ms 100 ms")] {
-        let ticks = format!("[...document.querySelectorAll('#{tile} .ticks span')].map(tick => tick.textContent).join(' ')");
+        let ticks =
+            format!("[...document.querySelectorAll('#{tile} .ticks span')].map(tick => tick.textContent).join(' ')");
         browser.until(scale, &format!("{ticks}.startsWith('{scale}')"));
     }
     let times = "[...document.querySelectorAll('#requests .times span')].map(time => time.textContent).join(' ')";
@@ -308,7 +309,8 @@ fn a_browser_shows_it() {
     // Somebody who points at a chart, with a mouse or with keys, reads the values of that moment.
     let said = "document.querySelector('#latency .said').textContent";
     browser.until("the peak", &format!("/^most: p50 .*s · p90 .*s · p99 /.test({said})"));
-    let key = "document.querySelector('#latency .chart').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))";
+    let key =
+        "document.querySelector('#latency .chart').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))";
     browser.value(key);
     browser.until("a moment", &format!("/^\\d\\d:\\d\\d:\\d\\d: p50 /.test({said})"));
 

@@ -71,7 +71,15 @@ fn durations_are_those_of_the_runs() {
 /// A run that ended well.
 fn run(peak: Option<u64>) -> Usage {
     let none = Duration::ZERO;
-    Usage { status: sys::process::Status::Exited(0), given_up: false, peak, floor: 40, cpu: none, took: none, queued: none }
+    Usage {
+        status: sys::process::Status::Exited(0),
+        given_up: false,
+        peak,
+        floor: 40,
+        cpu: none,
+        took: none,
+        queued: none,
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ const live = (() => {
 
   const integer = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
   const count = (n) => integer.format(n);
-  const rate = (n) => n === null ? "–" : n > 0 && n < 10 ? n.toFixed(1) : count(n);
+  const rate = (n) => n === null ? "–" : n < 10 && !Number.isInteger(n) ? n.toFixed(1) : count(n);
   const scaled = (n, step, units) => {
     let unit = 0;
     while (n >= step * 0.9995 && unit < units.length - 1) { n /= step; unit += 1; }
@@ -54,7 +54,7 @@ const live = (() => {
     return { ticks, height: (value) => Math.max(0, Math.log10(Math.max(value, 10) / 10)) / powers };
   };
 
-  const SPANS = [60, 120, 300, 600]; // Seconds that a chart may be wide.
+  const SPANS = [60, 90, 120, 180, 240, 300, 420, 600]; // Seconds that a chart may be wide.
 
   // A chart of some series over time. `lines`: [name of a series, what it is called]; `tell`: a value as text.
   const chart = (title, { lines, scale, tell }) => {

@@ -95,7 +95,7 @@
       tables("hosts", "Virtual hosts", "hostRows", "Virtual hosts, last minutes", [
         ["Virtual host", "text"], ["Requests"], ["Time in all"], ["Mean"], ["Slowest"], ["5xx"]]),
       tables("lines", "Error log", "lineRows", "Error log", [["When", "text"], ["Level", "text"], ["Line", "text wide"]], "tall"),
-      held("scripting", panel("gate", "Scripts", "",
+      held("scripting", panel("gate", "Gate for scripts", "",
         pairs(["running", "running"], ["queued", "waiting"], ["refused", "refused"], ["reserved", "memory taken"],
           ["limit", "limit"]),
         bar("gateBar", "Memory that scripts have or are expected to need"))),

@@ -15,8 +15,8 @@ use seam::scoreboard::{BOUNDS, BUCKETS, Process, Snapshot, State, Watch, Worker}
 use serde_json::{Value, json};
 
 use super::page::rows;
-use crate::ssl::mod_ssl::Expiry;
 use super::{Counts, Facts, past, workers};
+use crate::ssl::mod_ssl::Expiry;
 
 /// How many children, requests and scripts are told one by one at most.
 const CHILDREN: usize = 256;
