@@ -186,12 +186,13 @@ fn options_have_no_place_of_their_own() {
     }
 }
 
-/// Scripts are told with how long they took, and one that could not be started has failed, whoever starts them.
+/// Scripts are told with how long they took. One that could not be started has failed, one whose client went away has not.
 #[test]
 fn scripts_are_told_with_times_and_failures() {
     for other in [" cgi_module ", " cgid_module "] {
         let site = site();
         site.script("slow", "#!/bin/sh\nwhile test -e ../hold; do sleep 0.01; done; sleep 0.25; printf '\\nok'\n");
+        site.script("endless", "#!/bin/sh\necho; while :; do echo more; sleep 0.01; done\n");
         site.script("broken", "#!/no/such/interpreter\n");
         site.file("hold", "");
         let modules = load_lines(Mpm::Percore);
@@ -228,6 +229,14 @@ fn scripts_are_told_with_times_and_failures() {
             assert!(time.as_f64().is_some_and(|time| (0.25..=most).contains(&time)), "{time}, at most {most}");
         }
         assert!(row("slow")[7].ends_with("ms"), "{:?}", row("slow"));
+
+        // A script that is ended because its client has gone has not failed.
+        let mut client = server.client();
+        client.send("GET /cgi/endless HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        until("it runs", || (about("endless", "running") == 1).then_some(()));
+        drop(client);
+        until("its end", || (about("endless", "runs") == 1).then_some(()));
+        assert_eq!(about("endless", "failures"), 0);
 
         server.announce("exec of");
         server.announce("End of script output before headers: broken");

@@ -71,6 +71,7 @@ mod children;
 mod databases;
 mod dav;
 mod debian;
+mod demonstration;
 mod dialup;
 mod digest;
 mod directives_same_as_apache;
