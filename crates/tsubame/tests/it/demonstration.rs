@@ -54,6 +54,7 @@ fn apache_makes_the_same_of_them() {
 fn what_they_say() {
     let site = Site::new();
     build(&site);
+    site.file("conf/mime.types", "image/svg+xml svg\ntext/css css\n");
     let server = Server::start(Mpm::Percore, &site, &configuration());
     let listing = server.get(DEEP).text();
     for part in [
