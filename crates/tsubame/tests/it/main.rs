@@ -5,6 +5,7 @@
 //! else is tests, by subject.
 
 mod acme;
+mod acme_faults;
 mod beside;
 mod browser;
 mod chance;

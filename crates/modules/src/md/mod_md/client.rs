@@ -19,6 +19,8 @@ use crate::http_client::{STEP, connect, converse, endpoint, parse, read, write};
 
 /// How long a request may take, from the name to the last byte of the answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest pause that an authority may ask for: certificates are not to end meanwhile.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Speaks with certificate authorities.
 #[derive(Clone)]
@@ -26,7 +28,7 @@ pub(super) struct Client {
     tls: Arc<ClientConfig>,
     /// `MDHttpProxy`: host and port.
     proxy: Option<(String, u16)>,
-    /// When the last answer said that we should come again (`Retry-After`), which the library keeps to itself.
+    /// When the last answer said that we should come again (`Retry-After`).
     retry_after: Arc<Mutex<Option<Duration>>>,
 }
 
@@ -81,8 +83,10 @@ impl Client {
             let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await?;
             converse(stream, &message).await
         });
-        let response = parse(&answer.await??, parts.method == "HEAD")?;
-        let after = response.headers().get("retry-after").and_then(|value| seconds(value.to_str().ok()?.trim()));
+        let mut response = parse(&answer.await??, parts.method == "HEAD")?;
+        // The library does not see it: it adds it to the present time, however much it is.
+        let after = response.headers_mut().remove("retry-after");
+        let after = after.and_then(|value| retry_after(value.to_str().ok()?.trim()));
         *self.retry_after.lock().unwrap_or_else(PoisonError::into_inner) = after;
         let (parts, body) = response.into_parts();
         Ok(BytesResponse { parts, body: Box::new(body) })
@@ -120,10 +124,13 @@ impl HttpClient for Client {
 }
 
 /// `Retry-After`: seconds, or a date (RFC 9110 section 10.2.3).
-fn seconds(value: &str) -> Option<Duration> {
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = http1::date::parse_http_date(value.as_bytes())?;
-    Some(Duration::from_secs(u64::try_from(date).ok()?).saturating_sub(sys::time::realtime()))
+fn retry_after(value: &str) -> Option<Duration> {
+    let pause = match value.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let date = http1::date::parse_http_date(value.as_bytes())?;
+            Duration::from_secs(u64::try_from(date).ok()?).saturating_sub(sys::time::realtime())
+        }
+    };
+    Some(pause.min(RETRY_AFTER_MAX))
 }

@@ -34,7 +34,8 @@ pub(super) async fn prove(
             status => return Err(Failed::new(format!("unexpected AUTHZ state {status:?}"))),
         }
         let name = match authorization.identifier().identifier {
-            Identifier::Dns(name) => name.clone(),
+            // It becomes a part of paths: only a name of ours does.
+            Identifier::Dns(name) if is_ordered(domain, name) => name.clone(),
             other => return Err(Failed::new(format!("an authorization for {other:?}, which was not ordered"))),
         };
         let (usable, offered) = usable(domain, &authorization.challenges, authorization.wildcard, means);
@@ -73,6 +74,11 @@ pub(super) async fn prove(
         Ok(()) => Ok(()),
         Err(failed) => Err(refused(order).await.unwrap_or(failed)),
     }
+}
+
+/// Whether a name is one of those that were ordered. An authority leaves out the asterisk (RFC 8555 section 7.1.4).
+fn is_ordered(domain: &Domain, name: &str) -> bool {
+    domain.names.iter().any(|known| known.strip_prefix("*.").unwrap_or(known).eq_ignore_ascii_case(name))
 }
 
 /// Takes away what proves a name, once nobody looks for it any more.

@@ -153,6 +153,10 @@ impl Steward {
             seam::log!("md", Info, "AH10060: {name}: event-handler for 'renewing' prevents renewal to proceed.");
             return self.put_off(domain, job, Failed::prevented()).await;
         }
+        // Before the authority hears of it: where nothing can be kept, it would be asked again and again.
+        let delay = self.conf.retry_delay.or(RETRY_DELAY);
+        job.next_run = now() + seconds(pause_after(delay, job.errors + 1)).max(1);
+        job.write(domain)?;
         let authorities = domain.conf().authorities.get().filter(|urls| !urls.is_empty());
         let authority = match authorities {
             None => LETS_ENCRYPT,
@@ -290,7 +294,7 @@ impl Job {
 /// said does.
 fn forget_failures(domain: &Domain) {
     let job = Job::read(domain);
-    if job.errors > 0 && !job.is_ordered_to_wait {
+    if job.next_run > 0 && !job.is_ordered_to_wait {
         let (name, errors) = (&domain.name, job.errors);
         seam::log!(
             "md",
