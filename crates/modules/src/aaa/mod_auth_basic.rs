@@ -160,10 +160,18 @@ async fn compare_digests(request: &mut Request, source: &Source, user: &str, pas
 /// Name and password as the client sent them.
 pub(crate) fn credentials(request: &Request) -> Option<(String, String)> {
     let header = request.header("Authorization")?;
-    let (scheme, encoded) = header.split_once(' ').unwrap_or((&header, ""));
-    if !scheme.eq_ignore_ascii_case("Basic") {
+    let typed = typed(&header);
+    if typed.is_none() {
         let text = format!("AH01614: client used wrong authentication scheme: {}", request.asked.uri);
         request.log("auth_basic", Level::Error, text);
+    }
+    typed
+}
+
+/// The name and the password in a field. `None`: its scheme is another one.
+pub(crate) fn typed(field: &str) -> Option<(String, String)> {
+    let (scheme, encoded) = field.split_once(' ').unwrap_or((field, ""));
+    if !scheme.eq_ignore_ascii_case("Basic") {
         return None;
     }
     let decoded = decode(encoded.trim_start_matches([' ', '\t']));

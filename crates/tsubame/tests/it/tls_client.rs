@@ -4,6 +4,9 @@
 
 use std::process::{Command, Output};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::needs;
 use crate::oracle::{self, Apache};
@@ -252,6 +255,9 @@ fn certificates_are_judged_as_by_apache() {
     }
 }
 
+/// A certificate's name, and `password` as mod_ssl's manual hashes it.
+const USERS: &str = "/CN=plain:xxj31ZMTZzkVA\n";
+
 /// Sections that want more than the connection has, and log-ins by certificate.
 const SECTIONS: &str = "SSLEngine on\nSSLCACertificateFile ${ROOT}/certs/root.pem\nSSLVerifyClient optional\n\
     <Location /cgi/env/require-ssl>\nSSLRequireSSL\n</Location>\n\
@@ -270,7 +276,6 @@ const SECTIONS: &str = "SSLEngine on\nSSLCACertificateFile ${ROOT}/certs/root.pe
 
 #[test]
 fn sections_are_guarded_as_by_apache() {
-    let users = "/CN=plain:xxj31ZMTZzkVA\n";
     let paths = [
         "require-ssl",
         "unfulfilled",
@@ -285,7 +290,7 @@ fn sections_are_guarded_as_by_apache() {
         "verified",
     ];
     let both = beside("sections_are_guarded_as_by_apache", SECTIONS, |site| {
-        site.file("users", users);
+        site.file("users", USERS);
         let ask = |certificate: &str, more: &[&str], path: &str| {
             let (body, status) = said(&curl(site, certificate, more, &format!("/cgi/env/{path}")));
             let is_about = |line: &&str| ["REMOTE_USER=", "AUTH_TYPE="].iter().any(|name| line.starts_with(name));
@@ -296,8 +301,12 @@ fn sections_are_guarded_as_by_apache() {
             .iter()
             .flat_map(|certificate| paths.map(|path| ask(certificate, &[], path)))
             .collect();
-        // Nobody is a certificate by saying so.
+        // Nobody is a certificate by saying so, however it is said.
         answers.push(ask("", &["-u", "/CN=plain:password"], "fake"));
+        let typed = STANDARD.encode("/CN=plain:password");
+        for field in [format!("{typed}!"), format!("\t{typed}===")] {
+            answers.push(ask("", &["-H", &format!("Authorization: bAsic {field}")], "fake"));
+        }
         answers.push(ask("", &[], "wanted"));
         (answers, told(site))
     });
@@ -316,7 +325,10 @@ fn sections_have_what_the_handshake_brought() {
     let site = site();
     let section = "<Location /cgi/env/wanted>\nSSLVerifyClient require\n</Location>\n\
         <Location /cgi/env/suite>\nSSLCipherSuite ECDHE-ECDSA-AES128-GCM-SHA256\n</Location>\n\
-        <Location /cgi/env/short>\nSSLVerifyClient require\nSSLVerifyDepth 1\n</Location>\n";
+        <Location /cgi/env/short>\nSSLVerifyClient require\nSSLVerifyDepth 1\n</Location>\n\
+        <Location /cgi/env/fake>\nSSLOptions +FakeBasicAuth\nAuthType Basic\nAuthName x\nAuthBasicProvider file\n\
+        AuthUserFile ${ROOT}/users\nRequire valid-user\n</Location>\n";
+    site.file("users", USERS);
     let base = "SSLEngine on\nSSLCACertificateFile ${ROOT}/certs/root.pem\nSSLVerifyDepth 3\n";
     let old: &[&str] = &["--tls-max", "1.2"];
     {
@@ -326,6 +338,8 @@ fn sections_have_what_the_handshake_brought() {
         server.allow("AH02568: ");
         server.announce("AH02009: SSL client authentication failed, accepting certificate based on \"SSLVerifyClient optional_no_ca\"");
         server.announce("AH02264: SSL cipher suite not renegotiated: access to ");
+        server.announce("AH02035: Encountered FakeBasicAuth spoof: /CN=plain");
+        server.announce("AH02036: Faking HTTP Basic Auth header: ");
         let cases = [
             ("", &[][..], "wanted", "403"),
             ("good", &[], "wanted", "200"),
@@ -338,6 +352,9 @@ fn sections_have_what_the_handshake_brought() {
             ("", old, "suite", "403"),
             ("", &["--tls-max", "1.2", "--ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256"], "suite", "200"),
             ("", &[], "suite", "200"),
+            ("plain", &[], "fake", "200"),
+            // The hash is one of the first eight characters.
+            ("", &["-u", "/CN=plain:password1"], "fake", "403"),
         ];
         for (certificate, more, path, status) in cases {
             let output = said(&curl(&site, certificate, more, &format!("/cgi/env/{path}")));

@@ -16,6 +16,7 @@ use server::{Flow, Kind, Request, Session};
 use super::clients::{self, DEPTH};
 use super::values::{SslOption, Verify};
 use super::{SslDir, names, suites, variables};
+use crate::aaa::mod_auth_basic;
 
 /// The note of a request that was refused here: under `StrictRequire` no password helps it.
 const FORBIDDEN: &str = "ssl-access-forbidden";
@@ -141,8 +142,11 @@ pub(super) fn log_in(request: &mut Request) -> Flow {
     if !matches!(request.kind, Kind::Main) {
         return Flow::Declined;
     }
-    if let Some((user, "password")) = typed(request).as_deref().and_then(|text| text.split_once(':'))
+    // Read as mod_auth_basic reads it. Some kinds of hashes look at the first eight characters of a password only.
+    let typed = request.header("Authorization").and_then(|field| mod_auth_basic::typed(&field));
+    if let Some((user, password)) = typed
         && user.starts_with('/')
+        && password.starts_with("password")
     {
         request.log("ssl", Level::Error, format!("AH02035: Encountered FakeBasicAuth spoof: {user}"));
         return Flow::Status(403);
@@ -167,17 +171,6 @@ pub(super) fn log_in(request: &mut Request) -> Flow {
     request.log("ssl", Level::Info, format!("AH02036: Faking HTTP Basic Auth header: \"Authorization: {line}\""));
     request.headers_mut().set("Authorization", line);
     Flow::Declined
-}
-
-/// What the client has sent as its name and password.
-fn typed(request: &Request) -> Option<String> {
-    let line = request.header("Authorization")?;
-    let (scheme, rest) = line.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("Basic") {
-        return None;
-    }
-    let bytes = STANDARD.decode(rest.trim()).ok()?;
-    Some(http1::text::from_bytes(&bytes).into_owned())
 }
 
 /// `SSLOptions +StrictRequire`: whoever was refused here is out, whatever `Satisfy Any` says.
