@@ -222,12 +222,21 @@ under_every_mpm! {
         let host = [&without(":authority")[..], &[("host", "localhost")]].concat();
         assert_eq!(status(&host), 200, "the field will do");
         assert_eq!(status(&[&without(":authority")[..], &[(":authority", "a..b")]].concat()[..]), 400, "no host name");
+        let other = get.map(|(name, value)| if name == ":scheme" { (name, "ftp") } else { (name, value) });
+        assert_eq!(status(&other), 400, "a scheme of others");
         assert_eq!(status(&request("GET", &format!("/{}", "a".repeat(9000)))), 414);
         let long = "v".repeat(9000);
         assert_eq!(status(&[&get[..], &[("x", long.as_str())]].concat()), 431);
         let names: Vec<String> = (0..101).map(|number| format!("x{number}")).collect();
         let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "v")).collect();
         assert_eq!(status(&[&get[..], &many].concat()), 431);
+        // A length that is said twice is one.
+        let mut client = Frames::connect(server.address(), &[]);
+        let twice = [("content-length", "3"), ("content-length", "3")];
+        let stream = client.ask(&[&request("POST", "/cgi/env")[..], &twice].concat(), false);
+        client.send(DATA, END_STREAM, stream, b"abc");
+        let Ended::Answered(200, env) = client.ended(stream) else { panic!("it is answered") };
+        assert!(String::from_utf8_lossy(&env).contains("\nCONTENT_LENGTH=3\n"));
         // More of a body than was announced, and less.
         for (sent, ends) in [(&b"more than"[..], false), (b"less", true)] {
             let mut client = Frames::connect(server.address(), &[]);

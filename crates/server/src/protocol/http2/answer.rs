@@ -113,9 +113,10 @@ impl Sink {
         Sink { fields: HeaderMap::with_capacity(12), size: 0, length }
     }
 
-    fn put(&mut self, name: HeaderName, value: HeaderValue) {
+    /// `Err`: there are too many already.
+    fn put(&mut self, name: HeaderName, value: HeaderValue) -> Result<(), BadField> {
         self.size += (name.as_str().len() + value.len()) as u64;
-        self.fields.append(name, value);
+        self.fields.try_append(name, value).map(drop).map_err(|_| BadField)
     }
 }
 
@@ -127,15 +128,11 @@ impl FieldSink for Sink {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| BadField)?;
         // Blanks around a value are none of it, and not allowed here (RFC 9113 section 8.2.1).
         let value = HeaderValue::from_bytes(value.trim_ascii()).map_err(|_| BadField)?;
-        self.put(name, value);
-        Ok(())
+        self.put(name, value)
     }
 
     fn own_fields(&mut self) -> Result<(), BadField> {
-        if let Some(length) = self.length {
-            self.put(http::header::CONTENT_LENGTH, length.into());
-        }
-        Ok(())
+        self.length.map_or(Ok(()), |length| self.put(http::header::CONTENT_LENGTH, length.into()))
     }
 }
 
@@ -182,6 +179,11 @@ impl Sending {
         let mut slices = Slices::new();
         loop {
             slices.step().await;
+            if left.is_some_and(|left| left > 0) {
+                // A piece of a file that the client has no room for is nobody's memory yet.
+                let deadline = Instant::now() + self.timeout;
+                poll_fn(|cx| self.poll_room(cx, 1, deadline)).await?;
+            }
             let piece = {
                 let mut next = source.next();
                 let stream = &mut self.stream;

@@ -49,14 +49,22 @@ pub(super) fn read(parts: &Parts, limits: &Limits) -> Result<Asked, Malformed> {
     let name = authority.or(host);
     let line = head::Parts { method, target, authority: name, version: Version::Http2 };
     let cookie = cookies(fields);
+    // Once, however often it was said: the protocol refuses lengths that differ. A tunnel has no body.
+    let length = fields.get(header::CONTENT_LENGTH).filter(|_| !is_tunnel);
     let first = name.map(|name| (&b"Host"[..], name));
+    let is_other = |name: &HeaderName| match *name {
+        header::HOST | header::CONTENT_LENGTH => false,
+        header::COOKIE => cookie.is_none(),
+        _ => true,
+    };
     let rest = fields
         .iter()
-        .filter(|(name, _)| *name != header::HOST && (cookie.is_none() || *name != header::COOKIE))
+        .filter(|(name, _)| is_other(name))
         .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    let last = cookie.as_deref().map(|cookie| (&b"cookie"[..], cookie));
+    let last = length.map(|length| (&b"content-length"[..], length.as_bytes()));
+    let last = last.into_iter().chain(cookie.as_deref().map(|cookie| (&b"cookie"[..], cookie)));
     let head = RequestHead::assembled(&line, first.into_iter().chain(rest).chain(last));
-    let length = fields.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
     let expects =
         fields.get(header::EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
     Ok(Asked { head, error, length, expects, protocol })
@@ -90,6 +98,11 @@ fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits
     let is_control = |byte: &u8| matches!(byte, 0..=8 | 10..=31 | 127);
     if fields.values().any(|value| value.as_bytes().iter().any(is_control)) {
         return Err(HeadError::BadFieldValue);
+    }
+    // A gateway might go on with another scheme (RFC 9113 section 8.3.1).
+    let is_ours = |scheme: &str| ["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    if parts.uri.scheme_str().is_some_and(|scheme| !is_ours(scheme)) {
+        return Err(HeadError::BadTarget);
     }
     let is_connect = parts.method == http::Method::CONNECT && parts.extensions.get::<Protocol>().is_none();
     let is_asterisk = target == b"*" && parts.method == http::Method::OPTIONS;
