@@ -109,6 +109,10 @@ impl Opening {
                 }
             }
             let Some(encryption) = self.encryption else { return self.choose() };
+            if let Phase::Silent = self.phase {
+                let (child, host) = (std::process::id(), self.host.log_name());
+                self.log(Level::Info, format_args!("AH01964: Connection to child {child} established (server {host})"));
+            }
             let handshake = match &mut self.phase {
                 Phase::Silent if self.buffer[0].is_ascii_uppercase() => return self.speak_plainly(),
                 Phase::Silent => {
@@ -123,7 +127,7 @@ impl Opening {
             }
             let progress = handshake.take(&mut self.buffer, &self.socket);
             for (level, text) in take_remarks() {
-                seam::log::log("ssl", level, format_args!("[client {}] {text}", self.peer));
+                self.host.log("ssl", level, &format!("[client {}] {text}", self.peer));
             }
             match progress {
                 Ok(Progress::Wants) => {}
@@ -269,8 +273,9 @@ impl Opening {
         Stage::Serve
     }
 
+    /// For the log of the virtual host that the address stands for, as in Apache.
     fn log(&self, level: Level, text: std::fmt::Arguments<'_>) {
-        seam::log::log("ssl", level, format_args!("[client {}] {text}", self.peer));
+        self.host.log("ssl", level, &format!("[client {}] {text}", self.peer));
     }
 }
 

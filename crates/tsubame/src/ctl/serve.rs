@@ -95,7 +95,9 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
         "explain" => Ok((explained(rest, asked, style)?, None)),
         "reload-certificates" => {
             no_more(&command, &rest)?;
-            Ok((mod_ssl::reload_certificates(&asked.running.server)?, None))
+            let read = mod_ssl::reload_certificates(&asked.running.server);
+            let read = read.inspect_err(|why| seam::log!("ssl", Error, "certificates are not read again: {why}"));
+            Ok((read?, None))
         }
         "graceful" | "restart" | "graceful-stop" | "stop" => {
             no_more(&command, &rest)?;

@@ -22,7 +22,7 @@ use crate::wait::{DEADLINE, until, within};
 use crate::wire::{Client, Response};
 
 /// What every start, restart and stop says.
-const USUAL: [&str; 11] = [
+const USUAL: [&str; 12] = [
     "configured -- resuming normal operations",
     "Server built: ",
     "AH00094: Command line: ",
@@ -35,6 +35,8 @@ const USUAL: [&str; 11] = [
     "AH00161: server reached MaxRequestWorkers setting",
     "AH00162: server seems busy",
     "busy workers of ",
+    // Of each connection, where a test wants to know more of TLS.
+    "AH01964: Connection to child ",
 ];
 
 /// A server in the foreground.

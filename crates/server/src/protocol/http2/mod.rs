@@ -115,7 +115,7 @@ impl Http2Connection {
                     number: 0,
                 },
                 line,
-                plan,
+                host,
                 largest,
                 is_listed: AtomicBool::new(false),
                 timeout: settings.stream_timeout(),
@@ -172,7 +172,7 @@ impl Http2Connection {
 
     /// Sends what is left to send, as fast as the client takes it.
     async fn write_completion(&mut self) -> Stage {
-        let timeout = self.common.plan.timeout;
+        let timeout = self.common.host.plan.timeout;
         let (mut sent, mut deadline) = (self.common.line.sent(), Instant::now() + timeout);
         poll_fn(|cx| match self.poll(cx, false, false) {
             Poll::Ready(next) => Poll::Ready(next),
@@ -252,7 +252,7 @@ impl Http2Connection {
             return Poll::Pending;
         }
         if std::mem::take(&mut self.was_busy) {
-            self.idle_until = Instant::now() + self.common.plan.keep_alive_timeout;
+            self.idle_until = Instant::now() + self.common.host.plan.keep_alive_timeout;
         }
         if serves { Poll::Ready(self.rest()) } else { Poll::Pending }
     }
@@ -315,7 +315,7 @@ impl Common {
     }
 
     fn log(&self, level: Level, text: std::fmt::Arguments<'_>) {
-        seam::log::log("http2", level, format_args!("[client {}] {text}", self.client.peer));
+        self.host.log("http2", level, &format!("[client {}] {text}", self.client.peer));
     }
 }
 

@@ -17,8 +17,7 @@ use super::body::Source;
 use super::head::{self, Malformed};
 use super::tunnel;
 use super::wire::Line;
-use crate::config::BodyRules;
-use crate::config::plan::Plan;
+use crate::config::{BodyRules, VirtualHost};
 use crate::exchange::{self, AskedHost, Exchange, Running, Transfer, Unserved};
 use crate::phases::{Response, error_document};
 use crate::protocol::unsent::Unsent;
@@ -34,8 +33,8 @@ pub(super) struct Common {
     /// The first of its streams, which has the number 0.
     pub(super) first: Stream,
     pub(super) line: Arc<Line>,
-    /// What holds for a head before its virtual host is known.
-    pub(super) plan: &'static Plan,
+    /// The virtual host that the connection was made for: what holds for a head before its own is known.
+    pub(super) host: &'static VirtualHost,
     /// No frame of ours has more bytes.
     pub(super) largest: usize,
     /// A stream stands for the connection among those that workers serve.
@@ -79,7 +78,7 @@ enum Why {
 pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
     let Begun { request, mut respond, tick } = begun;
     let (parts, body) = request.into_parts();
-    let asked = match head::read(&parts, &common.plan.limits) {
+    let asked = match head::read(&parts, &common.host.plan.limits) {
         Ok(asked) => asked,
         Err(Malformed) => return respond.send_reset(Reason::PROTOCOL_ERROR),
     };
