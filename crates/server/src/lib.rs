@@ -29,6 +29,7 @@ pub use config::{
 pub use files::{machine, static_file, survey};
 pub use phases::{Conditions, Response};
 pub use protocol::http1::HttpService;
+pub use protocol::http2::head::served as served_over_http2;
 pub use request::client::Announced;
 pub use request::fields::{self, Fields};
 pub use request::fields_out::{FieldSink, Unsendable};

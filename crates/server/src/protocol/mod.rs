@@ -1,7 +1,7 @@
 //! Protocols: they turn a transport's bytes into requests, and answers into bytes.
 
 pub(crate) mod http1;
-mod http2;
+pub(crate) mod http2;
 mod linger;
 mod opening;
 mod patience;

@@ -219,6 +219,7 @@ under_every_mpm! {
         assert_eq!(status(&with(&[("host", "localhost"), ("te", "trailers")])), 200);
         assert_eq!(status(&with(&[("host", "other")])), 400, "two hosts");
         assert_eq!(status(&without(":authority")), 400, "no host");
+        assert_eq!(status(&with(&[("a\"b", "c")])), 400, "no name");
         let host = [&without(":authority")[..], &[("host", "localhost")]].concat();
         assert_eq!(status(&host), 200, "the field will do");
         assert_eq!(status(&[&without(":authority")[..], &[(":authority", "a..b")]].concat()[..]), 400, "no host name");

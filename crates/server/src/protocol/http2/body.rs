@@ -145,6 +145,9 @@ fn fields(map: &HeaderMap, limits: &Limits) -> Result<Fields, BodyError> {
         if name.as_str().len() + value.len() > limits.field_size {
             return Err(BodyError::TooLarge);
         }
+        if !http1::name::is_valid(name.as_str().as_bytes()) {
+            return Err(BodyError::Malformed);
+        }
         fields.add(name.as_str().to_string(), http1::text::from_bytes(value.as_bytes()).into_owned());
     }
     Ok(fields)

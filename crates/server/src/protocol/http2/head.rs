@@ -70,6 +70,11 @@ pub(super) fn read(parts: &Parts, limits: &Limits) -> Result<Asked, Malformed> {
     Ok(Asked { head, error, length, expects, protocol })
 }
 
+/// The head that a program gets of what HTTP/2 has received. `None`: it is refused.
+pub fn served(parts: &Parts, limits: &Limits) -> Option<RequestHead> {
+    read(parts, limits).ok().filter(|asked| asked.error.is_none()).map(|asked| asked.head)
+}
+
 /// How urgent a request is: from 0, the most, to 7 (RFC 9218 section 4.1).
 pub(super) fn urgency(fields: &HeaderMap) -> u8 {
     const DEFAULT: u8 = b'3';
@@ -95,6 +100,10 @@ fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits
     if fields.iter().any(|(name, value)| size(name, value.as_bytes()) > limits.field_size + 1) {
         return Err(HeadError::FieldTooLong);
     }
+    // The library takes a quotation mark for a part of a name.
+    if fields.keys().any(|name| !http1::name::is_valid(name.as_str().as_bytes())) {
+        return Err(HeadError::BadFieldName);
+    }
     let is_control = |byte: &u8| matches!(byte, 0..=8 | 10..=31 | 127);
     if fields.values().any(|value| value.as_bytes().iter().any(is_control)) {
         return Err(HeadError::BadFieldValue);
@@ -106,7 +115,7 @@ fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits
     }
     let is_connect = parts.method == http::Method::CONNECT && parts.extensions.get::<Protocol>().is_none();
     let is_asterisk = target == b"*" && parts.method == http::Method::OPTIONS;
-    if !is_connect && !is_asterisk && !target.starts_with(b"/") {
+    if is_connect && authority.is_none() || !is_connect && !is_asterisk && !target.starts_with(b"/") {
         return Err(HeadError::BadTarget);
     }
     let mut hosts = fields.get_all(header::HOST).iter().map(|value| value.as_bytes());

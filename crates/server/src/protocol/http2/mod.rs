@@ -6,7 +6,7 @@
 
 mod answer;
 mod body;
-mod head;
+pub mod head;
 mod meter;
 mod stream;
 mod tasks;

@@ -1,0 +1,27 @@
+//! What a proxy says of its client (PROXY protocol) is understood the same however it comes in pieces, and takes nothing of what
+//! follows it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use server::{Announced, Hook, Said};
+
+fuzz_target!(|data: &[u8]| {
+    let whole = said(data);
+    let pieces = (1..=data.len()).find_map(|end| said(&data[..end]));
+    assert_eq!(pieces, whole);
+    if let Some(Some((_, length))) = whole {
+        assert!(length <= data.len());
+        assert_eq!(said(&data[..length]), whole);
+    }
+});
+
+/// Whom it announces, in so many bytes; `Some(None)`: it is broken.
+fn said(bytes: &[u8]) -> Option<Option<(Announced, usize)>> {
+    let hooks = modules::MODULES.iter().flat_map(|module| module.hooks);
+    let preface = hooks.filter_map(|hook| if let Hook::Preface(preface) = hook { Some(preface) } else { None }).next();
+    match (preface.expect("mod_remoteip").read)(bytes)? {
+        Said::Announced(announced, length) => Some(Some((announced, length))),
+        Said::Broken(..) => Some(None),
+    }
+}
