@@ -120,7 +120,10 @@ fn flag(word: &str) -> &'static str {
 }
 
 fn set_ini(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
-    if cmd.server.get::<PhpServer>().ini.get().is_some() {
+    // Each of the module's three names reads the line, where all are loaded.
+    let here = &cmd.node.origin;
+    let before = cmd.server.get::<PhpServer>().ini.origin();
+    if before.is_some_and(|before| (before.file(), before.line) != (here.file(), here.line)) {
         return Err("Only first PHPINIDir directive honored per configuration tree - subsequent ones ignored".into());
     }
     let path = cmd.context.server_relative(path);
