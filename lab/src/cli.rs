@@ -101,6 +101,9 @@ pub(crate) enum Command {
     Doctor(DoctorOptions),
     /// List subjects, workloads and targets
     List,
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
     /// Serve the floor: a fixed response to any request
     #[command(hide = true)]
     Floor(FloorOptions),

@@ -38,6 +38,7 @@ mod launch;
 mod list;
 mod listener;
 mod load;
+mod man;
 mod procfs;
 mod programs;
 mod progress;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         Command::Report(options) => report::rewrite(&options.dir),
         Command::Doctor(options) => doctor::examine(&options),
         Command::List => list::print(),
+        Command::Man => man::print(),
         Command::Floor(options) => floor::serve(&options),
         Command::Load(options) => load::face::load::run(&options),
         Command::Advise(options) => advise::run(&options),

@@ -3,8 +3,10 @@
 mod catalogue;
 mod compatibility;
 mod directives;
+mod examples;
 mod manual;
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use conf::ModuleInfo;
@@ -18,16 +20,14 @@ struct Page {
     make: fn() -> Result<String, String>,
 }
 
-/// Of the subcommands.
-const SEE_ALSO: &str = ".SH SEE ALSO\n.BR tsubame (8)\n";
-
 const PAGES: &[Page] = &[
-    Page { path: "docs/directives.md", make: || Ok(directives::page(&infos())) },
+    Page { path: "docs/directives.md", make: || Ok(directives::page(&infos(), &examples::Examples::read()?)) },
     Page { path: "docs/compat.md", make: || Ok(compatibility::page(&infos())) },
     Page { path: "docs/man/tsubame.8", make: || manual::server(&help(&[])?, &infos()) },
-    Page { path: "docs/man/tsubame-check.8", make: || manual::page(&help(&["check"])?, "", SEE_ALSO) },
-    Page { path: "docs/man/tsubame-explain.8", make: || manual::page(&help(&["explain"])?, "", SEE_ALSO) },
-    Page { path: "docs/man/tsubame-ctl.8", make: || manual::page(&help(&["ctl"])?, "", SEE_ALSO) },
+    Page { path: "docs/man/tsubame-check.8", make: || manual::page(&help(&["check"])?, "", manual::CHECK) },
+    Page { path: "docs/man/tsubame-explain.8", make: || manual::page(&help(&["explain"])?, "", manual::EXPLAIN) },
+    Page { path: "docs/man/tsubame-ctl.8", make: || manual::page(&help(&["ctl"])?, "", manual::CTL) },
+    Page { path: "docs/man/tsubame-lab.1", make: || said_by("tsubame-lab", &["man"]) },
 ];
 
 /// Writes the pages that have changed.
@@ -55,6 +55,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let places = catalogue::contradictions(&catalogue::entries(&infos())).into_iter();
     let mut findings: Vec<Finding> =
         places.map(|what| Finding::error("crates/modules/data/apache-directives.tsv", 1, what, advice)).collect();
+    findings.extend(without_example());
     for Page { path, make } in PAGES {
         match make() {
             Err(error) => findings.push(Finding::error(path, 1, error, "repair what it is made from")),
@@ -68,6 +69,31 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Directives that can be used and have no example, and examples of modules that there are not.
+fn without_example() -> Vec<Finding> {
+    let examples = match examples::Examples::read() {
+        Ok(examples) => examples,
+        Err(error) => {
+            return vec![Finding::error(examples::DIRECTORY, 1, error, "each file is blocks with a comment first")];
+        }
+    };
+    let entries = catalogue::entries(&infos());
+    let bare = entries
+        .iter()
+        .filter(|entry| !entry.rows.is_empty() && examples::is_usable(entry) && examples.of(entry).is_none());
+    let bare = bare.map(|entry| {
+        let file = format!("{}/{}.conf", examples::DIRECTORY, entry.rows[0].0);
+        let what = format!("{} has no example", entry.name);
+        Finding::error(&file, 1, what, "add a block that `tsubame -t` accepts, with a comment that says what it does")
+    });
+    let known: Vec<String> = infos().iter().map(|info| title(info)).collect();
+    let strange = examples.modules().filter(|name| !known.iter().any(|have| have == name)).map(|name| {
+        let file = format!("{}/{name}.conf", examples::DIRECTORY);
+        Finding::error(&file, 1, "is named after no module", "name it as docs/directives.md names the module")
+    });
+    bare.chain(strange).collect()
 }
 
 /// The first line in which two texts differ, from 1.
@@ -92,22 +118,27 @@ fn title(info: &ModuleInfo) -> String {
     mpm.unwrap_or_else(|| info.source.trim_end_matches(".c")).to_string()
 }
 
-/// What `--help` of the program, or of a subcommand, prints. The program is built, unless `TSUBAME` names one that is.
+/// What `--help` of the program, or of a subcommand, prints.
 fn help(subcommand: &[&str]) -> Result<String, String> {
-    let mut program = match std::env::var_os("TSUBAME") {
-        Some(built) => Command::new(built),
+    said_by("tsubame", &[subcommand, &["--help"]].concat())
+}
+
+/// What one of the two programs prints. It is built, unless `TSUBAME` names a server that is, beside which the other stands.
+fn said_by(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let mut command = match std::env::var_os("TSUBAME") {
+        Some(built) => Command::new(PathBuf::from(built).with_file_name(program)),
         None => {
-            let mut program = cargo();
-            program.args(["run", "--quiet", "--package", "tsubame", "--"]);
-            program
+            let mut command = cargo();
+            command.args(["run", "--quiet", "--package", program, "--"]);
+            command
         }
     };
-    let output = program.args(subcommand).arg("--help").output();
-    let output = output.map_err(|error| format!("tsubame --help: {error}"))?;
+    let failed = |why: &str| format!("{program} {}: {}", arguments.join(" "), why.trim_end());
+    let output = command.args(arguments).output().map_err(|error| failed(&error.to_string()))?;
     if !output.status.success() {
-        return Err(format!("tsubame --help: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
+        return Err(failed(&String::from_utf8_lossy(&output.stderr)));
     }
-    String::from_utf8(output.stdout).map_err(|error| format!("tsubame --help: {error}"))
+    String::from_utf8(output.stdout).map_err(|error| failed(&error.to_string()))
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use conf::{Args, Directive, ModuleInfo, Remark};
 
 use super::catalogue::{Entry, class, context, entries, prose, remark};
+use super::examples::Examples;
 use super::title;
 
 /// The version that brought the directives that Apache does not have.
-const OURS_SINCE: &str = "Tsubame 0.1";
+const OURS_SINCE: &str = "Tsubame 0.2";
 
 /// The page.
-pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
+pub(super) fn page(infos: &[&'static ModuleInfo], examples: &Examples) -> String {
     let entries = entries(infos);
     let mut out = String::from(
         "# Directives\n\n\
@@ -20,7 +21,8 @@ pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
          the program's own help, as `tsubame -L` prints it.\n\n\
          - **Where**: *directory* is `<Directory>`, `<Files>`, `<Location>`, `<If>` and their relatives. In `.htaccess` a\n  \
            directive needs the class of `AllowOverride` that is named.\n\
-         - **Since**: the first version of Apache that had it, where its manual says so.\n\n\
+         - **Since**: the first version of Apache that had it, where its manual says so.\n\
+         - **Example**: lines that `tsubame -t` accepts, from the files in [examples](examples).\n\n\
          | module | identifier | directives |\n| --- | --- | --- |\n",
     );
     for (name, info) in modules(infos) {
@@ -31,7 +33,7 @@ pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
     }
     out.push_str("\n## From A to Z\n");
     for entry in entries.iter().filter(|entry| !entry.rows.is_empty()) {
-        section(&mut out, entry);
+        section(&mut out, entry, examples);
     }
     out
 }
@@ -48,7 +50,7 @@ pub(super) fn modules(infos: &[&'static ModuleInfo]) -> Vec<(String, &'static Mo
     modules
 }
 
-fn section(out: &mut String, entry: &Entry) {
+fn section(out: &mut String, entry: &Entry, examples: &Examples) {
     let Some((_, row)) = entry.rows.first() else { return };
     let fact = entry.facts.first();
     let syntax = fact.map_or("", |fact| fact.syntax);
@@ -86,6 +88,9 @@ fn section(out: &mut String, entry: &Entry) {
             _ => String::new(),
         }),
     );
+    if let Some(example) = examples.of(entry) {
+        let _ = write!(out, "\n**Example:** {example}");
+    }
 }
 
 /// The line as it is written.
@@ -165,7 +170,7 @@ mod tests {
     ];
 
     fn demo() -> String {
-        page(&[&FACES[0], &FACES[1]])
+        page(&[&FACES[0], &FACES[1]], &Examples::default())
     }
 
     #[test]
@@ -183,10 +188,10 @@ mod tests {
             "### \\<Demo>\n\n    <Demo> … </Demo>\n\nContainer\n\n- **Where:** server config\n- **Module:** mod_demo\n",
             "### DemoOn\n\n    DemoOn On|Off\n\na\\|b \\<c>\n\n- **Default:** `On`\n\
              - **Where:** server config, virtual host, directory, `.htaccess` (`AllowOverride` with FileInfo)\n\
-             - **Modules:** mod_demo, mpm_other\n- **Since:** Tsubame 0.1\n\
+             - **Modules:** mod_demo, mpm_other\n- **Since:** Tsubame 0.2\n\
              - **Without effect:** No reason. (mpm_other)\n",
             "### DemoSize\n\n    DemoSize bytes\n\nA size\n\n- **Where:** directory\n- **Module:** mod_demo\n\
-             - **Since:** Tsubame 0.1\n- **Differs from Apache:** It is \\_larger\\_.\n",
+             - **Since:** Tsubame 0.2\n- **Differs from Apache:** It is \\_larger\\_.\n",
             "### TimeOut\n\n    TimeOut seconds\n\nSeconds\n\n- **Default:** `60`\n- **Where:** server config, virtual host\n\
              - **Module:** mod_demo\n",
         ];

@@ -24,9 +24,9 @@ pub(super) fn page(help: &str, before: &str, behind: &str) -> Result<String, Str
 
 /// The page of the server itself.
 pub(super) fn server(help: &str, infos: &[&'static ModuleInfo]) -> Result<String, String> {
-    let mut behind = String::from(SIGNALS);
+    let mut behind = String::from(SERVER);
     directives(&mut behind, infos);
-    behind.push_str(END);
+    behind.push_str(SEE_ALSO);
     page(help, SYNOPSIS, &behind)
 }
 
@@ -50,35 +50,17 @@ or
 the program says that name in its messages, and has only httpd's options.
 ";
 
-const SIGNALS: &str = "\
-.SH SIGNALS
-Sent to the parent process, whose number is in the file that
-.B PidFile
-names.
-.TP
-.BR TERM ,\\ INT ,\\ QUIT
-Ends all children, then the server.
-.TP
-.B WINCH
-Accepts nothing more, finishes the open requests, ends.
-.TP
-.B HUP
-Reads the configuration, ends all children, starts new ones.
-.TP
-.B USR1
-Reads the configuration and starts new children; the old ones finish their requests first.
-.PP
-A configuration with errors changes nothing: the server says so in its error log and goes on with the old one.
-";
-
-const END: &str = "\
-.SH FILES
-.TP
-.I /etc/apache2/apache2.conf
-The configuration, when none is named.
-.SH EXIT STATUS
-0 when all went well, 1 otherwise.
+/// What stands after the options, in roff.
+pub(super) const CHECK: &str = include_str!("manual/check.roff");
+pub(super) const CTL: &str = include_str!("manual/ctl.roff");
+pub(super) const EXPLAIN: &str = include_str!("manual/explain.roff");
+const SERVER: &str = include_str!("manual/tsubame.roff");
+const SEE_ALSO: &str = "\
 .SH SEE ALSO
+.BR tsubame\\-check (8),
+.BR tsubame\\-ctl (8),
+.BR tsubame\\-explain (8),
+.BR tsubame\\-lab (1),
 .BR apache2 (8)
 ";
 

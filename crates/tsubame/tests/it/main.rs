@@ -77,6 +77,7 @@ mod dialup;
 mod digest;
 mod directives_same_as_apache;
 mod directories_same_as_apache;
+mod documents;
 mod dumps;
 mod errors_same_as_apache;
 mod explain;
