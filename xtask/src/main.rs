@@ -1,7 +1,8 @@
-//! House-keeping tasks: `cargo xtask tidy`, `docs`, `fuzz` and `cold`.
+//! House-keeping tasks: `cargo xtask tidy`, `docs`, `book`, `fuzz` and `cold`.
 
 #![forbid(unsafe_code)]
 
+mod book;
 mod cold;
 mod docs;
 mod fuzz;
@@ -15,6 +16,7 @@ Usage: cargo xtask TASK
 
   tidy                            check the house rules (CONTRIBUTING.md)
   docs                            write the pages of docs/ that are made from the tables and --help
+  book                            make a site of the documents, with mdBook
   fuzz [--seconds N | --runs N] [TARGET ...]
                                   build the fuzz targets on the stable toolchain and run each for N seconds (15), or with N
                                   inputs that are the same every time
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let done = match args.first().map(String::as_str) {
         Some("tidy") if args.len() == 1 => tidy::run(),
         Some("docs") if args.len() == 1 => docs::run(),
+        Some("book") if args.len() == 1 => book::run(),
         Some("fuzz") => fuzz::run(&args[1..]),
         Some("cold") => cold::run(&args[1..]),
         _ => Err(USAGE.to_string()),
