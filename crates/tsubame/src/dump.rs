@@ -74,8 +74,9 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     if matches!(options.action, Action::Directives) {
         output::dump(&directives(&server.infos()));
     } else if !options.defined(SHOWN) {
+        let dumped = is_dump(options);
         if let Err(message) = boot::check(options, &configured)
-            && !is_dump(options)
+            && !dumped
         {
             boot::tell(options, &message);
             return ExitCode::FAILURE;

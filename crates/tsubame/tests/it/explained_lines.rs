@@ -131,7 +131,10 @@ fn lines_that_are_lost() {
         assert_eq!(fates(&explained, name), want, "{name}");
     }
     let (text, ..) = explain(&site, &["--all", "/a/b/x.html"]);
-    assert!(text.contains("not as in Apache: Formats for connections and requests are checked, but not used."), "{text}");
+    assert!(
+        text.contains("not as in Apache: Formats for connections and requests are checked, but not used."),
+        "{text}"
+    );
 }
 
 /// A filter that an inner section declares anew has only the types named there.
