@@ -95,6 +95,7 @@ pub(crate) struct Words {
 }
 
 /// A server made from one configuration: the first, and one after each restart.
+#[derive(Clone)]
 pub struct Generation {
     /// The module that runs it.
     pub mpm: Chosen,
@@ -169,6 +170,10 @@ pub trait ParentCallbacks {
     fn ended(&mut self, _process: &Reaped) {}
     /// Called once a second.
     fn tick(&mut self) {}
+    /// Once a second: whether log files were renamed, and are open again by their names, for new children.
+    fn logs_reopened(&mut self) -> bool {
+        false
+    }
 }
 
 /// Runs the server until it is stopped. Before the call, `first` was checked ([`Chosen::check`]) and its messages

@@ -215,6 +215,9 @@ impl Supervisor<'_> {
                 self.next_tick = monotonic() + TICK;
                 self.maintain();
                 self.callbacks.tick();
+                if self.callbacks.logs_reopened() {
+                    self.renew();
+                }
             }
             self.hurry();
             self.recycle();

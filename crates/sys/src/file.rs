@@ -129,6 +129,14 @@ pub fn open_append(path: &CStr, mode: u32) -> io::Result<OwnedFd> {
     }
 }
 
+/// Lets a descriptor lead to the file of another one. Its number stays, so whoever knows it goes on with that file; copies in
+/// other processes stay with the old one.
+pub fn redirect(descriptor: impl AsFd, to: OwnedFd) -> io::Result<()> {
+    let (to, number) = (to.as_raw_fd(), descriptor.as_fd().as_raw_fd());
+    // SAFETY: dup3 replaces in one step what an open descriptor leads to. It stays open, and stays its owner's.
+    if unsafe { libc::dup3(to, number, libc::O_CLOEXEC) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Makes a file for reading and writing in that directory, with these permission bits where the umask allows them. It
 /// has no name, and disappears with its last descriptor unless it gets one. Not every file system has such files.
 pub fn unnamed(directory: &std::path::Path, mode: u32) -> io::Result<OwnedFd> {

@@ -1,5 +1,7 @@
 //! Starts the server.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -50,7 +52,7 @@ pub(crate) fn serve(
     ready: impl FnOnce(&Listeners),
 ) -> ExitCode {
     mod_ssl::starts_a_server();
-    if let Err(message) = boot::check(options, &configured) {
+    if let Err(message) = boot::check(options, &configured).and_then(|()| make_runtime_directory(&configured)) {
         boot::tell(options, &message);
         return ExitCode::FAILURE;
     }
@@ -118,6 +120,17 @@ pub(crate) fn serve(
     code
 }
 
+/// Makes `DefaultRuntimeDir` where it is missing. Debian's is in `/run`, and only `apache2ctl` makes it after a boot.
+fn make_runtime_directory(configured: &Configured) -> Result<(), String> {
+    let Some(path) = &configured.loaded.server.language.runtime_dir else { return Ok(()) };
+    match DirBuilder::new().mode(0o755).create(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(format!("{}: DefaultRuntimeDir {path} is missing and cannot be made", sys::describe(&error)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How this program was started. Its file is known while it runs; later there may be another one of the same name.
 fn invocation(options: &Options) -> Option<Invocation> {
     let file = std::env::current_exe().ok()?;
@@ -159,6 +172,7 @@ impl ParentCallbacks for Callbacks<'_> {
         let configured = boot::read(self.options, self.text)
             .map_err(|broken| complaint::for_log(&broken.error, &(&*broken).into(), program))?;
         boot::check(self.options, &configured)?;
+        make_runtime_directory(&configured)?;
         configured.loaded.server.open_logs()?;
         for notice in &configured.loaded.notices {
             if notice.level <= Level::Warn {
@@ -197,5 +211,14 @@ impl ParentCallbacks for Callbacks<'_> {
     fn tick(&mut self) {
         server::log::tend();
         mod_ssl::tell_expiring(&self.running.server);
+    }
+
+    fn logs_reopened(&mut self) -> bool {
+        let reopened = server::log::reopen_renamed();
+        if reopened {
+            // As at the start.
+            let _ = self.running.server.main().error_log.take_standard_error();
+        }
+        reopened
     }
 }

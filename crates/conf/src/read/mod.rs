@@ -337,7 +337,9 @@ impl Reader {
             }
             OnRead::DefaultRuntimeDir => {
                 let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
-                if !self.system.is_dir(&path) {
+                // Debian's is in /run, which is empty after a boot. One directory that is missing is made when the server starts.
+                let above = path.trim_end_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
+                if !self.system.is_dir(&path) && !self.system.is_dir(if above.is_empty() { "/" } else { above }) {
                     return Err(
                         "DefaultRuntimeDir must be a valid directory, absolute or relative to ServerRoot".into()
                     );

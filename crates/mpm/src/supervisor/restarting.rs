@@ -28,7 +28,10 @@ impl Supervisor<'_> {
         let now = monotonic().as_micros();
         self.notifier.send(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=Reading configuration"));
         match self.next_generation(how) {
-            Ok(next) => self.begin(how, next),
+            Ok(next) => {
+                seam::log_levels::clear();
+                self.begin(how, next);
+            }
             Err(reason) => {
                 let lines = reason.lines().filter(|line| !line.trim().is_empty());
                 lines.for_each(|line| seam::log!("core", Error, "{line}"));
@@ -37,6 +40,26 @@ impl Supervisor<'_> {
                 self.notifier.send("READY=1\nSTATUS=Serving with the old configuration: the new one has errors");
             }
         }
+    }
+
+    /// Log files were renamed, and what is forked from now on writes to new ones: a generation with the same configuration
+    /// takes the place of this one, as at a graceful restart.
+    pub(super) fn renew(&mut self) {
+        seam::log!("core", Notice, "log files were renamed or removed: new ones are open, for new children");
+        match self.same_generation() {
+            Ok(next) => self.begin(Restart::Graceful, next),
+            Err(reason) => {
+                let text = "the children cannot be replaced, and write to the old log files until the next restart";
+                seam::log!("core", Error, "{reason}: {text}");
+            }
+        }
+    }
+
+    fn same_generation(&mut self) -> Result<Next, String> {
+        let generation = self.generation.clone();
+        let listeners = self.listeners.follow(&generation.settings).map_err(|error| error.to_string())?;
+        let helpers = generation.service.helpers(generation.identity.as_ref())?;
+        Ok(Next { generation, plan: self.plan, notices: Vec::new(), listeners, helpers })
     }
 
     /// Prepares everything of a new generation that can fail. Nothing of the old one changes until this succeeds.
@@ -59,7 +82,6 @@ impl Supervisor<'_> {
             self.end_children();
         }
         seam::log::set(next.log.clone());
-        seam::log_levels::clear();
         self.callbacks.begun();
         for Notice { module, level, text, .. } in notices {
             seam::log::log(module, level, format_args!("{text}"));

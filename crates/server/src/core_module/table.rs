@@ -117,7 +117,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("ServerName", SERVER, Take1(set::server_name), "", "The hostname and port of the server"),
     row("ServerSignature", ANY, Take1(answers::signature), defaults::SIGNATURE.shown(), "En-/disable server signature (on|off|email)"),
     row("ServerRoot", GLOBAL, OnRead(Run::ServerRoot), "/etc/apache2", "Common directory of server-related files (logs, confs, etc.)"),
-    row("DefaultRuntimeDir", GLOBAL, OnRead(Run::DefaultRuntimeDir), "logs", "Common directory for run-time files (shared memory, locks, etc.)"),
+    row("DefaultRuntimeDir", GLOBAL, OnRead(Run::DefaultRuntimeDir), "logs", "Common directory for run-time files (shared memory, locks, etc.)").differs("It is made where it is missing, if the directory above is there."),
     row("ErrorLog", SERVER, Take1(set::error_log), "logs/error_log", "The filename of the error log"),
     row("ErrorLogFormat", SERVER, Take12(set::error_log_format), "", "Format string for the ErrorLog").differs("Formats for connections and requests are checked, but not used."),
     row("ServerAlias", SERVER, Words(set::server_alias), "", "A name or names alternately used to access the server"),

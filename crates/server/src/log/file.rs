@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use sys::file::Meta;
+
 use super::lost::Lost;
 use super::program;
 use crate::paths::c_path;
@@ -52,6 +54,17 @@ struct Open {
     is_socket: bool,
     /// Other processes have it open as well, and whether a write waits is theirs to say.
     is_shared: bool,
+}
+
+/// Where the name of an open log file leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// To the file, or to none that could be renamed.
+    Ours,
+    /// To another file: the open one was renamed.
+    Another,
+    /// Nowhere, or not yet.
+    Gone,
 }
 
 /// Lines that have not been written yet.
@@ -126,13 +139,39 @@ impl LogFile {
             }
             None => match inherited(&self.target) {
                 Some(fd) => (fd, true),
-                None => (sys::file::open_append(&path(&self.target)?, 0o644)?, false),
+                None => (self.opened()?, false),
             },
         };
         let meta = sys::file::fstat(&fd)?;
         // Both callers would have opened the same thing.
         let _ = self.open.set(Open { fd, is_pipe: meta.is_pipe(), is_socket: meta.is_socket(), is_shared });
         Ok(())
+    }
+
+    fn opened(&self) -> io::Result<OwnedFd> {
+        sys::file::open_append(&path(&self.target)?, 0o644)
+    }
+
+    /// Where its name leads. `/dev/stderr` and its like are no names of files: they lead to whatever is open there by now.
+    pub(super) fn name(&self) -> Name {
+        if ["/dev/", "/proc/"].iter().any(|place| self.target.starts_with(place)) {
+            return Name::Ours;
+        }
+        let open = self.descriptor().and_then(|fd| sys::file::fstat(fd).ok()).filter(Meta::is_file);
+        let (Some(open), Some(path)) = (open, c_path(&self.target)) else { return Name::Ours };
+        match sys::file::stat(&path) {
+            Ok(named) if named.is_file() && (named.dev, named.ino) != (open.dev, open.ino) => Name::Another,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Name::Gone,
+            _ => Name::Ours,
+        }
+    }
+
+    /// Opens the file that has the name now: what this process and its later children write goes there.
+    pub(super) fn reopen(&self) -> io::Result<()> {
+        let Some(fd) = self.descriptor() else { return Ok(()) };
+        let new = self.opened()?;
+        self.flush();
+        sys::file::redirect(fd, new)
     }
 
     /// The open file; `None` for a program, and before it is open.
@@ -354,7 +393,8 @@ fn tend_if_alone() {
     tell(false);
 }
 
-fn all() -> Vec<Arc<LogFile>> {
+/// The log files of this process.
+pub(super) fn all() -> Vec<Arc<LogFile>> {
     let files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     files.iter().flat_map(HashMap::values).filter_map(Weak::upgrade).collect()
 }

@@ -6,6 +6,7 @@ mod format;
 mod levels;
 mod lost;
 mod program;
+mod rotation;
 
 pub(crate) use error::DEFAULT_NAME;
 pub use error::{ErrorLog, MainLog, os_prefix};
@@ -15,3 +16,4 @@ pub use format::{About, Format};
 pub use levels::{Levels, LogLevels};
 pub use lost::lines_lost;
 pub use program::reaped;
+pub use rotation::reopen_renamed;

@@ -126,6 +126,7 @@ mod rewrite;
 mod rewrite_by_chance;
 mod rewrite_maps;
 mod rewrite_same_as_apache;
+mod rotation;
 mod script_ends;
 mod script_log_same_as_apache;
 mod sections;

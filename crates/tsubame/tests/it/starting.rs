@@ -75,6 +75,26 @@ under_every_mpm! {
     }
 }
 
+/// Debian's `DefaultRuntimeDir` is in `/run`, which is empty after a boot. One directory is made, and not those above it.
+#[test]
+fn the_runtime_directory_is_made() {
+    let site = site();
+    site.configure(Mpm::Percore, "DefaultRuntimeDir later");
+    let _guard = Daemon(&site);
+    assert_eq!(run(&site, Mpm::Percore, &["-t"]).1, "Syntax OK\n");
+    assert!(!site.root.join("later").exists(), "nothing is made by looking");
+    assert_eq!(run(&site, Mpm::Percore, &["-k", "start"]), (String::new(), String::new(), Some(0)));
+    let made = site.root.join("later").metadata().expect("the directory");
+    assert_eq!(made.mode() & 0o777, 0o755);
+    let pid = pid_of(&site).expect("it serves");
+    assert_eq!(run(&site, Mpm::Percore, &["-k", "stop"]).2, Some(0));
+    until("its end", || (!pid.exists()).then_some(()));
+    site.configure(Mpm::Percore, "DefaultRuntimeDir none/later");
+    let (_, errors, status) = run(&site, Mpm::Percore, &["-k", "start"]);
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("DefaultRuntimeDir must be a valid directory"), "{errors}");
+}
+
 /// A script's socket below a directory that is missing after a boot (Debian: `ScriptSock ${APACHE_RUN_DIR}/socks/cgisock`):
 /// the directory is made for the user of the children, as `apache2ctl` makes it.
 #[test]

@@ -1,0 +1,71 @@
+//! Log rotation: log files that were renamed or removed are noticed, and opened again by their names.
+//!
+//! Apache goes on writing to a renamed file until it is restarted. Debian's configuration of logrotate restarts only programs
+//! named `apache2`, so nobody would tell us.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::file::{Name, all};
+use super::os_prefix;
+
+/// How often names are looked at. Every so many files make it a second more, so that the parent of a thousand virtual hosts
+/// has no more to do.
+const LOOK: Duration = Duration::from_secs(1);
+const FILES_PER_LOOK: usize = 100;
+/// How long it takes until a file is tried again that could not be opened.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// What the parent saw last.
+struct Seen {
+    /// A name led nowhere.
+    gone: bool,
+    /// When to look again.
+    due: Option<Instant>,
+}
+
+static SEEN: Mutex<Seen> = Mutex::new(Seen { gone: false, due: None });
+
+/// For the parent, about once a second: opens log files again by their names that were renamed or removed. `true`: some were,
+/// and what is forked from now on writes to the new ones.
+pub fn reopen_renamed() -> bool {
+    were_renamed() && reopen()
+}
+
+/// Where a name leads nowhere, whoever renamed the file may be about to make a new one (logrotate's `create`), which must not
+/// find ours in its place: that counts from the second look on.
+fn were_renamed() -> bool {
+    let now = Instant::now();
+    let mut seen = seen();
+    if seen.due.is_some_and(|due| now < due) {
+        return false;
+    }
+    let files = all();
+    let many = u32::try_from(files.len() / FILES_PER_LOOK).unwrap_or(u32::MAX);
+    seen.due = now.checked_add(LOOK.saturating_mul(many));
+    let names: Vec<Name> = files.iter().map(|file| file.name()).collect();
+    let gone = names.contains(&Name::Gone);
+    let was_gone = std::mem::replace(&mut seen.gone, gone);
+    if gone { was_gone } else { names.contains(&Name::Another) }
+}
+
+/// One that cannot be opened keeps its old file, and the others are opened all the same.
+fn reopen() -> bool {
+    let mut opened = false;
+    for file in all().into_iter().filter(|file| file.name() != Name::Ours) {
+        match file.reopen() {
+            Ok(()) => opened = true,
+            Err(error) => {
+                seen().due = Instant::now().checked_add(AGAIN);
+                let (prefix, name, seconds) = (os_prefix(&error), file.target(), AGAIN.as_secs());
+                let text = "was renamed or removed and cannot be opened again: its lines go on to the old file";
+                seam::log!("core", Error, "{prefix}{name} {text}; the next try is in {seconds} s");
+            }
+        }
+    }
+    opened
+}
+
+fn seen() -> MutexGuard<'static, Seen> {
+    SEEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
