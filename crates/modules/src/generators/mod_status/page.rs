@@ -1,5 +1,6 @@
 //! The texts of the status page.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use seam::scoreboard::{ChildState, Snapshot, State};
@@ -13,6 +14,7 @@ pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
     let Facts { name, version, mpm, built, uptime, totals, load: [load1, load5, load15], .. } = facts;
     let (now, restart) = dates(facts, board);
     let (config, generation) = (board.generation + 1, board.generation);
+    let version = version_for_tools(version);
     let _ = write!(
         out,
         "{name}\nServerVersion: {version}\nServerMPM: {mpm}\nServer Built: {built}\nCurrentTime: {now}\n\
@@ -106,6 +108,14 @@ const LINE: usize = 64;
 fn dates(facts: &Facts, board: &Snapshot) -> (String, String) {
     let text = |micros: u64| date(i64::try_from(micros / 1_000_000).unwrap_or(0));
     (text(facts.now), text(board.restarted))
+}
+
+/// Tools take the number of the first name for Apache's (apache_exporter makes a figure of it). So the version whose configuration
+/// and status page these are stands first, and the program in brackets: `Apache/2.4.71 (Tsubame/0.1.0)`.
+pub(super) fn version_for_tools(version: &str) -> Cow<'_, str> {
+    let Some((own, apache)) = version.split_once(" Apache/") else { return version.into() };
+    let number = apache.split(' ').next().unwrap_or_default();
+    format!("Apache/{number} ({own})").into()
 }
 
 /// CPU time used of the time passed, in per cent.

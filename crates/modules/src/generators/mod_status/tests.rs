@@ -151,3 +151,9 @@ fn queries() {
         assert_eq!(Wish::of(query), Wish { refresh, no_table, short }, "{query}");
     }
 }
+
+#[test]
+fn tools_read_the_version_of_apache() {
+    assert_eq!(page::version_for_tools("Tsubame/0.1.0 Apache/2.4.71 (Unix)"), "Apache/2.4.71 (Tsubame/0.1.0)");
+    assert_eq!(page::version_for_tools("Apache/2.4.71 (Debian)"), "Apache/2.4.71 (Debian)");
+}
