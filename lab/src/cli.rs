@@ -104,6 +104,8 @@ pub(crate) enum Command {
     /// Print the manual page
     #[command(hide = true)]
     Man,
+    /// Write completion of this command line for a shell: bash, zsh, fish
+    Completions(CompletionsOptions),
     /// Serve the floor: a fixed response to any request
     #[command(hide = true)]
     Floor(FloorOptions),
@@ -116,6 +118,22 @@ pub(crate) enum Command {
     /// Enter a control group, a core and limits, then become another program
     #[command(hide = true)]
     Launch(LaunchOptions),
+}
+
+/// For which shell.
+#[derive(Args)]
+pub(crate) struct CompletionsOptions {
+    /// The shell
+    shell: clap_complete::Shell,
+}
+
+impl CompletionsOptions {
+    /// The completion, for standard output.
+    pub(crate) fn text(&self) -> String {
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "tsubame-lab", &mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    }
 }
 
 /// The experiments.

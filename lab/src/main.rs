@@ -87,6 +87,10 @@ fn main() -> ExitCode {
         Command::Doctor(options) => doctor::examine(&options),
         Command::List => list::print(),
         Command::Man => man::print(),
+        Command::Completions(options) => {
+            say_line!("{}", options.text().trim_end());
+            Ok(())
+        }
         Command::Floor(options) => floor::serve(&options),
         Command::Load(options) => load::face::load::run(&options),
         Command::Advise(options) => advise::run(&options),

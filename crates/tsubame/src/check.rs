@@ -30,7 +30,7 @@ use crate::preflight::{self, Preflight};
 use crate::style::Style;
 
 /// The words after `tsubame check`.
-const USAGE: &str = "\
+pub(crate) const USAGE: &str = "\
 tsubame check: everything that is wrong with a configuration, in one report
 
 Usage: tsubame check [-d directory] [-f file] [-D name] [-C line] [-c line] [options]

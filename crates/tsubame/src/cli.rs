@@ -76,11 +76,17 @@ pub(crate) enum Command {
     Explain,
     /// `tsubame ctl`
     Ctl,
+    /// `tsubame completions`
+    Completions,
 }
 
 /// All of them.
-const COMMANDS: [(&str, Command); 3] =
-    [("check", Command::Check), ("explain", Command::Explain), ("ctl", Command::Ctl)];
+const COMMANDS: [(&str, Command); 4] = [
+    ("check", Command::Check),
+    ("explain", Command::Explain),
+    ("ctl", Command::Ctl),
+    ("completions", Command::Completions),
+];
 
 /// Our own command, if the first argument is one. httpd's names know none.
 pub(crate) fn command(program: &str, args: &[OsString]) -> Option<Command> {
@@ -274,7 +280,7 @@ fn short_usage(program: &str) -> String {
 }
 
 /// The words of `-k`, and what they tell a running server.
-const SIGNALS: [(&str, Option<Signal>); 6] = [
+pub(crate) const SIGNALS: [(&str, Option<Signal>); 6] = [
     ("start", None),
     ("stop", Some(Signal::Stop)),
     ("restart", Some(Signal::Restart)),
@@ -405,7 +411,7 @@ Options:
 }
 
 /// The page that teaches.
-fn help(program: &str) -> String {
+pub(crate) fn help(program: &str) -> String {
     format!(
         "{program}: a web server that reads Apache httpd 2.4 configuration unchanged
 
@@ -425,6 +431,7 @@ Know what is in effect ({program} check --help, explain --help, ctl --help):
   {program} explain -f /etc/apache2/apache2.conf URL       why a request is answered as it is
   {program} explain -f /etc/apache2/apache2.conf --mpm     what the numbers of processes and threads come to
   {program} ctl -f /etc/apache2/apache2.conf status        what the running server does; also diff, config, log-level ...
+  {program} completions bash|zsh|fish                      completion for your shell
 
 {}
 Names for -D that {program} itself looks at:

@@ -7,6 +7,7 @@ mod boot;
 mod check;
 mod cli;
 mod complaint;
+mod completions;
 mod control;
 mod ctl;
 mod demo;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
             Command::Check => check::run(&program, args),
             Command::Explain => explain::run(&program, args),
             Command::Ctl => ctl::run(&program, args),
+            Command::Completions => completions::run(&program, &args),
         };
     }
     let options = match cli::parse(&program, args) {

@@ -69,6 +69,7 @@ mod cgi_same_as_apache;
 mod cgid;
 mod check;
 mod children;
+mod completions;
 mod databases;
 mod dav;
 mod debian;
