@@ -1,9 +1,10 @@
-//! House-keeping tasks: `cargo xtask tidy`, `docs`, `book`, `fuzz` and `cold`.
+//! House-keeping tasks: `cargo xtask tidy`, `docs`, `book`, `deb`, `fuzz` and `cold`.
 
 #![forbid(unsafe_code)]
 
 mod book;
 mod cold;
+mod deb;
 mod docs;
 mod fuzz;
 mod tidy;
@@ -17,6 +18,7 @@ Usage: cargo xtask TASK
   tidy                            check the house rules (CONTRIBUTING.md)
   docs                            write the pages of docs/ that are made from the tables and --help
   book                            make a site of the documents, with mdBook
+  deb [--programs DIR]            build a Debian package (target/debian); of programs that are in DIR already, one that is not packed
   fuzz [--seconds N | --runs N] [TARGET ...]
                                   build the fuzz targets on the stable toolchain and run each for N seconds (15), or with N
                                   inputs that are the same every time
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Some("tidy") if args.len() == 1 => tidy::run(),
         Some("docs") if args.len() == 1 => docs::run(),
         Some("book") if args.len() == 1 => book::run(),
+        Some("deb") => deb::run(&args[1..]),
         Some("fuzz") => fuzz::run(&args[1..]),
         Some("cold") => cold::run(&args[1..]),
         _ => Err(USAGE.to_string()),
