@@ -25,9 +25,16 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "usr/share/zsh/vendor-completions/_{}"),
     ("fish", "usr/share/fish/vendor_completions.d/{}.fish"),
 ];
-/// Whole directories, by what their files' names end with. Those of the second kind are packed.
-const DOCUMENTS: (&str, &str, &str) = ("docs", ".md", "usr/share/doc/tsubame/docs");
-const MANUALS: (&str, &str, &str) = ("docs/man", ".8", "usr/share/man/man8");
+/// Whole directories: from where, the ends of the names of their files, and to where.
+const DIRECTORIES: [(&str, &str, &str); 5] = [
+    ("docs", ".md", "usr/share/doc/tsubame/docs"),
+    ("docs/pictures", ".png", "usr/share/doc/tsubame/docs/pictures"),
+    ("docs/examples", ".conf", "usr/share/doc/tsubame/docs/examples"),
+    ("docs/man", ".1", "usr/share/man/man1"),
+    ("docs/man", ".8", "usr/share/man/man8"),
+];
+/// What is installed below this is packed, as Debian wants it.
+const PACKED: &str = "usr/share/man/";
 /// What dpkg runs when the package is installed and removed.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
@@ -48,8 +55,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     for (from, to) in FILES {
         stage.put(to, &read(from)?, 0o644)?;
     }
-    stage.directory(DOCUMENTS, false)?;
-    stage.directory(MANUALS, true)?;
+    DIRECTORIES.iter().try_for_each(|directory| stage.directory(*directory))?;
     let about = About::new()?;
     stage.put("usr/share/doc/tsubame/copyright", &copyright(&about)?, 0o644)?;
     stage.put("usr/share/doc/tsubame/changelog", changelog(&about).as_bytes(), 0o644)?;
@@ -105,13 +111,13 @@ impl Stage {
     }
 
     /// The files of a directory whose names end so.
-    fn directory(&self, (from, suffix, to): (&str, &str, &str), packed: bool) -> Result<(), String> {
+    fn directory(&self, (from, suffix, to): (&str, &str, &str)) -> Result<(), String> {
         let listed = fs::read_dir(root().join(from)).map_err(|error| format!("{from}: {error}"))?;
         for name in listed.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
             if name.ends_with(suffix) {
                 let to = format!("{to}/{name}");
                 self.put(&to, &read(&format!("{from}/{name}"))?, 0o644)?;
-                if packed {
+                if to.starts_with(PACKED) {
                     self.pack(&to)?;
                 }
             }

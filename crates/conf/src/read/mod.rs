@@ -337,9 +337,12 @@ impl Reader {
             }
             OnRead::DefaultRuntimeDir => {
                 let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
-                // Debian's is in /run, which is empty after a boot. One directory that is missing is made when the server starts.
+                // Debian's is in /run, which is empty after a boot: the server makes one missing directory when it starts.
+                // One named by a variable without a value is not made: the variable is the mistake.
                 let above = path.trim_end_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
-                if !self.system.is_dir(&path) && !self.system.is_dir(if above.is_empty() { "/" } else { above }) {
+                let can_be_made =
+                    !path.contains("${") && self.system.is_dir(if above.is_empty() { "/" } else { above });
+                if !self.system.is_dir(&path) && !can_be_made {
                     return Err(
                         "DefaultRuntimeDir must be a valid directory, absolute or relative to ServerRoot".into()
                     );

@@ -39,7 +39,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthDigestQop", Allowed::AUTH, Iterate(set_qop), "auth", "A list of quality-of-protection options"),
     row("AuthDigestNonceLifetime", Allowed::AUTH, Take1(set_lifetime), "300", "Maximum lifetime of the server nonce (seconds)"),
     row("AuthDigestNcCheck", Allowed::AUTH, Flag(|c, on| { edit(c).checks_count = on; Ok(()) }), on_or_off(false), "Whether or not to check the nonce-count sent by the client"),
-    row("AuthDigestAlgorithm", Allowed::AUTH, Take1(set_algorithm), "MD5", "The algorithm used for the hash calculation").differs("`SHA-256` works, too. The password file then holds SHA-256 digests of `user:realm:password`."),
+    row("AuthDigestAlgorithm", Allowed::AUTH, Take1(set_algorithm), "MD5", "The algorithm used for the hash calculation").differs("It takes `SHA-256`, too. The password file then holds SHA-256 digests of `user:realm:password`."),
     row("AuthDigestDomain", Allowed::AUTH, Iterate(|c, uri| { edit(c).domain.push(uri.into()); Ok(()) }), "", "A list of URI's which belong to the same protection space as the current URI"),
     row("AuthDigestShmemSize", Allowed::SERVER, Take1(set_size), "1000", "The amount of shared memory to allocate for keeping track of clients").differs("There is always room for 2048 clients."),
 ];
