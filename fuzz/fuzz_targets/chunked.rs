@@ -1,4 +1,4 @@
-//! A chunked body decodes the same in one piece and byte by byte, and what the encoder writes comes back.
+//! A chunked body decodes to the same data in one piece and byte by byte, and decoding reverses encoding.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(decoded, (data.to_vec(), Some(body.len()), vec![]));
 });
 
-/// The data, the length of the body if it ended, and the trailers.
+/// Decodes `input`: the data, the length of the body if it ended, and the trailers.
 fn decode(input: &[u8], step: usize, limits: &Limits) -> Result<(Vec<u8>, Option<usize>, Vec<Trailer>), ChunkError> {
     let mut decoder = Chunked::new(limits);
     let (mut data, mut at) = (Vec::new(), 0);

@@ -1,7 +1,8 @@
-//! No configuration makes the reader panic, an error knows its line, and what was read can be read again.
+//! No configuration makes the reader panic, an error has its line, and a tree that was read can be written and read
+//! again.
 //!
-//! The tables are those of the whole server, the machine is a table too. An input is a main file; `%%` on a line of its
-//! own begins the text of `other.conf`, which the main file may include.
+//! The directive tables are those of the whole server; the machine is simulated. An input is a main file. `%%` on a
+//! line of its own begins the text of `other.conf`, which the main file may include.
 
 #![no_main]
 
@@ -26,7 +27,7 @@ static KNOWN: LazyLock<Vec<&'static ModuleInfo>> = LazyLock::new(|| {
     let mpms = [&mpm::tables::PREFORK, &mpm::tables::WORKER, &mpm::tables::EVENT, &mpm::tables::PERCORE];
     std::iter::once(&mpm::tables::CORE).chain(server::known_infos()).chain(mpms).collect()
 });
-/// What there is without `LoadModule`.
+/// The modules without any `LoadModule` line.
 static UNSELECTED: LazyLock<Vec<&'static ModuleInfo>> =
     LazyLock::new(|| KNOWN.iter().copied().filter(|info| !info.id.starts_with("mpm_")).collect());
 
@@ -42,7 +43,7 @@ fn language() -> Language {
     Language::new(&KNOWN, &UNSELECTED, "/etc/httpd")
 }
 
-/// Text to tree.
+/// Reads the main file into a tree.
 fn read(machine: Arc<Machine>) -> Option<(Vec<Node>, Language)> {
     let mut reader = Reader::new(machine, language());
     match reader.read_file(MAIN) {
@@ -57,7 +58,7 @@ fn read(machine: Arc<Machine>) -> Option<(Vec<Node>, Language)> {
     }
 }
 
-/// What was read, written down, is the same tree.
+/// Writes a tree, reads it again, and expects the same tree.
 fn read_again(machine: Arc<Machine>, tree: &[Node], language: Language) {
     if !tree.iter().all(|node| is_plain(node, &language)) {
         return;
@@ -68,10 +69,10 @@ fn read_again(machine: Arc<Machine>, tree: &[Node], language: Language) {
     assert_eq!(text, write(&again));
 }
 
-/// Whether a line means the same when it is read again. A name is letters, digits and `_`, as all that mean something
-/// are: each reading takes quotes, backslashes and a closing `>` away, and a `#` or a `<` may come to the front. Not a
-/// line with a variable in a value that came out of a variable, with a backslash at the end of the file, or of a module
-/// that was loaded after it and would now run it at once.
+/// Whether a line means the same when it is read again. Its name must consist of letters, digits and `_`, as all known
+/// names do: each reading removes quotes, backslashes and a closing `>`, which may expose a `#` or a `<` at the start.
+/// Excluded are lines with a variable in a value that came out of a variable, with a backslash at the end of the file,
+/// or of a module that was loaded after the line and would now run it at once.
 fn is_plain(node: &Node, language: &Language) -> bool {
     let word = if node.children.is_some() { &node.name[1..] } else { &node.name[..] };
     let named = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -80,7 +81,7 @@ fn is_plain(node: &Node, language: &Language) -> bool {
     plain && node.children.iter().flatten().all(|child| is_plain(child, language))
 }
 
-/// A tree as a configuration.
+/// A tree as configuration text.
 fn write(tree: &[Node]) -> String {
     let line = |node: &Node| match &node.children {
         None => format!("{} {}\n", node.name, node.args),
@@ -89,15 +90,15 @@ fn write(tree: &[Node]) -> String {
     tree.iter().map(line).collect()
 }
 
-/// The whole way: tree to settings to server. Where all errors are kept, as `check` does, a configuration is wrong if and
-/// only if it cannot start.
+/// Goes all the way from tree to settings to server. If all errors are kept, as `check` does, there must be errors if
+/// and only if the configuration cannot start.
 fn apply(machine: Arc<Machine>) {
     let starts = try_apply(machine.clone(), false).is_empty();
     let errors = try_apply(machine, true);
     assert_eq!(starts, errors.is_empty(), "started: {starts}; kept: {errors:?}");
 }
 
-/// What is wrong: the first of it, or all.
+/// The errors: the first one, or all.
 fn try_apply(machine: Arc<Machine>, keep_errors: bool) -> Vec<Error> {
     let sources = Sources { program: "tsubame", before: &[], file: Some(MAIN), text: None, after: &[], keep_errors };
     let check = |draft: &mut server::Draft, context: &mut conf::Context| {
@@ -125,7 +126,7 @@ fn knows_its_line(error: &Error) {
     assert!(!error.message.is_empty() && !error.render("tsubame").is_empty());
     match &error.origin {
         Some(origin) => assert!(origin.line > 0, "{error:?}"),
-        // Of a check over the whole, and of those of Apache's messages that have none there either.
+        // Only checks of the whole configuration, and Apache's messages without a line, have no origin.
         None => assert!(error.phase == Phase::Check || error.message.starts_with("AH"), "{error:?}"),
     }
 }

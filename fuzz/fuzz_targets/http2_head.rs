@@ -1,7 +1,8 @@
-//! A head that came over HTTP/2 is one that HTTP/1 lets in too: written down as a text it is read back the same, so no field
-//! makes two, and there is one host.
+//! A head accepted over HTTP/2 is also valid in HTTP/1: written as text, it parses to the same fields, so no field
+//! becomes two, and there is exactly one host.
 //!
-//! An input is a head, one field a line: `name: value`, with `%` in front of bytes as in URLs. The protocol sees it first.
+//! An input is a head with one field per line: `name: value`, with percent-encoded bytes as in URLs. The HTTP/2 library
+//! parses it first.
 
 #![no_main]
 
@@ -35,7 +36,7 @@ fn is_let_in(head: &RequestHead) {
     let mut text = [head.method(), b" ", head.target(), b" HTTP/1.1\r\n"].concat();
     head.fields().for_each(|(name, value)| text.extend([name, b": ", value, b"\r\n"].concat()));
     text.extend(b"\r\n");
-    // A protocol's own limits are looked at before fields are joined.
+    // HTTP/2 applies its own limits before it joins fields.
     let limits = Limits { line: text.len(), fields: 0, field_size: text.len(), strict: true };
     let mut again = Head::default();
     let parsed = Head::parse(&text, &limits, &mut again);
@@ -46,11 +47,11 @@ fn is_let_in(head: &RequestHead) {
     assert!(again.fields(&text).eq(head.fields()), "{}", written());
 }
 
-/// What the protocol makes of a head; `None`: it is refused.
+/// The request that HTTP/2 parses from a head; `None` if it refuses the head.
 fn received(block: Vec<u8>) -> Option<http::request::Parts> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
     bytes.extend(&(block.len() as u32).to_be_bytes()[1..]);
-    // HEADERS, with the end of the fields and of the stream, on stream 1.
+    // HEADERS on stream 1, with END_HEADERS and END_STREAM.
     bytes.extend([1, 5, 0, 0, 0, 1]);
     bytes.extend(block);
     let mut cx = Context::from_waker(Waker::noop());
@@ -64,7 +65,7 @@ fn received(block: Vec<u8>) -> Option<http::request::Parts> {
     }
 }
 
-/// The fields, without compression (RFC 7541 section 6.2.2).
+/// Encodes the fields without compression (RFC 7541 section 6.2.2).
 fn block(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -79,7 +80,7 @@ fn block(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A number of which the first 7 bits stand in a byte of their own (RFC 7541 section 5.1).
+/// Encodes an integer with a 7-bit prefix (RFC 7541 section 5.1).
 fn length(length: usize, out: &mut Vec<u8>) {
     let Some(mut rest) = length.checked_sub(127) else { return out.push(length as u8) };
     out.push(127);
@@ -90,7 +91,7 @@ fn length(length: usize, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-/// A client that has sent this, and takes everything.
+/// A client that has sent these bytes and accepts all output.
 struct Wire(Bytes);
 
 impl AsyncRead for Wire {

@@ -1,5 +1,5 @@
-//! A pattern is compiled or refused, its groups lie in the subject, and the ways around PCRE2 (plain texts, a glance) find what
-//! PCRE2 finds.
+//! A pattern is compiled or refused, its groups lie within the subject, and the fast paths around PCRE2 (literal texts,
+//! a pre-check) give the same result as PCRE2.
 //!
 //! An input is a byte of options, a line with the pattern, and the subject.
 
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
         extended: is_set(16),
     };
     let Ok(regex) = Regex::new(&pattern, flags) else { return };
-    // A group without a meaning: what is behind it is no plain text any more, and nothing is seen at a glance.
+    // An empty group disables the fast paths: the pattern is no longer literal, and the pre-check decides nothing.
     let asked = Regex::new(&format!("(?:){pattern}"), flags);
 
     let bytes = to_bytes(&subject);
@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(yes) = regex.is_match(&subject) {
         assert_eq!(yes, found);
     }
-    // What must stand first in a pattern does not stand there now: (*UTF).
+    // Items such as `(*UTF)` work only at the start of a pattern, where the empty group is now.
     if let (Ok(asked), false) = (asked, pattern.starts_with("(*")) {
         if let Ok(yes) = asked.is_match(&subject) {
             assert_eq!(yes, found);

@@ -1,5 +1,5 @@
-//! What a proxy says of its client (PROXY protocol) is understood the same however it comes in pieces, and takes nothing of what
-//! follows it.
+//! A proxy's announcement of its client (PROXY protocol) is parsed the same however it is split, and never consumes
+//! what follows it.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Whom it announces, in so many bytes; `Some(None)`: it is broken.
+/// The announced client and the length of the announcement in bytes; `Some(None)` if it is malformed.
 fn said(bytes: &[u8]) -> Option<Option<(Announced, usize)>> {
     let hooks = modules::MODULES.iter().flat_map(|module| module.hooks);
     let preface = hooks.filter_map(|hook| if let Hook::Preface(preface) = hook { Some(preface) } else { None }).next();

@@ -1,5 +1,5 @@
-//! A head parses the same in one piece and byte by byte, what passes strictly also passes `Unsafe` and httparse, and
-//! every accessor works on whatever passed.
+//! A head parses the same in one piece and byte by byte. A head that passes in strict mode also passes in `Unsafe` mode
+//! and in httparse, and every accessor works on it.
 
 #![no_main]
 
@@ -54,7 +54,8 @@ fn read_everything(data: &[u8], head: &Head) {
     }
 }
 
-/// httparse knows no folded lines and limits the number of fields; otherwise it must see the same fields.
+/// Compares with httparse, which must see the same fields. It does not support folded lines and limits the number of
+/// fields.
 fn agree_with_httparse(data: &[u8], head: &Head) {
     let mut fields = [httparse::EMPTY_HEADER; 128];
     let mut request = httparse::Request::new(&mut fields);
@@ -70,7 +71,7 @@ fn agree_with_httparse(data: &[u8], head: &Head) {
             assert_eq!(request.method.map(str::as_bytes), Some(head.method(data)));
             assert!(request.headers.iter().map(|f| (f.name.as_bytes(), f.value)).eq(head.fields(data)));
         }
-        // A target with bytes that httparse refuses although a path may be any bytes.
+        // httparse refuses some bytes in a target, although a path may contain any bytes.
         Err(httparse::Error::Token) if !head.target(data).is_ascii() => {}
         other => panic!("httparse: {other:?}"),
     }

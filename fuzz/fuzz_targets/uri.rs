@@ -1,4 +1,4 @@
-//! A decoded path stays below the root, decoding its escaped form gives it back, and texts keep every byte.
+//! A decoded path stays below the root, decoding its escaped form returns it, and texts keep every byte.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The documents as a site, made by mdBook.
+//! Builds the documents as a site with mdBook.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::tree::root;
 
-/// What belongs to the site: the chapters of `docs/SUMMARY.md`, and what they link to.
+/// The parts of the site: the chapters of `docs/SUMMARY.md`, and what they link to.
 const PARTS: [&str; 8] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -19,10 +19,11 @@ const PARTS: [&str; 8] = [
     "packaging",
 ];
 
-/// Where the site is built.
+/// The directory in which the site is built.
 const STAGE: &str = "target/book";
 
-/// Copies the documents to one place, as mdBook takes no chapter from outside of its directory, and builds the site there.
+/// Copies the documents to one place and builds the site there, as mdBook accepts no chapters from outside its
+/// directory.
 pub(crate) fn run() -> Result<(), String> {
     let stage = root().join(STAGE);
     stage_to(&stage).map_err(|error| format!("{STAGE}: {error}"))?;
@@ -64,7 +65,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Links of a page in `docs` as they are in a page one level higher.
+/// Rewrites the links of a page in `docs` for a page one level higher.
 fn from_top(page: &str) -> String {
     page.replace("](", "](docs/").replace("](docs/../", "](")
 }

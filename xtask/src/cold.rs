@@ -1,11 +1,11 @@
-//! How long a build takes for somebody who has just cloned the repository.
+//! Measures how long a build takes in a fresh clone of the repository.
 
 use std::process::Stdio;
 use std::time::Instant;
 
 use crate::tree::{cargo, root};
 
-/// Builds into an empty directory, and says how long that took and what of.
+/// Builds into an empty directory, and prints how long that took and what took the time.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let release = match args {
         [] => false,
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// How many packages the server is made of.
+/// The number of packages in the server.
 fn packages() -> Result<usize, String> {
     let mut tree = cargo();
     tree.args(["tree", "--package", "tsubame", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"]);

@@ -1,4 +1,4 @@
-//! Pages that are made from the program itself, so that they cannot say anything else than it does.
+//! Generates pages from the program itself, so that they always agree with it.
 
 mod catalogue;
 mod compatibility;
@@ -14,7 +14,7 @@ use conf::ModuleInfo;
 use crate::tidy::Finding;
 use crate::tree::{Tree, cargo, root};
 
-/// A page, and what writes it.
+/// A page, and the function that writes it.
 struct Page {
     path: &'static str,
     make: fn() -> Result<String, String>,
@@ -49,7 +49,8 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// The pages in the repository are what would be written now, and the tables say of places what Apache says.
+/// Checks that the pages in the repository are up to date, and that our tables allow directives in the same places as
+/// Apache.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let advice = "ask `apache2 -L` and `apache2 -t` who is right, and correct the module's table or this file";
     let places = catalogue::contradictions(&catalogue::entries(&infos())).into_iter();
@@ -71,7 +72,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Directives that can be used and have no example, and examples of modules that there are not.
+/// Finds usable directives without an example, and examples of modules that do not exist.
 fn without_example() -> Vec<Finding> {
     let examples = match examples::Examples::read() {
         Ok(examples) => examples,
@@ -112,18 +113,19 @@ pub(crate) fn infos() -> Vec<&'static ModuleInfo> {
     std::iter::once(&mpm::tables::CORE).chain(server::known_infos()).chain(mpms).collect()
 }
 
-/// The name by which people speak of a module: `mod_alias`, `core`, `mpm_prefork`.
+/// The common name of a module: `mod_alias`, `core`, `mpm_prefork`.
 fn title(info: &ModuleInfo) -> String {
     let mpm = info.id.strip_suffix("_module").filter(|name| name.starts_with("mpm_"));
     mpm.unwrap_or_else(|| info.source.trim_end_matches(".c")).to_string()
 }
 
-/// What `--help` of the program, or of a subcommand, prints.
+/// The `--help` output of the program, or of a subcommand.
 fn help(subcommand: &[&str]) -> Result<String, String> {
     said_by("tsubame", &[subcommand, &["--help"]].concat())
 }
 
-/// What one of the two programs prints. It is built, unless `TSUBAME` names a server that is, beside which the other stands.
+/// The output of one of the two programs. It is built first, unless `TSUBAME` names a server that is already built; the
+/// other program is then in the same directory.
 fn said_by(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = match std::env::var_os("TSUBAME") {
         Some(built) => Command::new(PathBuf::from(built).with_file_name(program)),

@@ -1,7 +1,7 @@
-//! Short runs of the fuzz targets, on the toolchain that builds the server.
+//! Runs the fuzz targets briefly, on the toolchain that builds the server.
 //!
-//! cargo-fuzz wants a nightly toolchain, mostly for the address sanitizer; our targets have no `unsafe` code of their own
-//! to watch. What is left is the coverage instrumentation, and that the stable compiler has.
+//! cargo-fuzz needs a nightly toolchain, mostly for the address sanitizer, but our targets have no `unsafe` code of
+//! their own to check. The rest is coverage instrumentation, which the stable compiler has.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::docs::infos;
 use crate::tree::{cargo, root};
 
-/// What libFuzzer needs to see: which edges are taken, and what is compared with what.
+/// The instrumentation that libFuzzer needs: coverage of edges, and traces of comparisons.
 const INSTRUMENTATION: &[&str] = &[
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -20,26 +20,26 @@ const INSTRUMENTATION: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// How long each target runs when nothing else is said.
+/// The default time for each target, in seconds.
 const SECONDS: u32 = 15;
-/// Where libFuzzer's random numbers begin when the number of inputs is given: the same inputs every time, so that a
-/// change is judged by what it changes. New ones are looked for with `--seconds`.
+/// The seed of libFuzzer's random numbers if the number of inputs is given. The inputs are then the same every time, so
+/// that a result depends only on the change. `--seconds` looks for new inputs.
 const SEED: u32 = 1;
-/// The longest input. Longer ones find nothing new and take longer.
+/// The maximum length of an input, in bytes. Longer ones find nothing new and take longer.
 const INPUT_MAX: u32 = 4096;
-/// One input may take so long, in seconds, and all of them so much memory, in MB.
+/// The time limit for one input, in seconds, and the memory limit for all, in MB.
 const TIMEOUT: u32 = 10;
 const MEMORY: u32 = 2048;
 
-/// How long a target runs.
+/// When a target ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     Seconds(u32),
-    /// So many inputs, the same every time.
+    /// After this number of inputs, the same every time.
     Runs(u32),
 }
 
-/// Builds all targets and runs those that are named, or all.
+/// Builds all targets and runs the named ones, or all.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let (until, named) = arguments(args)?;
     let targets = if named.is_empty() { targets()? } else { named };
@@ -70,7 +70,7 @@ fn arguments(args: &[String]) -> Result<(Until, Vec<String>), String> {
     Ok((until, named))
 }
 
-/// Every file in `fuzz/fuzz_targets`.
+/// The names of all targets: the files in `fuzz/fuzz_targets`.
 fn targets() -> Result<Vec<String>, String> {
     let dir = root().join("fuzz/fuzz_targets");
     let entries = std::fs::read_dir(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
@@ -81,13 +81,13 @@ fn targets() -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Builds the targets; returns the directory they are in.
+/// Builds the targets; returns the directory that contains them.
 fn build() -> Result<PathBuf, String> {
     let host = host()?;
     let target_dir = root().join("fuzz/target");
     let mut command = cargo();
     command.args(["build", "--release", "--bins", "--manifest-path", "fuzz/Cargo.toml"]);
-    // With a target named, the flags are not for build scripts, which do not run under libFuzzer.
+    // With an explicit target, cargo does not apply the flags to build scripts, which do not run under libFuzzer.
     command.args(["--target", &host, "--target-dir"]).arg(&target_dir);
     command.env("CARGO_ENCODED_RUSTFLAGS", INSTRUMENTATION.join("\x1f")).env_remove("RUSTFLAGS");
     let status = command.stdin(Stdio::null()).status().map_err(|error| format!("cargo build: {error}"))?;
@@ -97,7 +97,7 @@ fn build() -> Result<PathBuf, String> {
     Ok(target_dir.join(host).join("release"))
 }
 
-/// The name of this machine's platform.
+/// The target triple of this machine.
 fn host() -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("-vV").output().map_err(|error| format!("rustc -vV: {error}"))?;
@@ -106,7 +106,7 @@ fn host() -> Result<String, String> {
     host.map(str::to_string).ok_or_else(|| "rustc -vV names no host".into())
 }
 
-/// Runs a target. What it finds stays in `fuzz/corpus`, what breaks it in `fuzz/artifacts`.
+/// Runs a target. New inputs are kept in `fuzz/corpus`, failing ones in `fuzz/artifacts`.
 fn fuzz(built: &Path, target: &str, until: Until) -> Result<(), String> {
     let home = root().join("fuzz");
     let directory = |name: &str| -> Result<PathBuf, String> {

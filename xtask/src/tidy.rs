@@ -1,4 +1,4 @@
-//! The house rules of CONTRIBUTING.md, checked.
+//! Checks the house rules of CONTRIBUTING.md.
 //!
 //! A check is a function from the files to findings. Errors end with status 1; warnings are worth a look.
 
@@ -16,19 +16,19 @@ use std::fmt;
 use crate::docs;
 use crate::tree::Tree;
 
-/// A rule that is not kept.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
     pub(crate) file: String,
-    /// From 1.
+    /// Counted from 1.
     pub(crate) line: usize,
     pub(crate) what: String,
-    /// What to do about it.
+    /// How to fix it.
     pub(crate) advice: String,
 }
 
-/// Errors end the run with a failure.
+/// The severity of a finding. Errors make the run fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
     Error,

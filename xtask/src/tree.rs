@@ -7,18 +7,18 @@ use std::process::Command;
 
 pub(crate) use rust::{Rust, whole_words};
 
-/// Every file that git tracks, or would if asked to. One that is not text, such as a picture, has an empty text.
+/// All files that git tracks, or would track if added. A file that is not text, such as a picture, has an empty text.
 #[derive(Default)]
 pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
 }
 
-/// A file.
+/// A file of the repository.
 pub(crate) struct File {
     /// Its path in the repository.
     pub(crate) path: String,
     pub(crate) text: String,
-    /// What a Rust file says.
+    /// The parsed contents of a Rust file.
     pub(crate) rust: Option<Rust>,
 }
 
@@ -33,7 +33,7 @@ impl File {
         is_test_path(&self.path)
     }
 
-    /// The crate that a file belongs to: `conf`, `lab`, `xtask`.
+    /// The crate that the file belongs to: `conf`, `lab`, `xtask`.
     pub(crate) fn krate(&self) -> &str {
         let mut parts = self.path.split('/');
         match parts.next() {
@@ -45,11 +45,11 @@ impl File {
 }
 
 impl Tree {
-    /// Reads the working copy: tracked files and new ones, not what is ignored.
+    /// Reads the working copy: tracked and new files, but not ignored ones.
     pub(crate) fn read() -> Result<Tree, String> {
         let root = root();
         let listed = Command::new("git")
-            // In a container the checkout may belong to somebody else; only names are read.
+            // In a container the checkout may belong to another user; git only lists names here.
             .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
             .current_dir(&root)
             .output()
@@ -59,7 +59,7 @@ impl Tree {
         }
         let mut tree = Tree::default();
         for path in String::from_utf8_lossy(&listed.stdout).split_terminator('\0') {
-            // A file that was removed is still listed.
+            // git still lists a removed file.
             if let Ok(bytes) = std::fs::read(root.join(path)) {
                 tree.files.push(File::new(path, &String::from_utf8(bytes).unwrap_or_default()));
             }
@@ -69,7 +69,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A tree in memory.
+    /// Builds a tree in memory.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Tree {
         Tree { files: files.iter().map(|(path, text)| File::new(path, text)).collect() }
@@ -80,7 +80,7 @@ impl Tree {
         self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
     }
 
-    /// Whether there is a file, or a directory with files in it.
+    /// Whether a file of this path exists, or a directory with files in it.
     pub(crate) fn has(&self, path: &str) -> bool {
         let below = format!("{path}/");
         self.files.iter().any(|file| file.path == path || file.path.starts_with(&below))
@@ -93,7 +93,7 @@ pub(crate) fn root() -> PathBuf {
     own.parent().unwrap_or(own).to_path_buf()
 }
 
-/// A `cargo` of the toolchain that runs this task, in the directory of the workspace.
+/// A command that runs the `cargo` of this task's toolchain in the directory of the workspace.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());

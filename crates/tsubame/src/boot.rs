@@ -22,7 +22,7 @@ static KNOWN: LazyLock<Vec<&'static ModuleInfo>> = LazyLock::new(|| {
     let mpms = [&mpm::tables::PREFORK, &mpm::tables::WORKER, &mpm::tables::EVENT, &mpm::tables::PERCORE];
     [&mpm::tables::CORE].into_iter().chain(server::known_infos()).chain(mpms).collect()
 });
-/// What there is without any `LoadModule` line: all of them, and one MPM.
+/// The modules without any `LoadModule` line: all of them, and one MPM.
 static UNSELECTED: LazyLock<Vec<&'static ModuleInfo>> = LazyLock::new(|| {
     let others = KNOWN.iter().filter(|info| !info.id.starts_with("mpm_"));
     others.copied().chain([&mpm::tables::PERCORE]).collect()
@@ -41,21 +41,21 @@ pub(crate) struct Configured {
     pub(crate) mpm: Chosen,
 }
 
-/// What to read: a file, or a text of our own.
+/// The configuration to read: a file, or a text of our own.
 pub(crate) enum Text<'a> {
-    /// The file of the command line.
+    /// The file that the command line names.
     File,
     /// Name, text and variables.
     Own(&'a str, &'a str, &'a [(&'a str, &'a str)]),
 }
 
-/// `ServerRoot` to start with.
+/// The initial `ServerRoot`.
 pub(crate) fn server_root(options: &Options) -> String {
     let given = options.server_root.as_deref().unwrap_or(SERVER_ROOT);
     conf::paths::join(&options.directory.to_string_lossy(), given)
 }
 
-/// The main file.
+/// The path of the main file.
 pub(crate) fn config_file(options: &Options) -> String {
     let root = server_root(options);
     match &options.file {
@@ -68,7 +68,7 @@ pub(crate) fn config_file(options: &Options) -> String {
     }
 }
 
-/// Reads and resolves.
+/// Reads and resolves a configuration.
 pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box<Failed>> {
     let (loaded, mpm) = read_with(options, text, false);
     match (loaded, mpm) {
@@ -78,7 +78,7 @@ pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box
     }
 }
 
-/// Reads and resolves as much as there is, and goes on behind each error: for a report.
+/// Reads and resolves as much as possible and continues after each error, for a report.
 pub(crate) fn read_everything(options: &Options) -> Result<Loaded, Box<Failed>> {
     read_with(options, &Text::File, true).0
 }
@@ -101,15 +101,15 @@ fn read_with(options: &Options, text: &Text<'_>, keep_errors: bool) -> (Result<L
     (loaded, chosen.take())
 }
 
-/// Whether a server can be started with a configuration that is correct. `Err`: what stands in the way.
+/// Checks whether a server can start with a configuration that is correct. `Err` says what prevents it.
 pub(crate) fn check(options: &Options, configured: &Configured) -> Result<(), String> {
     configured.loaded.server.can_be_served()?;
     let settings = &configured.loaded.server.main().settings;
     identity(settings).map(drop).map_err(|message| message.replace("{program}", &options.program))
 }
 
-/// Who the children become when the server is started by root. Without `User` they become nobody: a child of a server on
-/// the network is never root.
+/// The user and group of the children if root starts the server. Without `User` they run as nobody: a child of a server
+/// on the network never runs as root.
 pub(crate) fn identity(settings: &SettingsMap) -> Result<Option<Identity>, String> {
     if !sys::cred::is_root() {
         return Ok(None);
@@ -132,12 +132,12 @@ pub(crate) fn identity(settings: &SettingsMap) -> Result<Option<Identity>, Strin
     Ok(Some(Identity::new(&user, gid)))
 }
 
-/// Reads no further than to know which modules there are, and what was worth saying.
+/// Reads only enough to know the loaded modules; also returns the notices.
 pub(crate) fn read_language(options: &Options) -> Result<(Language, Vec<Notice>), Box<Failed>> {
     with_sources(options, &Text::File, false, |language, sources| read_only(Arc::new(Machine), language, sources))
 }
 
-/// Says what the command line names: what is defined, and what is to be read.
+/// Calls `read` with what the command line names: the defines, and the text to read.
 fn with_sources<T>(
     options: &Options,
     text: &Text<'_>,
@@ -162,8 +162,8 @@ fn with_sources<T>(
     read(language, &Sources { program, before, file, text, after, keep_errors })
 }
 
-/// Where a server with this configuration, which cannot be applied, would be asked: the server that still runs with an
-/// earlier state of it may be. Control socket and pid file.
+/// The control socket and pid file of a configuration that cannot be applied. A server that was started with an earlier
+/// version of it may still be running.
 pub(crate) fn socket(failed: &Failed) -> Option<(PathBuf, PathBuf)> {
     let last = |name: &str| {
         let node = failed.tree.iter().rev().find(|node| node.name.eq_ignore_ascii_case(name))?;
@@ -185,7 +185,7 @@ fn built_in() -> Origin {
     Origin { source: Arc::new(Source::new("built-in default")), line: 0 }
 }
 
-/// Says on standard error (or in the `-E` file) what was worth saying while the configuration was read.
+/// Writes the notices about the configuration to standard error, or to the `-E` file.
 pub(crate) fn say<'a>(options: &Options, notices: impl IntoIterator<Item = &'a Notice>) {
     let level = options.level.unwrap_or(Level::Warn);
     for notice in notices {
@@ -204,7 +204,7 @@ fn line(notice: &Notice) -> String {
     format.bare_line(notice.module, notice.level, &notice.text)
 }
 
-/// Writes a line to standard error, or to the `-E` file, whose name begins in `ServerRoot` as in Apache.
+/// Writes a line to standard error, or to the `-E` file. A relative name starts at `ServerRoot`, as in Apache.
 pub(crate) fn tell(options: &Options, text: &str) {
     let file = options.errors.as_ref().and_then(|name| {
         let path = conf::paths::join(&server_root(options), name);
@@ -214,15 +214,15 @@ pub(crate) fn tell(options: &Options, text: &str) {
         None => starting::say(text),
         Some(mut file) => {
             use std::io::Write;
-            // Nowhere else is left to say it.
+            // There is no other place to report an error.
             let _ = writeln!(file, "{text}");
         }
     }
 }
 
-/// Says why a configuration cannot run.
+/// Reports why a configuration cannot run.
 pub(crate) fn say_broken(options: &Options, failed: &Failed) {
-    // Files that include each other say everything as often as they are read.
+    // Files that include each other are read repeatedly and repeat their notices.
     let repeats = |notice: &&Notice| notice.origin.as_ref().is_some_and(Origin::repeats);
     say(options, failed.notices.iter().filter(|notice| !repeats(notice)));
     tell(
@@ -231,14 +231,14 @@ pub(crate) fn say_broken(options: &Options, failed: &Failed) {
     );
 }
 
-/// Says what else is wrong with a configuration of which that was said.
+/// Reports the other errors of a configuration; the first was reported already.
 pub(crate) fn say_others(options: &Options, failed: &Failed) {
     if let Some(text) = complaint::of_others(options, &failed.error, style(options)) {
         tell(options, text.trim_end_matches('\n'));
     }
 }
 
-/// For what [`tell`] writes.
+/// The style for the output of [`tell`].
 fn style(options: &Options) -> Style {
     if options.errors.is_some() { Style(false) } else { Style::of_errors() }
 }

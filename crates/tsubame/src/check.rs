@@ -1,7 +1,7 @@
-//! `tsubame check`: one report about a whole configuration, and the files that it names.
+//! `tsubame check`: reports on a whole configuration and the files that it names.
 //!
-//! The configuration is read by the same code that reads it for a server, which goes on behind each error here. Nothing that
-//! the configuration names is executed, no port is bound, and no right of root is needed.
+//! The same code reads the configuration for a server; here it continues after each error. The check executes nothing
+//! that the configuration names, binds no port and needs no root privileges.
 
 mod certificates;
 mod disk;
@@ -29,7 +29,7 @@ use crate::output;
 use crate::preflight::{self, Preflight};
 use crate::style::Style;
 
-/// The words after `tsubame check`.
+/// The help page of `tsubame check`.
 pub(crate) const USAGE: &str = "\
 tsubame check: everything that is wrong with a configuration, in one report
 
@@ -54,17 +54,17 @@ Exit status:
   2  it would not start, or the command line is wrong
 ";
 
-/// What is asked.
+/// The options of the command line.
 #[derive(Debug)]
 struct Query {
     all: bool,
     no_files: bool,
-    /// More directories are not looked at.
+    /// The maximum number of directories to examine.
     directories: usize,
     json: bool,
 }
 
-/// `tsubame check`
+/// Runs `tsubame check`.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let mut options = Options::new(program, &args);
     let query = match read(&mut options, lexopt::Parser::from_args(args)) {
@@ -131,7 +131,7 @@ fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
     }
 }
 
-/// What keeps a correct configuration from being served.
+/// Reports what prevents a correct configuration from being served.
 fn obstacles(report: &mut Report, server: &Server) {
     for text in server.obstacles() {
         report.stops(report::Topic::Start, "start", &text);

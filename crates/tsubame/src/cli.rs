@@ -1,4 +1,4 @@
-//! The command line: httpd's, and two options of our own for a first look.
+//! Parses the command line: httpd's options, and two of our own for a first look.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use lexopt::prelude::*;
 use crate::misuse;
 use crate::output;
 
-/// What the command line asks for.
+/// The parsed command line.
 pub(crate) struct Options {
-    /// The name the server was called by.
+    /// The name by which the server was called.
     pub(crate) program: String,
-    /// What to do.
+    /// The action to take.
     pub(crate) action: Action,
     /// `-d`
     pub(crate) server_root: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     pub(crate) before: Vec<String>,
     /// `-c`
     pub(crate) after: Vec<String>,
-    /// `-D`, and what other options stand for.
+    /// `-D`, and the names that other options define.
     pub(crate) defines: Vec<String>,
     /// `-e`
     pub(crate) level: Option<Level>,
@@ -33,11 +33,11 @@ pub(crate) struct Options {
     pub(crate) errors: Option<String>,
     /// The whole line, for `AH00094`.
     pub(crate) line: String,
-    /// The directory that it was called in: what a relative `-d` begins with, also after the server has left it.
+    /// The working directory at the start. A relative `-d` is resolved against it, even after the server has left it.
     pub(crate) directory: PathBuf,
 }
 
-/// What to do.
+/// The action to take.
 pub(crate) enum Action {
     /// Start the server (no `-k`, or `-k start`).
     Start,
@@ -53,11 +53,11 @@ pub(crate) enum Action {
     CompiledIn,
     /// `-L`
     Directives,
-    /// Nothing of httpd's was said: the embedded configuration.
+    /// Serve the embedded configuration; no option of httpd was given.
     Demo(Demo),
 }
 
-/// `-k` words but `start`.
+/// The words of `-k` except `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Stop,
@@ -67,7 +67,7 @@ pub(crate) enum Signal {
     Upgrade,
 }
 
-/// What is no option of httpd's, but a word of ours.
+/// Tsubame's own commands, which httpd does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     /// `tsubame check`
@@ -80,7 +80,7 @@ pub(crate) enum Command {
     Completions,
 }
 
-/// All of them.
+/// The names of the commands.
 const COMMANDS: [(&str, Command); 4] = [
     ("check", Command::Check),
     ("explain", Command::Explain),
@@ -88,31 +88,31 @@ const COMMANDS: [(&str, Command); 4] = [
     ("completions", Command::Completions),
 ];
 
-/// Our own command, if the first argument is one. httpd's names know none.
+/// Our own command, if the first argument is one. There are none under the names of httpd.
 pub(crate) fn command(program: &str, args: &[OsString]) -> Option<Command> {
     let word = args.first().filter(|_| !is_httpd_name(program))?;
     COMMANDS.into_iter().find(|(name, _)| name == word).map(|(_, command)| command)
 }
 
-/// What to serve for a first look.
+/// The options of the demonstration.
 #[derive(Debug, Default)]
 pub(crate) struct Demo {
     /// `--port`
     pub(crate) port: Option<u16>,
-    /// The directory; the small demonstration site where none is given.
+    /// The directory to serve; without one, the small demonstration site.
     pub(crate) root: Option<OsString>,
 }
 
 /// The outcome of [`parse`].
 pub(crate) enum Parsed {
-    /// Go on.
+    /// Continue with these options.
     Run(Box<Options>),
-    /// Everything was said.
+    /// Exit; the output is complete.
     Done(ExitCode),
 }
 
 impl Options {
-    /// Without any option.
+    /// The options of an empty command line.
     pub(crate) fn new(program: &str, args: &[OsString]) -> Options {
         let args = args.iter().map(|arg| arg.to_string_lossy().into_owned());
         let line: Vec<String> = std::iter::once(program.to_string()).chain(args).collect();
@@ -131,12 +131,12 @@ impl Options {
         }
     }
 
-    /// Whether a name was given with `-D`, or by another option.
+    /// Whether `-D` or another option defined a name.
     pub(crate) fn defined(&self, name: &str) -> bool {
         self.defines.iter().any(|have| have == name)
     }
 
-    /// `-t`, which `-V` and `-L` need not be told.
+    /// Applies `-t`, which makes no difference to `-V` and `-L`.
     fn check(&mut self) {
         if !matches!(self.action, Action::Settings | Action::Directives) {
             self.action = Action::Check;
@@ -144,15 +144,15 @@ impl Options {
     }
 }
 
-/// The last part of how the server was called: `apache2`, `httpd`, `tsubame`.
+/// The file name by which the server was called: `apache2`, `httpd`, `tsubame`.
 pub(crate) fn program_name() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&called).file_name().map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "tsubame".into())
 }
 
-/// Reads the command line. Options are httpd's, with its messages and exit statuses; `--port`, `--help`, `--version` and a
-/// directory are ours, and only without any of httpd's.
+/// Parses the command line. Options are httpd's, with its messages and exit statuses. `--port`, `--help`, `--version`
+/// and a directory are ours; they cannot be combined with httpd's options.
 pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
     let mut options = Options::new(program, &args);
     let mut demo = Demo::default();
@@ -161,7 +161,7 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
         Ok(Some(done)) => return Parsed::Done(done),
         Err(bad) => return refused(program, &demo, &bad),
     }
-    // To be shown something is not to start a server, with or without `-t`.
+    // Options that show something do not start a server, with or without `-t`.
     let shown = SHOWN_BY.iter().any(|name| options.defined(name));
     if shown && matches!(options.action, Action::Start | Action::Signal(_)) {
         options.action = Action::Check;
@@ -185,34 +185,34 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
     Parsed::Run(Box::new(options))
 }
 
-/// Called by one of httpd's names, the program does and says what httpd does and says.
+/// Whether this is one of httpd's names. Under such a name the program behaves exactly like httpd.
 pub(crate) fn is_httpd_name(program: &str) -> bool {
     matches!(program, "httpd" | "apache2" | "apache")
 }
 
-/// What is wrong with a command line.
+/// An error in the command line.
 enum Bad {
-    /// An option that is not there, with its `-` or `--`.
+    /// An unknown option, with its `-` or `--`.
     Option(String),
     /// An option without its value.
     Missing(char),
-    /// What `-k` does not know; `None`: it is without a word.
+    /// An unknown word for `-k`; `None` if it is missing.
     Signal(Option<String>),
-    /// What `-e` does not know.
+    /// An unknown level for `-e`.
     Level(String),
-    /// What `--port` cannot be; `None`: it is without a number.
+    /// An invalid value for `--port`; `None` if it is missing.
     Port(Option<String>),
-    /// A word too many.
+    /// An unexpected argument.
     Word(OsString),
-    /// A directory or `--port` beside options of httpd's.
+    /// A directory or `--port` together with options of httpd.
     Mixed,
-    /// Nothing: `-h`.
+    /// Not an error: `-h`.
     Help,
-    /// What the parser says.
+    /// An error of the parser.
     Other(lexopt::Error),
 }
 
-/// Says what is wrong with the command line: in httpd's words under a name of httpd's, else in ours.
+/// Reports an error in the command line: in httpd's words under one of its names, otherwise in ours.
 fn refused(program: &str, demo: &Demo, bad: &Bad) -> Parsed {
     let text = match bad {
         _ if is_httpd_name(program) => format!("{}{}", bad.of_httpd(program), usage(program)),
@@ -224,7 +224,7 @@ fn refused(program: &str, demo: &Demo, bad: &Bad) -> Parsed {
 }
 
 impl Bad {
-    /// httpd's line above its usage.
+    /// The line that httpd prints above its usage.
     fn of_httpd(&self, program: &str) -> String {
         match self {
             Bad::Option(option) => format!("{program}: illegal option -- {}\n", option.trim_start_matches('-')),
@@ -234,7 +234,7 @@ impl Bad {
         }
     }
 
-    /// The reason, with the nearest name.
+    /// The reason, with the most similar name.
     fn reason(&self, program: &str, demo: &Demo) -> String {
         let first = demo.root.as_ref().map(|root| root.to_string_lossy()).unwrap_or_default();
         if COMMANDS.iter().any(|(name, _)| *name == first) {
@@ -259,7 +259,7 @@ impl Bad {
     }
 }
 
-/// The command that a word which is no file probably stands for.
+/// The command that was probably meant by a word that is not a file.
 pub(crate) fn near_command(word: &str) -> Option<&'static str> {
     let near = || nearest_name(COMMANDS.iter().map(|(name, _)| *name), word);
     (!word.is_empty() && !Path::new(word).exists()).then(near).flatten()
@@ -268,7 +268,7 @@ pub(crate) fn near_command(word: &str) -> Option<&'static str> {
 /// Our own options.
 const OPTIONS: [&str; 3] = ["--port", "--help", "--version"];
 
-/// How the program is used, in three lines.
+/// The usage in three lines.
 fn short_usage(program: &str) -> String {
     format!(
         "Usage: {program} [--port N] [DIR]                       serve a directory, or the demonstration
@@ -279,7 +279,7 @@ fn short_usage(program: &str) -> String {
     )
 }
 
-/// The words of `-k`, and what they tell a running server.
+/// The words of `-k`, and the signals that they stand for.
 pub(crate) const SIGNALS: [(&str, Option<Signal>); 6] = [
     ("start", None),
     ("stop", Some(Signal::Stop)),
@@ -290,7 +290,7 @@ pub(crate) const SIGNALS: [(&str, Option<Signal>); 6] = [
 ];
 
 fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> Result<Option<ExitCode>, Bad> {
-    // The parser's own errors are values that are missing or not needed.
+    // The parser itself reports only missing or unexpected values.
     let value = |parser: &mut lexopt::Parser| parser.value().map(|v| v.to_string_lossy().into_owned());
     while let Some(arg) = parser.next().map_err(Bad::Other)? {
         match arg {
@@ -309,7 +309,7 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
                 if signal.is_none() {
                     options.defines.push(EXPLICIT_START.into());
                 }
-                // To show something is to do nothing, in whichever order the two are asked for.
+                // Options that show something take precedence, in whichever order they are given.
                 if matches!(options.action, Action::Start | Action::Signal(_)) {
                     options.action = signal.map_or(Action::Start, Action::Signal);
                 }
@@ -350,7 +350,7 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
     Ok(None)
 }
 
-/// The options that say which configuration is meant, for all commands.
+/// Parses the options that select the configuration, for all commands.
 pub(crate) fn configuration_option(
     options: &mut Options,
     option: char,
@@ -370,13 +370,14 @@ pub(crate) fn configuration_option(
     Ok(())
 }
 
-/// The names for `-D` that show something instead of starting a server. `DUMP_CONFIG` and `DUMP_CERTS` are for `-t` alone.
+/// The names for `-D` that show something instead of starting a server. `DUMP_CONFIG` and `DUMP_CERTS` work only with
+/// `-t`.
 const SHOWN_BY: [&str; 4] = ["DUMP_VHOSTS", "DUMP_RUN_CFG", "DUMP_MODULES", "DUMP_INCLUDES"];
 
-/// What `-k start` defines, so that it differs from no option at all.
+/// The name that `-k start` defines, to distinguish it from no option at all.
 pub(crate) const EXPLICIT_START: &str = "-k start";
 
-/// httpd's own text.
+/// httpd's own usage text.
 fn usage(program: &str) -> String {
     let blank = " ".repeat(program.len());
     format!(
@@ -410,7 +411,7 @@ Options:
     )
 }
 
-/// The page that teaches.
+/// The help page.
 pub(crate) fn help(program: &str) -> String {
     format!(
         "{program}: a web server that reads Apache httpd 2.4 configuration unchanged

@@ -1,5 +1,5 @@
-//! What is said of a configuration that cannot run: Apache's own words, and below them the line, the place in it, the reason and the
-//! way out.
+//! Explains why a configuration cannot run: Apache's own words, and below them the line, the position in it, the reason
+//! and the solution.
 
 use std::collections::HashSet;
 
@@ -14,27 +14,27 @@ use crate::check::explained;
 use crate::cli::Options;
 use crate::style::{Page, Style, shown};
 
-/// So many errors of a configuration are shown; of the others the number.
+/// The maximum number of errors to show; the rest are counted.
 const ERRORS_MAX: usize = 20;
-/// So many lines of an include chain are shown.
+/// The maximum number of lines of an include chain to show.
 const CHAIN_MAX: usize = 8;
-/// A longer line is cut around what is meant.
+/// The maximum length of a line, in columns. A longer line is cut around the marked part.
 const COLUMNS_MAX: usize = 100;
-/// Where a line was cut, so many columns stand in front of what is meant.
+/// The number of columns before the marked part of a line that was cut.
 const COLUMNS_BEFORE: usize = 30;
-/// What a note begins with, in the column of the bars.
+/// The prefix of a note, aligned with the bars.
 const NOTE: &str = "      =";
 const TAB: &str = "    ";
 
-/// What was read of a configuration, from which an error is explained.
+/// The parts of a configuration that are used to explain an error.
 pub(crate) struct Known<'a> {
     /// Its directives and sections.
     pub(crate) tree: &'a [Node],
-    /// The lines that were obeyed while it was read.
+    /// The lines that took effect while the configuration was read.
     pub(crate) ran: &'a [Ran],
     /// The modules that are loaded.
     pub(crate) loaded: Vec<&'static ModuleInfo>,
-    /// What was worth saying.
+    /// The notices of the reader.
     pub(crate) notices: &'a [Notice],
 }
 
@@ -52,7 +52,7 @@ impl<'a> From<&'a Loaded> for Known<'a> {
     }
 }
 
-/// All that is said of an error; lines, each with its end.
+/// The full explanation of an error: lines, each with its line break.
 pub(crate) fn of(error: &Error, known: &Known<'_>, program: &str, style: Style) -> String {
     let mut page = Page::default();
     for line in own_lines(error, program).lines() {
@@ -67,17 +67,17 @@ pub(crate) fn of(error: &Error, known: &Known<'_>, program: &str, style: Style) 
     page.finish()
 }
 
-/// A line below words of Apache's that have no place in a configuration.
+/// A line below a message of Apache that has no place in a configuration.
 pub(crate) fn note(text: &str) -> String {
     format!("{NOTE} {text}")
 }
 
-/// The same for a log: without the line.
+/// The explanation of an error for a log: without the line.
 pub(crate) fn for_log(error: &Error, known: &Known<'_>, program: &str) -> String {
     notes(error, known).into_iter().fold(own_lines(error, program), |text, about| text + &note(&about) + "\n")
 }
 
-/// What is said of all errors of a configuration but `first`, of which everything was said. `None`: there are no others.
+/// The explanation of all errors except `first`, which was explained already. `None` if there are no others.
 pub(crate) fn of_others(options: &Options, first: &Error, style: Style) -> Option<String> {
     let everything = boot::read_everything(options);
     let (errors, known): (Vec<&Error>, Known<'_>) = match &everything {
@@ -85,7 +85,7 @@ pub(crate) fn of_others(options: &Options, first: &Error, style: Style) -> Optio
         Err(failed) => (failed.errors.iter().chain([&failed.error]).collect(), (&**failed).into()),
     };
     let key = |error: &Error| (error.origin.as_ref().map(ToString::to_string), error.message.clone());
-    // Files that include each other have each of their errors many times.
+    // Files that include each other repeat each of their errors.
     let mut said = HashSet::from([key(first)]);
     let others: Vec<&Error> = errors.into_iter().filter(|error| said.insert(key(error))).collect();
     if others.is_empty() {
@@ -112,12 +112,12 @@ fn own_lines(error: &Error, program: &str) -> String {
     error.own_lines(program).replace("{program}", program)
 }
 
-/// What Apache's words leave out.
+/// The notes that Apache's words leave out.
 fn notes(error: &Error, known: &Known<'_>) -> Vec<String> {
     let found = explained(error, known);
     let mut notes: Vec<String> = error.reason.iter().map(ToString::to_string).chain(found.message).collect();
     notes.extend(found.instead.map(|instead| format!("help: {instead}")));
-    // Where reading stops Apache names the chain itself.
+    // When reading stops, Apache prints the chain itself.
     if let (Phase::Apply, Some(origin)) = (error.phase, &error.origin) {
         let mut seen = HashSet::from([(origin.line, origin.file())]);
         let mut chain = origin.chain().take_while(|at| seen.insert((at.line, at.file())));
@@ -130,7 +130,7 @@ fn notes(error: &Error, known: &Known<'_>) -> Vec<String> {
     notes
 }
 
-/// Writes an excerpt: the lines with their numbers, and carets below what is meant.
+/// Writes an excerpt: the lines with their numbers, and carets below the marked part.
 pub(crate) fn marked(page: &mut Page, indent: &str, excerpt: &Excerpt, style: Style) {
     let gutter = |text: &str| style.dim(format!("{indent}{text:>5} |"));
     let mut next = None;
@@ -147,15 +147,15 @@ pub(crate) fn marked(page: &mut Page, indent: &str, excerpt: &Excerpt, style: St
     }
 }
 
-/// What is shown of a line.
+/// The visible part of a line.
 struct Window {
     text: String,
-    /// The columns in front of the carets, and how many carets there are.
+    /// The number of columns before the carets, and the number of carets.
     carets: Option<(usize, usize)>,
 }
 
 impl Window {
-    /// The whole line where it fits, or else what stands around the part that is meant.
+    /// The whole line if it fits; otherwise the text around the marked part.
     fn of(line: &Marked) -> Window {
         let mark = line.mark.clone().unwrap_or_default();
         let (before, rest) = line.text.split_at(mark.start);
@@ -177,7 +177,7 @@ impl Window {
     }
 }
 
-/// Characters as they are shown, as many as fit into so many columns; and whether there are more.
+/// Characters as they are shown, as many as fit into `columns`; and whether there are more.
 fn fitting(chars: impl Iterator<Item = char>, columns: usize) -> (Vec<String>, bool) {
     let (mut fitting, mut used) = (Vec::new(), 0);
     for c in chars {
@@ -195,7 +195,7 @@ fn fitting(chars: impl Iterator<Item = char>, columns: usize) -> (Vec<String>, b
 mod tests {
     use super::*;
 
-    /// The line, and below it the carets.
+    /// The line, with the carets below it.
     fn shown_with(text: &str, part: &str) -> String {
         let start = text.find(part).expect("the part");
         let line = Marked { number: 7, text: text.into(), mark: Some(start..start + part.len()) };

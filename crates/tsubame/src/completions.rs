@@ -1,4 +1,5 @@
-//! `tsubame completions`: what a shell completes, made from the pages of `--help`, so that it knows what they name.
+//! `tsubame completions`: prints shell completions. They are made from the pages of `--help`, so they cover everything
+//! listed there.
 
 mod shells;
 
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 
 use crate::{check, cli, ctl, explain, output};
 
-/// The words after `tsubame completions`.
+/// The help page of `tsubame completions`.
 pub(crate) const USAGE: &str = "\
 tsubame completions: completion of tsubame's command line for your shell
 
@@ -24,35 +25,35 @@ Commands:
   fish  for fish
 ";
 
-/// An option, or a word that stands alone.
+/// An option, or a word without a dash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Word {
     /// `-f`, `--host`, `status`
     name: String,
-    /// What follows it.
+    /// The value that follows it.
     value: Option<Value>,
     meaning: String,
 }
 
-/// What may follow an option.
+/// The kind of value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
     File,
     Directory,
     /// One of these.
     Of(Vec<&'static str>),
-    /// Nothing that could be completed.
+    /// A value that cannot be completed.
     Any,
 }
 
-/// A command with its words; without a name, the program itself.
+/// A command with its words. The program itself has no name.
 struct Page {
     name: &'static str,
     purpose: String,
     words: Vec<Word>,
 }
 
-/// `tsubame completions`.
+/// Runs `tsubame completions`.
 pub(crate) fn run(program: &str, args: &[OsString]) -> ExitCode {
     let [shell] = args else {
         output::complain(&format!("{program} completions: name one shell\n{}", USAGE.trim_end()));
@@ -73,7 +74,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The program's own page first.
+/// The pages of all commands, starting with the program's own.
 fn pages() -> Vec<Page> {
     let own = cli::help("tsubame");
     let mut own = Page { name: "", purpose: String::new(), words: words(&own) };
@@ -88,7 +89,7 @@ fn pages() -> Vec<Page> {
     for (name, page) in commands {
         let purpose = page.lines().next().and_then(|line| line.split_once(": ")).map_or("", |(_, purpose)| purpose);
         let mut words = words(page);
-        // The options that name the configuration are explained once, on the program's page.
+        // The program's page alone explains the options that select the configuration.
         let explained = &pages[0].words;
         for word in words.iter_mut().filter(|word| word.meaning.is_empty()) {
             if let Some(known) = explained.iter().find(|known| known.name == word.name) {
@@ -100,7 +101,7 @@ fn pages() -> Vec<Page> {
     pages
 }
 
-/// What a page names: in lines of their own, and in brackets in those that show how it is called.
+/// The words of a page: those with a line of their own, and those in brackets in the usage lines.
 fn words(page: &str) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::new();
     let mut add = |new: Word| match words.iter().any(|word| word.name == new.name) {
@@ -126,14 +127,14 @@ fn words(page: &str) -> Vec<Word> {
         };
         let Some((term, meaning)) = meant else { continue };
         let meaning = meaning.trim_start_matches([' ', ':']);
-        // `-t -D DUMP_VHOSTS` is about two options, each of which has a line of its own.
+        // `-t -D DUMP_VHOSTS` combines two options, which have lines of their own.
         let alone = term.split(", ").filter(|term| !(term.starts_with('-') && term.contains(" -")));
         alone.for_each(|term| add(named(term, meaning)));
     }
     words
 }
 
-/// From `-f file`; of `explain URL | --mpm` the first word.
+/// Parses a term such as `-f file`; from `explain URL | --mpm` it takes the first word.
 fn named(term: &str, meaning: &str) -> Word {
     match term.split_once(' ') {
         Some((name, value)) => word(name, Some(value.trim()).filter(|_| name.starts_with('-')), meaning),

@@ -1,4 +1,4 @@
-//! `-k`: tells the running server what to do (Apache manual, "Stopping and Restarting Apache HTTP Server").
+//! `-k`: sends a signal to the running server (Apache manual, "Stopping and Restarting Apache HTTP Server").
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,11 +13,11 @@ use crate::output;
 use crate::running::{parent, pid_file};
 use crate::start;
 
-/// How often the pid file is looked at meanwhile.
+/// How often to check the pid file during an upgrade.
 const UPGRADE_LOOK: Duration = Duration::from_millis(20);
 
-/// Says so where the server has become another program than this one: it is started from the file that it was started from
-/// at first.
+/// Warns if the new server runs another program than this one: an upgrade starts the file that the server was started
+/// from originally.
 fn compare(options: &Options, heir: Pid) {
     let Ok(own) = std::env::current_exe() else { return };
     if let Some(runs) = sys::process::program_file(heir).filter(|file| *file != own) {
@@ -26,7 +26,7 @@ fn compare(options: &Options, heir: Pid) {
     }
 }
 
-/// Waits until another process has taken the place of the server.
+/// Waits until another process has taken over from the server.
 fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
     let end = Instant::now() + UPGRADE_MAX;
     while Instant::now() < end {
@@ -43,7 +43,8 @@ fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Reads the configuration first: with an error in it nothing is sent, nor with what cannot be served.
+/// Reads the configuration, then sends the signal. It sends nothing if the configuration has an error or cannot be
+/// served; a stop needs only a configuration without errors.
 pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
     let configured = match boot::read(options, &Text::File) {
         Ok(configured) => configured,

@@ -1,7 +1,7 @@
-//! `tsubame ctl`: asks the running server, and tells it what to do, over its control socket.
+//! `tsubame ctl`: queries and controls the running server over its control socket.
 //!
-//! The client sends its words, each with a NUL behind it, and an empty one at the end; the server answers with `ok` or
-//! `error` in a line of its own and a text, and closes. It is the server that reads the words.
+//! The client sends its words, each followed by a NUL, and an empty one at the end. The server replies with a line `ok`
+//! or `error` and a text, then closes the connection. The server parses the words.
 
 mod difference;
 mod levels;
@@ -28,7 +28,7 @@ use crate::style::Style;
 pub(crate) use serve::serve;
 use wire::{COLOURS, PATIENCE, PID};
 
-/// The words after `tsubame ctl`.
+/// The help page of `tsubame ctl`.
 pub(crate) const USAGE: &str = "\
 tsubame ctl: ask the running server, and give it orders
 
@@ -63,12 +63,12 @@ Exit status:
   1  it refused, or could not be asked
 ";
 
-/// The commands that the page names.
+/// The commands listed on the help page.
 fn commands() -> impl Iterator<Item = &'static str> {
     USAGE.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).filter(|name| !name.is_empty())
 }
 
-/// `tsubame ctl`.
+/// Runs `tsubame ctl`.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let mut options = Options::new(program, &args);
     let Command { socket, words } = match read(&mut options, args) {
@@ -101,29 +101,29 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Where a server is asked.
+/// How to reach a server.
 struct Meeting {
     socket: PathBuf,
-    /// The file that names the server that is meant; `None`: whoever listens.
+    /// The pid file of the intended server; `None` for whichever server listens.
     pid_file: Option<PathBuf>,
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 struct Command {
     /// `--socket`
     socket: Option<PathBuf>,
-    /// The command and what follows it.
+    /// The command and its arguments.
     words: Vec<String>,
 }
 
-/// Reads the command line: options of ours stand before the command and behind it, and the rest is for the server to read.
-/// `None`: help is wanted.
+/// Parses the command line. Our own options may stand before or after the command; the server parses the rest. `None`:
+/// the user asked for help.
 fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<Command>, lexopt::Error> {
     let mut parser = lexopt::Parser::from_args(args);
     let (mut socket, mut command, mut rest) = (None, None, Vec::new());
     while let Some(arg) = parser.next()? {
         match arg {
-            // Of explain the server knows more.
+            // The server has the help page of `explain`.
             Short('h') | Long("help") if command.as_deref() == Some("explain") => rest.push("--help".into()),
             Short('h') | Long("help") => return Ok(None),
             Long("socket") => socket = Some(parser.value()?.into()),
@@ -148,7 +148,7 @@ fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<Command>, l
     Ok(Some(Command { socket, words: [vec![command], rest].concat() }))
 }
 
-/// Where the server of a configuration listens, also if that cannot be used any more.
+/// Finds the control socket of the server with this configuration, even if the configuration has become unusable.
 fn configured(options: &Options) -> Result<Meeting, ExitCode> {
     let (socket, pid_file) = match boot::read(options, &Text::File) {
         Ok(configured) => {
@@ -172,7 +172,7 @@ fn configured(options: &Options) -> Result<Meeting, ExitCode> {
     })
 }
 
-/// Asks; returns the server's text. `Err`: what the server refused, or why it could not be asked.
+/// Sends a request and returns the server's reply. `Err`: why the server refused it, or could not be reached.
 fn ask(Meeting { socket, pid_file }: &Meeting, words: &[String]) -> Result<String, String> {
     let stream = connect(socket)?;
     let mut request = Vec::new();
@@ -197,8 +197,8 @@ fn ask(Meeting { socket, pid_file }: &Meeting, words: &[String]) -> Result<Strin
     }
 }
 
-/// Connects to a server of our own or of root's: nobody else is told or believed anything. Root may ask a user's server in a
-/// directory of that user's own.
+/// Connects to a server that runs as this user or as root, and to no other. Root may also connect to another user's
+/// server if its socket is in a directory of that user.
 fn connect(socket: &Path) -> Result<UnixStream, String> {
     let place = socket.display();
     let connected = sys::local::connect(socket, sys::local::Kind::Stream)
@@ -224,7 +224,7 @@ fn connect(socket: &Path) -> Result<UnixStream, String> {
     Ok(stream)
 }
 
-/// The word that says which server is meant.
+/// The word that identifies the intended server.
 fn meant(pid_file: &Path) -> Result<String, String> {
     let name = pid_file.display();
     match mpm::pidfile::read(pid_file) {

@@ -1,4 +1,4 @@
-//! A first look: the embedded configuration with its small site, in the foreground.
+//! Serves a first look: the embedded configuration with its small site, in the foreground.
 
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::output;
 use crate::start;
 use crate::style::{Page, Style};
 
-/// The files of the demonstration, as they lie in `conf/` of the sources. Those in `cgi-bin` are programs.
+/// The files of the demonstration, with their paths in `conf/` of the sources. Those in `cgi-bin` are executable.
 const FILES: &[(&str, &[u8])] = &[
     ("mime.types", include_bytes!("../../../conf/mime.types")),
     ("cgi-bin/environment.sh", include_bytes!("../../../conf/cgi-bin/environment.sh")),
@@ -31,7 +31,7 @@ const FILES: &[(&str, &[u8])] = &[
 
 const CONFIGURATION: &str = include_str!("../../../conf/httpd.conf");
 
-/// The address served unless another port is asked for.
+/// The default port.
 const PORT: u16 = 8080;
 
 /// Serves the demonstration, or a directory.
@@ -45,12 +45,12 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         }
     };
     let code = serve(options, demo, &home);
-    // What cannot be removed lies in a directory for temporary files.
+    // A file that cannot be removed stays in a directory for temporary files, which does no harm.
     let _ = std::fs::remove_dir_all(&home);
     code
 }
 
-/// Serves, with the files of the demonstration in `home`.
+/// Serves with the files of the demonstration in `home`.
 fn serve(options: &Options, demo: &Demo, home: &Path) -> ExitCode {
     let root = demo.root.as_ref().map_or_else(|| home.join("site"), PathBuf::from);
     let root = match root.canonicalize() {
@@ -96,16 +96,16 @@ fn copy(options: &Options) -> Options {
     }
 }
 
-/// Writes the files to a directory of this process's own: readable for the children, writable for nobody else.
+/// Writes the files to a directory owned by this process: readable for the children, writable only for this user.
 fn unpack() -> std::io::Result<PathBuf> {
     let home = own_directory()?;
-    // A disk may be full.
+    // The disk may be full.
     fill(&home).inspect_err(|_| drop(std::fs::remove_dir_all(&home)))?;
     Ok(home)
 }
 
 fn fill(home: &Path) -> std::io::Result<()> {
-    // Children that are somebody else read these files, whatever the mask of this process says.
+    // Children that run as another user read these files, whatever the umask of this process is.
     let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
     let directory = |path: &Path| {
         std::fs::DirBuilder::new().recursive(true).create(path)?;
@@ -125,8 +125,8 @@ fn fill(home: &Path) -> std::io::Result<()> {
     directory(&home.join("site"))
 }
 
-/// Makes a directory for temporary files. Only one that this process makes itself is its own; one of an earlier process
-/// with the same number (in a container it often is the same) may have been left behind.
+/// Makes a directory for temporary files. It must be new: an earlier process with the same pid (common in containers)
+/// may have left one behind.
 fn own_directory() -> std::io::Result<PathBuf> {
     const TRIES: u32 = 100;
     let place = |number| std::env::temp_dir().join(format!("tsubame-{}-{number}", std::process::id()));
@@ -141,7 +141,7 @@ fn own_directory() -> std::io::Result<PathBuf> {
     }
 }
 
-/// Says what to open and what to try next.
+/// Prints which URL to open, and what to try next.
 fn greet(listeners: &Listeners, root: &str, home: &str, demonstration: bool) {
     let (style, mut page) = (Style::of_output(), Page::default());
     for listener in listeners.iter() {

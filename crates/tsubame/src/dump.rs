@@ -1,4 +1,4 @@
-//! What `-t` and its relatives print (Apache manual, httpd; measured on 2.4.71).
+//! Prints the output of `-t` and related options (Apache manual, httpd; measured on 2.4.71).
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -18,15 +18,15 @@ use crate::output;
 use crate::preflight::{self, Preflight};
 use crate::version;
 
-/// Modules of ours that are always there.
+/// Our own modules, which are always loaded.
 const OURS: [&str; 2] = ["admission_module", "metrics_module"];
 
-/// Whether a list shows a module: who calls the program by a name of httpd's gets httpd's lists.
+/// Whether a list shows a module. Under a name of httpd, lists contain only httpd's modules.
 fn is_listed(program: &str, info: &ModuleInfo) -> bool {
     !(cli::is_httpd_name(program) && OURS.contains(&info.id))
 }
 
-/// `-l`
+/// `-l`: lists the compiled-in modules.
 pub(crate) fn compiled_in(options: &Options) -> ExitCode {
     output::line("Compiled in modules:");
     let mut seen: Vec<&str> = Vec::new();
@@ -39,7 +39,7 @@ pub(crate) fn compiled_in(options: &Options) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `-V`: what is compiled in, and the MPM of the configuration, as far as that can be read.
+/// `-V`: prints the compiled-in settings, and the MPM of the configuration if it can be read.
 pub(crate) fn settings(options: &Options) -> ExitCode {
     let (language, failed) = match boot::read_language(options) {
         Ok((language, notices)) => {
@@ -58,14 +58,14 @@ pub(crate) fn settings(options: &Options) -> ExitCode {
     failed.map_or(code, |failed| refuse(options, &failed))
 }
 
-/// `-t`, `-S`, `-M`, `-L`, with the names that `-D` gives.
+/// `-t`, `-S`, `-M`, `-L`, and the dumps that `-D` requests.
 pub(crate) fn run(options: &Options) -> ExitCode {
     let configured = match boot::read(options, &Text::File) {
         Ok(configured) => configured,
         Err(broken) => return refuse(options, &broken),
     };
     boot::say(options, &configured.loaded.notices);
-    // Apache prints them while it reads.
+    // Apache prints the included files while it reads.
     if options.defined("DUMP_INCLUDES") {
         output::dump(&includes(&configured.loaded.included));
     }
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             return ExitCode::FAILURE;
         }
         let Preflight { stops, doubts } = if dumped { Preflight::default() } else { preflight::look(server) };
-        // Apache says nothing of what another user could do.
+        // Apache does not report what only another user could do.
         let doubts = doubts.iter().filter(|_| !cli::is_httpd_name(&options.program));
         stops.iter().chain(doubts).for_each(|text| boot::tell(options, text));
         if !stops.is_empty() {
@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Says why there is nothing to show. What was read until then is shown all the same.
+/// Reports why there is nothing to show, after showing what was read until then.
 fn refuse(options: &Options, failed: &Failed) -> ExitCode {
     if options.defined("DUMP_INCLUDES") {
         output::dump(&includes(&failed.included));
@@ -112,12 +112,12 @@ fn refuse(options: &Options, failed: &Failed) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Whether `-t` shows something of any configuration.
+/// Whether a dump of the configuration was requested.
 fn is_dump(options: &Options) -> bool {
     options.defines.iter().any(|name| name.starts_with("DUMP_"))
 }
 
-/// Everything that was asked for by a name, in Apache's order. The configuration may define such a name too.
+/// All requested dumps, in Apache's order. The configuration may also define the names that request them.
 fn dumps(program: &str, server: &Server) -> String {
     let wanted = |name: &str| server.language.is_defined(name);
     let infos = server.infos();
@@ -137,7 +137,7 @@ fn dumps(program: &str, server: &Server) -> String {
     out + &server.dumps(wanted)
 }
 
-/// Whether the module is loaded that shows the tree, as in Apache.
+/// Whether the module that shows the tree is loaded, as in Apache.
 fn shows_tree(loaded: &[&'static ModuleInfo]) -> bool {
     loaded.iter().any(|info| info.id == "info_module")
 }
@@ -177,7 +177,8 @@ fn directives(infos: &[&'static ModuleInfo]) -> String {
     out
 }
 
-/// Where Apache's table of addresses has one: the exclusive or of an IPv4 address's bytes, or of the last four of IPv6.
+/// The bucket of an address in Apache's table: the XOR of the bytes of an IPv4 address, or of the last four bytes of an
+/// IPv6 address.
 fn bucket(ip: IpAddr) -> usize {
     let four = match ip {
         IpAddr::V4(ip) => ip.octets(),
@@ -186,13 +187,14 @@ fn bucket(ip: IpAddr) -> usize {
     four.iter().fold(0, |sum, byte| sum ^ usize::from(*byte))
 }
 
-/// The hosts by address, in the order of Apache's table: exact addresses first, then wildcards. Apache fills a chain of
-/// its table from the front and begins with the last host.
+/// The hosts by address, in the order of Apache's table: exact addresses first, then wildcards. Apache prepends to the
+/// chains of its table and begins with the last host.
 fn virtual_hosts(hosts: &[VirtualHost]) -> String {
     let mut out = String::from("VirtualHost configuration:\n");
     let mut groups: VecDeque<(HostAddress, VecDeque<&VirtualHost>)> = VecDeque::new();
     for host in hosts.iter().skip(1).rev() {
-        // `*:80 *:80` is one address to Apache; one that is no wildcard counts as often as it is written.
+        // Apache treats `*:80 *:80` as one address, but counts an address that is not a wildcard as often as it is
+        // written.
         let addresses = host.addresses.chunk_by(|one, next| one.ip.is_none() && one == next);
         for address in addresses.filter_map(<[HostAddress]>::first) {
             match groups.iter_mut().find(|(have, _)| have == address) {

@@ -1,4 +1,5 @@
-//! `tsubame explain`: which configuration is in effect, for a request or for the numbers of processes and threads, and why.
+//! `tsubame explain`: shows which configuration is in effect, for a request or for the numbers of processes and
+//! threads, and why.
 
 mod brief;
 mod config;
@@ -28,14 +29,14 @@ use crate::misuse;
 use crate::output;
 use crate::style::Style;
 
-/// What is asked.
+/// The parsed command line.
 #[derive(Debug, Default)]
 pub(crate) struct Query {
     /// The URL or path.
     url: Option<String>,
-    /// `--mpm`: the numbers of processes and threads, instead of a request.
+    /// `--mpm`: explain the numbers of processes and threads instead of a request.
     numbers: bool,
-    /// `--config`: everything, instead of what a request meets.
+    /// `--config`: show the whole configuration instead of the part that applies to a request.
     config: bool,
     method: Option<String>,
     host: Option<String>,
@@ -43,13 +44,13 @@ pub(crate) struct Query {
     from: Option<IpAddr>,
     to: Option<SocketAddr>,
     json: bool,
-    /// `--all`: every step, and every directive that the request met.
+    /// `--all`: show every step, and every directive that applied to the request.
     all: bool,
-    /// `--defaults`: also what holds by default, and what is not about requests.
+    /// `--defaults`: also show defaults, and directives that do not concern requests.
     defaults: bool,
 }
 
-/// The words after `tsubame explain`.
+/// The help page of `tsubame explain`.
 pub(crate) const USAGE: &str = "\
 tsubame explain: why a request is answered as it is
 
@@ -84,7 +85,7 @@ Exit status:
   1  there is none: the configuration or the command line is wrong, or no server could read such a request
 ";
 
-/// `tsubame explain`, with the configuration as it is on disk.
+/// Runs `tsubame explain` for the configuration on disk.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let mut options = Options::new(program, &args);
     let query = match read(Some(&mut options), lexopt::Parser::from_args(args)) {
@@ -106,7 +107,8 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
         }
     };
     let server = Arc::new(configured.loaded.server);
-    // As who serves: what children may not read is not there for them, and must not be shown to others through their files.
+    // Runs with the privileges of the children: files that they cannot read must count as missing, and must not be
+    // revealed to others.
     if query.url.is_some()
         && let Err(why) = become_child(&server)
     {
@@ -125,7 +127,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Takes on the rights of the children, where this process may.
+/// Assumes the identity of the children, if this process may.
 fn become_child(server: &Server) -> Result<(), String> {
     match boot::identity(&server.main().settings)? {
         Some(children) => {
@@ -135,7 +137,7 @@ fn become_child(server: &Server) -> Result<(), String> {
     }
 }
 
-/// Reads the words; httpd's options too, where there are `options` to be filled. `None`: help is wanted.
+/// Parses the command line, including httpd's options if `options` is given. `None`: the user asked for help.
 pub(crate) fn read(
     mut options: Option<&mut Options>,
     mut parser: lexopt::Parser,
@@ -172,7 +174,8 @@ pub(crate) fn read(
     Ok(Some(query))
 }
 
-/// Answers with this server, for which some numbers are `fixed` if it runs. `Err`: it cannot be asked, and why.
+/// Answers a query for this server. `fixed` holds the numbers that are fixed while it runs. `Err`: why the query cannot
+/// be answered.
 pub(crate) fn answer(
     query: &Query,
     server: Arc<Server>,
@@ -187,7 +190,7 @@ pub(crate) fn answer(
     if query.config {
         return Ok(everything(&server, query.json, style));
     }
-    // A request borrows the server for as long as the process lives, and this one lives for one answer.
+    // A request borrows the server for the lifetime of the process, and this process gives only one answer.
     let server: &'static Server = Box::leak(Box::new(server));
     let question = question(query, server)?;
     let doubt = unreachable(server, query, &question);
@@ -237,11 +240,11 @@ fn question(query: &Query, server: &Server) -> Result<Question, String> {
     Ok(Question { method, target, host, fields: query.fields.clone(), client, local })
 }
 
-/// The schemes of URLs, with the port of one that names none.
+/// The URL schemes, with their default ports.
 const SCHEMES: [(&str, u16); 2] = [("http", HTTP_PORT), ("https", 443)];
 const HTTP_PORT: u16 = 80;
 
-/// A connection has two addresses of one kind.
+/// Whether an address is IPv6; both addresses of a connection are of the same family.
 fn is_ipv6(ip: IpAddr) -> bool {
     ip.to_canonical().is_ipv6()
 }
@@ -250,8 +253,8 @@ fn loopback(ipv6: bool) -> IpAddr {
     if ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() }
 }
 
-/// An address that the server listens on: that address and port as far as they are named, or else the first that a client
-/// there (`from`) can connect to.
+/// An address that the server listens on: the given address and port, with the missing part taken from the first
+/// address that a client at `from` can connect to.
 fn listening(server: &Server, ip: Option<IpAddr>, port: Option<u16>, from: Option<IpAddr>) -> SocketAddr {
     let near = loopback(from.is_some_and(is_ipv6));
     let open = |line: &Listen| -> Vec<SocketAddr> {
@@ -270,13 +273,13 @@ fn listening(server: &Server, ip: Option<IpAddr>, port: Option<u16>, from: Optio
     SocketAddr::new(ip.unwrap_or(own.ip()), own.port())
 }
 
-/// The scheme of the URL, if it names one.
+/// The scheme of the URL, if it has one.
 fn asked_scheme(query: &Query) -> Option<&'static str> {
     let (scheme, _) = query.url.as_deref()?.split_once("://")?;
     SCHEMES.iter().map(|(known, _)| *known).find(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// Why no client can send this request, if none can.
+/// The reason why no client can send this request, if there is one.
 fn unreachable(server: &Server, query: &Query, question: &Question) -> Option<String> {
     let Question { client, local, .. } = question;
     if is_ipv6(client.ip()) != is_ipv6(local.ip()) {

@@ -1,4 +1,4 @@
-//! Which process holds a port that is busy: proc(5) says so, of other users' processes only to root.
+//! Finds the process that holds a busy port with proc(5), which shows other users' processes only to root.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::complaint::note;
 
-/// More ports after a busy one are not tried.
+/// The number of ports to try after a busy one.
 const PORTS_MAX: u16 = 20;
 
-/// Lines about a port that is busy: its holder, and where it was only a choice of ours, one that is free.
+/// Notes about a busy port: the process that holds it and, if the port was only our default, a free one.
 pub(crate) fn notes(address: SocketAddr, may_choose: bool) -> Vec<String> {
     let port = address.port();
     let holder = holder(address).map(|holder| note(&format!("port {port} is held by {holder}")));
@@ -19,7 +19,7 @@ pub(crate) fn notes(address: SocketAddr, may_choose: bool) -> Vec<String> {
     holder.into_iter().chain(other).collect()
 }
 
-/// The process that listens there, or at least its user.
+/// The process that listens on an address, or at least its user.
 fn holder(address: SocketAddr) -> Option<String> {
     let lines = ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| fs::read_to_string(file).unwrap_or_default());
     let Socket { inode, user } =
@@ -36,7 +36,7 @@ struct Socket {
     user: u32,
 }
 
-/// The socket of a line, if it is in the way of one that is to listen at `address`.
+/// The socket in a line of proc(5), if it prevents listening on `address`.
 fn listening(line: &str, address: SocketAddr) -> Option<Socket> {
     const LISTENS: &str = "0A";
     let fields: Vec<&str> = line.split_whitespace().collect();
@@ -48,7 +48,7 @@ fn listening(line: &str, address: SocketAddr) -> Option<Socket> {
     found.then_some(Socket { inode: inode.parse().ok()?, user: user.parse().ok()? })
 }
 
-/// An address as proc(5) writes it: words in the byte order of the machine.
+/// An address in the format of proc(5): words in native byte order.
 fn written(ip: IpAddr) -> String {
     let bytes = match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -57,7 +57,7 @@ fn written(ip: IpAddr) -> String {
     bytes.as_chunks().0.iter().map(|word| format!("{:08X}", u32::from_ne_bytes(*word))).collect()
 }
 
-/// The first process that has a socket open, and its name.
+/// The user and description of the first process that has a socket open.
 fn owner(inode: u64) -> Option<(u32, String)> {
     let wanted = format!("socket:[{inode}]");
     let has_it = |process: &Path| {
@@ -66,7 +66,7 @@ fn owner(inode: u64) -> Option<(u32, String)> {
     };
     let mut pids: Vec<u32> =
         fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    // Of a server and its children the server.
+    // Prefers a server to its children, whose pids are mostly higher.
     pids.sort_unstable();
     pids.into_iter().find_map(|pid| {
         let process = Path::new("/proc").join(pid.to_string());

@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Action::Settings => dump::settings(&options),
         Action::Check | Action::Directives => dump::run(&options),
         Action::Start => start::run(&options),
-        // The command line of a server that was started with `-k restart`, say, starts its successor too.
+        // A server that was started with `-k restart`, for example, starts its successor with the same command line.
         Action::Signal(_) if sys::notify::predecessor().is_some() => start::run(&options),
         Action::Signal(signal) => control::run(&options, *signal),
     }

@@ -1,16 +1,16 @@
-//! What is said of a command line that is wrong: the reason, the nearest name, how the command is used, and where more stands.
+//! Reports a wrong command line: the reason, the most similar name, the usage, and where to find more.
 
 use conf::directive::nearest_name;
 
 use crate::output;
 
-/// Says why the words after `program command` cannot be obeyed. `page` is what `--help` prints.
+/// Reports why the words after `program command` are wrong. `page` is the text of `--help`.
 pub(crate) fn say(program: &str, command: &str, page: &'static str, error: &lexopt::Error) {
     let called = format!("{program} {command}");
     output::complain(&format!("{called}: {}\n{}`{called} --help` says more.", reason(error, page), usage(page)));
 }
 
-/// Why a command line cannot be obeyed; a name that is not known has its neighbour among those of the page.
+/// The reason why a command line is wrong. For an unknown name it suggests the most similar one of the page.
 pub(crate) fn reason(error: &lexopt::Error, page: &'static str) -> String {
     match error {
         lexopt::Error::UnexpectedOption(option) => unknown("option", option, options(page)),
@@ -21,18 +21,18 @@ pub(crate) fn reason(error: &lexopt::Error, page: &'static str) -> String {
     }
 }
 
-/// A name that is not known, and the one that may have been meant.
+/// A message about an unknown name, with the one that was probably meant.
 pub(crate) fn unknown(what: &str, name: &str, names: impl Iterator<Item = &'static str>) -> String {
     let near = nearest_name(names, name).map_or_else(String::new, |near| format!(": did you mean '{near}'?"));
     format!("unknown {what} '{name}'{near}")
 }
 
-/// The long options that a page names.
+/// The long options that a page lists.
 fn options(page: &'static str) -> impl Iterator<Item = &'static str> {
     page.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').filter(|word| word.starts_with("--") && word.len() > 2)
 }
 
-/// The lines of a page that say how the command is used.
+/// The usage lines of a page.
 fn usage(page: &str) -> String {
     let lines = page.lines().skip_while(|line| !line.starts_with("Usage:")).take_while(|line| !line.is_empty());
     lines.map(|line| format!("{line}\n")).collect()

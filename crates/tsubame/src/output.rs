@@ -1,5 +1,5 @@
-//! What is printed for people. The other side of a pipe may have gone (`tsubame -V | head -1`): that is no reason to panic,
-//! and clippy keeps this crate from `println!`, which would.
+//! Prints text for people. The reader of a pipe may have exited (`tsubame -V | head -1`). That is no reason to panic,
+//! so clippy forbids `println!` in this crate, which would.
 
 use std::io::Write as _;
 
@@ -8,14 +8,14 @@ pub(crate) fn print(text: &str) {
     write(text.as_bytes());
 }
 
-/// Prints what a configuration has, with the bytes that it has there.
+/// Prints text of a configuration with its original bytes.
 pub(crate) fn dump(text: &str) {
     write(&http1::text::to_bytes(text));
 }
 
 fn write(bytes: &[u8]) {
     let mut output = std::io::stdout().lock();
-    // Nobody is left to be told.
+    // There is nobody left to report an error to.
     let _ = output.write_all(bytes).and_then(|()| output.flush());
 }
 
@@ -24,8 +24,8 @@ pub(crate) fn line(text: &str) {
     print(&format!("{text}\n"));
 }
 
-/// Says a line on standard error.
+/// Prints a line to standard error.
 pub(crate) fn complain(text: &str) {
-    // Nowhere is left to complain to.
+    // There is no other place to report an error.
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }

@@ -1,5 +1,5 @@
-//! What would stop the start of a configuration that is correct: logs, the pid file and ports are opened only then. Here
-//! nothing is opened, made or executed.
+//! Predicts what would prevent the start of a correct configuration, as the server opens logs, the pid file and ports
+//! only then. Nothing is opened, created or executed here.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -10,19 +10,19 @@ use mpm::pidfile;
 use mpm::settings::{Listen, MpmSettings};
 use server::Server;
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Default)]
 pub(crate) struct Preflight {
-    /// The server would not start, and why.
+    /// Why the server would not start.
     pub(crate) stops: Vec<String>,
-    /// It would not start for this user; root may have more luck.
+    /// Why it would not start for this user, though it might for root.
     pub(crate) doubts: Vec<String>,
 }
 
-/// How a message begins that says that this user may not do something (EACCES).
+/// The prefix of a message about a lack of permission (EACCES).
 const DENIED: &str = "(13)";
 
-/// Looks at everything that a start would open.
+/// Checks everything that a start would open.
 pub(crate) fn look(server: &Server) -> Preflight {
     let mut found = Preflight::default();
     let settings = &server.main().settings;
@@ -45,8 +45,8 @@ impl Preflight {
         if is_doubt { self.doubts.push(text) } else { self.stops.push(text) }
     }
 
-    /// Whether the machine has the addresses of a line, and whether its port is for everybody. Another server may be at that
-    /// port now, and so it is not tried.
+    /// Checks whether the machine has the addresses of a line, and whether its port needs root. It does not try the
+    /// port, as another server may use it now.
     fn listen(&mut self, line: &Listen, origin: &Origin) {
         let first_free = std::fs::read_to_string(UNPRIVILEGED).ok().and_then(|text| text.trim().parse().ok());
         if line.port < first_free.unwrap_or(1024) && !sys::cred::is_root() {
@@ -63,5 +63,5 @@ impl Preflight {
     }
 }
 
-/// The lowest port that everybody may listen at.
+/// The file with the lowest port that does not need root.
 const UNPRIVILEGED: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";

@@ -1,4 +1,4 @@
-//! The server that runs: how its parent is found, and what the processes that speak for it know.
+//! Finds the parent of a running server, and holds what the processes that answer for it need.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Running {
     pub(crate) mpm: Chosen,
 }
 
-/// What a conversation has to work with.
+/// The data that a conversation over the control socket uses.
 pub(crate) struct Asked<'a> {
     pub(crate) running: &'a Running,
     pub(crate) options: &'a Options,

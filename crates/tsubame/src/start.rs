@@ -24,7 +24,7 @@ use crate::starting;
 use crate::version;
 use crate::watch;
 
-/// `-k start`, or no `-k` at all.
+/// Starts the server: `-k start`, or no `-k` at all.
 pub(crate) fn run(options: &Options) -> ExitCode {
     let configured = match boot::read(options, &Text::File) {
         Ok(configured) => configured,
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     serve(options, configured, &Text::File, |_| {})
 }
 
-/// Opens sockets and logs, detaches, and serves. `ready` is called when all that can fail has not.
+/// Opens sockets and logs, detaches, and serves. `ready` is called when everything that can fail has succeeded.
 pub(crate) fn serve(
     options: &Options,
     configured: Configured,
@@ -59,8 +59,8 @@ pub(crate) fn serve(
     let one_process = options.defined("DEBUG") || options.defined("ONE_PROCESS");
     let stay = one_process || options.defined("FOREGROUND") || options.defined("NO_DETACH");
     let predecessor = sys::notify::predecessor();
-    // Everything that is started belongs to the process that serves, so that one comes first. The successor of a daemon is
-    // one already, and has nobody to talk to but the log.
+    // Detaches first, as everything that is started must belong to the process that serves. The successor of a daemon
+    // is a daemon already, and can report only to the log.
     let detached = !stay && predecessor.is_none();
     if detached {
         if let Err(code) = starting::detach(options) {
@@ -89,7 +89,8 @@ pub(crate) fn serve(
         boot::tell(options, "AH00015: Unable to open logs");
         return ExitCode::FAILURE;
     }
-    // Every connection, file and script needs descriptors; what the system refuses is what the administrator set.
+    // Every connection, file and script needs descriptors. If the system refuses more, the limit of the administrator
+    // holds.
     let _ = sys::rlimit::raise_descriptors();
     if !stay {
         let _ = std::env::set_current_dir("/");
@@ -120,7 +121,8 @@ pub(crate) fn serve(
     code
 }
 
-/// Makes `DefaultRuntimeDir` where it is missing. Debian's is in `/run`, and only `apache2ctl` makes it after a boot.
+/// Creates `DefaultRuntimeDir` if it is missing. Debian's is in `/run`, where only `apache2ctl` creates it after a
+/// boot.
 fn make_runtime_directory(configured: &Configured) -> Result<(), String> {
     let Some(path) = &configured.loaded.server.language.runtime_dir else { return Ok(()) };
     match DirBuilder::new().mode(0o755).create(path) {
@@ -131,34 +133,34 @@ fn make_runtime_directory(configured: &Configured) -> Result<(), String> {
     }
 }
 
-/// How this program was started. Its file is known while it runs; later there may be another one of the same name.
+/// How this program was started. Its file is recorded now; later another file may have its name.
 fn invocation(options: &Options) -> Option<Invocation> {
     let file = std::env::current_exe().ok()?;
     Some(Invocation { file, arguments: std::env::args_os().collect(), directory: options.directory.clone() })
 }
 
-/// What the supervisor runs.
+/// Builds the generation for the supervisor to run.
 fn generation(options: &Options, configured: Configured) -> Result<(Generation, Running), String> {
     let Configured { loaded, mpm } = configured;
     let settings = loaded.server.main().settings.clone();
     let identity = boot::identity(&settings).map_err(|message| message.replace("{program}", &options.program))?;
     let log = loaded.server.main_log();
-    // Only panics, and programs that are none of the server's scripts, have anything to say there.
+    // Only panics, and programs that are not scripts of the server, write to standard error.
     let _ = loaded.server.main().error_log.take_standard_error();
     let server = Arc::new(loaded.server);
     let service = Arc::new(HttpService::new(server.clone()));
     Ok((Generation { mpm, service, settings, identity, log }, Running { server, mpm }))
 }
 
-/// What the supervisor asks the binary.
+/// The callbacks of the supervisor.
 struct Callbacks<'a> {
     options: &'a Options,
     text: &'a Text<'a>,
-    /// Another process waits for the server to serve.
+    /// Whether another process waits for the server to serve.
     detached: bool,
-    /// What is in effect.
+    /// The configuration in effect.
     running: Running,
-    /// What was read last, and may come into effect.
+    /// The configuration that was read last, and may come into effect.
     next: Option<Running>,
 }
 
@@ -216,7 +218,7 @@ impl ParentCallbacks for Callbacks<'_> {
     fn logs_reopened(&mut self) -> bool {
         let reopened = server::log::reopen_renamed();
         if reopened {
-            // As at the start.
+            // As at the start: only panics, and programs that are not scripts of the server, write there.
             let _ = self.running.server.main().error_log.take_standard_error();
         }
         reopened

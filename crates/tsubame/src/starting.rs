@@ -1,5 +1,5 @@
-//! What a server says until it serves, where it was started: a daemon says it to the process that started it, which waits
-//! for the daemon to serve or to fail.
+//! Messages of a server until it serves. A daemon sends them to the process that started it, which waits until the
+//! daemon serves or fails.
 
 use std::fmt;
 use std::io::{self, PipeReader, Write};
@@ -17,15 +17,15 @@ use crate::cli::Options;
 
 /// How long the process that starts a daemon waits for it to serve.
 const START_MAX: Duration = Duration::from_secs(60);
-/// What the daemon sends when it serves; no message has it.
+/// The byte that the daemon sends when it serves; no message contains it.
 const SERVES: u8 = 0;
 
-/// Where messages go until the server serves: a pipe to the process that started the daemon, or what was standard error
-/// before the error log took its place. `None`: the server serves, or it does not start yet.
+/// The destination of messages until the server serves: a pipe to the process that started the daemon, or the original
+/// standard error, which the error log replaces. `None`: the server serves, or has not begun to start.
 static STARTER: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 
-/// Becomes a daemon, and comes back in the daemon alone. The process that was started waits until the daemon serves or has
-/// failed, repeats what it says, and ends with the returned code.
+/// Becomes a daemon; returns only in the daemon. The original process waits until the daemon serves or has failed,
+/// repeats its messages, and exits with the returned code.
 pub(crate) fn detach(options: &Options) -> Result<(), ExitCode> {
     let failed = |error: io::Error| {
         boot::tell(options, &format!("{}: cannot detach", sys::describe(&error)));
@@ -40,11 +40,11 @@ pub(crate) fn detach(options: &Options) -> Result<(), ExitCode> {
         Fork::Child => drop(reads),
     }
     begin(Some(writes.into()));
-    // Others read our output to its end, too: nothing of it stays open.
+    // Others may read our output until end of file, so nothing of it stays open.
     sys::process::new_session().and_then(|()| sys::process::close_standard([true; 3])).map_err(failed)
 }
 
-/// In the foreground messages go to standard error, also when the error log has taken its place.
+/// Keeps messages on standard error for a server in the foreground, even after the error log has replaced it.
 pub(crate) fn stay() {
     begin(io::stderr().as_fd().try_clone_to_owned().ok());
 }
@@ -54,18 +54,18 @@ fn begin(starter: Option<OwnedFd>) {
     seam::log::set(Arc::new(StartLog(None)));
 }
 
-/// The server serves: nobody waits for it any more.
+/// Reports that the server serves, and stops sending messages.
 pub(crate) fn serving(detached: bool) {
     if let Some(starter) = lock().take().filter(|_| detached) {
-        // The one who started it may have gone.
+        // The process that started it may have exited.
         let _ = sys::file::write(&*starter, &[SERVES]);
     }
 }
 
-/// Writes a line where messages go.
+/// Writes a line to the destination of messages.
 pub(crate) fn say(line: &str) {
     let line = format!("{line}\n");
-    // Nowhere is left to complain to.
+    // There is no other place to report an error.
     let _ = match lock().clone() {
         Some(starter) => sys::file::write(&*starter, line.as_bytes()).map(drop),
         None => io::stderr().write_all(line.as_bytes()),
@@ -76,14 +76,14 @@ fn lock() -> std::sync::MutexGuard<'static, Option<Arc<OwnedFd>>> {
     STARTER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In the process that was started: waits for the daemon.
+/// Waits for the daemon, in the original process.
 fn wait(options: &Options, reads: &PipeReader, daemon: Pid) -> io::Result<ExitCode> {
     sys::file::set_nonblocking(reads)?;
     let ended = sys::process::end_of(daemon)?;
     let end = Instant::now() + START_MAX;
     loop {
         sys::poll::any_readable([reads.as_fd(), ended.as_fd()], end.saturating_duration_since(Instant::now()))?;
-        // First this, so that all it said is there.
+        // Waits for the end first, so that all messages are there.
         let ended = sys::process::reap(Some(daemon))?;
         if repeat(reads)? {
             return Ok(ExitCode::SUCCESS);
@@ -100,7 +100,7 @@ fn wait(options: &Options, reads: &PipeReader, daemon: Pid) -> io::Result<ExitCo
     }
 }
 
-/// Repeats what the daemon has said; `true`: it serves.
+/// Repeats the messages of the daemon; `true` if it serves.
 fn repeat(mut reads: &PipeReader) -> io::Result<bool> {
     let mut said = [0; 4096];
     loop {
@@ -111,7 +111,7 @@ fn repeat(mut reads: &PipeReader) -> io::Result<bool> {
                     Some(at) => (&said[..at], true),
                     None => (&said[..count], false),
                 };
-                // Nowhere is left to complain to.
+                // There is no other place to report an error.
                 let _ = io::stderr().write_all(text);
                 if serves {
                     return Ok(true);
@@ -123,7 +123,7 @@ fn repeat(mut reads: &PipeReader) -> io::Result<bool> {
     }
 }
 
-/// Says how a daemon ended that never served; mostly it has said why.
+/// Reports how a daemon ended before it served. Usually the daemon has reported the reason.
 fn failed(options: &Options, ended: &Reaped) -> ExitCode {
     match ended.status {
         Status::Exited(0) => ExitCode::SUCCESS,
@@ -140,7 +140,7 @@ fn failed(options: &Options, ended: &Reaped) -> ExitCode {
     }
 }
 
-/// The log of a server that starts: what goes wrong before it serves is said where it was started, too.
+/// The log of a starting server: errors before it serves also go to where it was started.
 pub(crate) struct StartLog(pub(crate) Option<Arc<dyn Log>>);
 
 impl Log for StartLog {

@@ -1,4 +1,4 @@
-//! Text for people: colours, where they are wanted, and nothing that a terminal would obey beside them.
+//! Text for people: colours if they are wanted, and no other control sequences for the terminal.
 
 use std::fmt::{self, Display};
 use std::io::IsTerminal;
@@ -31,7 +31,7 @@ impl Style {
         self.wrap("2", text)
     }
 
-    /// For what does not count; readable without colours too, as it is said beside it.
+    /// For text that does not count. The text next to it says so too, for output without colours.
     pub(crate) fn struck(self, text: impl Display) -> String {
         self.wrap("2;9", text)
     }
@@ -49,17 +49,17 @@ impl Style {
     }
 }
 
-/// Stands for the escape character of our own marks until they are on a [`Page`]. No text from elsewhere has it:
-/// `http1::text` keeps bytes there, and only those beyond ASCII.
+/// Stands for the escape character of our own marks until they are on a [`Page`]. No other text contains it:
+/// `http1::text` keeps bytes in this range, but only those beyond ASCII.
 const MARK: char = '\u{10FF1B}';
 
-/// Lines for people, written with `writeln!`. Values may come from anybody's files and requests: their control characters
-/// are shown (`\x1b`) and do nothing, line breaks among them.
+/// Lines for people, written with `writeln!`. Values may come from anybody's files and requests, so their control
+/// characters, including line breaks, are shown as text (`\x1b`).
 #[derive(Debug, Default)]
 pub(crate) struct Page(String);
 
 impl Page {
-    /// Adds a line; what is formatted ends with its line break.
+    /// Adds a line; the formatted text ends with its line break.
     pub(crate) fn write_fmt(&mut self, line: fmt::Arguments<'_>) {
         let text = line.to_string();
         let line = text.strip_suffix('\n').unwrap_or(&text);
@@ -79,7 +79,7 @@ impl Page {
     }
 }
 
-/// A character as people may see it: control characters and bytes that are not UTF-8 are written out.
+/// A character in visible form: control characters and bytes that are not UTF-8 are escaped.
 pub(crate) fn shown(c: char) -> String {
     let byte = u32::from(c).checked_sub(u32::from(MARK) - 0x1b).filter(|byte| *byte <= 0xff);
     match byte.or_else(|| c.is_control().then_some(c.into())) {

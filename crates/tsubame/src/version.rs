@@ -1,4 +1,4 @@
-//! What the server says it is.
+//! The names and versions by which the server identifies itself.
 
 use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
@@ -11,11 +11,11 @@ use crate::output;
 
 /// Our own version.
 pub(crate) const OWN: &str = env!("CARGO_PKG_VERSION");
-/// Where a configuration is looked for when nothing else is said, as Debian's package does.
+/// The default `ServerRoot`, as in Debian's package.
 pub(crate) const SERVER_ROOT: &str = "/etc/apache2";
 /// The names of the main file below `ServerRoot`, in the order in which they are tried.
 pub(crate) const CONFIG_FILES: [&str; 3] = ["apache2.conf", "conf/httpd.conf", "httpd.conf"];
-/// What modules of Apache 2.4.71 may rely on.
+/// The module magic number of Apache 2.4.71.
 const MAGIC: &str = "20120211:142";
 /// The default of `PidFile`, below `ServerRoot`.
 pub(crate) const PID_FILE: &str = "logs/httpd.pid";
@@ -33,18 +33,18 @@ pub(crate) fn software(tokens: Tokens) -> String {
     }
 }
 
-/// Name, version, and the version of Apache whose configuration is understood: tools look for that word.
+/// Name, version, and the version of Apache whose configuration is understood, which tools look for.
 pub(crate) fn full() -> String {
     let (major, minor, patch) = VERSION;
     format!("Tsubame/{OWN} Apache/{major}.{minor}.{patch} (Unix)")
 }
 
-/// What pages for administrators say of the program.
+/// The identity of the program on pages for administrators.
 pub(crate) fn identity() -> Identity {
     Identity { version: full(), built: built(), magic: MAGIC, built_with: built_with() }
 }
 
-/// When this program was built: the time of its file.
+/// The build time of this program: the modification time of its file.
 pub(crate) fn built() -> String {
     let modified = std::env::current_exe().and_then(std::fs::metadata).and_then(|meta| meta.modified());
     let seconds = modified.ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |d| d.as_secs()) as i64;
@@ -55,7 +55,7 @@ pub(crate) fn built() -> String {
     format!("{}-{month:02}-{}T{}", &date[7..11], &date[0..2], &date[12..20])
 }
 
-/// `-v`, and with `mpm` the rest of `-V`.
+/// Prints `-v`, and with `mpm` the rest of `-V`.
 pub(crate) fn print(mpm: Option<&mpm::Chosen>) -> ExitCode {
     output::line(&format!("Server version: {}", full()));
     output::line(&format!("Server built:   {}", built()));

@@ -1,4 +1,4 @@
-//! Says in the error log who holds the workers, when none is left or none makes progress.
+//! Reports in the error log what the workers do, when none is free or none makes progress.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use sys::process::{Pid, threads};
 
 use crate::running::Running;
 
-/// How many children and workers are told of one by one, and how many kinds of requests together.
+/// The number of children and workers to list individually, and the number of kinds of requests to list together.
 const CHILDREN_TOLD: usize = 4;
 const WORKERS_TOLD: usize = 16;
 const KINDS_TOLD: usize = 5;
 
-/// Workers that make no progress: what each of them waits for.
+/// Reports workers that make no progress, and what each of them waits for.
 pub(crate) fn stalled(stalls: &[Stall]) {
     let processes = processes();
     let mut left = WORKERS_TOLD;
@@ -37,7 +37,7 @@ pub(crate) fn stalled(stalls: &[Stall]) {
         for (process, index, worker) in busy.iter().take(left) {
             let (slot, pid, doing) = (process.slot, process.pid, doing(worker.state));
             let what = match worker.state {
-                // What the row says is of the request before.
+                // The row still describes the previous request.
                 State::Read => String::new(),
                 _ => format!(" since {} s: {}", age(process, worker).as_secs(), request(worker)),
             };
@@ -59,7 +59,7 @@ pub(crate) fn stalled(stalls: &[Stall]) {
     }
 }
 
-/// No worker is left: who has them.
+/// Reports what the workers do when none is free.
 pub(crate) fn limit_reached(running: &Running) {
     let processes = processes();
     let busy = busy(&processes);
@@ -76,7 +76,7 @@ pub(crate) fn limit_reached(running: &Running) {
     seam::log!("core", Error, "busy workers of {name}: {count}{with}{heads}{}", scripts());
 }
 
-/// A worker with its process, and its number there.
+/// A worker with its process, and its number in the process.
 type Busy<'a> = (&'a Process, usize, &'a Worker);
 
 fn busy<'a>(processes: impl IntoIterator<Item = &'a Process>) -> Vec<Busy<'a>> {
@@ -84,7 +84,7 @@ fn busy<'a>(processes: impl IntoIterator<Item = &'a Process>) -> Vec<Busy<'a>> {
     processes.into_iter().flat_map(of).filter(|(.., worker)| worker.state.is_busy()).collect()
 }
 
-/// What a worker serves: without the query, which may hold what is not for the error log.
+/// The request of a worker, without the query, which may contain secrets that do not belong in the error log.
 fn request(worker: &Worker) -> String {
     let Worker { client, vhost, request, .. } = worker;
     if request.is_empty() {
@@ -100,12 +100,13 @@ fn processes() -> Vec<Process> {
     scoreboard::snapshot(Described::All).processes
 }
 
-/// How long a worker has been at it: since its last request began or ended, or its child did where there was none.
+/// The time that a worker has been busy: since its last request began or ended, or since its child started if there was
+/// none.
 fn age(process: &Process, worker: &Worker) -> Duration {
     scoreboard::since(worker.began.max(worker.used).max(process.started))
 }
 
-/// What a worker does, in words.
+/// The state of a worker, in words.
 fn doing(state: State) -> &'static str {
     match state {
         State::Read => "reads a request",
@@ -119,7 +120,7 @@ fn doing(state: State) -> &'static str {
     }
 }
 
-/// Requests of the same kind together: what is done, the method and the path.
+/// Groups requests of the same kind: the state, the method and the path.
 fn kinds(workers: &[Busy<'_>]) -> String {
     let mut kinds: BTreeMap<(&str, String), (usize, Duration)> = BTreeMap::new();
     for (process, _, worker) in workers {
@@ -142,7 +143,7 @@ fn kinds(workers: &[Busy<'_>]) -> String {
     told.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// The scripts that run and those that wait for their turn, as the end of a line.
+/// The running and waiting scripts, as the end of a line.
 fn scripts() -> String {
     let mut scripts = gate::scripts();
     scripts.retain(|script| script.running + script.waiting > 0);
@@ -155,7 +156,7 @@ fn scripts() -> String {
     if told.is_empty() { String::new() } else { format!("; scripts: {}", told.join(", ")) }
 }
 
-/// Where the kernel has the threads of a child: `24 sleep in futex, 1 sleeps in epoll_wait`.
+/// The wait channels of a child's threads: `24 sleep in futex, 1 sleeps in epoll_wait`.
 fn threads_of(pid: Pid) -> String {
     let mut groups: BTreeMap<(String, Option<&str>), usize> = BTreeMap::new();
     for thread in threads(pid) {

@@ -1,4 +1,4 @@
-//! Apache's directives and ours, joined by their names.
+//! Joins Apache's directives and ours by name.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,30 +7,30 @@ use conf::{Allowed, Directive, ModuleInfo, Remark};
 use super::title;
 use modules::manual::{DIRECTIVES, Fact};
 
-/// A name of a directive, with everything that is known of it.
+/// A directive name, with everything known about it.
 pub(super) struct Entry {
-    /// As the manual writes it, or else our table; of a section with its brackets.
+    /// The spelling of the manual, or else of our table; a section has its brackets.
     pub(super) name: String,
-    /// The anchor of its heading: a second heading with the same words has a number behind them (`MDomain`, `<MDomain>`).
+    /// The anchor of its heading. A repeated heading has a number appended (`MDomain`, `<MDomain>`).
     pub(super) anchor: String,
-    /// Our rows, with the names of their modules; none if it is refused.
+    /// Our rows, with the names of their modules; empty if it is refused.
     pub(super) rows: Vec<(String, &'static Directive)>,
-    /// Apache's descriptions; none if it is ours alone.
+    /// Apache's descriptions; empty if only we have it.
     pub(super) facts: Vec<&'static Fact>,
 }
 
-/// What becomes of a directive.
+/// The state of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// It does something.
     Implemented,
-    /// It is accepted, by whichever module, and does nothing.
+    /// It is accepted by some module, and does nothing.
     WithoutEffect,
     /// It is an error.
     Refused,
 }
 
-/// Every name, in the order of the alphabet.
+/// All entries in alphabetical order.
 pub(super) fn entries(infos: &[&'static ModuleInfo]) -> Vec<Entry> {
     let mut entries: BTreeMap<(String, bool), Entry> = BTreeMap::new();
     let mut named = |name: &str, add: &dyn Fn(&mut Entry)| {
@@ -58,7 +58,7 @@ pub(super) fn entries(infos: &[&'static ModuleInfo]) -> Vec<Entry> {
     entries
 }
 
-/// Rows that may stand elsewhere than Apache's directive of that name.
+/// Rows that are allowed in other places than Apache's directive of that name.
 pub(super) fn contradictions(entries: &[Entry]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in entries.iter().filter(|entry| entry.name != IN_HOSTS_ONLY) {
@@ -75,7 +75,7 @@ pub(super) fn contradictions(entries: &[Entry]) -> Vec<String> {
     found
 }
 
-/// A directive of which not its place, but its function says that it needs a virtual host, in Apache as here.
+/// A directive that only its function, not its row, restricts to virtual hosts, in Apache as here.
 const IN_HOSTS_ONLY: &str = "ServerAlias";
 
 impl Entry {
@@ -88,12 +88,12 @@ impl Entry {
         }
     }
 
-    /// Whether Apache's manual has it.
+    /// Whether Apache's manual documents it.
     pub(super) fn documented(&self) -> bool {
         self.facts.iter().any(|fact| !fact.undocumented)
     }
 
-    /// A link to what `docs/directives.md` says of it; its name alone if that has nothing to say.
+    /// A link to its section in `docs/directives.md`; its plain name if it has none.
     pub(super) fn link(&self, page: &str) -> String {
         match self.state() {
             State::Refused => prose(&self.name),
@@ -102,7 +102,7 @@ impl Entry {
     }
 }
 
-/// Where a row may stand, in the words of [`Fact::context`].
+/// Where a row is allowed, in the words of [`Fact::context`].
 pub(super) fn context(allowed: Allowed) -> String {
     let server = allowed.meets(Allowed::AT_SERVER_LEVEL);
     let places = [
@@ -114,7 +114,7 @@ pub(super) fn context(allowed: Allowed) -> String {
     places.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect::<Vec<_>>().join(",")
 }
 
-/// What `AllowOverride` must have, in the words of [`Fact::class`].
+/// The class that `AllowOverride` must permit, in the words of [`Fact::class`].
 pub(super) fn class(allowed: Allowed) -> String {
     match allowed.phrases().1 {
         None => String::new(),
@@ -122,12 +122,12 @@ pub(super) fn class(allowed: Allowed) -> String {
     }
 }
 
-/// Code in a page, in a cell of a table too.
+/// Code in a page; also works in a table cell.
 pub(super) fn code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-/// Prose in a page, in a cell of a table too.
+/// Prose in a page; also works in a table cell.
 pub(super) fn prose(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -142,7 +142,7 @@ pub(super) fn prose(text: &str) -> String {
     out
 }
 
-/// A remark of ours in a page, in a cell of a table too: what stands between two backquotes is code.
+/// A remark of ours in a page; also works in a table cell. Text between two backquotes is code.
 pub(super) fn remark(text: &str) -> String {
     let parts = text.split('`').enumerate();
     parts.map(|(i, part)| if i % 2 == 0 { prose(part) } else { format!("`{part}`") }).collect()

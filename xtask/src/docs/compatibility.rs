@@ -1,4 +1,4 @@
-//! `docs/compat.md`: what becomes of each directive and module of Apache's manual.
+//! Writes `docs/compat.md`: the state of each directive and module of Apache's manual.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::catalogue::{Entry, State, code, entries, prose, remark};
 use super::{directives, title};
 use modules::manual::{MODULES, missing, refusal};
 
-/// The page.
+/// The text of the page.
 pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
     let entries = entries(infos);
     let mut out = String::from(
@@ -38,7 +38,7 @@ pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
     out
 }
 
-/// How many directives are in each state.
+/// The number of directives in each state.
 #[derive(Default)]
 struct Counts {
     implemented: usize,
@@ -111,7 +111,7 @@ fn line(out: &mut String, entry: &Entry, infos: &[&'static ModuleInfo]) {
     let _ = writeln!(out, "| {} | {} | {} |", entry.link("directives.md"), modules.join(", "), state(entry, infos));
 }
 
-/// What becomes of it, in words.
+/// The state of a directive, in words.
 fn state(entry: &Entry, infos: &[&'static ModuleInfo]) -> String {
     match entry.state() {
         State::Implemented => {
@@ -150,7 +150,7 @@ fn ours(out: &mut String, entries: &[Entry], infos: &[&'static ModuleInfo]) {
     let _ = writeln!(out, "\nModules that Apache's manual does not have: {}.", names.join(", "));
 }
 
-/// Modules of Apache's whose directives stand on the page of the core.
+/// Apache modules whose directives are on the page of the core.
 const IN_THE_CORE: [&str; 2] = ["core_module", "http_module"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `docs/directives.md`: every directive, to be looked up by its name.
+//! Writes `docs/directives.md`: every directive, in alphabetical order.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use super::catalogue::{Entry, class, context, entries, prose, remark};
 use super::examples::Examples;
 use super::title;
 
-/// The version that brought the directives that Apache does not have.
+/// The version that introduced the directives that Apache does not have.
 const OURS_SINCE: &str = "Tsubame 0.2";
 
-/// The page.
+/// The text of the page.
 pub(super) fn page(infos: &[&'static ModuleInfo], examples: &Examples) -> String {
     let entries = entries(infos);
     let mut out = String::from(
@@ -93,7 +93,7 @@ fn section(out: &mut String, entry: &Entry, examples: &Examples) {
     }
 }
 
-/// The line as it is written.
+/// The syntax of a directive.
 fn line(name: &str, row: &Directive, syntax: &str) -> String {
     let arguments = match (row.syntax, syntax) {
         ("", "") if matches!(row.args, Args::Flag(_)) => "On|Off",
@@ -107,7 +107,7 @@ fn line(name: &str, row: &Directive, syntax: &str) -> String {
     }
 }
 
-/// What the modules' rows say: once if it is the same, or else with the modules it is said by.
+/// The text for the rows of all modules: once if it is the same, otherwise with the modules that it applies to.
 fn by_module(entry: &Entry, say: impl Fn(&Directive) -> String) -> String {
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for (module, row) in &entry.rows {
@@ -124,7 +124,7 @@ fn by_module(entry: &Entry, say: impl Fn(&Directive) -> String) -> String {
     told.map(|(text, modules)| format!("{text} ({})", modules.join(", "))).collect::<Vec<_>>().join("; ")
 }
 
-/// Where it may stand, in the manual's words.
+/// The places where it is allowed, in the manual's words.
 fn place(row: &Directive) -> String {
     let words = [("server", "server config"), ("vhost", "virtual host"), ("directory", "directory")];
     let context = context(row.allowed);

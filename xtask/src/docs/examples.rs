@@ -1,4 +1,4 @@
-//! The examples of `docs/examples`: one file for each module, made of blocks with a blank line between them.
+//! Reads the examples of `docs/examples`: one file for each module, made of blocks separated by blank lines.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use conf::Remark;
 use super::catalogue::{Entry, prose};
 use crate::tree::root;
 
-/// Where the files are.
+/// The directory of the files.
 pub(super) const DIRECTORY: &str = "docs/examples";
 
 /// The blocks of each module, by the module's name.
@@ -16,7 +16,7 @@ pub(super) struct Examples(BTreeMap<String, Vec<Block>>);
 
 /// Lines of configuration that belong together.
 struct Block {
-    /// What they do: the comment on the first line.
+    /// Their purpose: the comment on the first line.
     says: String,
     lines: Vec<String>,
 }
@@ -37,8 +37,8 @@ impl Examples {
         Ok(Examples(all))
     }
 
-    /// The example of a directive as it stands in a page: of the blocks in the files of its modules the one that comes to it
-    /// soonest, and of several the first.
+    /// The example of a directive for a page. Of the blocks in the files of its modules, it is the one that reaches the
+    /// directive soonest, and of several the first.
     pub(super) fn of(&self, entry: &Entry) -> Option<String> {
         let blocks = entry.rows.iter().filter_map(|(module, _)| self.0.get(module)).flatten();
         let having = blocks.filter_map(|block| Some((block.place_of(&entry.name)?, block)));
@@ -54,12 +54,12 @@ impl Examples {
 }
 
 impl Block {
-    /// The first line that is about the directive.
+    /// The index of the first line with the directive.
     fn place_of(&self, name: &str) -> Option<usize> {
         self.lines.iter().position(|line| begins_with(line, name))
     }
 
-    /// The whole block; of a long list only the lines that are about the directive.
+    /// The whole block; of a long list, only the lines that contain the directive.
     fn shown(&self, name: &str) -> impl Iterator<Item = &str> {
         const LIST: usize = 8;
         let is_list = self.lines.len() > LIST && !self.lines.iter().any(|line| line.starts_with('<'));
@@ -83,13 +83,13 @@ fn blocks(text: &str) -> Result<Vec<Block>, String> {
     text.trim_end().split("\n\n").map(block).collect()
 }
 
-/// Whether a directive can be used at all. Some are there only to be refused with a reason.
+/// Whether a directive can be used at all. Some exist only to be refused with a reason.
 pub(super) fn is_usable(entry: &Entry) -> bool {
     const REFUSED: [&str; 2] = ["An error:", "It is refused:"];
-    // With these the server does not start.
+    // The server does not start with these.
     const STOPS: [&str; 2] = ["ChrootDir", "SSLSRPVerifierFile"];
     let refused = |remark| matches!(remark, Some(Remark::Differs(how)) if REFUSED.iter().any(|it| how.starts_with(it)));
-    // Apache's own leftovers: its manual does not have them any more.
+    // Apache still accepts them, but its manual no longer lists them.
     let is_removed = !entry.facts.is_empty() && !entry.documented();
     !is_removed && !STOPS.contains(&entry.name.as_str()) && !entry.rows.iter().all(|(_, row)| refused(row.remark))
 }

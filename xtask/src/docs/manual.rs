@@ -1,4 +1,4 @@
-//! Manual pages from `--help`: `docs/man/tsubame.8`, which has the tables too, and those of subcommands.
+//! Writes manual pages from `--help`: `docs/man/tsubame.8`, which also has the tables, and the pages of subcommands.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use conf::ModuleInfo;
 
 use super::title;
 
-/// The page of a program or subcommand: what stands before what its `--help` says, that itself, and what stands behind, in
-/// roff. The first line of `--help` must be `NAME: PURPOSE`; a subcommand's page has a hyphen in its name.
+/// The page of a program or subcommand: the roff text `before`, the text of `--help`, and the roff text `behind`. The
+/// first line of `--help` must be `NAME: PURPOSE`; the page of a subcommand has a hyphen in its name.
 pub(super) fn page(help: &str, before: &str, behind: &str) -> Result<String, String> {
     let (first, lines) = help.split_once('\n').ok_or("--help says nothing")?;
     let (program, purpose) = first.split_once(": ").ok_or("--help does not begin with `NAME: PURPOSE`")?;
@@ -50,7 +50,7 @@ or
 the program says that name in its messages, and has only httpd's options.
 ";
 
-/// What stands after the options, in roff.
+/// The text after the options, in roff.
 pub(super) const CHECK: &str = include_str!("manual/check.roff");
 pub(super) const CTL: &str = include_str!("manual/ctl.roff");
 pub(super) const EXPLAIN: &str = include_str!("manual/explain.roff");
@@ -64,7 +64,7 @@ const SEE_ALSO: &str = "\
 .BR apache2 (8)
 ";
 
-/// The text of `--help`: how it is called, headings, lines of options, and lines to be shown as they are.
+/// Writes the text of `--help` as roff: usage, headings, lines of options, and lines to show verbatim.
 fn options(out: &mut String, help: &str) {
     let mut verbatim = false;
     let mut heading = String::new();
@@ -112,7 +112,7 @@ fn options(out: &mut String, help: &str) {
     }
 }
 
-/// An option, or a list of names, and what it means. A colon stands between them, or two blanks behind an option.
+/// Splits an option, or a list of names, from its meaning. A colon separates them, or two spaces after an option.
 fn item(text: &str) -> Option<(&str, &str)> {
     let name = |c: char| c.is_ascii_uppercase() || matches!(c, '_' | ',' | ' ');
     let (term, meaning) = match text.starts_with('-') {
@@ -139,7 +139,7 @@ fn directives(out: &mut String, infos: &[&'static ModuleInfo]) {
     }
 }
 
-/// Text that roff takes as it is.
+/// Escapes text so that roff prints it unchanged.
 fn escape(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('"', "\\(dq");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }

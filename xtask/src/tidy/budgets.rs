@@ -1,12 +1,13 @@
-//! A regular expression that ran out of its budget has not matched, and has not failed to match: its error is passed on.
+//! Checks that errors of regular expressions are passed on: one that ran out of its budget has neither matched nor
+//! failed to match.
 
 use super::Finding;
 use crate::tree::{Rust, Tree};
 
-/// The functions that fail when a budget is used up.
+/// The functions that fail when the budget is used up.
 const MATCHING: &[&str] = &["is_match", "captures", "captures_at", "evaluate", "evaluate_keeping"];
 
-/// The methods that make an answer of an error.
+/// The methods that turn an error into an answer.
 const SWALLOWING: &[&str] = &["unwrap_or", "unwrap_or_default", "ok", "is_ok", "is_ok_and", "is_err", "map_or"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -27,7 +28,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What follows the name of a function, up to the end of the statement or the beginning of a block.
+/// The text after the name of a function, up to the end of the statement or the beginning of a block.
 fn statement(rust: &Rust, line: usize, rest: &str) -> String {
     let mut text = rest.trim_end().to_string();
     for next in rust.code.iter().skip(line + 1) {
@@ -39,7 +40,7 @@ fn statement(rust: &Rust, line: usize, rest: &str) -> String {
     text
 }
 
-/// The methods called on the result of a call, of which `text` is what follows the name.
+/// The methods called on the result of a call. `text` is what follows the name of the called function.
 fn methods(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -52,7 +53,7 @@ fn methods(text: &str) -> Vec<&str> {
     found
 }
 
-/// What follows the arguments that `text` begins with.
+/// The text after the arguments that `text` begins with.
 fn behind_arguments(text: &str) -> Option<&str> {
     let mut depth = 0usize;
     for (at, c) in text.char_indices() {

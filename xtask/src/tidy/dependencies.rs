@@ -1,9 +1,9 @@
-//! Crates depend on each other in one direction, and the server has no Cargo features.
+//! Checks that crates depend on each other in one direction only, and that the server has no Cargo features.
 
 use super::Finding;
 use crate::tree::{File, Tree};
 
-/// What each crate may use of ours, from the bottom up.
+/// The crates of ours that each crate may use, from the bottom up.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("http1", &[]),
@@ -14,7 +14,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("gateway", &["sys", "http1", "conf", "seam", "server"]),
     ("modules", &["sys", "http1", "conf", "seam", "server", "gateway"]),
     ("tsubame", &["sys", "http1", "conf", "seam", "server", "gateway", "modules", "mpm"]),
-    // A client: a mistake of the server must not hide in what measures it.
+    // The laboratory is a client. It shares no code with the server, so that a mistake of the server cannot hide in the
+    // tool that measures it.
     ("lab", &[]),
     ("xtask", &["sys", "http1", "conf", "seam", "server", "gateway", "modules", "mpm"]),
     ("fuzz", &["sys", "http1", "conf", "seam", "server", "gateway", "modules", "mpm"]),
@@ -26,7 +27,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     manifests.flat_map(manifest).chain(sources.flat_map(kernel)).collect()
 }
 
-/// `conf` does no I/O: of `sys` it has PCRE2, and nothing of the kernel.
+/// Checks that `conf` does no I/O: of `sys` it may use only PCRE2, and nothing of the kernel.
 fn kernel(file: &File) -> Vec<Finding> {
     let is_other = |line: &str| {
         let mut used = line.match_indices("sys::").filter(|(at, _)| !line[..*at].ends_with(is_word));
@@ -71,7 +72,7 @@ fn manifest(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// The crate of ours that a line of `[dependencies]` names.
+/// The crate of ours in a line of `[dependencies]`.
 fn ours(line: &str) -> Option<&'static str> {
     let (key, value) = line.split_once('=')?;
     let (key, value) = (key.trim(), value.trim());

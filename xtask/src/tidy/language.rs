@@ -1,16 +1,16 @@
-//! Nothing is left for later, no test is skipped, and no test waits by the clock.
+//! Checks that no work is postponed, no test is skipped, and no test waits by the clock.
 
 use super::Finding;
 use crate::tree::{File, Rust, Tree, whole_words};
 
-/// Words in comments that put something off.
+/// Words in comments that mark postponed work.
 const LATER: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
-/// The same as macros.
+/// Macros that mark postponed work.
 const MACROS: [&str; 2] = ["todo", "unimplemented"];
 
-/// Functions that sleep. `wait.rs` of a test may call them.
+/// Functions that sleep. Only `wait.rs` of a test may call them.
 const SLEEPS: [&str; 3] = ["sleep", "sleep_ms", "park_timeout"];
-/// Functions that wait until something is there.
+/// Functions that wait for a condition.
 const WAITS: [&str; 2] = ["until", "within"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -46,7 +46,7 @@ fn asleep(file: &File, rust: &Rust) -> Vec<Finding> {
     let advice = "wait for what is expected (a line, a byte, the end of a process), with a deadline";
     let is_call = |(line, rest): &(usize, &str)| (rest.starts_with('(') || rest.starts_with("::<")) && rust.test[*line];
     let sleeps = SLEEPS.iter().flat_map(|name| rust.words(name)).filter(is_call);
-    // Between two looks.
+    // `wait.rs` sleeps between two checks of a condition.
     let sleeps = sleeps.filter(|_| !file.path.ends_with("/wait.rs"));
     let waits = WAITS.iter().flat_map(|name| rust.words(name)).filter(is_call);
     let waits = waits.filter(|(_, rest)| waits_for_nothing(rest));
@@ -56,7 +56,7 @@ fn asleep(file: &File, rust: &Rust) -> Vec<Finding> {
     sleeping.chain(waits.chain(spans).map(of("a test that waits for nothing but time"))).collect()
 }
 
-/// Whether these arguments ask for nothing, or for the time alone.
+/// Whether these arguments wait for no condition, or only for time to pass.
 fn waits_for_nothing(arguments: &str) -> bool {
     let Some((_, asked)) = arguments.split_once("|| ") else { return false };
     let is_time =

@@ -1,4 +1,4 @@
-//! Links between the pages lead somewhere, and so do citations of pages in the comments of code.
+//! Checks that links between the pages, and citations of pages in comments, lead somewhere.
 
 use super::Finding;
 use crate::tree::{File, Rust, Tree};
@@ -9,7 +9,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     pages.flat_map(|file| page(file, tree)).chain(cited).collect()
 }
 
-/// Pages named in comments are in the repository: at its top, in `docs`, or where the path says; or the program writes them.
+/// Checks that pages named in comments exist: at the top of the repository, in `docs`, or at the given path, unless the
+/// program writes them.
 fn citations(file: &File, rust: &Rust, tree: &Tree) -> Vec<Finding> {
     let written = |name: &str| {
         let own = tree.rust().filter(|(other, _)| other.krate() == file.krate());
@@ -62,7 +63,7 @@ fn page(file: &File, tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The lines of a page that are no code, counted from 1.
+/// The lines of a page that are not code, counted from 1.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(number, line)| {
@@ -73,7 +74,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The targets of the links in a page with their lines.
+/// The targets of the links in a page, with their lines.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -90,7 +91,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
 
 /// The anchors of a page's headings.
 fn headings(text: &str) -> impl Iterator<Item = String> {
-    // A heading whose words are there already gets a number behind them.
+    // A repeated heading has a number appended.
     let mut times = std::collections::HashMap::new();
     prose(text).filter(|(_, line)| line.starts_with('#')).map(move |(_, line)| {
         let words = slug(line.trim_start_matches('#').trim());
@@ -104,7 +105,7 @@ fn slug(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).flat_map(char::to_lowercase).collect()
 }
 
-/// `link`, as it stands in the page at `from`, from the top of the repository.
+/// Resolves `link` in the page at `from` to a path from the top of the repository.
 fn resolve(from: &str, link: &str) -> String {
     let mut parts: Vec<&str> = if link.starts_with('/') { Vec::new() } else { from.split('/').collect() };
     parts.pop();

@@ -1,11 +1,11 @@
-//! A log number stands for one message: whoever searches for `AH00052` finds one text.
+//! Checks that a log number stands for one message: a search for `AH00052` must find one text.
 
 use std::collections::HashMap;
 
 use super::Finding;
 use crate::tree::{File, Rust, Tree};
 
-/// So much of a text is compared.
+/// The length of the text to compare.
 const BEGINNING: usize = 24;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -30,7 +30,7 @@ fn place(file: &File, line: usize) -> String {
     format!("{}:{}", file.path, line + 1)
 }
 
-/// Line, number, and the beginning of the text behind it, of every message outside tests.
+/// The line, the number, and the beginning of the text after it, of every message outside tests.
 fn numbers(rust: &Rust) -> Vec<(usize, String, String)> {
     let literals = rust.strings.iter().filter(|(line, _)| !rust.test[*line]);
     let found = literals.flat_map(|(line, text)| {

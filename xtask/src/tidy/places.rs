@@ -1,14 +1,15 @@
-//! Nothing names the machine it was written on: no directories of somebody's, no package registry but the public one.
+//! Checks that no file names the machine it was written on: no personal directories, and no package registry except the
+//! public one.
 
 use super::Finding;
 use crate::tree::{File, Tree};
 
-/// Top directories that differ from machine to machine. Tests may speak of those in the second list.
+/// Top-level directories that differ between machines. Tests may name those in the second list.
 const ALWAYS: &[&str] = &["work"];
 const OUTSIDE_TESTS: &[&str] = &["root", "home", "tmp"];
-/// Parts of host names that packages come from.
+/// Parts of the host names of package registries.
 const REGISTRIES: [&str; 4] = ["artifactory", "mirror", "nexus", "registry"];
-/// The one source in `Cargo.lock`.
+/// The only source allowed in `Cargo.lock`.
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -47,7 +48,7 @@ fn text(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Whether an absolute path below `/top` is in the line. `/top` alone may be anything, a URL for instance.
+/// Whether a line contains an absolute path below `/top`. `/top` alone may be anything, for example a URL.
 fn names_directory(line: &str, top: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || "_-.~*}$)>/".contains(c);
     line.match_indices(&format!("/{top}/")).any(|(at, pattern)| {

@@ -1,12 +1,12 @@
-//! Every Rust file says what it is for, and is short enough to be read.
+//! Checks that every Rust file states its purpose, and is short enough to read.
 
 use super::Finding;
 use crate::tree::{File, Tree};
 
-/// Lines that a file should not exceed, and lines that it must not.
+/// The number of lines that a file should not exceed, and the number that it must not.
 const WANTED: usize = 400;
 const REFUSED: usize = 800;
-/// In the first paragraph of a file that is one long table.
+/// The marker in the first paragraph of a file that is one long table.
 const TABLE: &str = "tidy: table";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

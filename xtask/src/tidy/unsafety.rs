@@ -1,5 +1,5 @@
-//! Every crate but `crates/sys` forbids `unsafe`, so that no line of it can allow it. That each place in `crates/sys` says why it
-//! is sound is for clippy to see to (`undocumented_unsafe_blocks`, `missing_safety_doc`).
+//! Checks that every crate except `crates/sys` forbids `unsafe`, so that no line in it can allow it. Clippy checks that
+//! each `unsafe` in `crates/sys` explains why it is sound (`undocumented_unsafe_blocks`, `missing_safety_doc`).
 
 use super::Finding;
 use crate::tree::Tree;

@@ -1,12 +1,12 @@
-//! A Rust file taken apart: code, comments and string literals, line by line.
+//! Splits a Rust file into code, comments and string literals, line by line.
 
 /// The parts of a file. Lines are counted from 0 here.
 pub(crate) struct Rust {
-    /// The code of each line: comments and the insides of literals are blanks.
+    /// The code of each line; comments and the contents of literals are replaced by spaces.
     pub(crate) code: Vec<String>,
-    /// The comment of each line, without its slashes; empty where there is none.
+    /// The comment of each line, without its slashes; empty if there is none.
     pub(crate) comments: Vec<String>,
-    /// The string literals: line and text as written, lines that a backslash joins already joined.
+    /// The string literals: line and text as written; lines that a backslash continues are joined.
     pub(crate) strings: Vec<(usize, String)>,
     /// Whether each line belongs to a test.
     pub(crate) test: Vec<bool>,
@@ -27,13 +27,13 @@ impl Rust {
         Rust { code, comments, strings, test }
     }
 
-    /// The lines with `word` in their code, as a whole word: line and what follows the word.
+    /// The lines with `word` in their code, as a whole word: the line, and the text after the word.
     pub(crate) fn words<'a>(&'a self, word: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
         self.code.iter().enumerate().flat_map(move |(line, code)| whole_words(code, word).map(move |rest| (line, rest)))
     }
 }
 
-/// What follows each occurrence of `word` that is not part of a longer one.
+/// The text after each occurrence of `word` that is not part of a longer word.
 pub(crate) fn whole_words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = &'a str> {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).filter_map(move |(at, _)| {
@@ -163,12 +163,12 @@ impl Scanner {
         self.strings.push((line, text));
     }
 
-    /// Whether a letter here begins a literal, and is not the end of a name.
+    /// Whether a letter here begins a literal instead of ending a name.
     fn starts_literal(&self) -> bool {
         self.at == 0 || !(self.chars[self.at - 1].is_alphanumeric() || self.chars[self.at - 1] == '_')
     }
 
-    /// How many `#` stand between the prefix and the quote of a raw string; `None` if it is none.
+    /// The number of `#` between the prefix and the quote of a raw string; `None` if it is not one.
     fn raw_hashes(&self, prefix: usize) -> Option<usize> {
         let hashes = (0..).take_while(|ahead| self.peek(prefix + ahead) == Some('#')).count();
         (self.peek(prefix + hashes) == Some('"')).then_some(hashes)

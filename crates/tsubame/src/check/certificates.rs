@@ -1,4 +1,4 @@
-//! Certificates and keys: whether they are there, who may read the keys, and until when a certificate is good.
+//! Checks certificates and keys: whether they exist, who may read the keys, and when a certificate expires.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -9,10 +9,10 @@ use server::Server;
 
 use super::report::{Finding, Report, Topic, Weight};
 
-/// Certificates are small; a larger file is none.
+/// Certificates are small; a larger file is not one. In bytes.
 const SIZE_MAX: u64 = 4 * 1024 * 1024;
 
-/// Those of all hosts.
+/// Checks the certificates and keys of all hosts.
 pub(super) fn all(report: &mut Report, server: &Server) {
     for host in &server.hosts {
         let ssl = host.settings.get::<SslServer>();
@@ -45,7 +45,7 @@ fn examine(report: &mut Report, NamedFile { path: file, origin }: &NamedFile, is
     }
     let bytes = match std::fs::read(file) {
         Ok(bytes) => bytes,
-        // Who checks need not be who starts.
+        // The user who runs the check may not be the user who starts the server.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             let text = "You may not read it, so it was not looked at; root may.";
             return report.add(found(Weight::Harmless, text.into()));

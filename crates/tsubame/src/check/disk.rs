@@ -1,4 +1,4 @@
-//! The directories that are served: their `.htaccess` files, and the scripts in them.
+//! Examines the directories that are served: their `.htaccess` files, and the scripts in them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::Metadata;
@@ -19,16 +19,16 @@ use super::report::{Finding, Report, Topic, Weight};
 use super::{errors, lines, scripts};
 use crate::complaint::Known;
 
-/// More directories are not looked at, unless more are asked for.
+/// The maximum number of directories to examine, unless the user asks for more.
 pub(super) const DIRECTORIES_MAX: usize = 100_000;
-/// More files in them are not looked at.
+/// The maximum number of files to examine in them.
 const FILES_MAX: usize = 2_000_000;
-/// Nor is anything after this time.
+/// The maximum time for the walk.
 const TIME_MAX: Duration = Duration::from_secs(60);
-/// How often the bar on a terminal moves.
+/// How often the progress bar on a terminal is updated.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
-/// Looks at all document roots, and at the directories of `Alias`, `ScriptAlias` and the like.
+/// Examines all document roots, and the directories of `Alias`, `ScriptAlias` and the like.
 pub(super) fn all(report: &mut Report, server: &Server, directories_max: usize) {
     let aliases = aliases(server, &server.tree, None);
     let script_roots = aliases.iter().filter(|alias| alias.for_scripts).map(|alias| alias.target.as_str()).collect();
@@ -47,7 +47,7 @@ pub(super) fn all(report: &mut Report, server: &Server, directories_max: usize) 
         let aliases = aliases.iter().filter(|alias| alias.host == host.origin.as_ref());
         let aliased = aliases.map(|alias| alias.target.as_str());
         for root in std::iter::once(host.document_root.as_str()).chain(aliased) {
-            // Hosts with the same sections have the same to say of a directory.
+            // Hosts with the same sections yield the same findings for a directory.
             let is_seen = |(other, by): &(&str, &VirtualHost)| {
                 Path::new(root).starts_with(other) && survey::rules(by) == survey::rules(host)
             };
@@ -66,13 +66,14 @@ pub(super) fn all(report: &mut Report, server: &Server, directories_max: usize) 
 
 /// A directory outside the document roots.
 struct Alias<'a> {
-    /// Of the virtual host that has it; `None`: the main server.
+    /// The virtual host with the alias; `None` for the main server.
     host: Option<&'a Origin>,
     target: String,
     for_scripts: bool,
 }
 
-/// The directives that lead out of the document roots: whether to scripts, and whether their target has groups of a pattern.
+/// The directives that map URLs outside the document roots: whether to scripts, and whether the target may contain
+/// groups of a pattern.
 const ALIASES: [(&str, bool, bool); 4] = [
     ("Alias", false, false),
     ("ScriptAlias", true, false),
@@ -80,7 +81,8 @@ const ALIASES: [(&str, bool, bool); 4] = [
     ("ScriptAliasMatch", true, true),
 ];
 
-/// Where such lines lead to. Of a target with groups that is the directory in front of the first: what is asked for decides the rest.
+/// Collects the targets of such lines. For a target with groups it is the directory before the first group, as the rest
+/// depends on the request.
 fn aliases<'a>(server: &Server, nodes: &'a [Node], host: Option<&'a Origin>) -> Vec<Alias<'a>> {
     let mut found = Vec::new();
     for node in nodes {
@@ -93,7 +95,7 @@ fn aliases<'a>(server: &Server, nodes: &'a [Node], host: Option<&'a Origin>) -> 
                 Some((before, _)) => before.rsplit_once('/').map_or("", |(directory, _)| directory),
                 None => path.trim_end_matches('/'),
             };
-            // Nobody means the whole machine.
+            // An empty prefix would mean the root of the file system, which is never intended.
             if !fixed.is_empty() {
                 found.push(Alias { host, target: fixed.to_string(), for_scripts });
             }
@@ -109,7 +111,7 @@ struct Walk<'a> {
     report: &'a mut Report,
     server: &'a Server,
     script_roots: BTreeSet<&'a str>,
-    /// Directories of this root that were seen, so that links do not lead in circles.
+    /// Directories of this root that were visited, so that links do not cause loops.
     seen: HashSet<(u64, u64)>,
     directories_max: usize,
     file_count: usize,
@@ -118,7 +120,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Goes down to a root, and through everything below it.
+    /// Descends to a root, then walks everything below it.
     fn root(&mut self, host: &VirtualHost, root: &str, share: f64) {
         let mut here = survey::above_all(host);
         for (at, _) in format!("{root}/").match_indices('/') {
@@ -192,7 +194,7 @@ impl Walk<'_> {
         lines::remarks(self.report, self.server, &file.tree);
     }
 
-    /// Looks at the files of a directory, and adds the directories in it: the first of them is at the end.
+    /// Examines the files of a directory and adds its subdirectories to `left`, the first one at the end.
     fn directory(&mut self, dir: &str, here: Surveyed, share: f64, left: &mut Vec<(String, Rc<Surveyed>, f64)>) {
         self.report.read.directories += 1;
         let mut below = self.files(dir, &here);
@@ -205,7 +207,7 @@ impl Walk<'_> {
         left.extend(below.into_iter().map(|dir| (dir, here.clone(), share)));
     }
 
-    /// Looks at the files of a directory. The directories in it.
+    /// Examines the files of a directory; returns its subdirectories.
     fn files(&mut self, dir: &str, here: &Surveyed) -> Vec<String> {
         let path = server::paths::os_path(dir);
         let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
@@ -213,7 +215,7 @@ impl Walk<'_> {
         let mut below = Vec::new();
         for entry in entries.flatten() {
             self.file_count += 1;
-            // What a link leads to is what counts.
+            // For a link, the target counts.
             let Ok(meta) = std::fs::metadata(entry.path()) else { continue };
             let name =
                 http1::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(&*entry.file_name())).into_owned();
@@ -244,7 +246,7 @@ fn runs_scripts(settings: &SettingsMap) -> bool {
     settings.get::<CoreDir>().options.0.effective() & options::EXEC_CGI != 0
 }
 
-/// Whether a file of that name is handed to mod_cgi.
+/// Whether mod_cgi handles a file of this name.
 fn is_script_name(settings: &SettingsMap, name: &str) -> bool {
     let set = match settings.get::<CoreDir>().handler.get() {
         Some(HandlerName::Name(Some(name))) => Some(name.as_str()),
@@ -254,7 +256,7 @@ fn is_script_name(settings: &SettingsMap, name: &str) -> bool {
     set.is_some_and(|handler| handler.eq_ignore_ascii_case("cgi-script"))
 }
 
-/// The bar on a terminal that says how much is done.
+/// The progress bar on a terminal.
 struct Bar {
     shown: bool,
     done: f64,
@@ -266,7 +268,7 @@ impl Bar {
         Bar { shown: std::io::stderr().is_terminal(), done: 0.0, last: Instant::now() }
     }
 
-    /// A part of the whole is done.
+    /// Adds a completed share of the work.
     fn moved(&mut self, share: f64, directories: usize) {
         const WIDTH: usize = 40;
         self.done += share;
@@ -276,7 +278,7 @@ impl Bar {
         self.last = Instant::now();
         let full = ((self.done * WIDTH as f64) as usize).min(WIDTH);
         let bar = format!("{}{}", "#".repeat(full), ".".repeat(WIDTH - full));
-        // A bar that cannot be drawn is no loss.
+        // It does not matter if the bar cannot be drawn.
         let _ = write!(std::io::stderr(), "\r[{bar}] {directories} directories");
     }
 

@@ -1,4 +1,4 @@
-//! What the reader has to say: errors, with what is known of the names that it does not know, and warnings.
+//! Reports errors and warnings of the configuration reader, and explains names that it does not know.
 
 use conf::directive::nearest_name;
 use conf::read::Ran;
@@ -10,7 +10,7 @@ use super::report::{Finding, Report, Topic, Weight};
 use crate::boot;
 use crate::complaint::Known;
 
-/// Errors of the configuration: each of them stops the start.
+/// Reports the errors of the configuration. Each of them prevents the start.
 pub(super) fn all<'a>(report: &mut Report, errors: impl Iterator<Item = &'a Error>, known: &Known<'_>) {
     for error in errors {
         let mut found = finding(error, Weight::Stops, Topic::Directive, known);
@@ -25,11 +25,11 @@ pub(super) fn all<'a>(report: &mut Report, errors: impl Iterator<Item = &'a Erro
     }
 }
 
-/// What to say of an error beside Apache's own words.
+/// An explanation to add to Apache's own words about an error.
 pub(crate) struct Explained {
-    /// What is the matter, where those leave it open.
+    /// The problem, where Apache's words do not state it.
     pub(crate) message: Option<String>,
-    /// What to write or to do instead.
+    /// What to write or do instead.
     pub(crate) instead: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn explained(error: &Error, known: &Known<'_>) -> Explained {
     Explained { message: says_more.then_some(message), instead }
 }
 
-/// What to say of an error. `topic`: that of an unknown directive.
+/// The finding for an error. `topic` is the topic for an unknown directive.
 pub(super) fn finding(error: &Error, weight: Weight, topic: Topic, known: &Known<'_>) -> Finding {
     let mut found = match &error.unknown {
         Some(Unknown::Module(id)) => module(weight, id),
@@ -64,7 +64,8 @@ pub(super) fn finding(error: &Error, weight: Weight, topic: Topic, known: &Known
     found
 }
 
-/// Files that include each other, with the lines that do so; their own place is the first of these.
+/// A finding about files that include each other, with the lines that do so. The place of the error is the first of
+/// these lines.
 fn circle(error: &Error) -> Option<Finding> {
     let last = error.origin.as_ref().filter(|_| error.message.starts_with("Exceeded maximum include depth"))?;
     let lines = last.cycle()?;
@@ -85,14 +86,14 @@ fn circle(error: &Error) -> Option<Finding> {
     Some(found)
 }
 
-/// The variable without a value that is to blame for an error: one of its line, or one that the message repeats.
+/// The undefined variable that caused an error: one in its line, or one that the message repeats.
 fn undefined_variable<'a>(error: &'a Error, notices: &'a [Notice]) -> Option<&'a str> {
     let of_line = notices.iter().filter(|notice| notice.origin.is_some() && notice.origin == error.origin);
     let texts = of_line.filter(|notice| notice.text.contains(UNDEFINED)).map(|notice| notice.text.as_str());
     texts.chain([error.message.as_str()]).find_map(variable)
 }
 
-/// Apache's number for a variable without a value.
+/// Apache's message number for an undefined variable.
 const UNDEFINED: &str = "AH00111";
 
 /// The name of the first `${variable}` in a text.
@@ -101,7 +102,7 @@ fn variable(text: &str) -> Option<&str> {
     Some(name).filter(|name| !name.is_empty())
 }
 
-/// What to do where a variable is not defined. Those of Debian's configuration begin with `APACHE_`.
+/// Advice for an undefined variable. The names in Debian's configuration begin with `APACHE_`.
 fn define(name: &str) -> String {
     match name.starts_with("APACHE_") {
         true => format!("Run `. /etc/apache2/envvars` first: it defines ${{{name}}}"),
@@ -109,7 +110,7 @@ fn define(name: &str) -> String {
     }
 }
 
-/// Whether a message is about a log whose directory is not there.
+/// The finding for a message about a log whose directory does not exist.
 fn missing_log(message: &str) -> Option<Finding> {
     let (_, rest) = message.split_once("AH02291: ").or_else(|| message.split_once("AH02297: "))?;
     let dir = rest.split('\'').nth(1)?;
@@ -117,7 +118,7 @@ fn missing_log(message: &str) -> Option<Finding> {
     Some(found.instead(variable(dir).map_or_else(|| format!("mkdir -p {dir}"), define)))
 }
 
-/// The directive that stands at a line.
+/// The name of the directive at a line.
 pub(super) fn name_at(nodes: &[Node], origin: &Origin) -> Option<String> {
     nodes.iter().find_map(|node| {
         if node.origin == *origin {
@@ -127,12 +128,12 @@ pub(super) fn name_at(nodes: &[Node], origin: &Origin) -> Option<String> {
     })
 }
 
-/// The end of a section that a message is about.
+/// The section end tag that a message is about.
 fn end(message: &str) -> Option<String> {
     message.split_whitespace().rfind(|word| word.starts_with("</")).map(named)
 }
 
-/// A name as people write it: a section with both brackets. Nonsense is cut off.
+/// A name as it is usually written: a section with both brackets. Long nonsense is truncated.
 pub(super) fn named(name: &str) -> String {
     const MAX: usize = 60;
     let end = name.char_indices().nth(MAX).map_or(name.len(), |(end, _)| end);
@@ -167,12 +168,12 @@ fn module(weight: Weight, id: &str) -> Finding {
     found("No module of this name is known.".into()).instead(instead)
 }
 
-/// What to do without a module of Apache's; where nothing takes its place, `guard` it.
+/// Advice for a missing Apache module: what replaces it, or `guard` it.
 fn without(page: &Page, guard: &str) -> String {
     if page.instead.is_empty() { format!("{guard} inside <IfModule {}>", page.identifier) } else { page.instead.into() }
 }
 
-/// Where this configuration has the files of modules, as its `LoadModule` lines write it.
+/// The directory of module files, as the `LoadModule` lines of this configuration write it.
 fn modules_directory(ran: &[Ran]) -> String {
     let mut files = ran.iter().filter_map(|ran| {
         let [name, _, file] = words(&ran.text).try_into().ok()?;
@@ -233,33 +234,33 @@ fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Fin
 
 const NO_SUCH_DIRECTIVE: &str = "No module has a directive of this name.";
 
-/// Apache's directive of a name that we do not have. mod_lua has its directives as sections too, of which the manual does not
-/// speak.
+/// Apache's directive of this name if we do not have it. mod_lua also offers its directives as sections, which the
+/// manual does not list.
 fn refused(name: &str) -> Option<&'static Fact> {
     let line = || manual::directive(name.strip_prefix('<')?).filter(|fact| fact.module == "mod_lua");
     manual::directive(name).or_else(line)
 }
 
-/// The directive that a misspelt name stands for.
+/// The directive that was probably meant by a misspelt name.
 fn meant(name: &str) -> Option<&'static str> {
     let ours = boot::known().iter().flat_map(|info| info.directives).map(|row| row.name);
     let theirs = manual::DIRECTIVES.iter().map(|fact| fact.name.trim_end_matches('>'));
     nearest_name(ours.chain(theirs).chain(REMOVED.iter().map(|removed| removed.name)), name)
 }
 
-/// What was worth saying while the configuration was read, as `-t` says it.
+/// Reports the notices that `-t` prints while the configuration is read.
 pub(super) fn notices(report: &mut Report, notices: &[Notice], tree: &[Node]) {
     for notice in notices.iter().filter(|notice| notice.level <= Level::Warn) {
         report.add(missing_log(&notice.text).unwrap_or_else(|| warning(notice, tree)));
     }
 }
 
-/// A warning.
+/// The finding for a notice.
 fn warning(notice: &Notice, tree: &[Node]) -> Finding {
     let text = notice.text.trim_end();
     let name = notice.origin.as_ref().and_then(|origin| name_at(tree, origin));
     let is = |number: &str| text.contains(number);
-    // A handler that is not there, a root that is not there, a variable that is not there.
+    // A missing handler, a missing root, an undefined variable.
     let (weight, topic, subject) = match () {
         () if is("requests for it are answered with 500") => (Weight::Loses, Topic::Handler, "handler"),
         () if is("AH00112") => (Weight::Loses, Topic::Warning, "DocumentRoot"),
@@ -281,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    /// Nothing that is refused is refused without a word about it.
+    /// Every refused directive and module has an explanation.
     #[test]
     fn whatever_is_not_here_is_described() {
         server::module::set_known(modules::MODULES);

@@ -1,4 +1,4 @@
-//! Virtual hosts that no request reaches, names that are said twice, and sections that others replace.
+//! Finds virtual hosts that no request reaches, duplicate names, and sections that others replace.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use server::{Server, VirtualHost, survey};
 use super::errors::name_at;
 use super::report::{Finding, Report, Topic, Weight};
 
-/// Everything about addresses and names.
+/// Checks addresses and names.
 pub(super) fn all(report: &mut Report, server: &Server) {
     listens(report, server);
     names(report, server);
@@ -22,7 +22,7 @@ pub(super) fn all(report: &mut Report, server: &Server) {
     }
 }
 
-/// The same `Listen` twice: the second one cannot be bound.
+/// Finds duplicate `Listen` lines: the second one cannot be bound.
 fn listens(report: &mut Report, server: &Server) {
     let listen = &server.main().settings.get::<MpmSettings>().listen;
     let mut seen = HashMap::new();
@@ -36,7 +36,7 @@ fn listens(report: &mut Report, server: &Server) {
     }
 }
 
-/// Names that belong to an earlier host of the same address, and hosts that have no other.
+/// Finds names that belong to an earlier host of the same address, and hosts that have no other names.
 fn names(report: &mut Report, server: &Server) {
     let mut owners: HashMap<(Option<IpAddr>, Option<u16>), HashMap<String, usize>> = HashMap::new();
     for host in server.hosts[1..].iter().filter(|host| !host.addresses.is_empty()) {
@@ -44,7 +44,7 @@ fn names(report: &mut Report, server: &Server) {
         let mut reached = false;
         for HostAddress { ip, port } in &host.addresses {
             let group = owners.entry((*ip, *port)).or_default();
-            // The first host of an address is the one for all names that nobody has.
+            // The first host of an address serves all names that no host claims.
             reached |= group.is_empty();
             for name in std::iter::once(&host.name).chain(&host.aliases) {
                 let owner = *group.entry(name.to_ascii_lowercase()).or_insert(host.index);
@@ -63,7 +63,7 @@ fn names(report: &mut Report, server: &Server) {
     }
 }
 
-/// Hosts at addresses on which nothing listens.
+/// Finds hosts at addresses on which nothing listens.
 fn unheard(report: &mut Report, server: &Server) {
     let listen = &server.main().settings.get::<MpmSettings>().listen;
     let hears = |address: &HostAddress| {

@@ -1,4 +1,4 @@
-//! The report for programs. Its keys stay as they are; others may come.
+//! The report as JSON. Existing keys do not change; new ones may be added.
 
 use modules::manual::Loss;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Lines that do nothing, or less than they seem to.
+//! Finds lines that do nothing, or less than they seem to.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::errors::named;
 use super::report::{Finding, Report, Topic, Weight};
 use crate::boot;
 
-/// Everything that lines alone show.
+/// Runs all checks that need only the lines.
 pub(super) fn all(report: &mut Report, server: &Server, wrong: &[Error]) {
     remarks(report, server, &server.tree);
     directories(report, &server.tree);
@@ -23,7 +23,7 @@ pub(super) fn all(report: &mut Report, server: &Server, wrong: &[Error]) {
     repeated(report, &server.tree);
 }
 
-/// Directives without effect, and those that differ from Apache's.
+/// Reports directives without effect, and those that differ from Apache's.
 pub(super) fn remarks(report: &mut Report, server: &Server, nodes: &[Node]) {
     let infos = server.infos();
     for node in nodes {
@@ -40,7 +40,7 @@ pub(super) fn remarks(report: &mut Report, server: &Server, nodes: &[Node]) {
     }
 }
 
-/// `<Directory>` sections of directories that are not there.
+/// Reports `<Directory>` sections of directories that do not exist.
 fn directories(report: &mut Report, nodes: &[Node]) {
     for node in nodes {
         if node.name.eq_ignore_ascii_case("<Directory") {
@@ -56,7 +56,7 @@ fn directories(report: &mut Report, nodes: &[Node]) {
     }
 }
 
-/// `<IfModule>` sections of modules that nobody knows.
+/// Reports `<IfModule>` sections of unknown modules.
 fn conditions(report: &mut Report, server: &Server) {
     for ran in &server.ran {
         let mut rest = ran.text.as_str();
@@ -86,7 +86,8 @@ fn conditions(report: &mut Report, server: &Server) {
     }
 }
 
-/// Lines of a section that another line of the same section replaces. Those with an error have none to replace.
+/// Reports lines that another line of the same section replaces. Lines with an error are skipped, as they have no
+/// effect.
 fn overwritten(report: &mut Report, level: &Layer, wrong: &[Error]) {
     let is_wrong = |origin: &Origin| wrong.iter().any(|error| error.origin.as_ref() == Some(origin));
     for (i, line) in level.lines.iter().enumerate().filter(|(_, line)| line.fate == Fate::Lost) {
@@ -103,7 +104,7 @@ fn overwritten(report: &mut Report, level: &Layer, wrong: &[Error]) {
     }
 }
 
-/// Directives that add to a list: the same line again adds nothing, or does the same twice.
+/// Directives that add to a list: repeating the same line adds nothing, or does the same twice.
 const LISTS: [(&str, &str); 8] = [
     ("Alias", "The first one counts."),
     ("AliasMatch", "The first one counts."),
@@ -115,7 +116,7 @@ const LISTS: [(&str, &str); 8] = [
     ("ServerAlias", "It says nothing new."),
 ];
 
-/// Lines that stand twice in the same section.
+/// Reports lines that occur twice in the same section.
 fn repeated(report: &mut Report, nodes: &[Node]) {
     for (i, node) in nodes.iter().enumerate() {
         let same = |other: &&Node| other.name.eq_ignore_ascii_case(&node.name) && other.args == node.args;

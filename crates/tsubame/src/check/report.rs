@@ -1,4 +1,4 @@
-//! What is found, and what it comes to.
+//! The findings, and the overall verdict.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -6,18 +6,18 @@ use std::process::ExitCode;
 use conf::{Excerpt, Origin};
 use modules::manual::Loss;
 
-/// How much something matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
     /// The server does not start.
     Stops,
-    /// It starts, and something does not work.
+    /// The server starts, but something does not work.
     Loses,
     /// Nothing is lost.
     Harmless,
 }
 
-/// What something is about; the order is that of the report.
+/// The subject area of a finding, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Topic {
     /// Files that include each other.
@@ -40,7 +40,7 @@ pub(super) enum Topic {
 }
 
 impl Topic {
-    /// The heading.
+    /// The heading in the report.
     pub(super) fn title(self) -> &'static str {
         match self {
             Topic::Circle => "Files that include each other",
@@ -62,7 +62,7 @@ impl Topic {
         }
     }
 
-    /// The name for programs.
+    /// The key in the JSON report.
     pub(super) fn key(self) -> &'static str {
         match self {
             Topic::Circle => "circular_include",
@@ -84,30 +84,31 @@ impl Topic {
         }
     }
 
-    /// There may be many of them, and few people want to read them all.
+    /// Whether findings of this topic are summarized by default: there may be many, and few people want to read them
+    /// all.
     pub(super) fn is_detail(self) -> bool {
         matches!(self, Topic::WithoutEffect | Topic::Differs)
     }
 }
 
-/// Something that was found.
+/// A problem that the check found.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     pub(super) weight: Weight,
     pub(super) topic: Topic,
-    /// What it is about: a directive, a module, a file.
+    /// The subject: a directive, a module or a file.
     pub(super) subject: String,
-    /// Where it stands, all of the places.
+    /// All places where it occurs.
     pub(super) places: Vec<Origin>,
-    /// The first of them, where it is an error.
+    /// The excerpt at the first place, for an error.
     pub(super) excerpt: Option<Excerpt>,
-    /// What is the matter.
+    /// The problem.
     pub(super) message: String,
     /// What the directive or module does.
     pub(super) does: Option<String>,
-    /// What is lost if the line is only removed.
+    /// The effect of removing the line without a replacement.
     pub(super) loss: Option<Loss>,
-    /// What to write or to do instead.
+    /// What to write or do instead.
     pub(super) instead: Option<String>,
 }
 
@@ -147,7 +148,7 @@ impl Finding {
     }
 }
 
-/// What was looked at.
+/// How much was examined.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Read {
     pub(super) files: usize,
@@ -156,7 +157,7 @@ pub(super) struct Read {
     pub(super) directories: usize,
 }
 
-/// What it comes to.
+/// The overall result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Starts,
@@ -165,7 +166,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// The name for programs.
+    /// The key in the JSON report.
     pub(super) fn key(self) -> &'static str {
         match self {
             Verdict::Starts => "starts",
@@ -183,14 +184,14 @@ impl Verdict {
     }
 }
 
-/// The report.
+/// The whole report.
 #[derive(Debug)]
 pub(super) struct Report {
     /// The main file.
     pub(super) file: String,
     pub(super) read: Read,
     pub(super) findings: Vec<Finding>,
-    /// What was not looked at, as it would have been too much.
+    /// What was not examined because a limit was reached.
     pub(super) limits: BTreeSet<String>,
 }
 
@@ -203,14 +204,15 @@ impl Report {
         self.findings.push(finding);
     }
 
-    /// Something without a place that keeps the server from starting, unless it was said already.
+    /// Adds a finding without a place that prevents the start, unless it was added already.
     pub(super) fn stops(&mut self, topic: Topic, subject: &str, message: &str) {
         if !self.findings.iter().any(|finding| finding.message == message) {
             self.add(Finding::new(Weight::Stops, topic, subject, message));
         }
     }
 
-    /// Files that include themselves were read over and over: what was found in them is said once.
+    /// Removes repeated findings. Files that include themselves were read repeatedly, so their findings occur more than
+    /// once.
     fn forget_repetitions(&mut self) {
         self.findings.retain(|finding| finding.topic != Topic::Twice);
         self.findings.retain_mut(|finding| {
@@ -220,8 +222,8 @@ impl Report {
         });
     }
 
-    /// Sorts the findings, and makes one of those that differ only in their places.
-    /// `program` is the name the server was called by, which messages of Apache's have.
+    /// Sorts the findings and merges those that differ only in their places. `program` is the name by which the server
+    /// was called; it replaces the placeholder in Apache's messages.
     pub(super) fn finish(&mut self, program: &str) {
         for finding in &mut self.findings {
             finding.message = finding.message.replace("{program}", program);

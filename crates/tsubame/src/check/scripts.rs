@@ -1,14 +1,14 @@
-//! Whether a file can be run as a CGI script.
+//! Checks whether a file can run as a CGI script.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// As much of a file as its first line may be: the kernel looks at no more.
+/// The maximum length of the first line in bytes: the kernel reads no more.
 const FIRST_LINE_MAX: u64 = 256;
 
-/// Why a file cannot be run, and what to do. `sure`: it is there to be run, whatever is in it.
+/// Why a file cannot run, and what to do. `sure`: it is meant to run, whatever it contains.
 pub(super) fn fault(path: &Path, meta: &Metadata, sure: bool) -> Option<(String, String)> {
     let begin = beginning(path)?;
     let is_script = begin.starts_with(b"#!");

@@ -1,4 +1,4 @@
-//! The report for people: what it comes to first, then what stops the start, what would be lost, and what is harmless.
+//! The report as text: first the verdict, then what prevents the start, what would be lost, and what is harmless.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use super::report::{Finding, Report, Topic, Verdict, Weight};
 use crate::complaint::marked;
 use crate::style::{Page, Style};
 
-/// Lines are not longer, where words allow.
+/// The maximum line width, in columns; longer words are not broken.
 const WIDTH: usize = 80;
-/// So many places are named; of the others the number.
+/// The maximum number of places to list; the rest are counted.
 const PLACES_MAX: usize = 3;
 
 pub(super) fn of(report: &Report, all: bool, style: Style) -> String {
     let mut out = Page::default();
     head(&mut out, report, style);
-    // Files of the configuration are mostly below the directory of the first one.
+    // Most configuration files are below the directory of the main file.
     let base = Path::new(&report.file).parent().map_or_else(String::new, |dir| format!("{}/", dir.display()));
     for (weight, title) in
         [(Weight::Stops, "Stops the start"), (Weight::Loses, "Loses a feature"), (Weight::Harmless, "Harmless")]
@@ -112,7 +112,7 @@ fn item(out: &mut Page, finding: &Finding, base: &str, style: Style) {
     }
 }
 
-/// Whether it matters, as a sentence with a blank in front.
+/// Whether the loss matters, as a sentence with a leading space.
 fn warning(loss: Loss) -> &'static str {
     match loss {
         Loss::Nothing => " You lose nothing without it.",
@@ -122,14 +122,14 @@ fn warning(loss: Loss) -> &'static str {
     }
 }
 
-/// A description as a sentence, with a blank behind.
+/// A description as a sentence, with a trailing space.
 fn sentence(text: &str) -> String {
     let mut chars = text.trim_end_matches('.').chars();
     let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
     format!("{first}{}. ", chars.as_str())
 }
 
-/// Details in a line for each topic: what it is about, with the number of lines.
+/// Writes the subjects of the details, grouped by topic.
 fn summary(out: &mut Page, details: &[&Finding], style: Style) {
     for topic in [Topic::WithoutEffect, Topic::Differs] {
         let mut names: Vec<String> =
@@ -144,7 +144,7 @@ fn summary(out: &mut Page, details: &[&Finding], style: Style) {
     }
 }
 
-/// Writes words in lines that are not too long. The first one begins with `begin`, the others with as many blanks.
+/// Writes text wrapped to [`WIDTH`]. The first line begins with `begin`, the others with the same number of spaces.
 fn wrapped(out: &mut Page, begin: &str, text: &str) {
     let width = begin.chars().count();
     let (mut line, mut used) = (begin.to_string(), width);

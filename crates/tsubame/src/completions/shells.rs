@@ -1,10 +1,10 @@
-//! The pages in the languages of shells.
+//! Writes the pages as completion scripts for the shells.
 
 use std::fmt::Write as _;
 
 use super::{Page, Value, Word};
 
-/// Options with the same kind of value, as a pattern of `case`.
+/// The options with the same kind of value, as a pattern for `case`.
 fn options(pages: &[Page], wanted: &Value) -> String {
     let mut names: Vec<&str> = Vec::new();
     for word in pages.iter().flat_map(|page| &page.words) {
@@ -15,7 +15,7 @@ fn options(pages: &[Page], wanted: &Value) -> String {
     names.join("|")
 }
 
-/// What `-k` takes, and whatever else is one of some words: the option with them.
+/// The options that take one of a fixed set of words, such as `-k`, with these words.
 fn choices(pages: &[Page]) -> Vec<(&str, &[&'static str])> {
     let chosen = pages[0].words.iter().filter_map(|word| match &word.value {
         Some(Value::Of(words)) => Some((word.name.as_str(), &words[..])),
@@ -32,7 +32,7 @@ fn names(words: &[Word]) -> String {
     words.iter().map(|word| word.name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// A text between single quotes.
+/// Puts a text in single quotes.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

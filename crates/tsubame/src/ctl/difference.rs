@@ -1,4 +1,4 @@
-//! What a restart would change: the configuration in effect beside the one on disk.
+//! Shows what a restart would change: compares the configuration in effect with the one on disk.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,20 @@ use server::Server;
 use crate::explain::{self, module_ids};
 use crate::style::{Page, Style};
 
-/// A line of one side.
+/// A line of either side.
 struct Line<'a> {
-    /// Below as many sections as it is indented.
+    /// The text, indented by the number of sections around it.
     text: String,
-    /// How many sections are around it.
+    /// The number of sections around it.
     depth: usize,
-    /// Its place; `None`: it comes before all lines.
+    /// Its place; `None` for what comes before all lines.
     origin: Option<&'a Origin>,
-    /// Whether it is the end of a section. That is no change of its own, but keeps changes before it apart from those behind.
+    /// Whether it ends a section. Such a line is not a change of its own, but separates the changes before it from
+    /// those after it.
     end: bool,
 }
 
-/// Which side has a line.
+/// The side or sides that have a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Both,
@@ -29,18 +30,18 @@ enum Side {
     Disk,
 }
 
-/// What the comparison says of a line.
+/// A line with the result of the comparison.
 type Compared<'a> = (Side, &'a Line<'a>);
 
 /// A line that only one side has.
 struct Change<'a> {
     side: Side,
     line: &'a Line<'a>,
-    /// The sections around it on its side, outermost first, as they were compared.
+    /// The sections around it on its side, outermost first, as indices into the comparison.
     within: Vec<usize>,
 }
 
-/// As text, or for programs.
+/// The difference, as text or as JSON.
 pub(super) fn of(running: &Server, disk: &Server, json: bool, style: Style) -> String {
     let (left, right) = (all(running), all(disk));
     let compared = compare(&left, &right);
@@ -75,7 +76,7 @@ fn for_people(compared: &[Compared<'_>], changes: &[Change<'_>], style: Style) -
     writeln!(out, "{}", style.good("+ on disk: in effect after a restart"));
     let mut shown = BTreeSet::new();
     for Change { side, line, within } in changes {
-        // A section that is itself a change stands there already.
+        // A section that is itself a change was printed already.
         for at in within.iter().filter(|at| compared[**at].0 == Side::Both) {
             if shown.insert(*at) {
                 writeln!(out, "  {}", compared[*at].1.text);
@@ -92,7 +93,7 @@ fn for_people(compared: &[Compared<'_>], changes: &[Change<'_>], style: Style) -
     out.finish()
 }
 
-/// What is on one side only. Where a section was replaced, what it holds is in another one on either side.
+/// The lines that are on one side only. If a section was replaced, its lines are in a different section on each side.
 fn changes<'a>(compared: &[Compared<'a>]) -> Vec<Change<'a>> {
     let (mut running, mut disk) = (Vec::new(), Vec::new());
     let mut changes = Vec::new();
@@ -110,10 +111,10 @@ fn changes<'a>(compared: &[Compared<'a>]) -> Vec<Change<'a>> {
     changes
 }
 
-/// Directives of which the first start has fixed what they ask for.
+/// Directives whose effect is fixed at the first start.
 const FIXED: [&str; 3] = ["ServerLimit", "ThreadLimit", "ListenCoresBucketsRatio"];
 
-/// Whether a line is about what a restart cannot change.
+/// Whether a restart cannot apply a line.
 fn needs_start(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let (name, first) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -122,11 +123,11 @@ fn needs_start(line: &str) -> bool {
 
 const LOAD_MODULE: &str = "LoadModule";
 
-/// Everything that a configuration says, modules and names first.
+/// All lines of a configuration, starting with modules and defined names.
 fn all(server: &Server) -> Vec<Line<'_>> {
     let plain = |text: String| Line { text, depth: 0, origin: None, end: false };
     let mut out = vec![plain(format!("ServerRoot {}", server.language.server_root))];
-    // It does not matter in which order they are loaded.
+    // The order in which modules are loaded does not matter.
     let mut modules = module_ids(server);
     modules.sort_unstable();
     modules.dedup();
@@ -136,7 +137,7 @@ fn all(server: &Server) -> Vec<Line<'_>> {
     out
 }
 
-/// Adds each directive below the sections around it.
+/// Adds each directive, indented below the sections around it.
 fn add<'a>(nodes: &'a [Node], depth: usize, out: &mut Vec<Line<'a>>) {
     for node in nodes {
         let (indent, origin) = ("  ".repeat(depth), Some(&node.origin));
@@ -150,8 +151,8 @@ fn add<'a>(nodes: &'a [Node], depth: usize, out: &mut Vec<Line<'a>>) {
     }
 }
 
-/// The lines of both sides in order, as few as possible of them on one side only (Hunt and Szymanski's longest common
-/// subsequence, over what is left between the same beginning and end).
+/// The lines of both sides in order, with as few as possible on one side only (Hunt and Szymanski's longest common
+/// subsequence, over the lines between the common beginning and end).
 fn compare<'a>(left: &'a [Line<'a>], right: &'a [Line<'a>]) -> Vec<Compared<'a>> {
     let same = |(a, b): &(&Line<'_>, &Line<'_>)| a.text == b.text;
     let begin = left.iter().zip(right).take_while(same).count();
@@ -164,7 +165,7 @@ fn compare<'a>(left: &'a [Line<'a>], right: &'a [Line<'a>]) -> Vec<Compared<'a>>
     out
 }
 
-/// More lines than this on both sides are not compared one by one.
+/// Above this number of lines on both sides, they are not compared one by one.
 const COMPARED_MAX: usize = 4000;
 
 fn middle<'a>(left: &'a [Line<'a>], right: &'a [Line<'a>]) -> Vec<Compared<'a>> {
@@ -172,7 +173,7 @@ fn middle<'a>(left: &'a [Line<'a>], right: &'a [Line<'a>]) -> Vec<Compared<'a>> 
     if left.len().max(right.len()) > COMPARED_MAX {
         return only(Side::Running, left).chain(only(Side::Disk, right)).collect();
     }
-    // longest[i][j]: of left[i..] and right[j..]
+    // `longest[i][j]`: the length for `left[i..]` and `right[j..]`.
     let width = right.len() + 1;
     let mut longest = vec![0u32; (left.len() + 1) * width];
     for i in (0..left.len()).rev() {

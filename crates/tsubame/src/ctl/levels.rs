@@ -1,4 +1,4 @@
-//! `tsubame ctl log-level`.
+//! `tsubame ctl log-level`: shows and changes log levels.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use seam::log_levels::{self, ALL};
 use serde_json::json;
 use server::Server;
 
-/// Shows or changes the levels that hold while the server runs.
+/// Shows or changes the log levels of the running server.
 pub(super) fn change(server: &Server, words: &[&str], json: bool) -> Result<String, String> {
     match *words {
         [] => {}

@@ -1,4 +1,4 @@
-//! The server's side of a conversation, in a process of its own that is a copy of the parent.
+//! The server's side of a conversation over the control socket, in a forked copy of the parent.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -21,10 +21,10 @@ use crate::preflight;
 use crate::running::{Asked, Running};
 use crate::style::Style;
 
-/// A text, and the signal that the parent is to get once the client has it.
+/// A text, and the signal to send to the parent once the client has received the text.
 type Answer = (String, Option<Signal>);
 
-/// Answers one client; returns the signal that the parent is to get for it.
+/// Answers one client; returns the signal to send to the parent.
 pub(crate) fn serve(connection: OwnedFd, asked: &Asked<'_>) -> Option<Signal> {
     let answered = UnixStream::from(connection);
     converse(&answered, asked).unwrap_or_else(|error| {
@@ -38,11 +38,11 @@ fn converse(stream: &UnixStream, asked: &Asked<'_>) -> io::Result<Option<Signal>
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let peer = sys::local::peer_user(stream)?;
-    // Also of who is refused: an end with something unread would take the answer away.
+    // Reads the words even if the peer will be refused: closing a socket with unread data would discard the answer.
     let words = words(stream)?;
     let answer = match peer == 0 || peer == sys::cred::uid() {
         true => answer(words, asked),
-        // The mode of the socket has seen to it already; this is for who changes that.
+        // The mode of the socket already prevents this, unless somebody changes it.
         false => Err("only root and the user who started the server may ask it".into()),
     };
     let mut out = stream;
@@ -111,7 +111,7 @@ fn no_more(command: &str, words: &[impl AsRef<str>]) -> Result<(), String> {
     words.first().map_or(Ok(()), |word| Err(format!("{command}: what is {}?", word.as_ref())))
 }
 
-/// What is there to be seen, and levels.
+/// Answers the commands that show something, and `log-level`.
 fn shown(command: &str, words: &[String], asked: &Asked<'_>, style: Style) -> Result<String, String> {
     let json = words.iter().any(|word| word == "--json");
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--json").collect();
@@ -129,7 +129,7 @@ fn shown(command: &str, words: &[String], asked: &Asked<'_>, style: Style) -> Re
     }
 }
 
-/// What the parent is to do.
+/// Answers the commands that signal the parent.
 fn told(command: &str, asked: &Asked<'_>) -> Result<Answer, String> {
     match command {
         "graceful" => restart(asked, Signal::USR1, "a graceful restart"),
@@ -150,7 +150,8 @@ fn unusable(why: &str) -> String {
     format!("the configuration on disk cannot be used:\n{why}")
 }
 
-/// Nothing is restarted with a configuration that cannot run. What the parent will say of its numbers is said here too.
+/// Checks the configuration on disk and asks for a restart. A configuration that cannot run is refused. The answer
+/// includes the notices that the parent will log about its numbers.
 fn restart(asked: &Asked<'_>, signal: Signal, what: &str) -> Result<Answer, String> {
     let Configured { loaded, mpm } = on_disk(asked)?;
     asked.running.mpm.can_become(&mpm).and_then(|()| loaded.server.can_be_served()).map_err(|why| unusable(&why))?;
@@ -166,7 +167,7 @@ fn restart(asked: &Asked<'_>, signal: Signal, what: &str) -> Result<Answer, Stri
     Ok((text, Some(signal)))
 }
 
-/// As who serves: what children may not read is not there for them.
+/// Answers `explain` with the privileges of the children, so that files that they cannot read are not revealed.
 fn explained(words: Vec<String>, asked: &Asked<'_>, style: Style) -> Result<String, String> {
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
     let query = match explain::read(None, lexopt::Parser::from_args(words)) {
@@ -175,7 +176,7 @@ fn explained(words: Vec<String>, asked: &Asked<'_>, style: Style) -> Result<Stri
         Err(why) => return Err(format!("explain: {why}")),
     };
     if let Some(children) = asked.children {
-        // Who becomes somebody else outlives the parent again.
+        // A change of user clears the parent-death signal, so it is set again.
         let became = children.assume().and_then(|()| die_with(asked.parent, Signal::KILL));
         match became {
             Ok(true) => {}

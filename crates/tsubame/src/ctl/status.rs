@@ -1,4 +1,4 @@
-//! `tsubame ctl status` and `scripts`.
+//! `tsubame ctl status` and `scripts`: show what the server does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::running::Asked;
 use crate::style::{Page, Style};
 use crate::version;
 
-/// The server as a whole.
+/// The status of the whole server.
 pub(super) fn server(asked: &Asked<'_>, json: bool, style: Style) -> String {
     let Some(board) = scoreboard::get().map(|board| board.snapshot()) else { return "no scoreboard\n".into() };
     let scripts = gate::scripts();
@@ -23,7 +23,7 @@ fn alive(board: &Snapshot) -> impl Iterator<Item = &Process> {
     board.processes.iter().filter(|process| process.life != ChildState::Empty)
 }
 
-/// How many workers there are in each state that there is one in, by its letter.
+/// The number of workers in each state that occurs, by its letter.
 fn states(process: &Process) -> BTreeMap<char, usize> {
     let mut states = BTreeMap::new();
     for worker in &process.workers {
@@ -32,7 +32,7 @@ fn states(process: &Process) -> BTreeMap<char, usize> {
     states
 }
 
-/// A time of a snapshot, as seconds before now.
+/// The age of a timestamp of a snapshot, in seconds.
 fn age(then: u64) -> u64 {
     scoreboard::since(then).as_secs()
 }
@@ -160,7 +160,7 @@ fn pool(pool: &PoolStats) -> Value {
     })
 }
 
-/// What is known of scripts: those first that have used most CPU time.
+/// The statistics of scripts, those with the most CPU time first.
 pub(super) fn scripts(json: bool, style: Style) -> String {
     let mut scripts = gate::scripts();
     scripts.sort_by_key(|script| std::cmp::Reverse(script.cpu));
@@ -196,7 +196,7 @@ fn mebibytes(bytes: u64) -> String {
     if bytes == 0 { "-".into() } else { format!("{:.1}M", bytes as f64 / f64::from(1 << 20)) }
 }
 
-/// Three digits at least, and no more behind the point than mean anything.
+/// Formats a duration in milliseconds or seconds, with one decimal below 100.
 fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     let (number, unit) = if seconds < 10.0 { (seconds * 1000.0, "ms") } else { (seconds, "s") };

@@ -1,12 +1,12 @@
-//! What both sides of a conversation at the control socket agree on.
+//! The constants of the protocol on the control socket.
 
 use std::time::Duration;
 
-/// A request is no longer than this, in bytes.
+/// The maximum length of a request, in bytes.
 pub(super) const WORDS_MAX: u64 = 64 * 1024;
 /// How long either side waits for the other.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-/// The word that says that the client's output is a terminal; it comes before the command.
+/// A word that means that the client's output is a terminal; it comes before the command.
 pub(super) const COLOURS: &str = "--colours";
-/// The beginning of the word that says which server is meant, by the number of its parent; also before the command.
+/// The prefix of the word that identifies the intended server by its parent's pid; also before the command.
 pub(super) const PID: &str = "--pid=";

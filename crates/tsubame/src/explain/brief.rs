@@ -1,4 +1,4 @@
-//! An explanation in short: the verdict, the directives that decided, and what happened.
+//! Writes a short explanation: the verdict, the directives that decided, and what happened.
 
 use conf::{Level, Origin};
 use server::explain::{Explanation, Note, Question, Reason, Settings, Step};
@@ -7,9 +7,9 @@ use super::directives::Said;
 use super::text;
 use crate::style::{Page, Style};
 
-/// More directives are not named; the middle ones are left out.
+/// The maximum number of directives to list; the middle ones are left out.
 const DIRECTIVES_MAX: usize = 7;
-/// More steps are not told; the middle ones are left out.
+/// The maximum number of steps to list; the middle ones are left out.
 const STEPS_MAX: usize = 9;
 
 pub(super) fn of(
@@ -39,7 +39,7 @@ pub(super) fn of(
     out.finish()
 }
 
-/// Lines, as many from the beginning as from the end if there are too many.
+/// Writes lines; if there are too many, as many from the beginning as from the end.
 fn shown(out: &mut Page, lines: &[String], max: usize, style: Style) {
     if lines.len() <= max {
         lines.iter().for_each(|line| writeln!(out, "  {line}"));
@@ -51,7 +51,7 @@ fn shown(out: &mut Page, lines: &[String], max: usize, style: Style) {
     lines[lines.len() - last..].iter().for_each(|line| writeln!(out, "  {line}"));
 }
 
-/// The lines that changed what becomes of the request, each once, in the order in which they did.
+/// The configuration lines that changed the outcome of the request, each once, in the order in which they did.
 fn decided(explanation: &Explanation, paths: &[(&Settings, Vec<Said<'_>>)], style: Style) -> Vec<String> {
     let mut origins: Vec<&Origin> = explanation.request.vhost.origin.iter().collect();
     deciding(&explanation.steps, explanation, &mut origins);
@@ -66,7 +66,7 @@ fn decided(explanation: &Explanation, paths: &[(&Settings, Vec<Said<'_>>)], styl
     lines.into_iter().map(|(text, origin)| format!("{text:<width$}  {}", style.dim(origin))).collect()
 }
 
-/// Places stand one below the other, unless a line is longer.
+/// The maximum width of a directive for which the places are aligned; longer ones push their place to the right.
 const WIDTH_MAX: usize = 50;
 
 fn deciding<'a>(steps: &'a [Step], explanation: &'a Explanation, origins: &mut Vec<&'a Origin>) {
@@ -74,14 +74,14 @@ fn deciding<'a>(steps: &'a [Step], explanation: &'a Explanation, origins: &mut V
         match step {
             Step::Note(Note { origin: Some(origin), counts: true, .. }) => origins.push(origin),
             Step::Adopted(inner) => deciding(inner, explanation, origins),
-            // A module may be refused by one rule, and let in by another.
+            // One rule may refuse a module, and another may allow it.
             Step::Reason(Reason { origin: Some(origin), .. }) if is_told(origin, explanation) => origins.push(origin),
             _ => {}
         }
     }
 }
 
-/// Whether a line is one that the verdict names.
+/// Whether the verdict names this line.
 fn is_told(origin: &Origin, explanation: &Explanation) -> bool {
     let verdict = &explanation.verdict;
     [Some(&verdict.reason), verdict.instead_of.as_ref()]
@@ -90,7 +90,7 @@ fn is_told(origin: &Origin, explanation: &Explanation) -> bool {
         .any(|it| it.origin.as_ref() == Some(origin))
 }
 
-/// What stands in a line of the configuration that the request met: a directive, or the first line of a section.
+/// The text of a configuration line that applied to the request: a directive, or the first line of a section.
 fn written(origin: &Origin, paths: &[(&Settings, Vec<Said<'_>>)]) -> Option<String> {
     let mut layers = paths.iter().flat_map(|(settings, _)| &settings.layers);
     layers.find_map(|layer| {
@@ -100,7 +100,7 @@ fn written(origin: &Origin, paths: &[(&Settings, Vec<Said<'_>>)]) -> Option<Stri
     })
 }
 
-/// What modules did, and what went wrong.
+/// The actions of modules, and what went wrong.
 fn happened(steps: &[Step], lines: &mut Vec<String>, style: Style) {
     for step in steps {
         match step {

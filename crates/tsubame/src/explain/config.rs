@@ -1,4 +1,4 @@
-//! The configuration that is in effect: every line with its origin, and those struck out that another line has replaced.
+//! Shows the configuration in effect: every line with its origin; lines that another line replaced are struck out.
 
 use conf::read::Ran;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::directives::fate;
 use super::json::origin;
 use crate::style::{Page, Style};
 
-/// As text, or for programs.
+/// The whole configuration, as text or as JSON.
 pub(crate) fn everything(server: &Server, json: bool, style: Style) -> String {
     let levels = levels(server);
     if json { for_programs(server, &levels) } else { for_people(server, &levels, style) }
@@ -94,7 +94,7 @@ pub(crate) fn module_ids(server: &Server) -> Vec<&'static str> {
     ids
 }
 
-/// What was defined, without what the program itself defines.
+/// The defined names, without those that the program itself defines.
 fn defines(server: &Server) -> impl Iterator<Item = (&str, Option<&str>)> {
     server.language.defines().filter(|(name, _)| !name.starts_with('-'))
 }

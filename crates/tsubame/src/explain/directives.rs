@@ -1,21 +1,21 @@
-//! The lines that a request meets, directive by directive.
+//! Collects the lines that apply to a request, by directive.
 
 use conf::{Allowed, Directive, ModuleInfo, Remark};
 use server::Server;
 use server::explain::{Fate, Line, Settings};
 
-/// A directive, and all that is said of it.
+/// A directive with all its lines.
 pub(super) struct Said<'a> {
     pub(super) row: &'static Directive,
     pub(super) module: &'static ModuleInfo,
-    /// The lines, each with the title of its layer, in the order in which they count.
+    /// The lines, each with the title of its layer, in order of precedence.
     pub(super) lines: Vec<(&'a str, &'a Line)>,
-    /// What the lines come to, where that is not one of them.
+    /// The combined value of the lines, if it is not one of them.
     pub(super) result: Option<String>,
 }
 
-/// The directives that are said anything of, by module and name; with `all` also those that are not about requests, and
-/// those with a default that nobody says anything of.
+/// The directives with a line that applies, by module and name; with `all` also those that do not concern requests, and
+/// unset ones that have a default.
 pub(super) fn of<'a>(settings: &'a Settings, server: &Server, all: bool) -> Vec<Said<'a>> {
     let mut found: Vec<Said<'a>> = Vec::new();
     for layer in &settings.layers {
@@ -54,7 +54,7 @@ fn defaults<'a>(server: &Server, said: &[Said<'a>]) -> Vec<Said<'a>> {
         .collect()
 }
 
-/// What is worth knowing of a directive, whatever became of its lines.
+/// The remark about a directive, independent of its lines.
 pub(super) fn remark(row: &Directive) -> Option<String> {
     row.remark.map(|remark| match remark {
         Remark::WithoutEffect(why) => format!("no effect: {why}"),
@@ -62,7 +62,7 @@ pub(super) fn remark(row: &Directive) -> Option<String> {
     })
 }
 
-/// What has become of a line, in a word or two.
+/// The state of a line, in a few words.
 pub(crate) fn fate(line: &Line) -> &'static str {
     match line.fate {
         Fate::Holds => "in effect",

@@ -1,4 +1,4 @@
-//! An explanation for programs.
+//! Writes an explanation as JSON.
 
 use conf::Origin;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn path((of, directives): &(&Settings, Vec<Said<'_>>)) -> Value {
     })
 }
 
-/// A line, and the lines that included it.
+/// A line, with the lines that included it.
 pub(crate) fn origin(at: &Origin) -> Value {
     let included: Vec<String> = at.chain().map(ToString::to_string).collect();
     json!({ "file": at.file(), "line": at.line, "included_from": included })

@@ -1,4 +1,4 @@
-//! `--mpm`: what was asked of the multi-processing module, and what it makes of it.
+//! `--mpm`: shows the configured values of the multi-processing module, and the values that it uses.
 
 use mpm::{Asked, Explained, Spare};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A whole explanation for people.
+//! Writes the full explanation as text.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ pub(super) fn of(
     steps(&mut out, &explanation.steps, style, &mut number);
     answer(&mut out, explanation, style);
     for (of, directives) in paths {
-        // Only an error document or another redirect makes it more than one.
+        // There is more than one path only after an error document or another redirect.
         let whose = if paths.len() > 1 { format!(" of {}", of.path) } else { String::new() };
         let title = format!("What has a part in the settings{whose}: what comes later counts more");
         writeln!(out);
@@ -47,14 +47,14 @@ pub(super) fn of(
     out.finish()
 }
 
-/// Says first that a request never arrives.
+/// Warns that a request never reaches the server.
 pub(super) fn doubt(out: &mut Page, doubt: Option<&str>, style: Style) {
     if let Some(why) = doubt {
         writeln!(out, "{} such a request never arrives: {why}", style.bad("Warning:"));
     }
 }
 
-/// What the client gets, and why.
+/// The verdict: what the client gets, and why.
 pub(super) fn verdict(out: &mut Page, explanation: &Explanation, style: Style) {
     let lines = verdict::lines(explanation);
     let is_bad = explanation.verdict.status.is_some_and(|status| status >= 400);
@@ -65,14 +65,14 @@ pub(super) fn verdict(out: &mut Page, explanation: &Explanation, style: Style) {
     }
 }
 
-/// The request in a line.
+/// The request on one line.
 pub(super) fn asked(question: &Question) -> String {
     let Question { method, target, host, client, local, .. } = question;
     let host = host.as_deref().unwrap_or("- (HTTP/1.0)");
     format!("{method} {target}, Host: {host}, from {} to {local}", client.ip())
 }
 
-/// The virtual host, and why that one.
+/// The virtual host, and why it was selected.
 pub(super) fn virtual_host(explanation: &Explanation, style: Style) -> String {
     let vhost = explanation.request.vhost;
     let name = style.good(&vhost.name);
@@ -92,7 +92,7 @@ pub(super) fn virtual_host(explanation: &Explanation, style: Style) -> String {
 fn steps(out: &mut Page, steps: &[Step], style: Style, number: &mut usize) {
     let mut closed: Vec<&str> = Vec::new();
     for (i, step) in steps.iter().enumerate() {
-        // Directories in which nothing is looked for are told together.
+        // Directories in which `.htaccess` is not looked up are listed together.
         if let Step::NoAccessFile(directory, why) = step {
             closed.push(directory);
             let same = |next: &Step| matches!(next, Step::NoAccessFile(_, next) if next == why);

@@ -1,9 +1,9 @@
-//! The verdict of an explanation: what the client gets, and why, in a line or two.
+//! Writes the verdict of an explanation: what the client gets, and why, in a line or two.
 
 use conf::Origin;
 use server::explain::{Explanation, Reason};
 
-/// The verdict, the line that counts first.
+/// The lines of the verdict, the most important one first.
 pub(super) fn lines(explanation: &Explanation) -> Vec<String> {
     let request = &explanation.request;
     let verdict = &explanation.verdict;
@@ -28,7 +28,7 @@ fn sentence(Reason { cause, origin, effect, .. }: &Reason, root: &str) -> String
     format!("{cause}{place}{effect}")
 }
 
-/// A line of a file: below `ServerRoot` without the path to it.
+/// The place of a line; a path below `ServerRoot` is shortened.
 pub(super) fn place(origin: &Origin, root: &str) -> String {
     let text = origin.to_string();
     let short = text.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'));
