@@ -1,6 +1,6 @@
-//! Where a directive may stand, and which `AllowOverride` class it belongs to.
+//! The contexts that allow a directive, and its `AllowOverride` classes.
 
-/// Where a directive may stand: a set of places and of `AllowOverride` classes (Apache manual, "override").
+/// A set of contexts and `AllowOverride` classes that allow a directive (Apache manual, "override").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed(u16);
 
@@ -19,9 +19,9 @@ impl Allowed {
     pub const INDEXES: Allowed = Allowed(16);
     /// Anywhere, and in `.htaccess` unless `AllowOverride` is None.
     pub const ANY: Allowed = Allowed(31);
-    /// As [`Allowed::ANY`], of a module that keeps nothing for sections: the line counts wherever it stands.
+    /// Like [`Allowed::ANY`], for a module without settings per section: the line counts in any context.
     pub const NOTHING_KEPT: Allowed = Allowed(31 | 256);
-    /// With others: the same of such a module.
+    /// Combined with other values: marks a directive of such a module.
     pub const KEPT_NOWHERE: Allowed = Allowed(256);
     /// Outside `<Directory>`, `<Files>`, `<Location>`, `<If>`.
     pub const SERVER: Allowed = Allowed(32);
@@ -29,38 +29,38 @@ impl Allowed {
     pub const SECTION: Allowed = Allowed(64);
     /// Anywhere in the configuration files, never in `.htaccess`.
     pub const CONF: Allowed = Allowed(32 | 64);
-    /// As [`Allowed::SERVER`], and not inside `<VirtualHost>` either.
+    /// Like [`Allowed::SERVER`], but not inside `<VirtualHost>` either.
     pub const GLOBAL: Allowed = Allowed(32 | 128);
-    /// What a line outside all sections may be.
+    /// Directives with any of these are allowed outside all sections.
     pub const AT_SERVER_LEVEL: Allowed = Allowed(32 | 2 | 4 | 16);
-    /// What a line inside a section may be.
+    /// Directives with any of these are allowed inside a section.
     pub const IN_SECTION: Allowed = Allowed(64 | 31);
 
     const NO_VHOST: Allowed = Allowed(128);
 
-    /// Both sets together.
+    /// The union of both sets.
     #[must_use]
     pub const fn or(self, other: Allowed) -> Allowed {
         Allowed(self.0 | other.0)
     }
 
-    /// `self` without what is in `other`.
+    /// The elements of `self` that are not in `other`.
     #[must_use]
     pub const fn without(self, other: Allowed) -> Allowed {
         Allowed(self.0 & !other.0)
     }
 
-    /// Whether the sets meet.
+    /// Whether the sets have a place in common.
     pub const fn meets(self, other: Allowed) -> bool {
         self.0 & other.0 & (Allowed::NO_VHOST.0 - 1) != 0
     }
 
-    /// Whether a `<VirtualHost>` is too deep.
+    /// Whether `<VirtualHost>` does not allow it.
     pub const fn global_only(self) -> bool {
         self.0 & Allowed::NO_VHOST.0 != 0
     }
 
-    /// The two phrases of `httpd -L`: where in the files, and when in `.htaccess`.
+    /// The two phrases of `httpd -L`: where configuration files allow it, and when `.htaccess` files do.
     pub fn phrases(self) -> (&'static str, Option<String>) {
         const CLASSES: [(Allowed, &str); 5] = [
             (Allowed::AUTH, "AuthConfig"),

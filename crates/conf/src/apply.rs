@@ -10,7 +10,7 @@ use crate::settings::SettingsMap;
 use crate::tree::Node;
 use crate::values;
 
-/// Applies directives in order. An error ends it, or is kept, as [`Context::errors`] has it.
+/// Applies directives in order. [`Context::errors`] decides whether an error ends it or is kept.
 pub fn apply(
     nodes: &[Node],
     server: &mut SettingsMap,
@@ -38,7 +38,7 @@ pub fn apply(
                 Failure::Inner(error) => context.errors.meet(*error),
             })?;
         }
-        // Those of lines inside a section have theirs already.
+        // Notices of lines inside a section already have their origin.
         for notice in &mut context.notices[said..] {
             notice.origin.get_or_insert_with(|| node.origin.clone());
         }
@@ -46,8 +46,8 @@ pub fn apply(
     Ok(())
 }
 
-/// Keeps an error, where errors are kept. What stands inside a section that is wrong itself was not applied: it is now, without
-/// effect and without regard to where it stands, for the sake of the errors that it has of its own.
+/// Keeps an error, or returns it if it ends the reading. The contents of a faulty section were not applied yet: applies
+/// them now, without effect and allowed in any context, to find the errors inside.
 fn go_on(node: &Node, place: &Place, context: &mut Context, error: Error) -> Result<(), Error> {
     context.errors.meet(error)?;
     let Some(children) = &node.children else { return Ok(()) };
@@ -58,7 +58,7 @@ fn go_on(node: &Node, place: &Place, context: &mut Context, error: Error) -> Res
 }
 
 impl Cmd<'_> {
-    /// Applies what stands inside this section to `dir` (and `server`, for a virtual host).
+    /// Applies the contents of this section to `dir` (and `server`, for a virtual host).
     pub fn apply_children(
         &mut self,
         server: Option<&mut SettingsMap>,
@@ -88,7 +88,7 @@ fn unknown(node: &Node, place: &Place, context: &mut Context) -> Result<(), Erro
     Err(Error { unknown, ..Error::at(Phase::Apply, &node.origin, message).of(Spot::Word(0)) })
 }
 
-/// Whether the directive may stand here; `Ok(false)`: it is to be skipped.
+/// Whether the directive is allowed here; `Ok(false)` skips it.
 fn allowed(cmd: &mut Cmd<'_>) -> Result<bool, Failure> {
     let (row, place) = (cmd.row, cmd.place);
     let listed = || place.list.as_ref().is_some_and(|list| list.contains(&row.name.to_ascii_lowercase()));
@@ -174,7 +174,7 @@ fn invoke(cmd: &mut Cmd<'_>) -> Result<(), Failure> {
             let argument = section_argument(name, line)?;
             return set(cmd, argument);
         }
-        // Read as a directive of the tree only when a module lists it twice; the reader has run it already.
+        // Reached only if a module lists it twice; the reader has already run it.
         Args::OnRead(_) => Ok(()),
     }
     .map_err(Failure::Message)

@@ -1,9 +1,9 @@
-//! The words behind a directive, in the number that its row wants.
+//! Splits the arguments of a directive into the number of words that its row requires.
 
 use crate::directive::Directive;
 use crate::words::{next_word, words};
 
-/// The words of a line whose number is fixed; the message is Apache's.
+/// The words of a line, whose number must be one of `counts`; the message is Apache's.
 pub(crate) fn take(row: &Directive, line: &str, counts: &[usize]) -> Result<Vec<String>, String> {
     let words = words(line);
     let least = counts[0];
@@ -34,7 +34,7 @@ pub(crate) fn help(row: &Directive) -> String {
     if row.help.is_empty() { String::new() } else { format!(", {}", row.help) }
 }
 
-/// Words up to the first empty one, where Apache's loops stop.
+/// The words up to the first empty one, where Apache's loops stop.
 pub(crate) fn until_empty(line: &str) -> Vec<String> {
     let mut rest = line;
     std::iter::from_fn(|| Some(next_word(&mut rest)).filter(|word| !word.is_empty())).collect()

@@ -1,5 +1,5 @@
-//! Which words of a line a message is about. The functions of directives say in Apache's words what is wrong; of these and the
-//! line we work out where.
+//! Finds the words of a line that a message is about. The functions of directives return Apache's messages without a
+//! position; we derive it from the message and the line.
 
 use crate::directive::Directive;
 use crate::error::Error;
@@ -8,7 +8,8 @@ use crate::pattern::{Flags, Regex};
 use crate::words::words;
 
 impl Error {
-    /// The same error, with the part of its line that the message is about: `line` is what stands after the directive's name.
+    /// The same error, with the part of its line that the message is about. `line` is the text after the directive's
+    /// name.
     pub(crate) fn located(mut self, row: &Directive, line: &str) -> Error {
         let words = words(line);
         if let Some((number, at, reason)) = bad_pattern(row, &words, &self.message) {
@@ -25,8 +26,8 @@ impl Error {
     }
 }
 
-/// The first word that is no regular expression, where the message says that one is not: its number, where it goes wrong, and PCRE2's
-/// reason.
+/// The first word that is not a valid regular expression, if the message is about one: its number, the byte of the
+/// error, and PCRE2's reason.
 fn bad_pattern(row: &Directive, words: &[String], message: &str) -> Option<(usize, usize, String)> {
     let message = message.replace(row.name, "").to_ascii_lowercase();
     if !["regex", "regular expression"].iter().any(|word| message.contains(word)) {
@@ -40,7 +41,7 @@ fn bad_pattern(row: &Directive, words: &[String], message: &str) -> Option<(usiz
     })
 }
 
-/// How messages about the number of arguments go on after the directive's name, with the most that it takes.
+/// The text of messages about the number of arguments, after the directive's name, with the maximum number.
 const COUNTS: [(&str, usize); 11] = [
     ("takes no arguments", 0),
     ("takes one argument", 1),
@@ -55,14 +56,14 @@ const COUNTS: [(&str, usize); 11] = [
     ("directive missing closing '>'", usize::MAX),
 ];
 
-/// Words that are too many, or the end of a line that has too few.
+/// The surplus words, or the end of a line that has too few.
 fn wrong_count(row: &Directive, count: usize, message: &str) -> Option<Spot> {
     let rest = message.strip_prefix(row.name)?.trim_start_matches(['>', ' ']);
     let (_, most) = COUNTS.into_iter().find(|(begin, _)| rest.starts_with(begin))?;
     Some(if count > most { Spot::From(most + 1) } else { Spot::Word(count + 1) })
 }
 
-/// The word that the message repeats: in quotes, at its end, or as a word of its own that is long enough not to be there by chance.
+/// The word that the message repeats: in quotes, at its end, or as a separate word long enough not to match by chance.
 fn named(row: &Directive, words: &[String], message: &str) -> Option<Spot> {
     const LONG: usize = 4;
     let rest = message.strip_prefix(row.name).unwrap_or(message);

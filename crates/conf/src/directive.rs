@@ -1,5 +1,5 @@
-//! The tables which are the only place that knows a directive, and what a directive's function gets when its line is
-//! applied.
+//! The directive tables, the only place that knows a directive, and the `Cmd` that a directive's function gets when its
+//! line is applied.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub enum Args {
     Words(fn(&mut Cmd<'_>, &[String]) -> Outcome),
     /// The directive reads the rest of the line itself.
     Raw(fn(&mut Cmd<'_>, &str) -> Outcome),
-    /// A section: its argument, without `>`; the function applies what stands inside.
+    /// A section. The function gets the argument without `>`, and applies the contents of the section.
     Section(fn(&mut Cmd<'_>, &str) -> Result<(), Failure>),
     /// Runs while the text is being read, and leaves no trace in the tree.
     OnRead(OnRead),
@@ -52,33 +52,33 @@ pub enum Args {
 
 /// A row of a module's table.
 pub struct Directive {
-    /// The name in the module's spelling; of a section with its `<`.
+    /// The name as the module spells it; for a section, with its `<`.
     pub name: &'static str,
-    /// Where it may stand.
+    /// The contexts that allow it.
     pub allowed: Allowed,
-    /// What it takes.
+    /// Its arguments.
     pub args: Args,
-    /// What holds where it is not given, as the manual writes it; empty if nothing.
+    /// The default, as the manual writes it; empty if there is none.
     pub default: &'static str,
-    /// One line, as in Apache's own messages.
+    /// One line of help, as in Apache's own messages.
     pub help: &'static str,
-    /// What is typed behind the name; empty where the Apache manual says it.
+    /// The syntax after the name; empty if the Apache manual documents it.
     pub syntax: &'static str,
-    /// What is worth knowing of it beside Apache's directive of that name.
+    /// The difference from Apache's directive of that name, if any.
     pub remark: Option<Remark>,
 }
 
-/// How a directive compares with Apache's, in one line; for the pages about them, not for `httpd -L`.
+/// How a directive differs from Apache's, in one line. The directive pages show it, `httpd -L` does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// It is accepted and forgotten, for this reason.
+    /// It is accepted but has no effect, for this reason.
     WithoutEffect(&'static str),
-    /// It does something else, namely this.
+    /// It behaves differently: this is how.
     Differs(&'static str),
 }
 
 impl Directive {
-    /// A row, of which the Apache manual has the syntax and everything else.
+    /// Makes a row for a directive that the Apache manual documents.
     pub const fn new(
         name: &'static str,
         allowed: Allowed,
@@ -89,21 +89,21 @@ impl Directive {
         Directive { name, allowed, args, default, help, syntax: "", remark: None }
     }
 
-    /// The row of a directive that the Apache manual does not have, with what is typed behind its name.
+    /// Adds the syntax of a directive that the Apache manual does not document.
     #[must_use]
     pub const fn syntax(mut self, syntax: &'static str) -> Directive {
         self.syntax = syntax;
         self
     }
 
-    /// The row of a directive that is accepted without effect.
+    /// Marks the directive as accepted without effect.
     #[must_use]
     pub const fn without_effect(mut self, why: &'static str) -> Directive {
         self.remark = Some(Remark::WithoutEffect(why));
         self
     }
 
-    /// The row of a directive that does something else than Apache's.
+    /// Marks the directive as different from Apache's.
     #[must_use]
     pub const fn differs(mut self, how: &'static str) -> Directive {
         self.remark = Some(Remark::Differs(how));
@@ -111,25 +111,25 @@ impl Directive {
     }
 }
 
-/// What the language knows of a module.
+/// A module, as the configuration language sees it.
 pub struct ModuleInfo {
     /// The identifier in `LoadModule` and `<IfModule>` (`dir_module`).
     pub id: &'static str,
     /// The source file in Apache's tree (`mod_dir.c`), the other name in `<IfModule>`.
     pub source: &'static str,
-    /// There without `LoadModule`.
+    /// Whether it is available without `LoadModule`.
     pub linked: bool,
     /// Its directives.
     pub directives: &'static [Directive],
 }
 
 impl ModuleInfo {
-    /// The name in `LogLevel` and in log lines (`dir`; of an MPM `mpm_event`).
+    /// The name in `LogLevel` and in log lines (`dir`; for an MPM, `mpm_event`).
     pub fn log_name(&self) -> &'static str {
         self.id.strip_suffix("_module").unwrap_or(self.id)
     }
 
-    /// Whether `LogLevel` means this module by a name: its identifier, that in log lines, or its source file.
+    /// Whether `name` selects this module in `LogLevel`: as its identifier, log name or source file.
     pub fn logs_as(&self, name: &str) -> bool {
         [self.id, self.log_name(), self.source].contains(&name)
     }
@@ -158,7 +158,7 @@ pub enum OnRead {
     UndefMacro,
 }
 
-/// What a directive's function returns: nothing, or the message of a syntax error.
+/// The result of a directive's function: nothing, or the message of a syntax error.
 pub type Outcome = Result<(), String>;
 
 /// The error of a directive: a message for its own line, or an error of a line inside its section.
@@ -196,11 +196,11 @@ pub struct Cmd<'a> {
     pub row: &'static Directive,
     /// The settings of the server or virtual host.
     pub server: &'a mut SettingsMap,
-    /// The settings of the section, or what holds outside all sections.
+    /// The settings of the section, or those that apply outside all sections.
     pub dir: &'a mut SettingsMap,
-    /// Where the line stands.
+    /// The line's context.
     pub place: &'a Place,
-    /// What is the same everywhere.
+    /// State shared by all lines.
     pub context: &'a mut Context,
 }
 
@@ -210,7 +210,7 @@ impl Cmd<'_> {
         self.node.origin.clone()
     }
 
-    /// What an expression may use where the line stands, with the modules that are loaded.
+    /// The features that an expression may use here, given the line's context and the loaded modules.
     pub fn expr_options(&self) -> expr::Options {
         let ssl = self.context.language.loaded().iter().any(|info| info.id == "ssl_module");
         expr::Options { restricted: self.place.htaccess, ssl_require: false, page: false, ssl }
@@ -240,7 +240,7 @@ impl Cmd<'_> {
         Ok(())
     }
 
-    /// The same for the settings of the server, by a key.
+    /// Sets the value of a key of this server.
     pub fn server_put<S: Settings, K: Ord, T>(
         &mut self,
         field: fn(&mut S) -> &mut Keyed<K, T>,
@@ -263,7 +263,7 @@ impl Cmd<'_> {
         format!("{}{close} cannot occur within {place}", self.row.name)
     }
 
-    /// The place inside this section.
+    /// The context of lines inside this section.
     pub fn inner_place(&self, allowed: Allowed, path: Option<&str>) -> Place {
         let mut place = self.place.clone();
         place.enclosing.push(self.node.name.clone());
@@ -275,31 +275,31 @@ impl Cmd<'_> {
     }
 }
 
-/// What is the same for all lines of one configuration.
+/// State shared by all lines of one configuration.
 pub struct Context {
     /// The machine.
     pub system: Arc<dyn System>,
     /// Loaded modules, variables, macros, `ServerRoot`.
     pub language: Language,
-    /// What was worth saying so far.
+    /// The notices so far.
     pub notices: Vec<Notice>,
-    /// What becomes of errors.
+    /// How to handle errors.
     pub errors: Errors,
 }
 
 impl Context {
-    /// What a reader has learnt, for the lines that it has read.
+    /// Takes over a reader's state, to apply the lines that it has read.
     pub fn of(reader: Reader) -> Context {
         let Reader { system, language, notices, errors, .. } = reader;
         Context { system, language, notices, errors }
     }
 
-    /// A path relative to `ServerRoot`, without `.` and `..`.
+    /// Resolves a path against `ServerRoot`, and removes `.` and `..`.
     pub fn server_relative(&self, path: &str) -> String {
         join(&self.language.server_root, path)
     }
 
-    /// The same, with a slash at its end where the path is written with one, as APR leaves it.
+    /// Like [`server_relative`](Self::server_relative), but keeps a trailing slash, as APR does.
     pub fn server_relative_as_written(&self, path: &str) -> String {
         let mut full = self.server_relative(path);
         let slash = path.ends_with('/') || path == "." || path.ends_with("/.");
@@ -309,23 +309,23 @@ impl Context {
         full
     }
 
-    /// A path relative to `DefaultRuntimeDir`.
+    /// Resolves a path against `DefaultRuntimeDir`.
     pub fn runtime_relative(&self, path: &str) -> String {
         join(&self.language.runtime_dir(), path)
     }
 
-    /// Says something at a level, under the name of a module, as a line of the error log.
+    /// Adds a notice from a module, to be written to the error log at `level`.
     pub fn note(&mut self, module: &'static str, level: Level, text: impl Into<String>) {
         self.notices.push(Notice { module, level, text: text.into(), bare: false, origin: None });
     }
 }
 
-/// The loaded modules' directive of that name, without difference of case; the first module that has it.
+/// Finds a directive by name, ignoring case, in the first loaded module that has it.
 pub fn find(modules: &[&'static ModuleInfo], name: &str) -> Option<(&'static ModuleInfo, &'static Directive)> {
     find_all(modules, name).next()
 }
 
-/// Every module's directive of that name: all of them get the line.
+/// Finds a directive by name in every module that has it: all of them get the line.
 pub fn find_all<'a>(
     modules: &'a [&'static ModuleInfo],
     name: &'a str,
@@ -336,14 +336,14 @@ pub fn find_all<'a>(
     })
 }
 
-/// The name nearest to a misspelled one, if it is near enough to be meant.
+/// The name closest to a misspelled one, if it is close enough to be the intended one.
 pub fn nearest_name(names: impl Iterator<Item = &'static str>, name: &str) -> Option<&'static str> {
     let far = (name.len() / 3).clamp(1, 3);
     let mut rows = Rows::default();
     names.filter_map(|other| Some((rows.distance(name, other, far)?, other))).min().map(|(_, other)| other)
 }
 
-/// The last three rows of the table of edit distances, kept from one pair of words to the next.
+/// The last three rows of the edit distance table, reused for each pair of words.
 #[derive(Default)]
 struct Rows {
     before_last: Vec<usize>,
@@ -352,9 +352,9 @@ struct Rows {
 }
 
 impl Rows {
-    /// The edit distance, in bytes, whatever their case: letters that are wrong, missing or too many, and neighbours that changed
-    /// places. `None` if it is beyond `far`. It stops as soon as that is known: a long word of nonsense is compared with each of
-    /// 1 000 names, once for each line that has it.
+    /// The edit distance in bytes, ignoring case: it counts wrong, missing, extra and transposed letters. `None` if it
+    /// exceeds `far`. It stops as soon as that is certain: a long nonsense word is compared with each of 1 000 names,
+    /// once for each line that contains it.
     fn distance(&mut self, a: &str, b: &str, far: usize) -> Option<usize> {
         if a.len().abs_diff(b.len()) > far {
             return None;

@@ -1,4 +1,4 @@
-//! Walking through a configuration for those who show it: `-t -DDUMP_CONFIG` in the form of Apache's mod_info, and
+//! Walks through a configuration in order to show it: `-t -DDUMP_CONFIG` in the format of Apache's mod_info, and
 //! mod_info itself.
 
 use std::fmt::Write as _;
@@ -6,31 +6,31 @@ use std::fmt::Write as _;
 use crate::directive::{ModuleInfo, find};
 use crate::tree::Node;
 
-/// A directive or section on a walk.
+/// A directive or section that a walk visits.
 #[derive(Clone, Copy, Debug)]
 pub struct Stop<'a> {
-    /// What stands there.
+    /// The directive or section itself.
     pub node: &'a Node,
-    /// Its name, spelled as in the table of its module; of a section with its `<`.
+    /// Its name, spelled as in its module's table; for a section, with its `<`.
     pub name: &'a str,
-    /// How many sections it stands in.
+    /// How many sections enclose it.
     pub depth: usize,
 }
 
-/// What a walk comes by, in file order.
+/// A step of a walk, in file order.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
-    /// What follows stands in another file than what was before.
+    /// The file changes: the following steps are in this one.
     File(&'a str),
-    /// A directive, or a section with nothing inside.
+    /// A directive, or an empty section.
     Directive(Stop<'a>),
-    /// A section with something inside.
+    /// The start of a section that is not empty.
     Open(Stop<'a>),
     /// The end of that section.
     Close(Stop<'a>),
 }
 
-/// Walks through a tree. Directives that are not wanted are left out, and so are sections in which there is nothing else.
+/// Walks through a tree. Leaves out directives that are not wanted, and sections that contain nothing else.
 pub fn walk<'a>(
     nodes: &'a [Node],
     modules: &[&'static ModuleInfo],
@@ -40,7 +40,7 @@ pub fn walk<'a>(
     Walk { modules, wanted, see, file: "", unseen: Vec::new() }.level(nodes, 0);
 }
 
-/// The whole tree as text.
+/// Prints the whole tree as text.
 pub fn dump_config(nodes: &[Node], modules: &[&'static ModuleInfo]) -> String {
     let mut out = String::new();
     walk(
@@ -67,7 +67,7 @@ struct Walk<'a, 'm, Wanted, See> {
     wanted: Wanted,
     see: See,
     file: &'a str,
-    /// The sections around the present one of which nothing was seen yet, outermost first, each with its depth.
+    /// The enclosing sections that have not been shown yet, outermost first, each with its depth.
     unseen: Vec<(&'a Node, usize)>,
 }
 
@@ -78,7 +78,7 @@ impl<'a, Wanted: Fn(&Node) -> bool, See: FnMut(Step<'a>)> Walk<'a, '_, Wanted, S
                 Some(children) => {
                     self.unseen.push((node, depth));
                     self.level(children, depth + 1);
-                    // Whatever is seen inside takes all of them away.
+                    // A directive shown inside has emptied the list.
                     if self.unseen.pop().is_none() {
                         self.show(node, depth, Step::Close);
                     }

@@ -1,4 +1,4 @@
-//! What went wrong while reading a configuration, in Apache's wording, and what was merely worth saying.
+//! Errors in a configuration, in Apache's wording, and notices that do not stop the server.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -7,74 +7,74 @@ use crate::excerpt::{Excerpt, Spot};
 
 use crate::source::Origin;
 
-/// When an error is found: Apache prints it differently each time (measured on 2.4.71).
+/// The phase in which an error is found: Apache prints errors of each phase differently (measured on 2.4.71).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Structure, `Include`, everything that runs while reading: one line.
+    /// While reading: structure, `Include`, everything else that runs then. Printed as one line.
     Read,
-    /// Everything else: two lines.
+    /// While applying directives. Printed as two lines.
     Apply,
-    /// The check after all directives were applied: the text as it is, then `AH00014`.
+    /// In the check after all directives. Printed as the plain text, then `AH00014`.
     Check,
 }
 
-/// An error in a configuration. What becomes of it is up to [`Errors`].
+/// An error in a configuration. [`Errors`] decides how it is handled.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// When it was found.
+    /// The phase in which it was found.
     pub phase: Phase,
-    /// The message without position.
+    /// The message, without the position.
     pub message: String,
-    /// Where; `None` for a check over the whole.
+    /// The line; `None` for an error of the whole configuration.
     pub origin: Option<Origin>,
-    /// Which part of that line.
+    /// The part of that line.
     pub spot: Spot,
-    /// The reason, where Apache's message leaves it out.
+    /// The reason, if Apache's message does not include it.
     pub reason: Option<Box<str>>,
-    /// The name that is not known here, where that is what is wrong.
+    /// The unknown name, if that is the error.
     pub unknown: Option<Unknown>,
 }
 
-/// A name that is not known here.
+/// An unknown name.
 #[derive(Clone, Debug)]
 pub enum Unknown {
-    /// Of a directive.
+    /// The name of a directive.
     Directive(String),
-    /// Of a module: its identifier.
+    /// The identifier of a module.
     Module(String),
 }
 
-/// More errors of one configuration than this are not looked for: the next one ends the reading.
+/// The most errors kept for one configuration: the next one ends the reading.
 pub const ERRORS_MAX: usize = 2000;
 
-/// What becomes of errors. The first one ends the reading, as in Apache; for a report all are kept, and the reading goes on
-/// after each of them.
+/// How to handle errors. The first one ends the reading, as in Apache; for a report, all are kept, and the reading
+/// continues after each of them.
 #[derive(Debug, Default)]
 pub struct Errors(Option<Vec<Error>>);
 
 impl Errors {
-    /// The first one ends the reading.
+    /// Ends the reading at the first error.
     pub fn first() -> Errors {
         Errors(None)
     }
 
-    /// All are kept.
+    /// Keeps all errors.
     pub fn all() -> Errors {
         Errors(Some(Vec::new()))
     }
 
-    /// No errors yet, and the same to become of them.
+    /// A copy without errors that handles them in the same way.
     #[must_use]
     pub fn anew(&self) -> Errors {
         Errors(self.0.as_ref().map(|_| Vec::new()))
     }
 
-    /// Whether the reading goes on after an error.
+    /// Whether the reading continues after an error.
     pub fn go_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Keeps an error. `Err`: it ends the reading.
+    /// Keeps an error, or returns it as `Err` if it ends the reading.
     pub fn meet(&mut self, error: Error) -> Result<(), Error> {
         match &mut self.0 {
             Some(kept) if kept.len() < ERRORS_MAX => kept.push(error),
@@ -83,44 +83,45 @@ impl Errors {
         Ok(())
     }
 
-    /// Those that were kept.
+    /// The errors kept so far.
     pub fn kept(&self) -> &[Error] {
         self.0.as_deref().unwrap_or_default()
     }
 }
 
 impl Error {
-    /// An error at a line.
+    /// Makes an error at a line.
     pub fn at(phase: Phase, origin: &Origin, message: impl Into<String>) -> Error {
         Error { origin: Some(origin.clone()), ..Error::new(phase, message) }
     }
 
-    /// An error of the whole configuration.
+    /// Makes an error of the whole configuration.
     pub fn check(message: impl Into<String>) -> Error {
         Error::new(Phase::Check, message)
     }
 
-    /// An error without a place.
+    /// Makes an error without a place.
     pub fn new(phase: Phase, message: impl Into<String>) -> Error {
         Error { phase, message: message.into(), origin: None, spot: Spot::Line, reason: None, unknown: None }
     }
 
-    /// The same error, of a part of its line.
+    /// The same error, limited to a part of its line.
     #[must_use]
     pub fn of(self, spot: Spot) -> Error {
         Error { spot, ..self }
     }
 
-    /// The line as it is written, with the part of it that is meant.
+    /// The line as written, with the part that the error is about.
     pub fn excerpt(&self) -> Option<Excerpt> {
         Excerpt::of(self.origin.as_ref()?, self.spot)
     }
 
-    /// Apache's own line or lines. `program` is the name the server was called by.
+    /// Apache's own line or lines. `program` is the name that the server was started with.
     pub fn own_lines(&self, program: &str) -> String {
         let message = escape(&self.message);
         match (self.phase, &self.origin) {
-            // The outermost file comes first: each Include adds its line in front. Of a cycle Apache repeats them all.
+            // The outermost file comes first: each Include adds its line in front. For a cycle, Apache repeats all of
+            // them.
             (Phase::Read, Some(origin)) => {
                 let mut chain: Vec<&Origin> = std::iter::once(origin).chain(origin.chain()).collect();
                 chain.reverse();
@@ -184,34 +185,34 @@ impl Level {
         ("trace8", Level::Trace8),
     ];
 
-    /// The level of a keyword, without difference of case.
+    /// The level of a keyword, ignoring case.
     pub fn parse(word: &str) -> Option<Level> {
         Level::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, level)| *level)
     }
 
-    /// The keyword, as it stands in a log line.
+    /// The keyword, as log lines show it.
     pub fn name(self) -> &'static str {
         Level::NAMES[self as usize].0
     }
 }
 
-/// Something worth saying that does not stop the server.
+/// A message that does not stop the server.
 #[derive(Clone, Debug)]
 pub struct Notice {
-    /// The module that speaks, as in `LogLevel` (`core`, `alias`, `mpm_prefork`).
+    /// The module that it comes from, as in `LogLevel` (`core`, `alias`, `mpm_prefork`).
     pub module: &'static str,
-    /// How bad.
+    /// The severity.
     pub level: Level,
-    /// The text, with its `AHnnnnn:` where Apache has one.
+    /// The text, with `AHnnnnn:` if Apache has such a number for it.
     pub text: String,
-    /// Printed bare while the server starts, as Apache does with its start-up messages.
+    /// Whether it is printed bare while the server starts, like Apache's start-up messages.
     pub bare: bool,
-    /// The line that gave cause for it, where it was one that was being applied.
+    /// The line that caused it, if it was being read or applied.
     pub origin: Option<Origin>,
 }
 
-/// Line breaks and other control characters cannot forge a second message; bytes beyond ASCII are shown as Apache shows
-/// them (`\xef`).
+/// Escapes control characters, so that line breaks cannot forge a second message. Shows non-ASCII bytes as Apache does
+/// (`\xef`).
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for &byte in http1::text::to_bytes(text).iter() {

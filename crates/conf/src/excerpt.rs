@@ -1,4 +1,4 @@
-//! The line that an error is about, as it is written, and the part of it that is meant.
+//! The source line of an error, with the faulty part marked.
 
 use std::ops::Range;
 
@@ -6,20 +6,20 @@ use crate::lines::physical_lines;
 use crate::source::Origin;
 use crate::words::{place_within, places};
 
-/// More physical lines of one logical line are not shown.
+/// The most physical lines of one logical line that are shown.
 const LINES_MAX: usize = 4;
 
 /// The part of its line that an error is about. Words are counted from 0, the directive's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spot {
-    /// All of it.
+    /// The whole line.
     #[default]
     Line,
-    /// A word; where the line has fewer, its end.
+    /// A word, or the end of the line if it has fewer words.
     Word(usize),
-    /// The words from this one on.
+    /// The words from this one to the end.
     From(usize),
-    /// The word and the byte of its value: where a regular expression goes wrong.
+    /// A byte in the value of a word: the position of an error in a regular expression.
     Byte(usize, usize),
 }
 
@@ -32,15 +32,15 @@ pub struct Excerpt(pub Vec<Marked>);
 pub struct Marked {
     /// Its number in the file, counted from 1.
     pub number: u32,
-    /// Its text, as [`http1::text`] has it, without the backslash that joins it to the next line.
+    /// Its text, as [`http1::text`] maps it, without the backslash that joins it to the next line.
     pub text: String,
-    /// The bytes of `text` that are meant; it may stand at the end, and be empty.
+    /// The marked bytes of `text`; the range may be empty and at the end.
     pub mark: Option<Range<usize>>,
 }
 
 impl Excerpt {
-    /// What stands at `origin`: the first physical line, which has the directive's name, and those of which a part is meant. `None`
-    /// where the text is not known.
+    /// The excerpt at `origin`: the first physical line, which contains the directive's name, and those with a marked
+    /// part. `None` if the text is not available.
     pub(crate) fn of(origin: &Origin, spot: Spot) -> Option<Excerpt> {
         let bytes = &origin.source.text[..];
         let pieces = physical_lines(bytes, origin.line).into_iter();
@@ -67,18 +67,18 @@ impl Excerpt {
     }
 }
 
-/// The bytes of a logical line that are meant. `None`: it is empty.
+/// The bytes of a logical line to mark; `None` if the line is empty.
 fn meant(line: &str, spot: Spot) -> Option<Range<usize>> {
     let mut words = places(line);
     let end = words.last()?.end;
-    // The bracket of a section belongs to none of its words.
+    // The closing bracket of a section does not belong to a word.
     if line[words[0].clone()].starts_with('<')
         && let Some(last) = words.last_mut().filter(|last| line[last.start..last.end].ends_with('>'))
     {
         last.end -= 1;
     }
     let last = words.iter().rfind(|word| !word.is_empty()).map_or(end, |word| word.end);
-    // A variable may stand for several words, so that those after it have other numbers.
+    // A variable may expand to several words, which changes the numbers of those after it.
     let sure = |number: usize| match words.iter().take(number).position(|word| line[word.clone()].contains("${")) {
         Some(variable) => Err(words[variable].start..last),
         None => words.get(number).cloned().ok_or(end..end),
@@ -100,7 +100,7 @@ fn meant(line: &str, spot: Spot) -> Option<Range<usize>> {
     Some(place.unwrap_or_else(|instead| instead))
 }
 
-/// A part of a text without the white space at its ends.
+/// A range of a text without the white space at its ends.
 fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
     let inside = &text[part.clone()];
     let start = part.start + inside.len() - inside.trim_start().len();
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(shown(text, 4, Spot::Word(3)), ["2:Alias ", "4:\t/b [c]"]);
         assert_eq!(shown(text, 4, Spot::From(1)), ["2:Alias ", "3:  [/a] ", "4:\t[/b c]"]);
         assert_eq!(shown(text, 4, Spot::Word(4)), ["2:Alias ", "4:\t/b c[]"]);
-        // A word that goes on, too.
+        // A word may continue on the next line, too.
         assert_eq!(shown("Li\\\nsten x", 2, Spot::Word(0)), ["1:[Li]", "2:[sten] x"]);
     }
 }

@@ -1,7 +1,6 @@
-//! Shell patterns: those of `<Directory>`, `Include` and `-fnmatch`, and the plainer ones of
-//! `ServerAlias`.
+//! Shell patterns: those of `<Directory>`, `Include` and `-fnmatch`, and the simpler ones of `ServerAlias`.
 //!
-//! Both kinds match in time proportional to the product of the two lengths at worst.
+//! In the worst case, both kinds take time proportional to the product of the two lengths.
 //!
 //! Source: Apache manual, "Configuration Sections" (wildcards) and directive `ServerAlias`; doubtful
 //! cases measured with `-strmatch` and `-fnmatch` on 2.4.71.
@@ -9,10 +8,9 @@
 /// How [`fnmatch`] compares.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// A `/` is matched only by a `/` (`APR_FNM_PATHNAME`).
+    /// Only a `/` in the pattern matches a `/` (`APR_FNM_PATHNAME`).
     pub pathname: bool,
-    /// A leading `.` is matched only by a `.` (`APR_FNM_PERIOD`); with `pathname` this holds for
-    /// each segment.
+    /// Only a `.` in the pattern matches a leading `.` (`APR_FNM_PERIOD`); with `pathname`, in each segment.
     pub period: bool,
     /// ASCII letters match regardless of case (`APR_FNM_CASE_BLIND`).
     pub ignore_case: bool,
@@ -29,8 +27,8 @@ impl Flags {
     pub const IGNORE_CASE: Self = Self { ignore_case: true, ..Self::PLAIN };
 }
 
-/// Whether `text` matches `pattern`: `*`, `?`, `[a-z]`, `[!a-z]`, and a backslash before a character
-/// that is to stand for itself. A bracket that is never closed stands for itself.
+/// Whether `text` matches `pattern`: `*`, `?`, `[a-z]`, `[!a-z]`, and a backslash that makes the next character
+/// literal. A bracket that is never closed is literal.
 #[must_use]
 pub fn fnmatch(pattern: &str, text: &str, flags: Flags) -> bool {
     let (mut pattern, mut text) = (pattern.as_bytes(), text.as_bytes());
@@ -50,8 +48,7 @@ pub fn fnmatch(pattern: &str, text: &str, flags: Flags) -> bool {
     }
 }
 
-/// Whether a file name holds anything that [`fnmatch`] would interpret: `*`, `?`, or a bracket that
-/// is closed again.
+/// Whether a file name contains anything that [`fnmatch`] interprets: `*`, `?`, or a bracket that is closed.
 #[must_use]
 pub fn is_pattern(name: &str) -> bool {
     let mut in_bracket = false;
@@ -70,20 +67,20 @@ pub fn is_pattern(name: &str) -> bool {
     false
 }
 
-/// Whether `text` matches `pattern`, where `*` stands for any run of characters and `?` for one, and
-/// nothing else is special.
+/// Whether `text` matches `pattern`, where `*` matches any run of characters, `?` matches one, and nothing else is
+/// special.
 #[must_use]
 pub fn wildcard(pattern: &str, text: &str) -> bool {
     wildcard_by(pattern, text, |a, b| a == b)
 }
 
-/// [`wildcard`] without regard to the case of ASCII letters.
+/// Like [`wildcard`], but ignores the case of ASCII letters.
 #[must_use]
 pub fn wildcard_ignoring_case(pattern: &str, text: &str) -> bool {
     wildcard_by(pattern, text, |a, b| a.eq_ignore_ascii_case(&b))
 }
 
-/// Whether a name holds a wildcard for [`wildcard`].
+/// Whether a name contains a wildcard of [`wildcard`].
 #[must_use]
 pub fn is_wildcard(name: &str) -> bool {
     memchr::memchr2(b'*', b'?', name.as_bytes()).is_some()
@@ -108,8 +105,8 @@ fn matches_segment(pattern: &[u8], text: &[u8], flags: Flags) -> bool {
 
 /// Matches `text` against a pattern of `*` and elements.
 ///
-/// `element` takes the first element off a pattern if it fits the byte. Only the last `*` seen is
-/// ever retried, which is enough: an earlier one taking more could not help.
+/// `element` takes the first element off a pattern if it matches the byte. It is enough to retry only the last `*`
+/// seen: an earlier one that takes more could not help.
 fn glob<'p>(mut pattern: &'p [u8], text: &[u8], element: impl Fn(&'p [u8], u8) -> Option<&'p [u8]>) -> bool {
     let mut at = 0;
     let mut star: Option<(&[u8], usize)> = None;
@@ -154,7 +151,7 @@ fn match_one(pattern: &[u8], byte: u8, ignore_case: bool) -> Option<&[u8]> {
     same.then_some(rest)
 }
 
-/// Matches `byte` against the class whose inside begins at `class`; `None` if it has no end.
+/// Matches `byte` against the class whose contents begin at `class`; `None` if it is not closed.
 fn match_class(class: &[u8], byte: u8, ignore_case: bool) -> Option<(bool, &[u8])> {
     let (negated, mut rest) = match class.split_first()? {
         (b'!' | b'^', rest) => (true, rest),
@@ -196,7 +193,7 @@ fn split_at_slash(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Like [`split_at_slash`], but an escaped slash is a slash too, and its backslash goes.
+/// Like [`split_at_slash`], but an escaped slash counts as a slash too, and its backslash is removed.
 fn split_pattern(pattern: &[u8]) -> (&[u8], Option<&[u8]>) {
     let (segment, rest) = split_at_slash(pattern);
     let backslashes = segment.iter().rev().take_while(|b| **b == b'\\').count();

@@ -1,12 +1,12 @@
-//! Networks as `Require ip`, `Allow from` and `-ipmatch` write them.
+//! Networks in the syntax of `Require ip`, `Allow from` and `-ipmatch`.
 //!
-//! Source: Apache manual, mod_authz_host and "expr"; RFC 4291, RFC 4632. Doubtful cases and the texts
-//! of errors measured on 2.4.71.
+//! Source: Apache manual, mod_authz_host and "expr"; RFC 4291, RFC 4632. Doubtful cases and error messages measured on
+//! 2.4.71.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A network: an address and the bits of it that matter.
+/// A network: an address, and which of its bits count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnet(Bits);
 
@@ -16,19 +16,19 @@ enum Bits {
     V6 { network: u128, mask: u128 },
 }
 
-/// Why a text is no network.
+/// Why a text is not a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubnetError {
-    /// It does not look like an address at all; `Allow from` takes it for a host name.
+    /// It does not look like an address at all; `Allow from` treats it as a host name.
     NotAnAddress,
-    /// It looks like an address and is none.
+    /// It looks like an address, but is not one.
     Address,
-    /// What follows the `/` is neither a number of bits nor a netmask.
+    /// The text after `/` is neither a number of bits nor a netmask.
     Mask,
 }
 
 impl fmt::Display for SubnetError {
-    /// Apache's words for the cause.
+    /// Apache's text for the cause.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotAnAddress => "Invalid argument",
@@ -56,8 +56,8 @@ impl Subnet {
     /// `10.1.0.0/255.255.0.0`, `2001:db8::1` or `2001:db8::/32`.
     ///
     /// # Errors
-    /// See [`SubnetError`]. A partial address takes no mask, `/0` is no mask, and an IPv4 address
-    /// written as an IPv6 one is refused.
+    /// See [`SubnetError`]. A partial address must not have a mask, `/0` is not a mask, and an IPv4 address written as
+    /// an IPv6 one is an error.
     pub fn parse(text: &str) -> Result<Self, SubnetError> {
         let (address, mask) = match text.split_once('/') {
             Some((address, mask)) => (address, Some(mask)),
@@ -73,7 +73,7 @@ impl Subnet {
         Ok(Self(bits))
     }
 
-    /// Whether `address` belongs to the network. An IPv4 address may come as an IPv6 one.
+    /// Whether `address` belongs to the network. `address` may be an IPv4 address in IPv6 form.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match self.0 {
@@ -123,8 +123,8 @@ impl Subnet {
     }
 }
 
-/// Reads an address as the left side of `-ipmatch` may give it, which includes the old spellings of
-/// IPv4: `127.1`, `0x7f000001`, `0177.0.0.1` (inet(3)).
+/// Parses an address as on the left side of `-ipmatch`, including the old IPv4 notations: `127.1`, `0x7f000001`,
+/// `0177.0.0.1` (inet(3)).
 #[must_use]
 pub fn parse_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
@@ -148,12 +148,12 @@ pub fn parse_address(text: &str) -> Option<IpAddr> {
     Some(IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(address).ok()?)))
 }
 
-/// Four decimal octets; unlike the standard library's parser this takes leading zeros.
+/// Parses four decimal octets; unlike the standard library's parser, allows leading zeros.
 fn whole_v4(text: &str) -> Option<u32> {
     leading_octets(text).and_then(|(address, octets)| (octets == 4).then_some(address))
 }
 
-/// One to four decimal octets, left-aligned, and their number.
+/// Parses one to four decimal octets; returns them left-aligned, with their number.
 fn leading_octets(text: &str) -> Option<(u32, u32)> {
     let (mut address, mut octets) = (0, 0);
     for part in text.split('.') {
@@ -168,13 +168,13 @@ fn leading_octets(text: &str) -> Option<(u32, u32)> {
     Some((address, octets))
 }
 
-/// A prefix length of 1 to `most`, with the blanks and plus sign that strtol(3) skips.
+/// Parses a prefix length of 1 to `most`, with the leading blanks and plus sign that strtol(3) skips.
 fn prefix_length(text: &str, most: u32) -> Option<u32> {
     let length = text.trim_start().parse().ok()?;
     (1..=most).contains(&length).then_some(length)
 }
 
-/// A number as C writes it: decimal, octal after `0`, hexadecimal after `0x`.
+/// Parses a number in C notation: decimal, octal after `0`, hexadecimal after `0x`.
 fn c_number(text: &str) -> Option<u32> {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let (digits, base) = match (hexadecimal, text.strip_prefix('0')) {

@@ -1,4 +1,4 @@
-//! What reading learns and later lines need: modules, variables, macros, directories.
+//! State from reading that later lines need: modules, variables, macros, directories.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,23 +10,23 @@ use crate::read::macros::Macro;
 use crate::settings::SettingsMap;
 use crate::system::System;
 
-/// The version that `<IfVersion>` compares with, and that the server says it is compatible to.
+/// The version that `<IfVersion>` compares with, and that the server claims compatibility with.
 pub const VERSION: (u32, u32, u32) = (2, 4, 71);
 
-/// What reading leaves behind for later: modules, variables, macros, directories. Needed again for `.htaccess` files.
+/// The modules, variables, macros and directories of the lines read so far. `.htaccess` files need them again.
 #[derive(Clone)]
 pub struct Language {
     known: &'static [&'static ModuleInfo],
     unselected: &'static [&'static ModuleInfo],
     selected: Option<Vec<&'static ModuleInfo>>,
-    /// Names in the order in which they were first defined, with difference of case.
+    /// Names in the order of their first definition, case-sensitive.
     defines: Vec<String>,
     /// Values, by name in lower case.
     values: BTreeMap<String, String>,
     pub(crate) macros: BTreeMap<String, Arc<Macro>>,
-    /// What modules keep for lines that come later, `.htaccess` files included (`<AuthzProviderAlias>`).
+    /// Data that modules keep for later lines, `.htaccess` files included (`<AuthzProviderAlias>`).
     pub kept: SettingsMap,
-    /// `ServerRoot`, as it is at this line.
+    /// The current value of `ServerRoot`.
     pub server_root: String,
     /// `DefaultRuntimeDir`, absolute.
     pub runtime_dir: Option<String>,
@@ -36,8 +36,8 @@ pub struct Language {
 const DEFINED: [(&str, &str); 1] = [("perl_module", "MODPERL2")];
 
 impl Language {
-    /// Nothing read yet. `known` are all modules of the program, `unselected` those which a configuration without any
-    /// `LoadModule` line has.
+    /// The state before anything is read. `known` are all modules of the program, `unselected` those of a configuration
+    /// without `LoadModule` lines.
     pub fn new(
         known: &'static [&'static ModuleInfo],
         unselected: &'static [&'static ModuleInfo],
@@ -56,7 +56,7 @@ impl Language {
         }
     }
 
-    /// Where what runs keeps its files: `DefaultRuntimeDir`, or `logs` below `ServerRoot`.
+    /// The directory for runtime files: `DefaultRuntimeDir`, or `logs` below `ServerRoot`.
     pub fn runtime_dir(&self) -> Cow<'_, str> {
         match &self.runtime_dir {
             Some(path) => path.into(),
@@ -65,8 +65,8 @@ impl Language {
     }
 
     /// The modules loaded so far: the linked ones first, then in the order of their `LoadModule` lines. Without any
-    /// `LoadModule` line there is what an httpd with everything linked in would have.
-    /// Where they name no MPM, there is the one that an unselecting configuration has.
+    /// `LoadModule` line, they are those of an httpd with everything linked in. If the lines name no MPM, the MPM is
+    /// the one of a configuration without such lines.
     pub fn loaded(&self) -> Vec<&'static ModuleInfo> {
         let Some(selected) = &self.selected else { return self.unselected.to_vec() };
         let is_mpm = |info: &&&'static ModuleInfo| info.id.starts_with("mpm_");
@@ -82,13 +82,13 @@ impl Language {
         self.selected.is_some()
     }
 
-    /// From here on there are only the linked modules and those that `LoadModule` lines name.
+    /// From now on, limits the modules to the linked ones and those that `LoadModule` lines name.
     pub(crate) fn select_modules(&mut self) {
         let known = self.known;
         self.selected.get_or_insert_with(|| known.iter().copied().filter(|info| info.linked).collect());
     }
 
-    /// Obeys `LoadModule`. A warning, if there is nothing to do.
+    /// Runs `LoadModule`. Returns a warning if the module is already loaded.
     pub(crate) fn load(&mut self, id: &str, file: &str) -> Result<Option<String>, String> {
         let known = self.known;
         let Some(info) = known.iter().find(|info| info.id == id) else {
@@ -99,7 +99,7 @@ impl Language {
         if !selected.iter().any(|have| have.id == id) {
             selected.push(info);
         } else if !info.linked {
-            // A module that is always in may be named by a configuration from a system where it is not.
+            // No warning for a linked module: the configuration may come from a system where it is not linked in.
             return Ok(Some(format!("AH01574: module {id} is already loaded, skipping")));
         }
         if let Some((_, name)) = DEFINED.iter().find(|(module, _)| *module == id) {
@@ -108,8 +108,8 @@ impl Language {
         Ok(None)
     }
 
-    /// `-D NAME`, or `Define NAME [VALUE]`; without a value an earlier one stays. As in Apache, the case of a name counts for
-    /// whether it is defined, and not for its value.
+    /// Runs `-D NAME` or `Define NAME [VALUE]`; without a value, an earlier one stays. As in Apache, names are
+    /// case-sensitive when asked whether they are defined, but not when their value is looked up.
     pub fn define(&mut self, name: &str, value: Option<&str>) {
         if !self.is_defined(name) {
             self.defines.push(name.to_string());
@@ -124,7 +124,7 @@ impl Language {
         self.values.remove(&name.to_ascii_lowercase());
     }
 
-    /// Whether a name is defined, with difference of case.
+    /// Whether a name is defined (case-sensitive).
     pub fn is_defined(&self, name: &str) -> bool {
         self.defines.iter().any(|have| have == name)
     }

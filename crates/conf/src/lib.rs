@@ -1,14 +1,14 @@
 //! The Apache configuration language, without I/O: text in, values out.
 //!
-//! Reading goes in two steps, as in Apache httpd:
+//! Reading takes two steps, as in Apache httpd:
 //!
-//! 1. [`read`](read::Reader) turns text into a [tree](tree::Node) of directives and sections. Whatever
-//!    decides what is read at all (`Include`, `Define`, `<IfModule>`, `<Macro>`, `LoadModule` …) runs here.
+//! 1. [`read`](read::Reader) turns text into a [tree](tree::Node) of directives and sections. The directives
+//!    that decide what is read at all (`Include`, `Define`, `<IfModule>`, `<Macro>`, `LoadModule` …) run here.
 //! 2. [`apply`](apply::apply) walks the tree with the [directive tables](directive::Directive) of the loaded
 //!    modules and fills typed [settings](settings::Settings), each value with its [origin](source::Origin).
 //!
-//! Merging is a property of the field's type ([`settings::Merge`]); values are parsed by [`values`] only.
-//! The machine (files, environment, user names) is reached through the [`System`](system::System) trait.
+//! The field's type defines how values merge ([`settings::Merge`]); only [`values`] parses values. Access to the
+//! machine (files, environment, user names) goes through the [`System`](system::System) trait.
 
 #![forbid(unsafe_code)]
 

@@ -1,19 +1,19 @@
-//! From bytes to logical lines: continuation, white space, comments (Apache manual, "Configuration Files", syntax).
+//! Splits bytes into logical lines: continuation, white space, comments (Apache manual, "Configuration Files", syntax).
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Longest logical line of a configuration file, in bytes.
+/// The longest logical line of a configuration file, in bytes.
 pub const LINE_MAX: usize = 16 * 1024 * 1024;
-/// Longest logical line of an `.htaccess` file, in bytes.
+/// The longest logical line of an `.htaccess` file, in bytes.
 pub const LINE_MAX_HTACCESS: usize = 8192;
 
-/// A logical line: joined, without white space at either end, perhaps empty, never a comment.
+/// A logical line: joined, without white space at either end; may be empty, is never a comment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     /// The number of its last physical line, counted from 1.
     pub number: u32,
-    /// The text; bytes that are not UTF-8 as [`http1::text`] maps them.
+    /// The text; [`http1::text`] maps bytes that are not UTF-8.
     pub text: String,
 }
 
@@ -27,17 +27,17 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines of `bytes`, none longer than `max` bytes.
+    /// Splits `bytes` into lines of at most `max` bytes.
     pub fn new(bytes: impl Into<Arc<Vec<u8>>>, max: usize) -> Lines {
         Lines { bytes: bytes.into(), at: 0, number: 0, max }
     }
 
-    /// The number of the physical line read last.
+    /// The number of the last physical line read.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The next line that is no comment; `Err` holds Apache's text for a line that is too long.
+    /// The next line that is not a comment; `Err` is Apache's message for a line that is too long.
     #[allow(clippy::should_implement_trait, reason = "it can fail")]
     pub fn next(&mut self) -> Result<Option<Line>, String> {
         while self.at < self.bytes.len() {
@@ -50,7 +50,7 @@ impl Lines {
         Ok(None)
     }
 
-    /// Joins physical lines while they end in a backslash: the backslash goes, nothing takes its place.
+    /// Joins physical lines that end in a backslash, and removes the backslash.
     fn joined(&mut self) -> Result<Vec<u8>, String> {
         let mut joined = Vec::new();
         loop {
@@ -68,8 +68,8 @@ impl Lines {
     }
 }
 
-/// The physical lines of the logical line whose last one is `number`: of each its number, and where that part of it stands that
-/// counts. Empty if there is no such line.
+/// The physical lines of the logical line that ends at line `number`: for each, its number and the range of its text.
+/// Empty if there is no such line.
 pub(crate) fn physical_lines(bytes: &[u8], number: u32) -> Vec<(u32, Range<usize>)> {
     let (mut at, mut lines) = (0, Vec::new());
     for count in 1..=number {
@@ -88,11 +88,11 @@ pub(crate) fn physical_lines(bytes: &[u8], number: u32) -> Vec<(u32, Range<usize
 
 /// A physical line.
 struct Physical {
-    /// Without its end, and without the backslash that joins it to the next one.
+    /// The text without the line end, and without the backslash that joins it to the next line.
     body: Range<usize>,
-    /// Where the next one begins.
+    /// The start of the next line.
     next: usize,
-    /// The next one belongs to it.
+    /// Whether the next line continues it.
     goes_on: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Joins and cleans a path as APR's `apr_filepath_merge` does: purely by text, links are not looked at.
+/// Joins and cleans a path as APR's `apr_filepath_merge` does: works on the text only, without following links.
 pub fn join(base: &str, path: &str) -> String {
     let mut out = PathBuf::new();
     for part in Path::new(base).join(path).components() {

@@ -1,10 +1,10 @@
-//! Regular expressions as Apache understands them: PCRE2's, matched with a bound on the work.
+//! Regular expressions as in Apache: PCRE2, with a limit on the work per match.
 //!
-//! Most patterns of real configurations are plain words with an optional `^` or `$` (`^\.ht`,
-//! `\.txt$`, `Mozilla/2`); these never see PCRE2. Of most others a glance says that they do not match.
+//! Most patterns of real configurations are plain words with an optional `^` or `$` (`^\.ht`, `\.txt$`, `Mozilla/2`);
+//! these do not use PCRE2. For most others, a quick check shows that they do not match.
 //!
-//! Apache matches bytes, and so does this module: `.` is one byte of a character beyond ASCII, unless
-//! the pattern says otherwise (`(*UTF)`). A group that is a part of a character is a text of its own.
+//! Like Apache, this module matches bytes: `.` matches one byte of a non-ASCII character, unless the pattern starts
+//! with `(*UTF)`. A group that is only a part of a character has a text of its own.
 //!
 //! Source: Apache manual, directive `RegexDefaultOptions`; pcre2pattern(3).
 
@@ -26,8 +26,8 @@ use self::glance::Glance;
 use self::literal::Literal;
 pub use self::many::{Candidates, Many};
 
-/// It is not known whether a pattern matches: PCRE2 has given up, since it needs too many steps or too much memory on this
-/// subject, or since `(*UTF)` wants characters and the subject has none.
+/// PCRE2 gave up, so whether the pattern matches is unknown: it needs too many steps or too much memory on this
+/// subject, or `(*UTF)` requires UTF-8 and the subject is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchError {
     source: Box<str>,
@@ -66,7 +66,7 @@ impl Regex {
     /// Compiles `pattern`.
     ///
     /// # Errors
-    /// PCRE2 does not take it.
+    /// PCRE2 rejects it.
     pub fn new(pattern: &str, flags: Flags) -> Result<Self, PatternError> {
         let matcher = match Literal::recognise(pattern, flags) {
             Some(literal) => Matcher::Literal(literal),
@@ -94,8 +94,7 @@ impl Regex {
         }
     }
 
-    /// Like [`is_match`](Self::is_match), and records where the groups matched; without a match
-    /// `captures` is left empty.
+    /// Like [`is_match`](Self::is_match), and records the positions of the groups; without a match, clears `captures`.
     ///
     /// # Errors
     /// [`MatchError`] when PCRE2 gives up.
@@ -106,8 +105,9 @@ impl Regex {
         Ok(found)
     }
 
-    /// Like [`captures`](Self::captures) for a subject of bytes, and looks for the first match that begins at `start` or
-    /// later, seeing what stands before it: `Header edit*` and `Substitute` go on so. Their groups are spans only.
+    /// Like [`captures`](Self::captures) for a subject of bytes, and finds the first match that begins at `start` or
+    /// later; lookbehind sees the bytes before `start`. `Header edit*` and `Substitute` use it to continue after a
+    /// match. The groups are spans only.
     ///
     /// # Errors
     /// [`MatchError`] when PCRE2 gives up.
@@ -125,7 +125,7 @@ impl Regex {
         }
     }
 
-    /// A text that stands in everything that the pattern matches, where one is known.
+    /// A text that every match of the pattern contains, if one is known.
     fn needed(&self) -> Option<&Literal> {
         match &self.matcher {
             Matcher::Literal(literal) => Some(literal),
@@ -140,7 +140,7 @@ impl Regex {
         MatchError { source: self.source.clone(), why }
     }
 
-    /// The number of capturing groups, the whole match not counted.
+    /// The number of capturing groups, without the whole match.
     #[must_use]
     pub fn groups(&self) -> usize {
         match &self.matcher {
@@ -149,8 +149,8 @@ impl Regex {
         }
     }
 
-    /// The named groups, as number and name: `<DirectoryMatch>` and its kin make `MATCH_NAME`
-    /// variables of them.
+    /// The named groups, as number and name: `<DirectoryMatch>` and similar sections set `MATCH_NAME` variables from
+    /// them.
     #[must_use]
     pub fn names(&self) -> &[(usize, String)] {
         match &self.matcher {
@@ -173,17 +173,16 @@ impl fmt::Debug for Regex {
 }
 
 impl PartialEq for Regex {
-    /// Two expressions are equal when they were written alike.
+    /// Two expressions are equal if they are written alike.
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source && self.flags == other.flags
     }
 }
 
-/// Appends `template` to `out` with `$0` ... `$9` replaced by the groups of the match; a group that
-/// took no part is empty, and a backslash takes the meaning from what follows it (`\$`).
+/// Appends `template` to `out` with `$0` ... `$9` replaced by the groups of the match; a group that took no part is
+/// empty, and a backslash escapes the next character (`\$`).
 ///
-/// `&` stands for itself: that it once meant the whole match is no longer true in 2.4 (measured
-/// with `SetEnvIf` on 2.4.71).
+/// `&` is literal: it no longer means the whole match in 2.4 (measured with `SetEnvIf` on 2.4.71).
 pub fn substitute(out: &mut String, template: &str, subject: &str, captures: &Captures) {
     let before = out.len();
     each_piece(template, |piece| match piece {
@@ -191,13 +190,13 @@ pub fn substitute(out: &mut String, template: &str, subject: &str, captures: &Ca
         Piece::Group(group) => out.push_str(captures.get(group, subject).unwrap_or_default()),
     });
     if captures.has_texts() {
-        // The parts of a character may have come together again: one text has one form.
+        // The parts of a character may be adjacent again: normalize them to the character.
         let whole = from_bytes(&to_bytes(&out[before..])).into_owned();
         out.replace_range(before.., &whole);
     }
 }
 
-/// The same for a subject of bytes.
+/// Like [`substitute`], for a subject of bytes.
 pub fn substitute_in(out: &mut Vec<u8>, template: &str, subject: &[u8], captures: &Captures) {
     each_piece(template, |piece| match piece {
         Piece::Text(text) => out.extend_from_slice(&to_bytes(text)),

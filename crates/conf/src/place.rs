@@ -1,16 +1,16 @@
-//! Where a line stands: what encloses it, and what may stand there.
+//! The context of a line: what encloses it, and what is allowed there.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::allowed::Allowed;
 
-/// Where a line stands: what it may be, and what encloses it.
+/// The context of a line: what is allowed there, and what encloses it.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What may stand here.
+    /// The directives allowed here.
     pub allowed: Allowed,
-    /// The options that `AllowOverride Options=` leaves, as the core module's bits; all of them elsewhere.
+    /// The options that `AllowOverride Options=` allows, as the core module's bits; elsewhere, all of them.
     pub options: u32,
     /// The names of `AllowOverrideList`, in lower case.
     pub list: Option<Arc<HashSet<String>>>,
@@ -31,7 +31,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Outside all sections.
+    /// The context outside all sections.
     pub fn server_level() -> Place {
         Place {
             allowed: Allowed::AT_SERVER_LEVEL,
@@ -47,12 +47,13 @@ impl Place {
         }
     }
 
-    /// Whether it is about a part of a server only: in a section other than `<VirtualHost>`, or in an `.htaccess` file.
+    /// Whether it applies to only a part of a server: in a section other than `<VirtualHost>`, or in an `.htaccess`
+    /// file.
     pub fn in_section(&self) -> bool {
         self.htaccess || self.enclosing.iter().any(|typed| !typed.eq_ignore_ascii_case("<VirtualHost"))
     }
 
-    /// Whether a section of that name (`<Directory`) is around, without difference of case.
+    /// Whether a section of that name (`<Directory`) encloses the line, ignoring case.
     pub fn inside(&self, name: &str) -> bool {
         self.enclosing.iter().any(|typed| typed.eq_ignore_ascii_case(name))
     }
@@ -68,20 +69,20 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Whether a request with this method is meant.
+    /// Whether it applies to requests with this method.
     pub fn covers(&self, method: &str) -> bool {
         let method = if method == "HEAD" { "GET" } else { method };
         self.methods.iter().any(|m| m == method) != self.except
     }
 
-    /// Whether every request that `other` means is meant.
+    /// Whether it applies to every request that `other` applies to.
     pub fn includes(&self, other: &Limited) -> bool {
         let all = |inner: &Limited, outer: &Limited| inner.methods.iter().all(|m| outer.methods.contains(m));
         match (self.except, other.except) {
             (false, false) => all(other, self),
             (true, true) => all(self, other),
             (true, false) => !other.methods.iter().any(|m| self.methods.contains(m)),
-            // Nobody can name all methods that there are.
+            // The set of methods is open, so no list can name all of them.
             (false, true) => false,
         }
     }

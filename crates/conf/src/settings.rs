@@ -1,7 +1,7 @@
-//! Typed settings: each value knows its origin, and how values merge is a property of the field's type.
+//! Typed settings: each value knows its origin, and the field's type defines how values merge.
 //!
-//! A module declares its settings with [`settings!`](crate::settings!); the server keeps one [`SettingsMap`] per virtual host
-//! and one per section, and merges them without knowing any of the types.
+//! A module declares its settings with [`settings!`](crate::settings!); the server keeps one [`SettingsMap`] per
+//! virtual host and one per section, and merges them without knowing any of the types.
 
 mod fields;
 
@@ -13,12 +13,12 @@ use std::sync::{Arc, OnceLock};
 use crate::source::Origin;
 pub use fields::{Gathered, Keyed, Listed, Setting, Single, Stacked};
 
-/// How an inner level (`add`) joins what it inherits (`base`).
+/// How an inner level (`add`) merges with the values that it inherits (`base`).
 pub trait Merge {
-    /// The value that is in effect in the inner level.
+    /// The value in effect in the inner level.
     fn merge(base: &Self, add: &Self) -> Self;
 
-    /// Shows the line of each value that is still there: what a merge has replaced is not.
+    /// Calls `see` with the line of each value, without those that a merge has replaced.
     fn origins(&self, see: &mut dyn FnMut(&Origin));
 }
 
@@ -26,11 +26,11 @@ pub trait Merge {
 pub trait Settings: Any + Clone + Default + Send + Sync {
     /// Merges field by field.
     fn merged(base: &Self, add: &Self) -> Self;
-    /// Shows the line of each value, field by field.
+    /// Calls `see` with the line of each value, field by field.
     fn origins(&self, see: &mut dyn FnMut(&Origin));
     /// The place of this type in every [`SettingsMap`].
     fn slot() -> usize;
-    /// What a level that says nothing has.
+    /// The settings of a level that sets nothing.
     fn unset() -> &'static Self;
 }
 
@@ -39,13 +39,13 @@ pub trait Settings: Any + Clone + Default + Send + Sync {
 pub struct SlotId(OnceLock<usize>);
 
 impl SlotId {
-    /// Not numbered yet.
+    /// A slot without a number yet.
     #[allow(clippy::new_without_default, reason = "a static's initialiser")]
     pub const fn new() -> SlotId {
         SlotId(OnceLock::new())
     }
 
-    /// The number: the same for the life of the process.
+    /// The number, the same for the life of the process.
     #[inline]
     pub fn get(&self) -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -122,19 +122,19 @@ impl<S: Settings> AnySettings for S {
 pub struct SettingsMap(Vec<Option<Arc<dyn AnySettings>>>);
 
 impl SettingsMap {
-    /// The settings of one type; all unset if this level says nothing.
+    /// The settings of one type; all unset if this level sets none.
     #[inline]
     pub fn get<S: Settings>(&self) -> &S {
         self.peek().unwrap_or_else(|| S::unset())
     }
 
-    /// The settings of one type, if this level says anything.
+    /// The settings of one type, if this level sets any.
     #[inline]
     pub fn peek<S: Settings>(&self) -> Option<&S> {
         self.0.get(S::slot())?.as_deref()?.as_any().downcast_ref()
     }
 
-    /// The settings of one type, to be filled.
+    /// The settings of one type, to change them.
     pub fn edit<S: Settings>(&mut self) -> &mut S {
         let slot = S::slot();
         if self.0.len() <= slot {
@@ -154,7 +154,7 @@ impl SettingsMap {
         }
     }
 
-    /// What is in effect when `add` stands inside `base`.
+    /// The settings in effect when `add` is inside `base`.
     pub fn merge(base: &SettingsMap, add: &SettingsMap) -> SettingsMap {
         let longest = base.0.len().max(add.0.len());
         let at = |slots: &SettingsMap, i: usize| slots.0.get(i).cloned().flatten();
@@ -168,12 +168,12 @@ impl SettingsMap {
         )
     }
 
-    /// Shows the line of each value of all modules.
+    /// Calls `see` with the line of each value of all modules.
     pub fn origins(&self, see: &mut dyn FnMut(&Origin)) {
         self.0.iter().flatten().for_each(|settings| settings.origins_any(see));
     }
 
-    /// Whether no module said anything.
+    /// Whether no module has settings here.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }

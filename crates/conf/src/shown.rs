@@ -1,13 +1,13 @@
-//! Numbers and flags as text while the program is compiled: a table shows the default that the code goes by.
+//! Converts numbers and flags to text at compile time, so that a table shows the default that the code uses.
 
-/// The digits of a number.
+/// The digits of a number, as text.
 pub struct Digits {
     text: [u8; 20],
     from: usize,
 }
 
 impl Digits {
-    /// Of this number.
+    /// Formats a number.
     pub const fn of(mut number: u64) -> Digits {
         let mut digits = Digits { text: [b'0'; 20], from: 19 };
         while number >= 10 {
@@ -19,7 +19,7 @@ impl Digits {
         digits
     }
 
-    /// As text.
+    /// The digits as a string.
     pub const fn as_str(&self) -> &str {
         match std::str::from_utf8(self.text.split_at(self.from).1) {
             Ok(text) => text,
@@ -28,12 +28,12 @@ impl Digits {
     }
 }
 
-/// The word for a constant flag, for the column of defaults in a table of directives.
+/// The word for a constant flag, for the defaults in a directive table.
 pub const fn on_or_off(on: bool) -> &'static str {
     if on { "On" } else { "Off" }
 }
 
-/// The text of a constant number, for the column of defaults in a table of directives.
+/// The text of a constant number, for the defaults in a directive table.
 #[macro_export]
 macro_rules! shown {
     ($number:expr) => {{

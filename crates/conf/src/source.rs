@@ -1,4 +1,4 @@
-//! Where a directive was written: file, line, and the chain of `Include`s which led there.
+//! The place of a directive: its file, its line, and the chain of `Include`s that led there.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,16 +10,17 @@ use std::sync::Arc;
 pub struct Source {
     /// The name shown in messages: an absolute path, `-c/-C directives`, or Apache's wording for a macro.
     pub name: String,
-    /// Which of the texts it is that the server was started with: those of `-C` and of `-c` have one name.
+    /// The number among the texts that the server was started with: those of `-C` and `-c` share a name.
     pub nth: u32,
-    /// The `Include` (or `Use`) line which led here; `None` for what the server was started with.
+    /// The `Include` (or `Use`) line that led here; `None` for the texts that the server was started with.
     pub included_from: Option<Origin>,
-    /// The text itself, so that an error can show its line; empty for an `.htaccess` file, of which there may be very many.
+    /// The text itself, so that an error can show its line; empty for an `.htaccess` file, because there may be very
+    /// many.
     pub text: Arc<Vec<u8>>,
 }
 
 impl Source {
-    /// A text that nothing included.
+    /// Makes a text that was not included from another.
     pub fn new(name: impl Into<String>) -> Source {
         Source { name: name.into(), nth: 0, included_from: None, text: Arc::default() }
     }
@@ -30,7 +31,7 @@ impl Source {
 pub struct Origin {
     /// The text.
     pub source: Arc<Source>,
-    /// The line, counted from 1: of a directive its last physical line, of a section its opening line.
+    /// The line, counted from 1: the last physical line of a directive, the opening line of a section.
     pub line: u32,
 }
 
@@ -40,12 +41,12 @@ impl Origin {
         &self.source.name
     }
 
-    /// The lines which included this one, innermost first.
+    /// The lines that included this one, innermost first.
     pub fn chain(&self) -> impl Iterator<Item = &Origin> {
         std::iter::successors(self.source.included_from.as_ref(), |at| at.source.included_from.as_ref())
     }
 
-    /// The lines which include each other without end, where this line is one of them: outermost first, each of them once.
+    /// The lines of an endless include cycle that this line belongs to, if any: outermost first, each once.
     pub fn cycle(&self) -> Option<Vec<&Origin>> {
         let is_same = |at: &&Origin| at.line == self.line && at.file() == self.file();
         self.chain().find(is_same)?;
@@ -54,19 +55,19 @@ impl Origin {
         Some(lines)
     }
 
-    /// Whether this text is read while it is being read: because it includes itself, or one that includes it.
+    /// Whether this text includes itself, directly or through other texts.
     pub fn repeats(&self) -> bool {
         let mut files = HashSet::new();
         std::iter::once(self).chain(self.chain()).any(|at| !files.insert(at.file()))
     }
 
-    /// How many `Include`s deep this line stands.
+    /// How many `Include`s deep this line is.
     pub fn depth(&self) -> usize {
         self.chain().count()
     }
 }
 
-/// The same line, read for the same reason: a file may be included twice, and read again.
+/// Equal means the same line, included along the same chain: a file may be included twice, and read again.
 impl PartialEq for Origin {
     fn eq(&self, other: &Origin) -> bool {
         self.line == other.line

@@ -1,19 +1,20 @@
-//! What the language asks of the system it runs on. The server answers from the real one, tests from a table.
+//! The interface between the language and the system. The server implements it with the real system, tests with a
+//! table.
 
 use std::io;
 use std::net::IpAddr;
 
-/// Files, names and environment, as seen while a configuration is read.
+/// Files, names and environment, for reading a configuration.
 pub trait System: Send + Sync {
-    /// The whole of a regular file.
+    /// The whole contents of a regular file.
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
     /// The names in a directory, in any order, without `.` and `..`.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
     /// Whether `path` is a directory (links followed).
     fn is_dir(&self, path: &str) -> bool;
-    /// Whether anything is there (links followed).
+    /// Whether `path` exists (links followed).
     fn exists(&self, path: &str) -> bool;
-    /// Whether `path` is a regular file with something in it (links followed).
+    /// Whether `path` is a regular file that is not empty (links followed).
     fn is_filled_file(&self, path: &str) -> bool;
     /// A variable of the process environment.
     fn env(&self, name: &str) -> Option<String>;

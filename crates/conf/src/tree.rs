@@ -1,17 +1,17 @@
-//! A configuration as it was read: directives and sections in file order.
+//! A parsed configuration: directives and sections in file order.
 
 use crate::source::Origin;
 
-/// A directive, or a section with what stands inside.
+/// A directive, or a section with its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The name as typed; of a section with its `<`, without `>`.
+    /// The name as typed; for a section, with `<` but without `>`.
     pub name: String,
-    /// Everything after the name, with variables replaced and nothing else done; of a section with its `>`.
+    /// The text after the name, with only variables replaced; for a section, with its `>`.
     pub args: String,
-    /// Where it stands.
+    /// Its file and line.
     pub origin: Origin,
-    /// What stands inside a section; `None` for a directive.
+    /// The contents of a section; `None` for a directive.
     pub children: Option<Vec<Node>>,
 }
 

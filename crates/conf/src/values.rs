@@ -1,9 +1,9 @@
-//! The parsers of values; nobody else parses a value. Some are as lenient as Apache's own (measured on
-//! 2.4.71).
+//! The parsers of values; no other module parses values. Some are as lenient as Apache's own (measured on 2.4.71).
 
 use std::time::Duration;
 
-/// Leading digits with an optional sign, as C's `strtol`: `5x` is 5, `abc` is 0, and what is too large is the largest number.
+/// Parses leading digits with an optional sign, like C's `strtol`: `5x` is 5, `abc` is 0, and a number that is too
+/// large becomes the largest one.
 pub fn strtol(text: &str) -> i64 {
     let text = text.trim_start();
     let (negative, digits) = match text.as_bytes().first() {
@@ -18,29 +18,29 @@ pub fn strtol(text: &str) -> i64 {
         .fold(0i64, |value, digit| value.saturating_mul(10).saturating_add(sign * i64::from(digit - b'0')))
 }
 
-/// The same as C's `atoi`, in 32 bits: what stands above them is lost, so 3000000000 is negative and 5000000000 is not.
+/// Like `strtol`, but truncated to 32 bits as by C's `atoi`: 3000000000 becomes negative, 5000000000 does not.
 pub fn atoi(text: &str) -> i32 {
     strtol(text) as i32
 }
 
-/// A whole decimal number and nothing else.
+/// Parses a decimal integer, without anything after it.
 pub fn number(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
-/// `On` or `Off`, without difference of case.
+/// Parses `On` or `Off`, ignoring case.
 pub fn on_off(text: &str) -> Option<bool> {
     one_of(text, &[("on", true), ("off", false)])
 }
 
-/// One of a table of keywords, without difference of case.
+/// Finds a keyword in a table, ignoring case.
 pub fn one_of<T: Copy>(text: &str, table: &[(&str, T)]) -> Option<T> {
     table.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
 }
 
-/// A time with an optional unit: `ms`, `s`, `mi`/`min`, `h`; without one, `unit` counts. `None` for anything else, a
-/// negative number included.
+/// Parses a time with an optional unit: `ms`, `s`, `mi`/`min`, `h`; the default is `unit`. `None` for anything else,
+/// including negative numbers.
 pub fn duration(text: &str, unit: Duration) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let value: u32 = text[..digits].parse().ok()?;
@@ -55,7 +55,8 @@ pub fn duration(text: &str, unit: Duration) -> Option<Duration> {
     unit.checked_mul(value)
 }
 
-/// A size in bytes, with an optional unit of 1024 (`K`), 1024² (`M`) or 1024³ (`G`) bytes. `None` for anything else.
+/// Parses a size in bytes, with an optional unit of 1024 (`K`), 1024² (`M`) or 1024³ (`G`) bytes. `None` for anything
+/// else.
 pub fn size(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let value: u64 = text[..digits].parse().ok()?;
@@ -63,7 +64,7 @@ pub fn size(text: &str) -> Option<u64> {
     value.checked_mul(1 << shift)
 }
 
-/// Lenient seconds, as `Timeout` has them: not a number is 0, negative is 0.
+/// Parses seconds leniently, as for `Timeout`: text that is not a number is 0, and so are negative numbers.
 pub fn seconds(text: &str) -> Duration {
     Duration::from_secs(u64::try_from(atoi(text)).unwrap_or(0))
 }

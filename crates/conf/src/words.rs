@@ -1,12 +1,12 @@
-//! Words of a line: quotes and escapes (Apache manual, "Configuration Files", syntax; doubtful
-//! cases were measured on 2.4.71).
+//! Splits a line into words: quotes and escapes (Apache manual, "Configuration Files", syntax; doubtful cases measured
+//! on 2.4.71).
 
 use std::ops::Range;
 
 /// Takes the next word off `rest`; empty at the end of the line.
 ///
-/// A word that begins with `"` or `'` ends at the same quote; inside, a backslash escapes that quote and itself. A
-/// missing closing quote is the end of the line. In a word without quotes only `\\` is reduced.
+/// A word that begins with `"` or `'` ends at the same quote; inside, a backslash escapes that quote and itself.
+/// Without a closing quote, it ends at the end of the line. In a word without quotes, only `\\` is an escape.
 pub fn next_word(rest: &mut &str) -> String {
     let text = rest.trim_start();
     let Some(first) = text.chars().next() else {
@@ -18,7 +18,7 @@ pub fn next_word(rest: &mut &str) -> String {
     word
 }
 
-/// All words of a line.
+/// Splits a line into all its words.
 pub fn words(mut rest: &str) -> Vec<String> {
     let mut out = Vec::new();
     while !rest.trim_start().is_empty() {
@@ -27,7 +27,7 @@ pub fn words(mut rest: &str) -> Vec<String> {
     out
 }
 
-/// Where the words of a line stand, with their quotes.
+/// The byte ranges of the words of a line, quotes included.
 pub(crate) fn places(line: &str) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let mut rest = line.trim_start();
@@ -41,7 +41,7 @@ pub(crate) fn places(line: &str) -> Vec<Range<usize>> {
     places
 }
 
-/// Where byte `at` of a word's value stands in the word as it is written, with its quotes and escapes.
+/// Maps byte `at` of a word's value to its place in the written word, which has quotes and escapes.
 pub(crate) fn place_within(written: &str, at: usize) -> usize {
     let quote = written.chars().next().filter(|c| matches!(c, '"' | '\''));
     let mut chars = written.char_indices().skip(usize::from(quote.is_some())).peekable();

@@ -1,4 +1,4 @@
-//! Walking the tree for a request.
+//! Evaluates an expression tree for a request.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,27 +11,27 @@ use crate::fnmatch::fnmatch;
 use crate::ip::parse_address;
 use crate::pattern::{Captures, MatchError, Regex};
 
-/// What an expression asks the server: one request, its connection, and the file system.
+/// The data that an expression reads from the server: one request, its connection, and the file system.
 ///
-/// Names of headers and variables are given as written in the expression; headers compare without
-/// case. A variable that has no value is the empty string.
+/// Names of headers and variables are passed as written in the expression; header names ignore case. A variable without
+/// a value is the empty string.
 pub trait Subject {
     /// The value of a variable.
     ///
     /// # Errors
-    /// Nobody knows it: [`EvalError::Unknown`].
+    /// [`EvalError::Unknown`] if the value cannot be determined.
     fn variable(&self, variable: Variable) -> Result<Cow<'_, str>, EvalError>;
     /// A header of the request.
     fn header_in(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// A header of the response, those of error responses included.
+    /// A header of the response, including those set for error responses.
     fn header_out(&self, name: &str) -> Option<Cow<'_, str>>;
     /// A note of the request.
     fn note(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// A variable of the request's environment (`SetEnv` and its kin).
+    /// A variable of the request's environment (`SetEnv` and similar directives).
     fn request_env(&self, name: &str) -> Option<Cow<'_, str>>;
     /// A variable of the server's own environment.
     fn process_env(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// Whether a file is of that kind.
+    /// Whether a file passes a test.
     fn file_test(&self, test: FileTest, path: &str) -> bool;
     /// The contents of a file of at most [`MAX_FILE_SIZE`] bytes.
     ///
@@ -40,19 +40,19 @@ pub trait Subject {
     fn file_contents(&self, path: &str) -> Result<String, FileError>;
     /// The size of a regular file, 0 if there is none.
     fn file_size(&self, path: &str) -> u64;
-    /// Whether a subrequest would be allowed; `None`: nobody knows, or to find out one would have to wait.
+    /// Whether a subrequest would be allowed; `None` if this is unknown, or known only after a wait.
     fn access(&self, access: Access, target: &str) -> Option<bool>;
     /// The address of the client.
     fn client_address(&self) -> Option<IpAddr>;
-    /// A request header that decided a condition and belongs into `Vary`.
+    /// Notes a request header that a condition depends on, for `Vary`.
     fn note_vary(&self, header: &str);
-    /// A variable of mod_ssl, by its whole name; asked only if the expression was parsed with
+    /// A variable of mod_ssl, by its whole name; called only if the expression was parsed with
     /// [`Options::ssl`](super::tree::Options::ssl).
     fn ssl_variable(&self, _name: &str) -> Cow<'_, str> {
         Cow::Borrowed("")
     }
-    /// The values of an extension of the client certificate; asked only if the expression was parsed
-    /// with [`Options::ssl`](super::tree::Options::ssl).
+    /// The values of an extension of the client certificate; called only if the expression was parsed with
+    /// [`Options::ssl`](super::tree::Options::ssl).
     fn peer_extensions(&self, _oid: &str) -> Vec<String> {
         Vec::new()
     }
@@ -72,28 +72,28 @@ pub enum FileError {
     Read,
 }
 
-/// Why an expression has no value. Apache logs it and takes a condition for false.
+/// Why an expression has no value. Apache logs the error, and treats a condition as false.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EvalError {
     /// `file()` failed for that path.
     File(FileError, String),
-    /// PCRE2 has given up on a regular expression.
+    /// PCRE2 gave up on a regular expression.
     Regex(MatchError),
-    /// A subrequest for that path could not be decided, or would have to wait where an expression cannot.
+    /// The result of a subrequest for that path is unknown, or would need a wait, which an expression cannot do.
     Subrequest(String),
-    /// Nobody knows what a variable is, and why.
+    /// The value of a variable cannot be determined, for this reason.
     Unknown(String),
 }
 
 impl EvalError {
-    /// Whether nobody knows what the expression comes to, so that what it decides has to be refused.
+    /// Whether the result is unknown, so that an access that depends on it must be refused.
     pub fn is_undecided(&self) -> bool {
         matches!(self, EvalError::Regex(_) | EvalError::Subrequest(_) | EvalError::Unknown(_))
     }
 }
 
 impl fmt::Display for EvalError {
-    /// Apache's words for what follows `Evaluation of expression from ... failed:`.
+    /// Apache's text after `Evaluation of expression from ... failed:`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(FileError::Open, path) => write!(f, "Cannot open file {path}"),
@@ -108,10 +108,10 @@ impl fmt::Display for EvalError {
 
 impl std::error::Error for EvalError {}
 
-/// What an evaluation leaves behind: `$0` ... `$9`.
+/// The state that an evaluation leaves: the captures `$0` ... `$9`.
 ///
-/// A fresh one for each expression is what most directives want; those that use the groups afterwards
-/// (the value of `SetEnvIfExpr`) keep it.
+/// Most directives use a fresh one for each expression; those that use the groups afterwards (the value of
+/// `SetEnvIfExpr`) keep it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Eval {
     source: String,
@@ -119,7 +119,7 @@ pub struct Eval {
 }
 
 impl Eval {
-    /// Without captures.
+    /// Makes a state without captures.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -131,14 +131,13 @@ impl Eval {
         self.captures.get(group, &self.source).unwrap_or_default()
     }
 
-    /// The subject of that match and where its groups lie, for
-    /// [`substitute`](crate::pattern::substitute).
+    /// The subject of that match and the positions of its groups, for [`substitute`](crate::pattern::substitute).
     #[must_use]
     pub fn captures(&self) -> (&str, &Captures) {
         (&self.source, &self.captures)
     }
 
-    /// Matches, and keeps the captures if the pattern has groups: one without must not disturb them.
+    /// Matches, and keeps the captures if the pattern has groups: a pattern without groups must not change them.
     fn regex(&mut self, regex: &Regex, subject: Cow<'_, str>) -> Result<bool, EvalError> {
         if regex.groups() == 0 {
             return regex.is_match(&subject).map_err(EvalError::Regex);
@@ -151,7 +150,7 @@ impl Eval {
 }
 
 impl Expr {
-    /// Whether the condition holds.
+    /// Evaluates the condition.
     ///
     /// # Errors
     /// See [`EvalError`].
@@ -162,8 +161,7 @@ impl Expr {
 }
 
 impl StringExpr {
-    /// The string. The request headers in it are not noted for `Vary`: 2.4 does that for conditions
-    /// only.
+    /// Evaluates the string. Does not note its request headers for `Vary`: 2.4 does that for conditions only.
     ///
     /// # Errors
     /// See [`EvalError`].
@@ -234,14 +232,14 @@ impl<'a> Walk<'a, '_> {
         })
     }
 
-    /// The words on both sides of an operator. Apache looks at the right one first, which shows in the
-    /// order of `Vary`.
+    /// Evaluates the words on both sides of an operator. Apache evaluates the right one first, which shows in the order
+    /// of `Vary`.
     fn operands(&mut self, left: &'a Word, right: &'a Word) -> Result<(Cow<'a, str>, Cow<'a, str>), EvalError> {
         let right = self.word(right)?;
         Ok((self.word(left)?, right))
     }
 
-    /// Apache looks through a list from its end, which shows in `Vary`.
+    /// Whether a list contains a word. Apache searches the list from its end, which shows in `Vary`.
     fn is_in(&mut self, word: &'a Word, list: &'a List) -> Result<bool, EvalError> {
         let needle = self.word(word)?;
         match list {
@@ -297,7 +295,7 @@ impl<'a> Walk<'a, '_> {
         })
     }
 
-    /// A header of the request, noted for `Vary`; not `Host`, which selects the resource anyway.
+    /// A header of the request. Notes it for `Vary`, except `Host`, which selects the resource anyway.
     fn request_header(&self, name: &str) -> Cow<'a, str> {
         if self.vary && !name.eq_ignore_ascii_case("Host") {
             self.subject.note_vary(name);

@@ -1,8 +1,7 @@
-//! From text to tokens.
+//! The scanner: turns text into tokens.
 //!
-//! Strings, variables and regular expressions have rules of their own, so the scanner works with a
-//! stack of states. It runs to the end or to the first error; an error is a token too,
-//! because the grammar decides what the message looks like.
+//! Strings, variables and regular expressions have their own rules, so the scanner keeps a stack of states. It runs to
+//! the end or to the first error; an error is a token too, because the grammar decides what the message looks like.
 
 mod strings;
 mod token;
@@ -19,16 +18,16 @@ pub(super) fn condition(text: &str) -> Vec<Token> {
     Lexer::new(text, vec![State::Expression]).run()
 }
 
-/// The tokens of a string, as if it stood between quotes.
+/// The tokens of a string, as if it were between quotes.
 pub(super) fn string(text: &str) -> Vec<Token> {
     Lexer::new(text, vec![State::Expression, State::String(None)]).run()
 }
 
-/// What the scanner is inside of.
+/// A state of the scanner: the construct that it is inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Expression,
-    /// Between quotes of this kind; without one, the whole text is the string.
+    /// Between quotes of this kind; `None` if the whole text is the string.
     String(Option<char>),
     /// After `%{`.
     Variable,
@@ -42,7 +41,7 @@ struct Lexer<'t> {
     tokens: Vec<Token>,
 }
 
-/// What stops the scanner: the message for the error token.
+/// The result of a step. An error stops the scanner: it is the message for the error token.
 type Step = Result<(), String>;
 
 const UNTERMINATED: &str = "Unterminated string or variable";
@@ -79,7 +78,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Takes `length` bytes; the caller has seen them.
+    /// Takes `length` bytes, which the caller has already checked.
     fn take(&mut self, length: usize) -> &'t str {
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
@@ -91,7 +90,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// One token outside of strings and variables.
+    /// Scans one token outside strings and variables.
     fn expression(&mut self) -> Step {
         let Some(c) = self.rest.chars().next() else {
             return Ok(());
@@ -122,7 +121,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// An identifier, a keyword, or the `m` that begins a regular expression.
+    /// Scans an identifier, a keyword, or the `m` that begins a regular expression.
     fn word(&mut self) -> Step {
         let length = run(self.rest, is_word);
         let separator = self.rest.strip_prefix('m').and_then(|r| r.chars().next());
@@ -145,7 +144,7 @@ impl<'t> Lexer<'t> {
         self.push(token)
     }
 
-    /// What begins with a minus sign: a number or an operator.
+    /// Scans a token that begins with a minus sign: a number or an operator.
     fn minus(&mut self) -> Step {
         let after = &self.rest[1..];
         let digits = run(after, |b| b.is_ascii_digit());
@@ -194,9 +193,9 @@ impl<'t> Lexer<'t> {
         Err(near(c))
     }
 
-    /// A regular expression after an opening of `opening` bytes, the last of which ends it too.
+    /// Scans a regular expression after an opening of `opening` bytes; the last of them is also the closing delimiter.
     ///
-    /// There is no escape for that character. Without an end the text is simply over.
+    /// The delimiter cannot be escaped. Without one, the expression ends with the text.
     fn regex(&mut self, opening: usize) -> Step {
         let delimiter = &self.take(opening)[opening - 1..];
         let Some((pattern, rest)) = self.rest.split_once(delimiter) else {
@@ -218,7 +217,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// `eq`, `ne` and so on, with or without a minus sign in front.
+/// The operator `eq`, `ne` and so on, with or without a leading minus sign.
 fn comparison(name: &str) -> Option<Comparison> {
     Some(match name {
         "eq" => Comparison::Equal,
@@ -239,7 +238,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The length of the run of wanted bytes that `text` begins with.
+/// The length of the run of wanted bytes at the start of `text`.
 fn run(text: &str, wanted: impl Fn(u8) -> bool) -> usize {
     text.bytes().take_while(|b| wanted(*b)).count()
 }

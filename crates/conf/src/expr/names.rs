@@ -1,11 +1,11 @@
-//! The names an expression may use, and what they stand for.
+//! The names that an expression may use, and their meanings.
 
 use crate::fnmatch::Flags;
 
 /// A variable whose value the server knows; `%{NAME}`.
 ///
-/// The request headers with a variable of their own (`HTTP_HOST` and so on) are not among them:
-/// they reach the [`Subject`](crate::expr::Subject) as headers.
+/// Request headers that have a variable (`HTTP_HOST` and so on) are not included: the [`Subject`](crate::expr::Subject)
+/// gets them as headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the variable of that name in the manual")]
 pub enum Variable {
@@ -63,13 +63,13 @@ pub(super) enum Function {
     OsEnv,
     /// `env`: a note, else a variable of the request, else of the process environment.
     Env,
-    /// `reqenv`: a variable of the request (`SetEnv` and its kin).
+    /// `reqenv`: a variable of the request (`SetEnv` and similar directives).
     ReqEnv,
     /// `note`: a note of the request.
     Note,
-    /// `req` and `http`: a header of the request, which is named in `Vary`.
+    /// `req` and `http`: a header of the request, added to `Vary`.
     Req,
-    /// `req_novary`: a header of the request.
+    /// `req_novary`: a header of the request, not added to `Vary`.
     ReqNoVary,
     /// `resp`: a header of the response.
     Resp,
@@ -77,9 +77,9 @@ pub(super) enum Function {
     ToLower,
     /// `toupper`: in upper case.
     ToUpper,
-    /// `escape`: with `%xx` for what a path cannot hold.
+    /// `escape`: with `%xx` for characters that a path cannot contain.
     Escape,
-    /// `unescape`: with `%xx` undone, but not `%2f`; empty if that is impossible.
+    /// `unescape`: with `%xx` decoded, except `%2f`; empty if that is impossible.
     Unescape,
     /// `base64`.
     Base64,
@@ -97,7 +97,7 @@ pub(super) enum Function {
     FileSize,
 }
 
-/// A question about a file; `-e` and so on.
+/// A test of a file: `-e` and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileTest {
     /// `-e`: it exists.
@@ -114,7 +114,7 @@ pub enum FileTest {
     Executable,
 }
 
-/// What a subrequest asks about.
+/// A test with a subrequest: `-F`, `-U` or `-A`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// `-F`: the file exists and the client may have it.
@@ -123,7 +123,7 @@ pub enum Access {
     Url,
 }
 
-/// An operator before one word.
+/// An operator on one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnaryOp {
     /// `-z`
@@ -136,7 +136,7 @@ pub(super) enum UnaryOp {
     Access(Access),
 }
 
-/// What `%{NAME}` stands for.
+/// The meaning of `%{NAME}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VariableKind {
     Known(Variable),
@@ -178,7 +178,7 @@ pub(super) fn wildcard(name: &str) -> Option<Flags> {
     lookup(&operators, name)
 }
 
-/// Whether mod_ssl is to be asked for the variable of that name.
+/// Whether mod_ssl provides the variable of that name.
 pub(super) fn is_ssl(name: &str) -> bool {
     let prefix = name.as_bytes().get(..4);
     prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(b"SSL_"))

@@ -1,9 +1,9 @@
-//! From tokens to a tree.
+//! The parser: turns tokens into a tree.
 //!
-//! Apache's messages are those of a table-driven parser: they name the unexpected token and, if there
-//! are at most four, the tokens that could have stood there. Where a construct could end, the parser
-//! has already gone back to what encloses it, so that only what may follow that is named. The lists
-//! here are those of Apache's tables.
+//! Apache's messages come from a table-driven parser: they name the unexpected token and the tokens that would be
+//! allowed instead, if there are at most four. At a point where a construct may end, that parser has already returned
+//! to the enclosing one, so the message names only the tokens that may follow there. The lists here are those of
+//! Apache's tables.
 
 mod conditions;
 mod words;
@@ -19,20 +19,20 @@ impl Expr {
     /// Parses a condition.
     ///
     /// # Errors
-    /// Apache's own message, without the directive's words in front.
+    /// Apache's own message, without the directive's prefix.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_with(text, Options::default())
     }
 
-    /// Parses a condition for a place that allows more or less than usual.
+    /// Parses a condition with the given options.
     ///
     /// # Errors
-    /// Apache's own message, without the directive's words in front.
+    /// Apache's own message, without the directive's prefix.
     pub fn parse_with(text: &str, options: Options) -> Result<Self, String> {
         condition(text, options).map(|root| Self { root })
     }
 
-    /// Whether it may ask what a subrequest would come to.
+    /// Whether it may need the result of a subrequest.
     #[must_use]
     pub fn looks_up(&self) -> bool {
         self.root.looks_up()
@@ -54,15 +54,15 @@ impl StringExpr {
     /// Parses a string.
     ///
     /// # Errors
-    /// Apache's own message, without the directive's words in front.
+    /// Apache's own message, without the directive's prefix.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_with(text, Options::default())
     }
 
-    /// Parses a string for a place that allows more or less than usual.
+    /// Parses a string with the given options.
     ///
     /// # Errors
-    /// Apache's own message, without the directive's words in front.
+    /// Apache's own message, without the directive's prefix.
     pub fn parse_with(text: &str, options: Options) -> Result<Self, String> {
         string(text, options).map(|root| Self { root })
     }
@@ -97,15 +97,15 @@ struct Parser {
     at: usize,
     options: Options,
     depth: usize,
-    /// What is wrong apart from the grammar; the latest counts.
+    /// An error outside the grammar; the latest one counts.
     detail: Option<String>,
 }
 
 /// Why parsing ends early.
 enum Abort {
-    /// With a message, to which the detail is added.
+    /// With a message; the detail is appended.
     Message(String),
-    /// The scanner failed where the grammar allows for it: the detail is the message.
+    /// The scanner failed at a point where the grammar allows an error token: the detail is the message.
     Scanner,
 }
 
@@ -116,7 +116,7 @@ impl Parser {
         Self { tokens, at: 0, options, depth: 0, detail: None }
     }
 
-    /// Parses the whole text and puts the message together.
+    /// Parses the whole text, and composes the message of an error.
     fn finish<T>(mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Result<T, String> {
         match (parse(&mut self), self.detail) {
             (Ok(tree), None) => Ok(tree),
@@ -126,7 +126,7 @@ impl Parser {
         }
     }
 
-    /// The current token. Apache's scanner reports its error when the token is asked for.
+    /// The current token. Like Apache's scanner, reports a scanner error when the parser reads the token.
     fn peek(&mut self) -> &Token {
         let token = &mut self.tokens[self.at];
         if let Token::Error(message) = token
@@ -160,7 +160,7 @@ impl Parser {
         if self.accept(wanted) { Ok(()) } else { Err(self.unexpected(expecting)) }
     }
 
-    /// The message for a token that cannot stand here.
+    /// The message for a token that is not allowed here.
     fn unexpected(&mut self, expecting: &[&str]) -> Abort {
         let mut message = format!("syntax error, unexpected {}", self.peek().name());
         for (index, token) in expecting.iter().enumerate() {
@@ -181,7 +181,7 @@ impl Parser {
     }
 }
 
-/// The only element as it is, several as one node.
+/// A single element as it is, several as one node.
 fn single<T>(mut nodes: Vec<T>, several: impl FnOnce(Vec<T>) -> T) -> T {
     match (nodes.len(), nodes.pop()) {
         (1, Some(only)) => only,

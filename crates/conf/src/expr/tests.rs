@@ -1,4 +1,4 @@
-//! The tables in `testdata` were made by asking Apache 2.4.71 for the same request.
+//! The tables in `testdata` record the answers of Apache 2.4.71 to the same request.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
 
-/// The request that the tables were made with.
+/// The request that the tables were recorded with.
 #[derive(Default)]
 struct Request {
     vary: RefCell<Vec<String>>,
@@ -107,7 +107,7 @@ impl Subject for Request {
     }
 }
 
-/// In the words of the tables: the value, or the error, and the `Vary` header that comes of it.
+/// The outcome in the tables' format: the value or the error, and the resulting `Vary` header.
 fn outcome(value: Result<String, String>, request: &Request) -> String {
     let mut outcome = value.unwrap_or_else(|error| format!("error: {error}"));
     let vary = request.vary.borrow();

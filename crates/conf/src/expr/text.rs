@@ -1,14 +1,13 @@
-//! The functions that turn one string into another, as 2.4.71 was seen to compute them.
+//! The functions that turn one string into another, with the results measured on 2.4.71.
 //!
-//! Apache's strings are bytes, ours are text: bytes that are no UTF-8 after decoding become U+FFFD.
+//! Apache's strings are bytes, ours are text: bytes that are not UTF-8 after decoding become U+FFFD.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use md5::Digest;
 
-/// The number that a text begins with, after blanks; 0 if there is none, the nearest if it is too
-/// large.
+/// Parses the number at the start of a text, after blanks; 0 if there is none, the nearest `i64` if it is out of range.
 pub(super) fn integer(text: &str) -> i64 {
     let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
     let (negative, digits) = match text.as_bytes() {
@@ -23,12 +22,12 @@ pub(super) fn integer(text: &str) -> i64 {
     })
 }
 
-/// `%xx` for whatever may not stand in the path of a URL.
+/// Encodes characters that are not allowed in a URL path as `%xx`.
 pub(super) fn escape(text: &str) -> String {
     replace_bytes(text, '%', |byte| byte.is_ascii_alphanumeric() || b"!$&'()*+,-./:;=@_~".contains(&byte))
 }
 
-/// `\xx` for what is special in LDAP names and filters (RFC 4514, RFC 4515).
+/// Encodes characters that are special in LDAP names and filters as `\xx` (RFC 4514, RFC 4515).
 pub(super) fn escape_ldap(text: &str) -> String {
     replace_bytes(text, '\\', |byte| (byte == b' ' || byte.is_ascii_graphic()) && !b"\"()*+,;<>\\".contains(&byte))
 }
@@ -46,7 +45,7 @@ fn replace_bytes(text: &str, mark: char, keep: impl Fn(u8) -> bool) -> String {
     escaped
 }
 
-/// `%xx` undone, except for `%2f`; empty if one is malformed or stands for NUL.
+/// Decodes `%xx`, except `%2f`; empty if one is malformed or encodes NUL.
 pub(super) fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -67,12 +66,12 @@ pub(super) fn unescape(text: &str) -> String {
     into_text(bytes)
 }
 
-/// Base64 (RFC 4648).
+/// Encodes as Base64 (RFC 4648).
 pub(super) fn base64(text: &str) -> String {
     BASE64.encode(text)
 }
 
-/// Base64 undone up to the first character that is none; an incomplete end is dropped.
+/// Decodes Base64 up to the first character that is not Base64; drops an incomplete end.
 pub(super) fn unbase64(text: &str) -> String {
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'+' || *byte == b'/';
     let mut length = text.bytes().take_while(is_base64).count();

@@ -1,11 +1,11 @@
-//! What an expression is once it was parsed.
+//! The tree of a parsed expression.
 
 use super::names::{Function, UnaryOp, Variable};
 use crate::fnmatch;
 use crate::ip::Subnet;
 use crate::pattern::Regex;
 
-/// What an expression may use, which depends on where it stands.
+/// The features that an expression may use; they depend on its context.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// No `file()` and `filesize()`: `.htaccess` and server-side includes. Tests like `-f` remain.
@@ -13,9 +13,9 @@ pub struct Options {
     /// Compare as `SSLRequire` does: the longer string is the greater one, and `-eq` is a string
     /// comparison too.
     pub ssl_require: bool,
-    /// In a page with server-side includes, where `v(...)` is a variable of the page.
+    /// The expression is in a page with server-side includes, where `v(...)` is a variable of the page.
     pub page: bool,
-    /// mod_ssl is there: its `SSL_*` variables and `PeerExtList(...)` exist.
+    /// mod_ssl is loaded, so its `SSL_*` variables and `PeerExtList(...)` exist.
     pub ssl: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Condition {
     Wildcard(Word, Word, fnmatch::Flags),
 }
 
-/// What `in` looks through.
+/// The list on the right of `in`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum List {
     Words(Vec<Word>),
@@ -67,7 +67,7 @@ pub(super) enum List {
     PeerExtensions(Word),
 }
 
-/// A node that has a string as its value.
+/// A node whose value is a string.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Word {
     Text(Box<str>),

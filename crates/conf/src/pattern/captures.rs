@@ -1,19 +1,19 @@
-//! Where the groups of a match lie.
+//! The positions of the groups of a match.
 
 use std::ops::Range;
 
 use http1::text::from_bytes;
 use sys::pcre2::Spans;
 
-/// Where the groups of one match lie in its subject; group 0 is the whole match.
+/// The positions of the groups of one match in its subject; group 0 is the whole match.
 ///
-/// Made to be kept and refilled, so that a request path allocates it once.
+/// Keep and refill it, so that a request allocates it once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captures {
-    /// In the bytes of the subject.
+    /// The ranges in the bytes of the subject.
     pub(super) spans: Spans,
-    /// The texts of the groups, if they are none of the subject as it stands: it holds bytes that are no characters, or a
-    /// group begins or ends in the middle of one.
+    /// The texts of the groups, if they are not slices of the subject: it contains bytes that are not characters, or a
+    /// group begins or ends inside a character.
     texts: Vec<Option<String>>,
 }
 
@@ -36,7 +36,7 @@ impl Captures {
         self.spans.get(group)?.clone()
     }
 
-    /// The text of a group; `subject` is what the expression was matched against.
+    /// The text of a group; `subject` is the text that was matched.
     #[must_use]
     pub fn get<'s>(&'s self, group: usize, subject: &'s str) -> Option<&'s str> {
         match self.texts.get(group) {
@@ -49,7 +49,7 @@ impl Captures {
         !self.texts.is_empty()
     }
 
-    /// Keeps the texts of groups that are no slices of the subject; `bytes` is what it stands for.
+    /// Keeps the texts of groups that are not slices of the subject; `bytes` are the bytes that the subject represents.
     pub(super) fn take_texts(&mut self, subject: &str, bytes: &[u8]) {
         let fits = |span: &Range<usize>| subject.is_char_boundary(span.start) && subject.is_char_boundary(span.end);
         if bytes.len() != subject.len() || !self.spans.iter().flatten().all(fits) {

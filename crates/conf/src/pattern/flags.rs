@@ -1,4 +1,4 @@
-//! What a pattern is compiled with, and why it could not be.
+//! The options to compile a pattern with, and the error if that fails.
 
 use std::fmt;
 
@@ -15,25 +15,25 @@ pub struct Flags {
     pub dot_all: bool,
     /// `$` matches at the very end only, not before a final newline (`DOLLAR_ENDONLY`).
     pub dollar_end_only: bool,
-    /// Blanks and `#` comments in the pattern mean nothing (`EXTENDED`).
+    /// Blanks and `#` comments in the pattern are ignored (`EXTENDED`).
     pub extended: bool,
 }
 
 impl Default for Flags {
-    /// What `RegexDefaultOptions` stands for in 2.4: `DOTALL` and `DOLLAR_ENDONLY`.
+    /// The default of `RegexDefaultOptions` in 2.4: `DOTALL` and `DOLLAR_ENDONLY`.
     fn default() -> Self {
         Self { ignore_case: false, multi_line: false, dot_all: true, dollar_end_only: true, extended: false }
     }
 }
 
 impl Flags {
-    /// The defaults with case ignored, as `BrowserMatchNoCase` and `[NC]` want it.
+    /// The defaults with case ignored, for `BrowserMatchNoCase` and `[NC]`.
     #[must_use]
     pub fn ignoring_case() -> Self {
         Self { ignore_case: true, ..Self::default() }
     }
 
-    /// In PCRE2's terms. Apache lets groups share a name.
+    /// The PCRE2 options. As in Apache, several groups may have the same name.
     pub(super) fn options(self) -> Options {
         let given = [
             (self.ignore_case, Options::CASELESS),
@@ -47,12 +47,12 @@ impl Flags {
     }
 }
 
-/// Why a pattern could not be compiled, in PCRE2's own words.
+/// Why a pattern could not be compiled, with PCRE2's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternError(pub(super) CompileError);
 
 impl PatternError {
-    /// The byte of the pattern at which PCRE2 saw it; it may be the pattern's length.
+    /// The byte of the pattern where PCRE2 found the error; it may be the pattern's length.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.0.offset

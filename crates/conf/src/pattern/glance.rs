@@ -1,16 +1,16 @@
-//! What is seen of a subject without asking PCRE2: most patterns of a long list are about something else.
+//! Decides matches without PCRE2 where possible: most patterns of a long list do not match a given subject.
 
 use super::flags::Flags;
 use super::literal::Literal;
 
-/// What every subject has that a pattern matches.
+/// A condition that every match of a pattern meets.
 #[derive(Debug)]
 pub(super) enum Glance {
     /// Nothing is known.
     Unknown,
     /// Everything matches.
     Everything,
-    /// What matches holds this.
+    /// Every match contains this text.
     Needs(Literal),
 }
 
@@ -32,7 +32,8 @@ impl Glance {
         }
     }
 
-    /// Whether the pattern matches, if that is seen. Its texts are ASCII, which is found alike in a text and in its bytes.
+    /// Whether the pattern matches, if this is certain. Its texts are ASCII, which is the same in a text and in its
+    /// bytes.
     pub(super) fn answer(&self, subject: &[u8]) -> Option<bool> {
         match self {
             Glance::Unknown => None,
@@ -42,8 +43,8 @@ impl Glance {
     }
 }
 
-/// Plain texts that stand in everything that a pattern matches: that at its beginning, and the longest one. `None`: there may be
-/// another way to match, or another meaning of letters.
+/// Plain texts that every match of a pattern contains: the one at its start, and the longest one. `None` if the pattern
+/// may match in another way, or give letters another meaning.
 fn texts(pattern: &str) -> Option<(String, String)> {
     if !pattern.is_ascii() || pattern.contains('|') || pattern.contains("(?") || pattern.contains("(*") {
         return None;
@@ -57,16 +58,16 @@ fn texts(pattern: &str) -> Option<(String, String)> {
             Some('\\') => match chars.next()? {
                 escaped if escaped.is_ascii_punctuation() => Some(escaped),
                 'd' | 'D' | 'w' | 'W' | 's' | 'S' | 'b' | 'B' => None,
-                // A number, a property, a quotation: what follows may be a part of it.
+                // A number, a property or a quotation: the following characters may belong to it.
                 _ => return None,
             },
             Some('[') => {
-                // A bracket in first place is one of the characters.
+                // A bracket in the first place is one of the characters.
                 let mut is_first = true;
                 chars.next_if_eq(&'^');
                 loop {
                     match chars.next()? {
-                        // A quotation, or a control character: the bracket behind it may be one of the characters.
+                        // A quotation, or a control character: the bracket after it may be one of the characters.
                         '\\' if matches!(chars.next()?, 'Q' | 'E' | 'c') => return None,
                         '[' => return None,
                         ']' if !is_first => break,
@@ -88,7 +89,7 @@ fn texts(pattern: &str) -> Option<(String, String)> {
             Some(plain) => Some(plain),
         };
         if next == Some('{') {
-            // How often: not a text. Other braces are plain characters, and so is what stands in them.
+            // A repetition count, not a text. Other braces and their contents are plain characters.
             loop {
                 match chars.next()? {
                     '}' => break,

@@ -14,18 +14,18 @@ pub(super) struct Literal {
     ignore_case: bool,
 }
 
-/// Where in the subject the text must stand.
+/// The required position of the text in the subject.
 #[derive(Debug, Clone)]
 enum Anchored {
     Start,
     End,
     Whole,
-    /// Anywhere; the searcher is for the case-sensitive text.
+    /// Anywhere; the finder is for case-sensitive searches.
     Anywhere(Box<memmem::Finder<'static>>),
 }
 
 impl Literal {
-    /// The literal that `pattern` is, if it is one. It is ASCII, which is found alike in a text and in its bytes.
+    /// The literal that `pattern` is, if it is one. It is ASCII, which is the same in a text and in its bytes.
     pub(super) fn recognise(pattern: &str, flags: Flags) -> Option<Self> {
         if flags.multi_line || flags.extended || !pattern.is_ascii() {
             return None;
@@ -50,7 +50,7 @@ impl Literal {
         Some(Self { text: text.into(), anchored, ignore_case: flags.ignore_case })
     }
 
-    /// `text`, at the beginning of a subject or anywhere in it.
+    /// Makes the literal `text`, at the start of a subject or anywhere in it.
     pub(super) fn within(text: &str, at_start: bool, ignore_case: bool) -> Self {
         let anchored = match at_start {
             true => Anchored::Start,
@@ -59,12 +59,12 @@ impl Literal {
         Self { text: text.into(), anchored, ignore_case }
     }
 
-    /// The text, and whether it can only stand at the beginning.
+    /// The text, and whether it must be at the start.
     pub(super) fn text(&self) -> (&str, bool) {
         (&self.text, matches!(self.anchored, Anchored::Start | Anchored::Whole))
     }
 
-    /// Where the text stands in `subject` at byte `from` or later.
+    /// Finds the text in `subject` at byte `from` or later.
     pub(super) fn find_at(&self, subject: &[u8], from: usize) -> Option<Range<usize>> {
         let text = self.text.as_bytes();
         let last = subject.len().checked_sub(text.len())?;
@@ -91,7 +91,7 @@ impl Literal {
     }
 }
 
-/// The text of a pattern without special characters and whether a `$` ends it.
+/// The text of a pattern without special characters, and whether it ends in `$`.
 fn unescape(pattern: &str) -> Option<(String, bool)> {
     let mut text = String::with_capacity(pattern.len());
     let mut chars = pattern.chars();
@@ -109,7 +109,7 @@ fn unescape(pattern: &str) -> Option<(String, bool)> {
     Some((text, false))
 }
 
-/// The first place of `needle` in `haystack`, ASCII letters compared without case.
+/// The first position of `needle` in `haystack`, ignoring the case of ASCII letters.
 fn find_ignoring_case(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     let Some(first) = needle.first() else {
         return Some(0);

@@ -1,28 +1,29 @@
-//! Which patterns of a long list may match: seen at one look at the subject.
+//! Finds the patterns of a long list that may match, in one pass over the subject.
 
 use aho_corasick::AhoCorasick;
 
 use super::Regex;
 
-/// A list of patterns, some of which need not be asked.
+/// A filter for a list of patterns: most need not be matched at all.
 ///
-/// One automaton looks for the texts that patterns need, all at once and without regard to case; so a list of a thousand patterns
-/// costs about as much as the few that are left.
+/// One automaton searches for all required texts at once, ignoring case. So a list of a thousand patterns costs about
+/// as much as the few that remain.
 #[derive(Clone, Debug)]
 pub struct Many {
     automaton: AhoCorasick,
-    /// Whose text is found, in the automaton's order, and whether it has to stand at the beginning.
+    /// For each text of the automaton: the place of its pattern in the list, and whether the text must be at the start.
     texts: Box<[(usize, bool)]>,
-    /// Those of which nothing is known.
+    /// The patterns without a known text, which are always candidates.
     always: Candidates,
 }
 
-/// Places in a list.
+/// A set of places in a list.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates(Vec<u64>);
 
 impl Many {
-    /// Looks for what patterns need; `None` stands for one that is always asked. Nothing where the automaton would be too large.
+    /// Builds the filter; a pattern given as `None` is always a candidate. Returns `None` if the automaton would be too
+    /// large.
     pub fn new<'p>(patterns: impl Iterator<Item = Option<&'p Regex>>) -> Option<Many> {
         let mut always = Candidates::default();
         let (mut needed, mut texts) = (Vec::new(), Vec::new());
@@ -39,8 +40,8 @@ impl Many {
         Some(Many { automaton, texts: texts.into(), always })
     }
 
-    /// Fills `candidates` with the places of those that may match `subject`. Texts are ASCII, which is found alike in a text and in
-    /// its bytes.
+    /// Fills `candidates` with the places of the patterns that may match `subject`. The texts are ASCII, which is the
+    /// same in a text and in its bytes.
     pub fn look(&self, subject: &str, candidates: &mut Candidates) {
         candidates.0.clone_from(&self.always.0);
         for found in self.automaton.find_overlapping_iter(subject) {
@@ -53,7 +54,7 @@ impl Many {
 }
 
 impl Candidates {
-    /// The first one at `from` or behind it.
+    /// The first place at `from` or later.
     #[must_use]
     pub fn next(&self, from: usize) -> Option<usize> {
         let (first, offset) = (from / 64, from % 64);

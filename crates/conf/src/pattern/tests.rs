@@ -1,8 +1,8 @@
-//! The table in `testdata` was made by asking Apache 2.4.71 through `SetEnvIfExpr`.
+//! The table in `testdata` records the results of `SetEnvIfExpr` in Apache 2.4.71.
 
 use super::*;
 
-/// In the words of the table: four groups in brackets, `false`, or `error`.
+/// The outcome in the table's format: four groups in brackets, `false`, or `error`.
 fn outcome(pattern: &str, subject: &str) -> String {
     let Ok(regex) = Regex::new(pattern, Flags::default()) else {
         return "error".to_owned();
@@ -168,7 +168,7 @@ fn why_a_pattern_is_none() {
     assert_eq!(told("[a"), "missing terminating ] for character class at offset 2");
 }
 
-/// A character beyond ASCII is several bytes, and a byte that is none is one.
+/// A non-ASCII character counts as several bytes, a byte that is not a character as one.
 #[test]
 fn bytes_are_matched() {
     let text = |bytes: &[u8]| from_bytes(bytes).into_owned();
@@ -188,13 +188,13 @@ fn bytes_are_matched() {
     assert_eq!(groups(r"^(.)\xfe", &text(b"\xff\xfex")), Some([some(b"\xff\xfe"), some(b"\xff"), None]));
     assert_eq!(groups(&text(b"\xc3"), "é"), Some([some(b"\xc3"), None, None]));
     assert_eq!(groups("[^x]x", &text(b"\xffx")), Some([some(b"\xffx"), None, None]));
-    // A character of the private range is its own four bytes.
+    // A character of the private range stands for its own four bytes.
     assert_eq!(
         groups("^(..)..$", &text("\u{10ff41}".as_bytes())).map(|found| found[1].clone()),
         Some(some(b"\xf4\x8f"))
     );
 
-    // What was taken apart comes together again as one character.
+    // The parts of a split character become one character again.
     let mut captures = Captures::default();
     let apart = Regex::new("^(.)(.)$", Flags::default()).unwrap();
     assert_eq!(apart.captures("é", &mut captures), Ok(true));
@@ -206,7 +206,7 @@ fn bytes_are_matched() {
     assert_eq!(bytes, b"\xc3\xc3\xa9\xa9\xc3");
 }
 
-/// Patterns of which a glance may say something say the same without one.
+/// The quick check gives the same results as PCRE2 alone.
 #[test]
 fn a_glance_is_never_wrong() {
     let patterns = [

@@ -1,4 +1,4 @@
-//! Whether what stands inside `<IfModule>` and its kin is read.
+//! Decides whether the contents of `<IfModule>` and similar sections are read.
 
 use crate::directive::{Directive, OnRead, find};
 use crate::language::{Language, VERSION};
@@ -7,7 +7,7 @@ use crate::pattern;
 use crate::system::System;
 use crate::words::next_word;
 
-/// Whether the condition of a section holds. `argument` is what stands behind its name, without `>`.
+/// Whether the condition of a section holds. `argument` is the text after its name, without `>`.
 pub(super) fn holds(
     action: OnRead,
     row: &Directive,
@@ -36,7 +36,7 @@ pub(super) fn holds(
     Ok(holds != not)
 }
 
-/// `<IfVersion [[!]operator] version>` (Apache manual, mod_version).
+/// Evaluates `<IfVersion [[!]operator] version>` (Apache manual, mod_version).
 fn version_holds(argument: &str) -> Result<bool, String> {
     let (first, second) = match argument.split_once(char::is_whitespace) {
         Some((operator, version)) => (operator, Some(version.trim())),
@@ -71,7 +71,7 @@ fn version_holds(argument: &str) -> Result<bool, String> {
     Ok(holds != not)
 }
 
-/// How our version compares with `text`; parts that are missing are 0.
+/// Compares our version with `text`; missing parts are 0.
 fn compare(text: &str) -> Result<std::cmp::Ordering, String> {
     let parts: Option<Vec<u32>> = text.split('.').map(|part| part.parse().ok()).collect();
     match parts.as_deref() {

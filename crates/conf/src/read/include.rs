@@ -1,4 +1,4 @@
-//! Which files an `Include` means (Apache manual, core, `Include`).
+//! Finds the files that an `Include` names (Apache manual, core, `Include`).
 
 use std::io;
 
@@ -6,8 +6,8 @@ use crate::fnmatch;
 use crate::paths::join;
 use crate::system::System;
 
-/// The files behind an absolute path, which may have wildcards in any of its parts, in the order in which they are read.
-/// `optional`: no match is no error.
+/// The files that an absolute path names, in reading order. Any part of the path may contain wildcards. `optional`: no
+/// match is not an error.
 pub(super) fn files(system: &dyn System, path: &str, optional: bool) -> Result<Vec<String>, String> {
     let mut search = Search { system, optional, found: Vec::new() };
     if fnmatch::is_pattern(path) {
@@ -19,7 +19,7 @@ pub(super) fn files(system: &dyn System, path: &str, optional: bool) -> Result<V
     Ok(search.found)
 }
 
-/// The system's words for an error, without Rust's number behind them.
+/// The system's message for an error, without the number that Rust appends.
 pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_string()
@@ -55,7 +55,8 @@ impl Search<'_> {
         }
         for name in sorted(names) {
             let path = join(dir, &name);
-            // Below a directory that matched, a missing plain part is no error: another directory may have it.
+            // Below a directory that matched a wildcard, a missing plain part is not an error: another directory may
+            // have it.
             if rest.iter().all(|part| !fnmatch::is_pattern(part)) && !rest.is_empty() {
                 let full = join(&path, &rest.join("/"));
                 if self.system.exists(&full) {
@@ -68,7 +69,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// One path: a file, or every file below a directory.
+    /// Adds one path: a file, or every file below a directory.
     fn below(&mut self, path: &str) -> Result<(), String> {
         if !self.system.is_dir(path) {
             self.found.push(path.to_string());

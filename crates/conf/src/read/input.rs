@@ -1,4 +1,4 @@
-//! A text being read, and why reading stops.
+//! A text being read, and the reasons why reading stops.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Input {
         Input { lines: Lines::new(bytes, max), source: Arc::new(source) }
     }
 
-    /// The next line that says something, and where it stands.
+    /// The next line that is not empty, and its place.
     pub(super) fn next(&mut self) -> Result<Option<(Origin, String)>, Error> {
         loop {
             match self.next_or_blank()? {
@@ -27,7 +27,7 @@ impl Input {
         }
     }
 
-    /// The next line, which may be empty, and where it stands.
+    /// The next line, which may be empty, and its place.
     pub(super) fn next_or_blank(&mut self) -> Result<Option<(Origin, String)>, Error> {
         match self.lines.next() {
             Ok(line) => Ok(line.map(|line| (self.at(line.number), line.text))),
@@ -44,7 +44,7 @@ impl Input {
     }
 }
 
-/// Why reading stops: a message of the line at hand, or an error that knows its line.
+/// Why reading stops: a message about the current line, or an error that knows its line.
 pub(super) enum Stop {
     Message(String),
     Error(Error),

@@ -14,7 +14,7 @@ pub(crate) struct Macro {
     defined: Origin,
 }
 
-/// Reads the body of `<Macro NAME PARAMETER…>`. Beside the macro: what is odd about its parameters.
+/// Reads the body of `<Macro NAME PARAMETER…>`. Also returns warnings about its parameters.
 pub(super) fn define(head: &str, origin: &Origin, input: &mut Input) -> Result<(Macro, Vec<String>), Stop> {
     let mut parameters = words(head);
     if parameters.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn define(head: &str, origin: &Origin, input: &mut Input) -> Result<(
     Ok((Macro { name, parameters, lines: body(input)?, defined: origin.clone() }, warnings))
 }
 
-/// The lines up to the closing `</Macro>`: empty ones count, comments do not.
+/// Reads the lines up to the closing `</Macro>`: keeps empty ones, drops comments.
 fn body(input: &mut Input) -> Result<Vec<String>, Stop> {
     let mut lines = Vec::new();
     let mut depth = 0usize;
@@ -55,7 +55,7 @@ fn body(input: &mut Input) -> Result<Vec<String>, Stop> {
 }
 
 impl Macro {
-    /// The text with the parameters replaced, and what is odd about the values.
+    /// The text with the parameters replaced, and warnings about the values.
     pub(crate) fn expand(&self, values: &[String]) -> Result<(Vec<u8>, Vec<String>), String> {
         if values.len() != self.parameters.len() {
             let (given, wanted) = (values.len(), self.parameters.len());
@@ -71,7 +71,7 @@ impl Macro {
         Ok((text, warnings))
     }
 
-    /// At each place the longest parameter that stands there is replaced.
+    /// Replaces parameters in a line; where several match, the longest one.
     fn replace(&self, line: &str, values: &[String]) -> String {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
@@ -95,12 +95,12 @@ impl Macro {
         out
     }
 
-    /// What stands for the file name in messages and dumps.
+    /// The text that messages and dumps show instead of a file name.
     pub(crate) fn title(&self, used: &Origin) -> String {
         format!("{} used on line {} of \"{}\"", self.definition(), used.line, used.file())
     }
 
-    /// Whether a place stands in this macro's own text, perhaps by way of others.
+    /// Whether a place is in this macro's own text, directly or through other macros.
     pub(crate) fn contains(&self, place: &Origin) -> bool {
         let definition = self.definition();
         let mut around = std::iter::successors(Some(place), |place| place.source.included_from.as_ref());

@@ -1,6 +1,6 @@
-//! Reads text into a tree, and runs what decides what is read at all.
+//! Reads text into a tree, and runs the directives that decide what is read at all.
 //!
-//! Apache manual: "Configuration Files", "Configuration Sections"; doubtful cases were measured on 2.4.71.
+//! Apache manual: "Configuration Files", "Configuration Sections"; doubtful cases measured on 2.4.71.
 
 mod condition;
 mod include;
@@ -27,8 +27,8 @@ use crate::words::{next_word, words};
 
 /// How deep `Include`s may nest.
 pub const INCLUDE_DEPTH_MAX: usize = 128;
-/// Sections inside each other: far more than anybody writes, and little enough for the stack of a child that reads an
-/// `.htaccess` file of somebody who wants to end it (as Apache's children end).
+/// How deep sections may nest: far more than a real configuration needs, and few enough that a malicious `.htaccess`
+/// file cannot overflow a child's stack (which ends Apache's children).
 pub const SECTION_DEPTH_MAX: usize = 200;
 
 /// A file that was read, for `-t -DDUMP_INCLUDES`.
@@ -42,52 +42,52 @@ pub struct Included {
     pub file: String,
 }
 
-/// A line that was obeyed at once and left no trace in the tree.
+/// A line that ran while it was read, and is not in the tree.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// The directive and what follows it.
     pub text: String,
-    /// Where it stands.
+    /// Its file and line.
     pub origin: Origin,
-    /// Of a section: whether what stands inside was read.
+    /// For a section: whether its contents were read.
     pub holds: Option<bool>,
 }
 
 /// Reads configuration texts.
 pub struct Reader {
     pub(crate) system: Arc<dyn System>,
-    /// What was learnt.
+    /// The modules, variables and macros so far.
     pub language: Language,
-    /// What was worth saying.
+    /// The notices so far.
     pub notices: Vec<Notice>,
-    /// What becomes of errors.
+    /// How to handle errors.
     pub errors: Errors,
     /// The files read, in order.
     pub included: Vec<Included>,
-    /// The lines obeyed at once, in order.
+    /// The lines that ran while they were read, in order.
     pub ran: Vec<Ran>,
-    /// The line of the `Include` that ran last: Apache gives it to all files that are read until the next one runs.
+    /// The line of the `Include` that ran last: Apache reports it for all files that are read until the next one runs.
     include_line: Option<u32>,
     /// How many `Include`s are running.
     include_depth: usize,
     htaccess: Option<Place>,
     /// Sections that are open around the text being read.
     around: usize,
-    /// How many texts were given in memory so far.
+    /// How many texts have been read from memory so far.
     texts: u32,
-    /// A `LoadModule` line was met, whether or not it was to be obeyed.
+    /// Whether there was a `LoadModule` line, even in a section that is skipped.
     names_modules: bool,
-    /// Files that were read before, by name.
+    /// The contents of files already read, by name.
     files: BTreeMap<String, Arc<Vec<u8>>>,
 }
 
-/// A section whose end has not been seen.
+/// A section whose end has not been read yet.
 struct Open {
     node: Node,
 }
 
 impl Reader {
-    /// Reads for the server itself.
+    /// Makes a reader for the server's own configuration.
     pub fn new(system: Arc<dyn System>, language: Language) -> Reader {
         Reader {
             system,
@@ -106,9 +106,10 @@ impl Reader {
         }
     }
 
-    /// Reads what `texts` names. A configuration that names a `LoadModule` anywhere has only the modules that it loads, also
-    /// above that line and where a false section skips it. That is known once everything was read, so such a configuration
-    /// is read a second time, from the same bytes. An error of the first time may be due to modules that it does not have.
+    /// Reads `texts`. A configuration with a `LoadModule` line anywhere has only the modules that it loads, even above
+    /// that line, and even if a false section skips the line. This is certain only after everything was read, so such a
+    /// configuration is read a second time, from the same bytes. It is also read again after an error, because a module
+    /// that it does not load may be the cause.
     pub fn read_all(
         system: &Arc<dyn System>,
         language: &Language,
@@ -128,7 +129,7 @@ impl Reader {
         if reader.names_modules || again.names_modules { (again, read_again) } else { (reader, read) }
     }
 
-    /// Reads an `.htaccess` file at `place`: fewer directives, shorter lines.
+    /// Makes a reader for an `.htaccess` file at `place`: fewer directives, shorter lines.
     pub fn htaccess(system: Arc<dyn System>, language: Language, place: Place) -> Reader {
         Reader { htaccess: Some(place), ..Reader::new(system, language) }
     }
@@ -173,8 +174,8 @@ impl Reader {
             if let Err(error) = self.read_line(&origin, &line, input, &mut open, &mut top) {
                 self.errors.meet(error)?;
                 let Some(end) = line.strip_prefix("</") else { continue };
-                // An end that fits another section than the innermost one ends those inside too. One that fits none is taken
-                // for a misspelled end of the innermost one.
+                // If an end tag matches an outer section, it also ends the sections inside. If it matches none, it
+                // counts as a misspelled end of the innermost one.
                 let end = end.trim_end_matches('>');
                 let fits = open.iter().rposition(|open| end.eq_ignore_ascii_case(&open.node.name[1..]));
                 match fits {
@@ -259,7 +260,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Replaces each `${NAME}`: once, in the whole line. Unknown ones stay and are warned of, those with `:` silently.
+    /// Replaces each `${NAME}` in the line, without replacing inside values again. Unknown ones stay, with a warning;
+    /// those with `:` stay silently.
     fn expand(&mut self, line: &str, origin: &Origin) -> String {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
@@ -286,7 +288,7 @@ impl Reader {
         self.notices.push(Notice { module, level: Level::Warn, text, bare: false, origin: Some(origin.clone()) });
     }
 
-    /// Runs a directive of the language; what it yields takes its place in the tree.
+    /// Runs a directive of the language; the resulting nodes replace it in the tree.
     fn run(
         &mut self,
         action: OnRead,
@@ -337,8 +339,9 @@ impl Reader {
             }
             OnRead::DefaultRuntimeDir => {
                 let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
-                // Debian's is in /run, which is empty after a boot: the server makes one missing directory when it starts.
-                // One named by a variable without a value is not made: the variable is the mistake.
+                // On Debian it is in /run, which is empty after a boot. The server creates the last directory of the
+                // path when it starts.
+                // It does not create one named by a variable without a value: the variable is the mistake.
                 let above = path.trim_end_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
                 let can_be_made =
                     !path.contains("${") && self.system.is_dir(if above.is_empty() { "/" } else { above });
@@ -455,7 +458,7 @@ impl Reader {
     }
 }
 
-/// Passes over a section whose first line is wrong, for the sake of the errors after it.
+/// Skips a section whose first line is wrong, to find the errors after it.
 fn pass_over(input: &mut Input, row: &Directive) {
     // One error is enough for one section.
     let _ = skip(input, &row.name[1..]);
@@ -480,7 +483,7 @@ fn check_end(name: &str, innermost: Option<&Open>) -> Result<(), String> {
     Ok(())
 }
 
-/// Ends the innermost sections, until `left` of them are open.
+/// Ends the innermost sections until `left` sections are open.
 fn end_all(open: &mut Vec<Open>, left: usize, top: &mut Vec<Node>) {
     while open.len() > left
         && let Some(ended) = open.pop()
@@ -489,8 +492,9 @@ fn end_all(open: &mut Vec<Open>, left: usize, top: &mut Vec<Node>) {
     }
 }
 
-/// Skips the body of a false conditional section, by counting tags only; whether it names a `LoadModule`. It ends where its
-/// tags say, also behind one that is wrong. As in Apache, what is wrong inside is reported for the line of the section.
+/// Skips the body of a false conditional section by counting tags, and returns whether it contains a `LoadModule`. It
+/// skips to the matching end tag, even past a wrong tag. As in Apache, errors inside are reported at the section's
+/// line.
 fn skip(input: &mut Input, name: &str) -> (bool, Result<(), Stop>) {
     let (mut open, mut names_modules, mut wrong) = (vec![name.to_string()], false, Ok(()));
     while let Some(innermost) = open.last() {

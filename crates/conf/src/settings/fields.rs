@@ -27,7 +27,7 @@ impl<T> Setting<T> {
         self.0.as_ref().map(|(value, _)| value)
     }
 
-    /// Where the value was written.
+    /// The line that set the value.
     pub fn origin(&self) -> Option<&Origin> {
         self.0.as_ref().map(|(_, origin)| origin)
     }
@@ -39,17 +39,17 @@ impl<T> Setting<T> {
 }
 
 impl<T: Copy> Setting<T> {
-    /// The value, or `default` where no level set one.
+    /// The value, or `default` if no level set one.
     #[inline]
     pub fn or(&self, default: T) -> T {
         self.get().copied().unwrap_or(default)
     }
 }
 
-/// A field that has one value, and so may have a default: `settings!` makes a method of the field's name that gives the
-/// value or the default.
+/// A field with a single value, which may have a default: `settings!` then defines a method with the field's name that
+/// returns the value or the default.
 pub trait Single {
-    /// What is set.
+    /// The type of the value.
     type Value;
 }
 
@@ -67,7 +67,7 @@ impl<T: Clone> Merge for Setting<T> {
     }
 }
 
-/// A value that several lines of one level make up; an inner level that says anything replaces it as a whole.
+/// A value that several lines of one level build up; an inner level that sets it replaces it as a whole.
 #[derive(Clone, Debug)]
 pub struct Gathered<T>(Option<(T, Vec<Origin>)>);
 
@@ -78,17 +78,17 @@ impl<T> Default for Gathered<T> {
 }
 
 impl<T: Default> Gathered<T> {
-    /// The value to be added to, by the line at `origin`.
+    /// The value, to be extended by the line at `origin`.
     pub fn edit(&mut self, origin: &Origin) -> &mut T {
         let (value, lines) = self.0.get_or_insert_default();
-        // A directive may add word by word.
+        // A directive may add several words, one at a time.
         if lines.last() != Some(origin) {
             lines.push(origin.clone());
         }
         value
     }
 
-    /// A new value, from the line at `origin`: what the lines before it said does not count any more.
+    /// Starts a new value with the line at `origin`: drops the values of the lines before it.
     pub fn begin(&mut self, origin: &Origin) -> &mut T {
         self.0 = None;
         self.edit(origin)
@@ -96,7 +96,7 @@ impl<T: Default> Gathered<T> {
 }
 
 impl<T> Gathered<T> {
-    /// A line of this level of which nothing is left in the value.
+    /// Drops a line that no longer contributes to the value from its origins.
     pub fn forget(&mut self, origin: &Origin) {
         self.0.iter_mut().for_each(|(_, lines)| lines.retain(|line| line != origin));
     }
@@ -107,7 +107,7 @@ impl<T> Gathered<T> {
         self.0.as_ref().map(|(value, _)| value)
     }
 
-    /// The last line that had a part in it.
+    /// The last line that contributed to the value.
     pub fn origin(&self) -> Option<&Origin> {
         self.0.as_ref().and_then(|(_, lines)| lines.last())
     }
@@ -154,12 +154,12 @@ impl<T> Listed<T> {
         &mut self.0
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -186,7 +186,7 @@ impl<T> Default for Stacked<T> {
 }
 
 impl<T> Stacked<T> {
-    /// Adds a value behind those of the same level.
+    /// Adds a value after those of the same level.
     pub fn push(&mut self, value: T, origin: &Origin) {
         self.0.push((value, origin.clone()));
     }

@@ -1,9 +1,9 @@
-//! Inside of strings and variables.
+//! Scans the inside of strings and variables.
 
 use super::{Lexer, MAX_TEXT, State, Step, Token, UNTERMINATED, is_word, run, second_digit};
 
 impl Lexer<'_> {
-    /// Text between quotes up to the next variable, back reference or end.
+    /// Scans text between quotes up to the next variable, back reference or end.
     pub(super) fn string(&mut self, quote: Option<char>) -> Step {
         let text = self.text(|c| Some(c) == quote)?;
         let at_end = self.rest.is_empty();
@@ -27,7 +27,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The argument in `%{function:argument}`.
+    /// Scans the argument in `%{function:argument}`.
     pub(super) fn argument(&mut self) -> Step {
         let text = self.text(|c| c == '}')?;
         if self.rest.is_empty() {
@@ -51,7 +51,7 @@ impl Lexer<'_> {
         self.back_reference()
     }
 
-    /// Plain text up to `%{`, a back reference, the end, or what `stop` says.
+    /// Takes plain text up to `%{`, a back reference, the end, or a character that `stop` accepts.
     fn text(&mut self, stop: impl Fn(char) -> bool) -> Result<String, String> {
         let mut text = String::new();
         while let Some(c) = self.rest.chars().next() {
@@ -72,7 +72,7 @@ impl Lexer<'_> {
         Ok(text)
     }
 
-    /// What follows a backslash in a string.
+    /// Takes the escape after a backslash in a string.
     fn escape(&mut self) -> Result<char, String> {
         let digits = run(self.rest, |b| b.is_ascii_digit());
         if digits > 0 {
@@ -95,7 +95,7 @@ impl Lexer<'_> {
         })
     }
 
-    /// The name in `%{name}` and what ends it.
+    /// Scans the name in `%{name}` and the character that ends it.
     pub(super) fn variable(&mut self) -> Step {
         let c = self.rest.chars().next().ok_or(UNTERMINATED)?;
         match c {

@@ -1,4 +1,4 @@
-//! What a text consists of, by the names that Apache's messages give it.
+//! Tokens, and their names in Apache's messages.
 
 use crate::expr::tree::Comparison;
 
@@ -37,7 +37,7 @@ pub(in crate::expr) enum Token {
 }
 
 impl Token {
-    /// The name that Apache's messages give to a token.
+    /// The token's name in Apache's messages.
     pub(in crate::expr) fn name(&self) -> String {
         use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
         let name = match self {

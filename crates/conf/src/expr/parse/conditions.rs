@@ -1,4 +1,4 @@
-//! Conditions: what is joined, negated and compared.
+//! Parses conditions: joined, negated and compared ones.
 
 use super::{Abort, Parsed, Parser, single};
 use crate::expr::lex::Token;
@@ -84,7 +84,7 @@ impl Parser {
         })
     }
 
-    /// A word, and whether it is one quoted text without anything variable.
+    /// A word, and whether it is a single quoted text without variables.
     fn operand(&mut self) -> Parsed<(Word, bool)> {
         let quoted = *self.peek() == Token::StringBegin;
         let word = self.word()?;
@@ -150,7 +150,7 @@ impl Parser {
         Regex::new(&pattern, flags).map_err(|_| Abort::Message("Failed to compile regular expression".to_owned()))
     }
 
-    /// What follows `in`.
+    /// The list after `in`.
     fn list(&mut self) -> Parsed<List> {
         match self.peek().clone() {
             Token::Sign('{') => {

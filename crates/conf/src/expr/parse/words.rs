@@ -1,4 +1,4 @@
-//! Words: texts, variables, functions, and what is put together of them.
+//! Parses words: texts, variables, functions, and combinations of them.
 
 use super::{Abort, Parsed, Parser, single};
 use crate::expr::lex::Token;
@@ -54,8 +54,7 @@ impl Parser {
         Ok(word)
     }
 
-    /// The inside of a string up to `end`; `none` and `more` are what is expected before and after
-    /// the first part of it.
+    /// The inside of a string up to `end`; `none` and `more` are the tokens expected before and after its first part.
     pub(super) fn parts(&mut self, end: &Token, none: &[&str], more: &[&str]) -> Parsed<Word> {
         let mut parts = Vec::new();
         loop {
@@ -88,7 +87,7 @@ impl Parser {
         Ok(single(parts, Word::Concat))
     }
 
-    /// What follows `%{`.
+    /// The variable or function after `%{`.
     fn variable(&mut self) -> Parsed<Word> {
         let Token::Id(name) = self.peek().clone() else {
             return Err(self.unexpected(&["T_ID"]));
