@@ -30,7 +30,7 @@ use crate::transport::tls::{Configured, Handshake, Progress, Tls, take_remarks};
 /// A connection whose first bytes belong to no protocol yet.
 pub(super) struct Opening {
     service: &'static HttpService,
-    /// Its encryption, if it should be encrypted.
+    /// Its encryption, if it is to be encrypted.
     encryption: Option<&'static Encryption>,
     socket: Arc<Socket>,
     local: SocketAddr,
@@ -40,7 +40,7 @@ pub(super) struct Opening {
     host: &'static VirtualHost,
     start: Instant,
     timer: Timer,
-    /// Received, but not parsed yet.
+    /// Bytes received, but not parsed yet.
     buffer: Vec<u8>,
     received: u64,
     preface: Option<&'static Preface>,
@@ -49,7 +49,7 @@ pub(super) struct Opening {
 }
 
 enum Phase {
-    /// The client has sent nothing yet that belongs to a handshake.
+    /// The client has sent no handshake bytes yet.
     Silent,
     Shaking(Box<Handshake>),
     /// Another protocol has taken over.
@@ -273,7 +273,7 @@ impl Opening {
         Stage::Serve
     }
 
-    /// For the log of the virtual host that the address stands for, as in Apache.
+    /// Writes to the log of the address's virtual host, as Apache does.
     fn log(&self, level: Level, text: std::fmt::Arguments<'_>) {
         self.host.log("ssl", level, &format!("[client {}] {text}", self.peer));
     }
@@ -312,7 +312,7 @@ impl Connection for Opening {
             return match stage {
                 Stage::Serve => Stepping::waiting(self.serve()),
                 Stage::ReadHead => Stepping::waiting(self.read()),
-                // Nobody wants it any more, and it has requested nothing.
+                // The server gives the connection up, and the client has requested nothing.
                 _ => Stepping::Done(Stage::Closed),
             };
         }

@@ -1,4 +1,4 @@
-//! The answer on its stream: head, interim responses, body, and how they wait for the client.
+//! The answer on its stream: head, interim responses, body, and waiting for the client.
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
@@ -25,10 +25,10 @@ use crate::request::response::BodyStream;
 use crate::request::{Fields, RequestBody, RequestHead};
 use crate::transport::tick::Slices;
 
-/// The way to the client of one request: interim responses, and the head of its answer.
+/// Sends interim responses and the head of the answer to one request.
 pub(super) struct Respond {
     stream: Mutex<SendResponse<Bytes>>,
-    /// What an extended CONNECT wants to go on with (RFC 8441 section 4).
+    /// The protocol of an extended CONNECT (RFC 8441 section 4).
     protocol: Option<String>,
 }
 
@@ -41,13 +41,13 @@ impl Respond {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `100 Continue`.
+    /// Sends `100 Continue`.
     pub(super) fn go_on(&self) {
-        // Where it cannot be sent, the stream is gone, and whoever reads its body learns that.
+        // An error means that the stream is gone; the reader of the body notices that.
         let _ = self.lock().send_informational(head(100, HeaderMap::new()));
     }
 
-    /// The result of `task`; `None` once the client has given the request up.
+    /// The result of `task`; `None` once the client has reset the stream.
     pub(super) async fn unless_reset<T>(&self, task: impl Future<Output = T>) -> Option<T> {
         let mut task = pin!(task);
         poll_fn(|cx| match task.as_mut().poll(cx) {
@@ -68,7 +68,7 @@ impl Respond {
     }
 }
 
-/// A head without a body. A status that is none is an error of ours.
+/// A head without a body. An invalid status is our own error.
 fn head(status: u16, fields: HeaderMap) -> Response<()> {
     let mut head = Response::new(());
     *head.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -95,16 +95,16 @@ impl Interim for Respond {
     }
 }
 
-/// Fields that are about a connection of HTTP/1 (RFC 9113 section 8.2.2).
+/// Fields that only concern an HTTP/1 connection (RFC 9113 section 8.2.2).
 const OF_CONNECTIONS: [&str; 6] =
     ["connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
 
 /// Collects the fields of a head.
 pub(super) struct Sink {
     pub(super) fields: HeaderMap,
-    /// What they are in bytes, without compression.
+    /// The size of the fields in bytes, without compression.
     pub(super) size: u64,
-    /// The length of the body, where the head tells it.
+    /// The length of the body, if the head states it.
     length: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ impl Sink {
         Sink { fields: HeaderMap::with_capacity(12), size: 0, length }
     }
 
-    /// `Err`: there are too many already.
+    /// `Err`: there are already too many.
     fn put(&mut self, name: HeaderName, value: HeaderValue) -> Result<(), BadField> {
         self.size += (name.as_str().len() + value.len()) as u64;
         self.fields.try_append(name, value).map(drop).map_err(|_| BadField)
@@ -126,7 +126,7 @@ impl FieldSink for Sink {
             return Ok(());
         }
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| BadField)?;
-        // Blanks around a value are none of it, and not allowed here (RFC 9113 section 8.2.1).
+        // Whitespace around a value is not part of it, and is forbidden here (RFC 9113 section 8.2.1).
         let value = HeaderValue::from_bytes(value.trim_ascii()).map_err(|_| BadField)?;
         self.put(name, value)
     }
@@ -136,26 +136,26 @@ impl FieldSink for Sink {
     }
 }
 
-/// Why a body did not go out to its end.
+/// Why a body was not sent completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// The client has given the request up, or is gone.
+    /// The client reset the stream, or is gone.
     Reset,
-    /// It takes nothing (`Timeout`).
+    /// The client did not read in time (`Timeout`).
     Late,
-    /// What makes the body has failed.
+    /// The source of the body failed.
     Failed,
 }
 
-/// A body on its way.
+/// A body that is being sent.
 pub(super) struct Sending {
     stream: SendStream<Bytes>,
     timer: Timer,
     timeout: Duration,
     pace: Option<Pace>,
-    /// No frame is larger (`H2MaxDataFrameLen`).
+    /// The largest frame, in bytes (`H2MaxDataFrameLen`).
     largest: usize,
-    /// What the client sends meanwhile.
+    /// The request's body, which the client may still be sending.
     body: RequestBody,
     /// Bytes sent so far.
     pub(super) sent: u64,
@@ -173,14 +173,14 @@ impl Sending {
         Sending { stream, timer: Timer::default(), timeout, pace, largest, body, sent: 0 }
     }
 
-    /// Sends a body that comes in pieces, and its end. `left`: its length. What is made on the way may be waited for without end:
-    /// whoever makes it has its own deadlines.
+    /// Sends a body in pieces, and its end. `left`: its length. Waits for the source without a limit: it has its own
+    /// deadlines.
     pub(super) async fn pieces(&mut self, source: &mut dyn BodyStream, mut left: Option<u64>) -> Result<(), Broken> {
         let mut slices = Slices::new();
         loop {
             slices.step().await;
             if left.is_some_and(|left| left > 0) {
-                // A piece of a file that the client has no room for is nobody's memory yet.
+                // A piece of a file that the client has no room for does not occupy memory yet.
                 let deadline = Instant::now() + self.timeout;
                 poll_fn(|cx| self.poll_room(cx, 1, deadline)).await?;
             }
@@ -206,7 +206,7 @@ impl Sending {
         }
     }
 
-    /// Sends a piece, as fast as the client takes it. `ends`: it is the last one.
+    /// Sends a piece, as fast as the client reads it. `ends`: it is the last one.
     pub(super) async fn piece(&mut self, mut bytes: Bytes, ends: bool) -> Result<(), Broken> {
         if ends {
             self.drain().await;
@@ -222,14 +222,15 @@ impl Sending {
         Ok(())
     }
 
-    /// Ends the stream behind the answer.
+    /// Ends the stream after the answer.
     pub(super) async fn end(&mut self) -> Result<(), Broken> {
         self.drain().await;
         self.stream.send_data(Bytes::new(), true).map_err(|_| Broken::Reset)
     }
 
-    /// Before an answer ends the client may send its request to the end, if that does not take too long: many take a reset before
-    /// that for an error, and some do not go on once they have their answer. What lingering is for a connection.
+    /// Lets the client finish sending its request before the answer ends, if that does not take too long: many clients
+    /// treat an earlier reset as an error, and some stop once they have the answer. This is the lingering close of a
+    /// stream.
     async fn drain(&mut self) {
         let deadline = Instant::now() + LINGER;
         let mut slices = Slices::new();
@@ -241,7 +242,7 @@ impl Sending {
         }
     }
 
-    /// How much may go out now in one frame.
+    /// How many bytes may be sent now in one frame.
     fn poll_pace(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Broken>> {
         let Some(pace) = &mut self.pace else { return Poll::Ready(Ok(self.largest)) };
         match pace.poll(cx, self.sent) {
@@ -250,7 +251,7 @@ impl Sending {
         }
     }
 
-    /// How much the client takes now.
+    /// How many bytes the client accepts now.
     fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize, deadline: Instant) -> Poll<Result<usize, Broken>> {
         match poll_room(&mut self.stream, cx, wanted) {
             Poll::Ready(room) => Poll::Ready(room.ok_or(Broken::Reset)),
@@ -258,13 +259,13 @@ impl Sending {
         }
     }
 
-    /// Breaks the answer off: the client must not take a part for the whole.
+    /// Aborts the answer, so that the client does not take a part for the whole.
     pub(super) fn break_off(&mut self, reason: Reason) {
         self.stream.send_reset(reason);
     }
 }
 
-/// How much of `wanted` the client takes now on a stream; `None`: nothing any more.
+/// How many of the `wanted` bytes the client accepts now on a stream; `None`: it accepts no more at all.
 pub(super) fn poll_room(stream: &mut SendStream<Bytes>, cx: &mut Context<'_>, wanted: usize) -> Poll<Option<usize>> {
     stream.reserve_capacity(wanted);
     loop {

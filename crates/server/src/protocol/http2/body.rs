@@ -1,4 +1,4 @@
-//! The body of a request: DATA frames, and the fields behind them (RFC 9113 section 8.1).
+//! The body of a request: DATA frames, and the trailers after them (RFC 9113 section 8.1).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use crate::protocol::patience::Patience;
 use crate::request::Fields;
 use crate::request::body::{BodyError, BodySource};
 
-/// What the request reads its body from.
+/// The source of a request's body.
 pub(super) struct Source {
     stream: RecvStream,
-    /// The number of bytes that the client has announced and not sent yet; the protocol sees to it that it keeps its word.
+    /// The bytes that the client has announced and not sent yet; the protocol enforces the announced length.
     announced: Option<u64>,
-    /// Where a client waits that wants to be told to go on.
+    /// The way to send `100 Continue`, if the client expects it.
     expects: Option<Arc<Respond>>,
     patience: Patience,
     limits: Limits,
@@ -35,7 +35,7 @@ enum State {
 }
 
 impl Source {
-    /// The body behind a head. `received` counts its bytes. `None`: there is none.
+    /// The body that follows a head. `received` counts its bytes. `None`: there is none.
     pub(super) fn new(
         stream: RecvStream,
         announced: Option<u64>,
@@ -54,14 +54,15 @@ impl Source {
         })
     }
 
-    /// Asks the client to go on, if it waits for that.
+    /// Sends `100 Continue`, if the client waits for it.
     fn go_on(&mut self) {
         if let Some(respond) = self.expects.take() {
             respond.go_on();
         }
     }
 
-    /// Waits with the client for what `polled` did not find.
+    /// Passes on a ready `polled`. Otherwise sends `100 Continue` if the client expects it, and waits until the
+    /// deadline.
     fn or_late<T>(&mut self, cx: &mut Context<'_>, polled: Poll<T>) -> Poll<Result<T, BodyError>> {
         if let Poll::Ready(there) = polled {
             return Poll::Ready(Ok(there));
@@ -77,12 +78,12 @@ impl Source {
         self.patience.note(piece.len());
         self.received.store(self.patience.received(), Ordering::Relaxed);
         self.announced = self.announced.map(|left| left.saturating_sub(piece.len() as u64));
-        // What is handed over is the handler's affair: the client may send as much again.
+        // The handler now owns the piece: the client may send as much again.
         let _ = self.stream.flow_control().release_capacity(piece.len());
     }
 }
 
-/// What an error of the protocol means for a body.
+/// The error of a body for an error of the protocol.
 fn broken(error: &h2::Error) -> BodyError {
     match error.is_library() && !error.is_io() {
         true => BodyError::Malformed,
@@ -135,7 +136,7 @@ impl BodySource for Source {
     }
 }
 
-/// Trailers, within the limits of a head.
+/// Converts trailers, within the limits of a head.
 fn fields(map: &HeaderMap, limits: &Limits) -> Result<Fields, BodyError> {
     let mut fields = Fields::default();
     if limits.fields > 0 && map.len() > limits.fields {

@@ -1,8 +1,8 @@
-//! The head of a request, as HTTP/2 brings it: pseudo-header fields, then fields (RFC 9113 section 8).
+//! The head of an HTTP/2 request: pseudo-header fields, then fields (RFC 9113 section 8).
 //!
-//! The protocol refuses what is malformed with a reset: pseudo-header fields that are missing, doubled or in the wrong place, names
-//! in capitals, fields about connections. What is left to see to is here: that the target, host and fields are such as HTTP/1
-//! would let in too, because programs get them in the same variables.
+//! The `h2` crate resets malformed requests: pseudo-header fields that are missing, duplicated or misplaced, names in
+//! capitals, connection-specific fields. This module checks the rest: target, host and fields have to be valid in
+//! HTTP/1 too, because programs get them in the same variables.
 
 use h2::ext::Protocol;
 use http::header::{self, HeaderMap, HeaderName};
@@ -12,20 +12,20 @@ use http1::{Authority, HeadError, Limits, Version};
 
 use crate::request::RequestHead;
 
-/// What a client asks for, before its body.
+/// A client's request, before its body.
 pub(super) struct Asked {
     pub(super) head: RequestHead,
-    /// What is wrong with it.
+    /// Why the request has to be refused.
     pub(super) error: Option<HeadError>,
     /// `Content-Length`.
     pub(super) length: Option<u64>,
-    /// The client waits for `100 Continue`.
+    /// The client expects `100 Continue`.
     pub(super) expects: bool,
-    /// The protocol that it would go on with (RFC 8441).
+    /// The protocol of an extended CONNECT (RFC 8441).
     pub(super) protocol: Option<String>,
 }
 
-/// A field breaks the rules so that the request may not be answered at all (RFC 9113 section 8.2.1).
+/// A field is so malformed that the request must not be answered (RFC 9113 section 8.2.1).
 pub(super) struct Malformed;
 
 /// Reads a head.
@@ -40,16 +40,16 @@ pub(super) fn read(parts: &Parts, limits: &Limits) -> Result<Asked, Malformed> {
     let is_tunnel = protocol.is_some();
     let target = match parts.uri.path_and_query() {
         Some(target) => target.as_str().as_bytes(),
-        // CONNECT names nothing else.
+        // CONNECT has no other target.
         None => authority.unwrap_or(b"*"),
     };
     let error = check(parts, target, authority, limits).err();
-    // What asks for a tunnel in this way is to HTTP/1 a GET (RFC 8441 section 5).
+    // An extended CONNECT corresponds to a GET in HTTP/1 (RFC 8441 section 5).
     let method = if is_tunnel { b"GET" } else { parts.method.as_str().as_bytes() };
     let name = authority.or(host);
     let line = head::Parts { method, target, authority: name, version: Version::Http2 };
     let cookie = cookies(fields);
-    // Once, however often it was said: the protocol refuses lengths that differ. A tunnel has no body.
+    // One value even if the field is repeated: the protocol refuses lengths that differ. A tunnel has no body.
     let length = fields.get(header::CONTENT_LENGTH).filter(|_| !is_tunnel);
     let first = name.map(|name| (&b"Host"[..], name));
     let is_other = |name: &HeaderName| match *name {
@@ -70,12 +70,12 @@ pub(super) fn read(parts: &Parts, limits: &Limits) -> Result<Asked, Malformed> {
     Ok(Asked { head, error, length, expects, protocol })
 }
 
-/// The head that a program gets of what HTTP/2 has received. `None`: it is refused.
+/// The head that a program gets for an HTTP/2 request. `None`: the request is refused.
 pub fn served(parts: &Parts, limits: &Limits) -> Option<RequestHead> {
     read(parts, limits).ok().filter(|asked| asked.error.is_none()).map(|asked| asked.head)
 }
 
-/// How urgent a request is: from 0, the most, to 7 (RFC 9218 section 4.1).
+/// The urgency of a request: from 0, the most urgent, to 7 (RFC 9218 section 4.1).
 pub(super) fn urgency(fields: &HeaderMap) -> u8 {
     const DEFAULT: u8 = b'3';
     let of = |value: &[u8]| {
@@ -86,7 +86,7 @@ pub(super) fn urgency(fields: &HeaderMap) -> u8 {
     said.filter(|digit| (b'0'..=b'7').contains(digit)).unwrap_or(DEFAULT) - b'0'
 }
 
-/// What HTTP/1 would refuse.
+/// Refuses heads that HTTP/1 would refuse.
 fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits) -> Result<(), HeadError> {
     let fields = &parts.headers;
     if parts.method.as_str().len() + target.len() + " HTTP/2.0 ".len() > limits.line + 1 {
@@ -100,7 +100,7 @@ fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits
     if fields.iter().any(|(name, value)| size(name, value.as_bytes()) > limits.field_size + 1) {
         return Err(HeadError::FieldTooLong);
     }
-    // The library takes a quotation mark for a part of a name.
+    // The library accepts a quotation mark in a name.
     if fields.keys().any(|name| !http1::name::is_valid(name.as_str().as_bytes())) {
         return Err(HeadError::BadFieldName);
     }
@@ -108,7 +108,7 @@ fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits
     if fields.values().any(|value| value.as_bytes().iter().any(is_control)) {
         return Err(HeadError::BadFieldValue);
     }
-    // A gateway might go on with another scheme (RFC 9113 section 8.3.1).
+    // A gateway might forward another scheme (RFC 9113 section 8.3.1).
     let is_ours = |scheme: &str| ["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme));
     if parts.uri.scheme_str().is_some_and(|scheme| !is_ours(scheme)) {
         return Err(HeadError::BadTarget);
@@ -123,7 +123,7 @@ fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits
     if hosts.next().is_some() {
         return Err(HeadError::SeveralHosts);
     }
-    // RFC 9113 section 8.3.1: a Host field that says something else is not to be believed, nor what it stands beside.
+    // RFC 9113 section 8.3.1: if Host differs from the authority, neither is trustworthy.
     if let (Some(host), Some(authority)) = (host, authority)
         && !host.eq_ignore_ascii_case(authority)
     {
@@ -133,7 +133,7 @@ fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits
     Authority::parse(name, limits.strict).map(drop).ok_or(HeadError::BadHost)
 }
 
-/// The cookies that come in several fields, as one (RFC 9113 section 8.2.3). `None`: there are not several.
+/// Joins cookies from several fields (RFC 9113 section 8.2.3). `None`: there is at most one field.
 fn cookies(fields: &HeaderMap) -> Option<Vec<u8>> {
     let mut all = fields.get_all(header::COOKIE).iter().map(|value| value.as_bytes());
     let (first, second) = (all.next()?, all.next()?);

@@ -1,35 +1,35 @@
-//! Floods: a client may not send frames without end that ask for nothing and bring nothing.
+//! Flood protection: a client may not send frames without end that request nothing and carry nothing.
 //!
-//! Each such frame costs a token (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, unknown ones, DATA and CONTINUATION without content);
-//! to give a request up, as browsers do in a burst, costs several, because work was begun for it. Tokens come with time, with
-//! each request, and with what is sent to the client, which has to answer that with WINDOW_UPDATE. A client that has none
-//! left is told to calm down (RFC 9113 section 10.5), and its connection ends.
+//! Each such frame costs a token (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, unknown ones, DATA and CONTINUATION without
+//! content). To reset a stream, as browsers do in bursts, costs several, because work has begun for it. A client earns
+//! tokens over time, with each request, and with the bytes sent to it, which it has to answer with WINDOW_UPDATE. The
+//! connection of a client without tokens ends with ENHANCE_YOUR_CALM (RFC 9113 section 10.5).
 
 use std::time::Instant;
 
-/// How many tokens there are at first, and at most.
+/// The initial and maximum number of tokens.
 const BURST: f64 = 1_000.0;
-/// How many come in a second.
+/// Tokens earned per second.
 const RATE: f64 = 20.0;
-/// How many a request brings.
+/// Tokens earned per request.
 const REQUEST: f64 = 2.0;
-/// How many bytes that were sent bring one.
+/// The bytes sent that earn one token.
 const BYTES: f64 = 256.0;
-/// What it costs to give a request up.
+/// The cost of a stream reset, in tokens.
 const RESET: f64 = 10.0;
-/// A client's first bytes (RFC 9113 section 3.4), in front of all frames.
+/// The size of the client preface (RFC 9113 section 3.4), in bytes. It precedes all frames.
 const PREFACE: usize = 24;
-/// The head of a frame, in bytes.
+/// The size of a frame header, in bytes.
 const HEAD: usize = 9;
 
-/// Counts what a client sends.
+/// Counts the frames that a client sends.
 pub(super) struct Meter {
     tokens: f64,
     since: Instant,
     head: [u8; HEAD],
-    /// Bytes of the next head that are there.
+    /// Bytes of the next frame header received so far.
     have: usize,
-    /// Bytes that come before the next head.
+    /// Bytes to skip before the next frame header.
     skip: usize,
     flood: Option<&'static str>,
 }
@@ -39,17 +39,17 @@ impl Meter {
         Meter { tokens: BURST, since: Instant::now(), head: [0; HEAD], have: 0, skip: PREFACE, flood: None }
     }
 
-    /// What the client sends too much of.
+    /// The kind of frame that the client sends too many of.
     pub(super) fn flood(&self) -> Option<&'static str> {
         self.flood
     }
 
-    /// So many bytes went to the client.
+    /// Counts bytes sent to the client.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.tokens = (self.tokens + bytes as f64 / BYTES).min(BURST);
     }
 
-    /// These bytes came from the client.
+    /// Counts bytes received from the client.
     pub(super) fn received(&mut self, mut bytes: &[u8]) {
         loop {
             let skipped = self.skip.min(bytes.len());
@@ -112,7 +112,7 @@ mod tests {
         meter.received(&[0; PREFACE]);
         for _ in 0..times {
             for one in frames {
-                // However the bytes are cut.
+                // The result does not depend on how the bytes are split.
                 let (front, back) = one.split_at(one.len() / 2);
                 meter.received(front);
                 meter.received(back);

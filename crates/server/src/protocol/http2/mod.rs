@@ -1,8 +1,9 @@
-//! HTTP/2 (RFC 9113): a connection with many exchanges at once.
+//! HTTP/2 (RFC 9113): one connection with many concurrent exchanges.
 //!
-//! The `h2` crate speaks the protocol: frames, compression of heads, windows. Here its streams become exchanges. One future of a
-//! connection drives the protocol and all of its streams, each of which is polled only when it was woken. As long as there are any the
-//! connection is in the stage `Serve`, and holds a worker only while something runs. Without any it waits as HTTP/1 does.
+//! The `h2` crate speaks the protocol: frames, header compression, windows. This module turns its streams into
+//! exchanges. One future per connection drives the protocol and all streams, and polls a stream only when it was woken.
+//! A connection with streams is in the stage `Serve`, and holds a worker only while something runs. Without streams it
+//! waits as HTTP/1 does.
 
 mod answer;
 mod body;
@@ -38,51 +39,51 @@ use crate::exchange::{self, Running};
 use crate::request::{Client, Stream};
 use crate::transport::{Transport, tick};
 
-/// What a client says first.
+/// The beginning of the client preface.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How often a connection goes on with what has been woken, before others have their turn.
+/// How many rounds a connection may run before other connections get a turn.
 const ROUNDS: u32 = 8;
-/// No DATA frame of ours is larger, in bytes.
+/// The largest DATA frame that we send, in bytes.
 const LARGEST_FRAME: usize = 16 * 1024;
 
-/// The number of the last connection.
+/// The number of the newest connection.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// A connection that speaks HTTP/2.
+/// An HTTP/2 connection.
 pub(super) struct Http2Connection {
     common: Arc<Common>,
     transport: Arc<dyn Transport>,
     engine: Engine,
     tasks: Tasks,
-    /// Wakes the engine.
+    /// The waker of the engine.
     outside: Outside,
-    /// Requests that were begun, and are not served yet.
+    /// Requests whose heads have arrived, but that are not served yet.
     begun: Vec<Begun>,
     timer: Timer,
-    /// Until when the client may wait with its next request.
+    /// The deadline for the client's next request.
     idle_until: Instant,
-    /// Something has been served since.
+    /// Whether a request has been served since `idle_until` was set.
     was_busy: bool,
-    /// The client has not taken all that there is to send.
+    /// Whether the client has not read all pending bytes.
     is_blocked: bool,
-    /// The client was told that this connection takes no more requests.
+    /// Whether GOAWAY has been sent.
     said_goodbye: bool,
     _share: Share,
 }
 
-/// The protocol.
+/// The state of the protocol.
 enum Engine {
     Greeting(Box<h2::server::Handshake<Wire, Bytes>>),
     Open(Box<h2::server::Connection<Wire, Bytes>>),
-    /// It has nothing more to say. `broken`: nobody would hear it.
+    /// The connection is over. `broken`: it failed, so there is no point in lingering.
     Over {
         broken: bool,
     },
 }
 
 impl Http2Connection {
-    /// A connection over `transport`. `early`: what was received already.
+    /// A connection over `transport`. `early`: bytes already received.
     pub(super) fn new(
         running: Running,
         transport: Arc<dyn Transport>,
@@ -90,7 +91,7 @@ impl Http2Connection {
         workers: Arc<Workers>,
         early: Vec<u8>,
     ) -> Http2Connection {
-        // The name that a client gives in its handshake has chosen a virtual host already.
+        // The server name in the TLS handshake has already selected a virtual host.
         let host = match client.session() {
             Some(session) => &running.server.hosts[session.host],
             None => exchange::virtual_host(running.server, &client, None).0,
@@ -137,7 +138,7 @@ impl Http2Connection {
     /// Serves until no stream is left.
     async fn serve(&mut self) -> Stage {
         if self.begun.is_empty() && self.tasks.is_empty() {
-            // What has come may be no request.
+            // The received bytes may not complete a request.
             let mut cx = Context::from_waker(Waker::noop());
             match self.poll(&mut cx, false, false) {
                 Poll::Ready(Stage::Serve) => {}
@@ -164,13 +165,13 @@ impl Http2Connection {
         poll_fn(|cx| match self.poll(cx, false, std::mem::replace(&mut waited, true)) {
             Poll::Ready(next) => Poll::Ready(next),
             Poll::Pending if self.timer.poll_passed(cx, self.idle_until).is_pending() => Poll::Pending,
-            // One that has come in time is served, though nobody has announced it yet.
+            // A request that arrived in time is served even if no tick has announced it yet.
             Poll::Pending => Poll::Ready(if self.transport.has_input() { Stage::Serve } else { Stage::Linger }),
         })
         .await
     }
 
-    /// Sends what is left to send, as fast as the client takes it.
+    /// Sends pending bytes, as fast as the client reads them.
     async fn write_completion(&mut self) -> Stage {
         let timeout = self.common.host.plan.timeout;
         let (mut sent, mut deadline) = (self.common.line.sent(), Instant::now() + timeout);
@@ -188,23 +189,24 @@ impl Http2Connection {
         .await
     }
 
-    /// Says goodbye, and waits for the client's end of the connection.
+    /// Sends GOAWAY, and waits until the client closes the connection.
     async fn linger(&mut self, at_most: Duration) -> Stage {
         if let Engine::Open(engine) = &mut self.engine {
             engine.abrupt_shutdown(Reason::NO_ERROR);
         }
-        // Once: a client that takes nothing any more need not hear it.
+        // A single attempt: a client that no longer reads does not need the GOAWAY.
         let _ = self.poll(&mut Context::from_waker(Waker::noop()), false, false);
         let is_held = self.common.workers.are_held();
         linger::linger(&*self.transport, &mut self.timer, is_held, at_most).await
     }
 
-    /// Goes on with the protocol and its streams, as far as they have something to do. Ready with the next stage; `serves`: requests
-    /// may be served in this one. `announced`: the present tick has announced what there is.
+    /// Drives the protocol and its streams until they have nothing left to do. Ready with the next stage. `serves`:
+    /// requests may be served in this stage. `announced`: the present tick has announced the input.
     fn poll(&mut self, cx: &mut Context<'_>, serves: bool, announced: bool) -> Poll<Stage> {
         let line = self.common.line.clone();
         line.begin();
-        // Where a thread waits for one connection, what that waits for is asked for anew each time, and does not say whom it wakes.
+        // If a thread waits for only one connection, each wait asks for all events anew, and does not tell which stream
+        // they wake: poll all streams.
         let mut all = !sys::watch::serves_many();
         let mut engine_is_called = true;
         let mut rounds = 0;
@@ -230,7 +232,7 @@ impl Http2Connection {
             }
             rounds += 1;
             if rounds == ROUNDS {
-                // Others have their turn; what wakes this connection then is not kept.
+                // Lets other connections have a turn: one poll schedules this one again, and the future can go.
                 let _ = pin!(tick::pass()).poll(cx);
                 break;
             }
@@ -244,7 +246,7 @@ impl Http2Connection {
             }
         };
         if let Engine::Over { broken } = self.engine {
-            // Its streams have learned it: what each of them was is logged.
+            // The streams see the end here, and log their requests.
             self.tasks.poll_round(true);
             return Poll::Ready(if broken { Stage::Closed } else { Stage::Linger });
         }
@@ -257,7 +259,7 @@ impl Http2Connection {
         if serves { Poll::Ready(self.rest()) } else { Poll::Pending }
     }
 
-    /// Goes on with the protocol, and takes the requests that it has found.
+    /// Drives the protocol, and takes the requests that it has found.
     fn poll_engine(&mut self, announced: bool) {
         let Http2Connection { engine, outside, begun, common, said_goodbye, .. } = self;
         let cx = &mut Context::from_waker(outside.waker());
@@ -300,7 +302,7 @@ impl Http2Connection {
 }
 
 impl Common {
-    /// The protocol has ended the connection.
+    /// Logs the error with which the protocol ended the connection.
     fn note(&self, error: &h2::Error) {
         if error.is_io() || error.is_remote() {
             return self.log(Level::Debug, format_args!("the connection has ended: {error}"));
@@ -319,7 +321,7 @@ impl Common {
     }
 }
 
-/// How the protocol is spoken.
+/// The settings of the protocol.
 fn builder(settings: &Http2, limits: &http1::Limits, share: &Share) -> h2::server::Builder {
     let mut builder = h2::server::Builder::new();
     builder
@@ -335,10 +337,10 @@ fn builder(settings: &Http2, limits: &http1::Limits, share: &Share) -> h2::serve
     builder
 }
 
-/// The largest list of fields, in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`): at least what nearly all clients send, at most what a child
-/// could hold for many of them. Beyond that the protocol answers 431 itself.
+/// The largest header list, in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`): at least what nearly all clients send, at most
+/// what a child could hold for many of them. For larger ones the library answers 431 itself.
 fn header_list_size(limits: &http1::Limits) -> u32 {
-    /// What the protocol counts for a field besides its name and value (RFC 9113 section 6.5.2).
+    /// The overhead that the protocol counts for each field besides its name and value (RFC 9113 section 6.5.2).
     const EACH: usize = 32;
     const LEAST: usize = 16 * 1024;
     const MOST: usize = 256 * 1024;

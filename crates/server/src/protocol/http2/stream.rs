@@ -25,29 +25,29 @@ use crate::request::response::{Body, BodyStream};
 use crate::request::{Client, Delimiter, Persist, Request, RequestBody, RequestHead, Stream};
 use crate::transport::tick;
 
-/// What the streams of a connection have in common.
+/// State that all streams of a connection share.
 pub(super) struct Common {
     pub(super) running: Running,
     pub(super) client: Arc<Client>,
     pub(super) workers: Arc<Workers>,
-    /// The first of its streams, which has the number 0.
+    /// Stream number 0, the first of the connection.
     pub(super) first: Stream,
     pub(super) line: Arc<Line>,
-    /// The virtual host that the connection was made for: what holds for a head before its own is known.
+    /// The connection's virtual host, used for a head until its own host is known.
     pub(super) host: &'static VirtualHost,
-    /// No frame of ours has more bytes.
+    /// The largest frame that we send, in bytes.
     pub(super) largest: usize,
-    /// A stream stands for the connection among those that workers serve.
+    /// Whether one of the streams represents the connection in the list of what the workers serve.
     pub(super) is_listed: AtomicBool,
     /// `H2StreamTimeout`
     pub(super) timeout: Option<Duration>,
 }
 
-/// The one stream of a connection that stands for it.
+/// Marks the stream that represents its connection in that list.
 struct Listed<'a>(&'a AtomicBool);
 
 impl<'a> Listed<'a> {
-    /// `None`: another one does.
+    /// `None`: another stream represents it.
     fn of(is_listed: &'a AtomicBool) -> Option<Listed<'a>> {
         let is_first = !is_listed.swap(true, Ordering::Relaxed);
         is_first.then(|| Listed(is_listed))
@@ -60,15 +60,15 @@ impl Drop for Listed<'_> {
     }
 }
 
-/// A request that a client has begun.
+/// A request whose head has arrived.
 pub(super) struct Begun {
     pub(super) request: http::Request<RecvStream>,
     pub(super) respond: SendResponse<Bytes>,
-    /// The tick that announced it.
+    /// The tick that announced the request.
     pub(super) tick: Option<NonZeroU64>,
 }
 
-/// What is not served, and why.
+/// The reason why a request is not served.
 enum Why {
     Head(HeadError),
     Unserved(Unserved),
@@ -138,19 +138,19 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
         complete: carried.complete,
         trailers: request.body.trailers(),
     };
-    // A client that still sends is told so that nobody wants it (RFC 9113 section 8.1).
+    // Tells a client that still sends that the rest is not needed (RFC 9113 section 8.1).
     exchange.end(transfer);
 }
 
-/// What went to the client for an answer.
+/// The bytes of an answer that went to the client.
 pub(super) struct Carried {
-    /// Bytes of its fields, without compression.
+    /// The size of its fields, without compression.
     pub(super) head: u64,
     pub(super) body: u64,
     pub(super) complete: bool,
 }
 
-/// Makes a request of a head, and says with which status it is refused, if it is.
+/// Makes a request from a head, and returns the status if the request is refused.
 fn request_of(common: &Common, head: RequestHead, error: Option<HeadError>) -> Result<(Box<Request>, Option<u16>), ()> {
     let Common { running, client, .. } = common;
     let (head, why) = match error {
@@ -169,7 +169,7 @@ fn request_of(common: &Common, head: RequestHead, error: Option<HeadError>) -> R
         Why::Head(error) => {
             request.log("http2", Level::Debug, error.reason());
             match error {
-                // As in Apache, which has no words of its own for them here.
+                // As in Apache, which has no error texts of its own for these here.
                 HeadError::FieldTooLong | HeadError::TooManyFields => 431,
                 error => error.status(),
             }
@@ -247,7 +247,7 @@ async fn answer_with(exchange: &mut Exchange, respond: &Respond, response: Respo
     carried
 }
 
-/// The fields of an answer. `Err`: one cannot be sent; the page of the error that is sent instead.
+/// The fields of an answer. `Err`: one of them cannot be sent; send this error page instead.
 pub(super) fn fields(request: &mut Request, body: &Body) -> Result<Sink, Body> {
     let length = body.length().filter(|_| !http1::status::is_bodyless(request.answer.status()));
     let mut sink = Sink::new(length);

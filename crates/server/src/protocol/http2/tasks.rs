@@ -1,4 +1,4 @@
-//! The futures of a connection's streams, each of which is polled only when it was woken.
+//! The futures of a connection's streams. Each is polled only when it was woken.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,27 +6,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A stream, from its head to its end.
+/// The future of a stream, from its head to its end.
 pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The streams of a connection, and what else wakes it.
+/// The futures of a connection's streams, and the wakers of whatever else drives it.
 pub(super) struct Tasks {
     ring: Arc<Ring>,
     places: Vec<Option<Place>>,
     free: Vec<usize>,
-    /// Those that are polled in this round.
+    /// The places to poll in this round.
     round: Vec<usize>,
 }
 
 struct Place {
     task: Task,
-    /// The smaller ones go first.
+    /// Smaller values go first (RFC 9218).
     urgency: u8,
     bell: Arc<Bell>,
     waker: Waker,
 }
 
-/// Who was woken.
+/// The tasks that were woken.
 #[derive(Default)]
 struct Ring {
     rung: Mutex<Rung>,
@@ -35,18 +35,18 @@ struct Ring {
 #[derive(Default)]
 struct Rung {
     places: Vec<usize>,
-    /// Of whoever polls the connection, while it waits.
+    /// The waker of the connection's own future, while it waits.
     sleeper: Option<Waker>,
 }
 
-/// The waker of one of them.
+/// The waker of one task.
 struct Bell {
     ring: Arc<Ring>,
     place: usize,
     is_rung: AtomicBool,
 }
 
-/// The place of what is not a stream: the protocol itself.
+/// The place of the protocol itself, which is no stream.
 const OUTSIDE: usize = usize::MAX;
 
 impl Ring {
@@ -75,14 +75,14 @@ impl Wake for Bell {
     }
 }
 
-/// A waker that is no stream's, and whether it was called.
+/// A waker that belongs to no stream, and whether it was called.
 pub(super) struct Outside {
     bell: Arc<Bell>,
     waker: Waker,
 }
 
 impl Outside {
-    /// Whether it was called since this was asked last.
+    /// Whether the waker was called since the last time this was asked.
     pub(super) fn was_called(&self) -> bool {
         self.bell.is_rung.swap(false, Ordering::AcqRel)
     }
@@ -97,7 +97,7 @@ impl Tasks {
         Tasks { ring: Arc::default(), places: Vec::new(), free: Vec::new(), round: Vec::new() }
     }
 
-    /// A waker for what is polled beside the streams.
+    /// A waker for code that is polled beside the streams.
     pub(super) fn outside(&self) -> Outside {
         let bell = self.bell(OUTSIDE);
         Outside { waker: Waker::from(bell.clone()), bell }
@@ -111,7 +111,7 @@ impl Tasks {
         self.free.len() == self.places.len()
     }
 
-    /// Adds one, which is polled in the next round, before those that are less urgent: theirs are the greater numbers.
+    /// Adds a task. The next round polls it before less urgent ones, which have greater numbers.
     pub(super) fn add(&mut self, task: Task, urgency: u8) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
@@ -123,7 +123,7 @@ impl Tasks {
         self.places[place] = Some(Place { task, urgency, bell, waker });
     }
 
-    /// Polls those that were woken. `all`: also the others, because what they wait for does not say whom it wakes.
+    /// Polls the tasks that were woken. `all`: polls every task, because their wakers may not have been called.
     pub(super) fn poll_round(&mut self, all: bool) {
         std::mem::swap(&mut self.round, &mut self.ring.lock().places);
         if all {
@@ -149,10 +149,10 @@ impl Tasks {
         }
     }
 
-    /// Waits until any is woken, or what is outside; ready at once where one was.
+    /// Waits until a task or `outside` is woken; ready at once if one already was.
     pub(super) fn poll_woken(&self, outside: &Outside, cx: &mut Context<'_>) -> Poll<()> {
         let mut rung = self.ring.lock();
-        // A call from outside may have come while a round took the list.
+        // `outside` may have been woken while a round took the list.
         if !rung.places.is_empty() || outside.bell.is_rung.load(Ordering::Acquire) {
             return Poll::Ready(());
         }
@@ -170,7 +170,7 @@ mod tests {
 
     type Kept = Arc<Mutex<Option<Waker>>>;
 
-    /// Counts its polls, and keeps its waker.
+    /// A task that counts its polls and keeps its waker.
     fn counting(polls: Arc<AtomicU32>, waker: Kept) -> Task {
         Box::pin(poll_fn(move |cx| {
             *waker.lock().expect("waker") = Some(cx.waker().clone());

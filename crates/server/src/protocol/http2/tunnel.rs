@@ -19,7 +19,7 @@ use crate::request::response::{Body, BodyStream, Piece};
 use crate::request::tunnel::Tunnel;
 use crate::transport;
 
-/// Answers 200, and leaves the stream to the handler.
+/// Answers 200, and hands the stream to the handler.
 pub(super) async fn speak(
     exchange: &mut Exchange,
     respond: &Respond,
@@ -50,7 +50,7 @@ pub(super) async fn speak(
     Carried { head: sink.size, body: carried.sent(), complete }
 }
 
-/// A body whose length nobody knows.
+/// A body of unknown length.
 struct Endless;
 
 impl BodyStream for Endless {
@@ -59,11 +59,11 @@ impl BodyStream for Endless {
     }
 }
 
-/// The client's end, as the handler has it.
+/// The client's end, as the handler sees it.
 struct Stream {
     recv: RecvStream,
     send: SendStream<Bytes>,
-    /// Received and not read yet.
+    /// Bytes received, but not read yet.
     buffer: Bytes,
     carried: Arc<transport::stream::Carried>,
     largest: usize,
@@ -79,7 +79,7 @@ impl AsyncRead for Stream {
                 Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
                 Some(Ok(piece)) => {
                     stream.carried.received.fetch_add(piece.len() as u64, Ordering::Relaxed);
-                    // The handler has it: the client may send as much again.
+                    // The handler now owns the piece: the client may send as much again.
                     let _ = stream.recv.flow_control().release_capacity(piece.len());
                     stream.buffer = piece;
                 }
@@ -121,11 +121,11 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// A handler that has spoken to its end has said all that it wants to say.
+/// Ends our side of the stream when the handler drops it.
 impl Drop for Stream {
     fn drop(&mut self) {
         if !self.is_ended {
-            // Where it cannot be said, nobody is there to hear it.
+            // An error means that the client is gone.
             let _ = self.send.send_data(Bytes::new(), true);
         }
     }

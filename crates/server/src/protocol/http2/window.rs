@@ -1,20 +1,20 @@
-//! How much clients may send before anybody has asked for it.
+//! Flow-control windows: how much a client may send before a handler reads it.
 //!
-//! What a handler does not read stays in memory: up to a window of each connection. So the connections of a child share a budget,
-//! and the more there are, the smaller are their windows. None is smaller than what HTTP/2 begins with.
+//! Data that a handler does not read stays in memory: up to one window per connection. So the connections of a child
+//! share a budget, and their windows shrink as their number grows, but never below the initial window of HTTP/2.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What all windows of a child are together, in bytes, where there are few connections.
+/// The sum of all windows of a child, in bytes, while it has few connections.
 const BUDGET: u32 = 64 * 1024 * 1024;
 /// The largest window of a connection, in bytes.
 const LARGEST: u32 = 1024 * 1024;
-/// The smallest, in bytes (RFC 9113 section 6.9.2).
+/// The smallest window of a connection, in bytes (RFC 9113 section 6.9.2).
 const SMALLEST: u32 = 65_535;
 
 static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
 
-/// A connection's share, until it is dropped.
+/// A connection's share of the budget, held until it is dropped.
 pub(super) struct Share {
     /// The size of its window, in bytes.
     pub(super) window: u32,

@@ -1,7 +1,7 @@
-//! Frames on their way between the protocol and the transport.
+//! The stream of frames between the protocol and the transport.
 //!
-//! The protocol writes frame by frame; what it writes is collected and sent when it has nothing more to say, so that many
-//! small answers are one call of the system, and one record of TLS.
+//! The protocol writes one frame at a time. The wire collects frames and sends them when the protocol has nothing more
+//! to write, so that many small answers share one system call and one TLS record.
 
 use std::io;
 use std::pin::Pin;
@@ -14,16 +14,16 @@ use super::meter::Meter;
 use crate::transport::stream::Stream;
 use crate::transport::{Transport, buffers};
 
-/// How much is collected at most, in bytes: four frames of the usual size.
+/// The most bytes collected: four frames of the usual size.
 const ROOM: usize = 64 * 1024;
 
-/// What the protocol reads from and writes to.
+/// The byte stream that the protocol reads and writes.
 pub(super) struct Wire {
     stream: Stream,
     line: Arc<Line>,
 }
 
-/// What the connection knows of its wire.
+/// The connection's view of its wire.
 pub(super) struct Line {
     transport: Arc<dyn Transport>,
     state: Mutex<State>,
@@ -36,7 +36,7 @@ struct State {
     carried: (u64, u64),
     meter: Meter,
     flood_is_known: bool,
-    /// How often something was received since the connection was polled.
+    /// The number of reads since the connection was last polled.
     reads: u32,
 }
 
@@ -53,7 +53,7 @@ impl Line {
         Arc::new(Line { transport, state: Mutex::new(state) })
     }
 
-    /// The protocol's end. `early`: what was received already.
+    /// The protocol's end. `early`: bytes already received.
     pub(super) fn wire(self: &Arc<Self>, early: Vec<u8>) -> Wire {
         Wire { stream: Stream::new(self.transport.clone(), early, Arc::default()), line: self.clone() }
     }
@@ -62,7 +62,7 @@ impl Line {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends what was collected. Ready once nothing is left.
+    /// Sends the collected bytes. Ready once none are left.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.lock().poll_flush(cx, &*self.transport)
     }
@@ -78,19 +78,19 @@ impl Line {
         sent + received
     }
 
-    /// The client sends too much of what asks for nothing, and what that is. Said once.
+    /// The kind of frame that the client sends too many of. Returned only once.
     pub(super) fn new_flood(&self) -> Option<&'static str> {
         let mut state = self.lock();
         let flood = state.meter.flood();
         flood.filter(|_| !std::mem::replace(&mut state.flood_is_known, true))
     }
 
-    /// The connection is about to be polled.
+    /// Resets the count of reads before the connection is polled.
     pub(super) fn begin(&self) {
         self.lock().reads = 0;
     }
 
-    /// Whether all that came since then came at once.
+    /// Whether at most one read has returned data since [`begin`](Self::begin).
     pub(super) fn came_at_once(&self) -> bool {
         self.lock().reads <= 1
     }
@@ -114,7 +114,7 @@ impl AsyncRead for Wire {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let wire = self.get_mut();
         if wire.line.lock().meter.flood().is_some() {
-            // Nothing more is heard; the connection ends.
+            // After a flood nothing more is read; the connection ends.
             return Poll::Pending;
         }
         let before = into.filled().len();
@@ -141,12 +141,12 @@ impl AsyncWrite for Wire {
         Poll::Ready(Ok(from.len()))
     }
 
-    /// The connection does this once the protocol has nothing more to say.
+    /// Does nothing: the connection flushes once the protocol has nothing more to write.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// The last frame goes out; the connection closes later.
+    /// Flushes the last frame; the connection closes later.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.line.poll_flush(cx)
     }

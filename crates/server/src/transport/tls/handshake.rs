@@ -1,5 +1,5 @@
-//! A handshake, as far as it has come. It waits for nothing and chooses nothing: whoever has it feeds it with what was
-//! received, and gives it the configuration for the client's first words.
+//! A TLS handshake as a state machine that never waits and makes no choices: its owner feeds it received bytes, and
+//! supplies the configuration that fits the client's ClientHello.
 
 use std::fmt;
 use std::io;
@@ -14,27 +14,27 @@ use super::records::Outgoing;
 use super::{ID, Records, Session, Tls, told};
 use crate::transport::socket::{Direction, Socket};
 
-/// The configuration that a client gets.
+/// The configuration selected for a client.
 pub struct Configured {
-    /// The index of the virtual host that it belongs to.
+    /// The index of the virtual host that the configuration belongs to.
     pub host: usize,
     /// The configuration.
     pub config: Arc<ServerConfig>,
 }
 
-/// A handshake that is not complete.
+/// A handshake in progress.
 pub(crate) struct Handshake {
     state: State,
 }
 
 enum State {
-    /// The client's first message is awaited.
+    /// Waiting for the ClientHello.
     Hello(Box<Acceptor>),
-    /// It has come.
+    /// The ClientHello has arrived; a configuration is needed.
     Greeted(Box<Accepted>),
-    /// The messages go to and fro.
+    /// Exchanging the remaining messages.
     Going(Box<Going>),
-    /// It cannot go on; what is left to say.
+    /// The handshake failed; the bytes of the alert are still to be sent.
     Failed(AcceptedAlert, Vec<u8>),
     Over,
 }
@@ -47,17 +47,17 @@ pub(super) struct Going {
     pub(super) id: [u8; ID],
 }
 
-/// How far it has come.
+/// The state of a handshake after a step.
 pub(crate) enum Progress {
-    /// More of the client's bytes are needed.
+    /// It needs more bytes from the client.
     Wants,
-    /// The client has said whom it wants to speak to: [`Handshake::configure`] is next.
+    /// The ClientHello has arrived: call [`Handshake::configure`] next.
     Greeted,
-    /// It is complete; the transport to go on with.
+    /// It is complete; the connection continues on this transport.
     Complete(Arc<Tls>),
 }
 
-/// Why a handshake has failed, in a clause for the log.
+/// The reason why a handshake failed, as a clause for the log.
 #[derive(Debug)]
 pub(crate) struct Broken(pub(crate) String);
 
@@ -72,13 +72,13 @@ impl Handshake {
         Handshake { state: State::Hello(Box::default()) }
     }
 
-    /// Whether to go on means to compute keys or signatures.
+    /// Whether the next step computes keys or signatures.
     pub(crate) fn computes(&self) -> bool {
         matches!(self.state, State::Going(_))
     }
 
-    /// Takes all of what was received, and goes on as far as that leads. Computes keys and signatures, unless it is the
-    /// client's first message.
+    /// Consumes all received bytes and advances the handshake as much as they allow. Computes keys and signatures,
+    /// except for the ClientHello.
     pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, socket: &Arc<Socket>) -> Result<Progress, Broken> {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
@@ -89,7 +89,7 @@ impl Handshake {
                         Ok(None) => {}
                         Ok(Some(accepted)) => {
                             self.state = State::Greeted(Box::new(accepted));
-                            // What follows a client's first message belongs to the handshake, too.
+                            // Bytes after the ClientHello belong to the handshake too.
                             let used = bytes.len() - rest.len();
                             bytes.drain(..used);
                             return Ok(Progress::Greeted);
@@ -103,7 +103,7 @@ impl Handshake {
                         return Err(Broken(error.to_string()));
                     }
                     if !going.connection.is_handshaking() {
-                        // Behind it stand the first bytes of a request; rustls keeps those that it has not read yet.
+                        // The first bytes of a request follow; rustls keeps those that it has not read yet.
                         let used = bytes.len() - rest.len();
                         bytes.drain(..used);
                         return self.complete(bytes, socket);
@@ -120,7 +120,7 @@ impl Handshake {
         }
     }
 
-    /// What the client has said first. `None` before it has.
+    /// The ClientHello; `None` before it has arrived.
     pub(crate) fn hello(&self) -> Option<ClientHello<'_>> {
         match &self.state {
             State::Greeted(accepted) => Some(accepted.client_hello()),
@@ -128,7 +128,7 @@ impl Handshake {
         }
     }
 
-    /// Goes on with this configuration: computes keys and the server's part of the handshake.
+    /// Continues with this configuration: computes keys and the server's part of the handshake.
     pub(crate) fn configure(&mut self, configured: Configured) -> Result<(), Broken> {
         let State::Greeted(accepted) = std::mem::replace(&mut self.state, State::Over) else {
             return Err(Broken("a configuration before the client has spoken".into()));
@@ -147,7 +147,7 @@ impl Handshake {
         }
     }
 
-    /// Sends what is to be sent. Ready once nothing is.
+    /// Sends pending bytes. Ready once none are left.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> Poll<io::Result<()>> {
         match &mut self.state {
             State::Going(going) => {
@@ -186,7 +186,8 @@ impl Handshake {
     }
 }
 
-/// What stands for a session: drawn for a new one, which takes it along in its tickets. rustls gives it back for TLS 1.3 only.
+/// The session's id: random for a new session, which carries it in its tickets. On resumption rustls returns it for TLS
+/// 1.3 only.
 fn session_id(connection: &mut ServerConnection) -> [u8; ID] {
     let kept = connection.received_resumption_data().and_then(|data| data.try_into().ok());
     let id = kept.unwrap_or_else(sys::random::bytes);

@@ -1,8 +1,8 @@
-//! TLS: a transport that encrypts what goes over a socket.
+//! TLS: a transport that encrypts a socket's traffic.
 //!
-//! rustls does the cryptography and knows no sockets; here its records are moved. A [`Handshake`] comes first, and becomes a
-//! [`Tls`] when it is complete. Which certificate a client is shown is decided by whoever makes the configuration
-//! ([`Encryption`](crate::Encryption)).
+//! rustls does the cryptography and knows no sockets; this module moves its records. A [`Handshake`] becomes a [`Tls`]
+//! when it is complete. The code that supplies the configuration ([`Encryption`](crate::Encryption)) selects the
+//! certificate.
 
 mod handshake;
 mod records;
@@ -33,55 +33,56 @@ pub use self::told::{remark, shown};
 use super::socket::{Direction, Socket};
 use super::{Endpoint, Transport, buffers};
 
-/// How much of a file is encrypted at once, in bytes: four full records.
+/// The size of the pieces in which a file is encrypted, in bytes: four full records.
 const FILE_PIECE: usize = 64 * 1024;
 
 thread_local! {
-    /// Where a piece of a file stands between disk and cipher.
+    /// Holds a piece of a file between disk and cipher.
     static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a handshake came to. The same for the connection's whole life.
+/// The result of a handshake. It does not change during the connection.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The name that the client asked for (SNI), in lower case.
     pub server_name: Option<Arc<str>>,
     /// The index of the virtual host whose configuration was used.
     pub host: usize,
-    /// The version of the protocol.
+    /// The protocol version.
     pub version: ProtocolVersion,
     /// The cipher suite.
     pub suite: SupportedCipherSuite,
-    /// The group of the key exchange; a resumed session of TLS 1.2 has none.
+    /// The group of the key exchange; a resumed TLS 1.2 session has none.
     pub group: Option<NamedGroup>,
-    /// The protocol that was agreed on (ALPN).
+    /// The negotiated protocol (ALPN).
     pub protocol: Option<Vec<u8>>,
-    /// The client's certificate and those it has sent with it, in this order; none if it was not asked or has none.
+    /// The client's certificate and the others it sent, in this order; empty if the client was not asked or has none.
     pub client_chain: Vec<CertificateDer<'static>>,
-    /// An earlier session goes on.
+    /// The handshake resumed an earlier session.
     pub is_resumed: bool,
-    /// The certificate that the client was shown, or would have been if no earlier session went on, with its chain.
+    /// The server certificate with its chain. In a resumed session, the one that a full handshake would have shown.
     pub certificate: Option<Arc<CertifiedKey>>,
-    /// What stands for the session; one of TLS 1.3 that goes on keeps it.
+    /// The session's id; a resumed TLS 1.3 session keeps it.
     pub id: [u8; ID],
-    /// What a later look at the client's certificate came to; `None`: it is not good. Whoever looks first puts it in.
+    /// The result of verifying the client's certificate again after the handshake; `None`: it is not valid. Filled on
+    /// first use.
     pub trust: OnceLock<Option<Trust>>,
 }
 
-/// Bytes of what stands for a session.
+/// The size of a session id, in bytes.
 pub(crate) const ID: usize = 32;
 
-/// How far a client's certificate is trusted.
+/// The trust in a client's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trust {
-    /// Why it is accepted without being good, if it is.
+    /// Why the server accepts the certificate although it is not valid.
     pub flaw: Option<&'static str>,
-    /// How many certificates stand above it in the chain.
+    /// The number of certificates above it in the chain.
     pub depth: usize,
 }
 
 impl Session {
-    /// What a browser of today and this virtual host would come to, for a request that nobody sends.
+    /// The session that a current browser and this virtual host would negotiate, for a simulated request.
     pub(crate) fn usual(host: usize, asked: Option<&str>) -> Session {
         let name = asked.map(|asked| asked.split(':').next().unwrap_or_default().to_ascii_lowercase());
         Session {
@@ -99,7 +100,7 @@ impl Session {
         }
     }
 
-    /// `None`: nothing was agreed on.
+    /// `None`: nothing was negotiated.
     fn of(going: &Going) -> Option<Session> {
         let connection = &going.connection;
         Some(Session {
@@ -132,14 +133,14 @@ pub(crate) struct Tls {
 
 struct Records {
     connection: ServerConnection,
-    /// What came behind the handshake, and was not decrypted yet.
+    /// Bytes received after the handshake, not decrypted yet.
     early: Vec<u8>,
-    /// Bytes of the answer that are encrypted, and whose records have not gone out to their end.
+    /// Bytes of the answer that are encrypted, but whose records have not been sent completely.
     sealed: usize,
 }
 
 impl Tls {
-    /// The name of the protocol that was agreed on.
+    /// The name of the negotiated protocol.
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         self.session.protocol.as_deref()
     }
@@ -148,7 +149,7 @@ impl Tls {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the records that there are. Ready once none is left.
+    /// Sends pending records. Ready once none are left.
     fn poll_flush(&self, cx: &mut Context<'_>, records: &mut Records) -> Poll<io::Result<()>> {
         while records.connection.wants_write() {
             ready!(self.socket.poll_ready(cx, Direction::Write, |socket| {
@@ -158,7 +159,7 @@ impl Tls {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends what is sealed; how many bytes of the answer that were.
+    /// Sends the sealed records; returns how many bytes of the answer they hold.
     fn poll_sealed(&self, cx: &mut Context<'_>, records: &mut Records) -> Poll<io::Result<usize>> {
         ready!(self.poll_flush(cx, records))?;
         Poll::Ready(Ok(std::mem::take(&mut records.sealed)))
@@ -189,7 +190,7 @@ impl Transport for Tls {
             let received = match records.take_early() {
                 Some(received) => Poll::Ready(received),
                 None => {
-                    // The end of a handshake, new keys, an alert: the client may wait for it before it says more.
+                    // The end of a handshake, new keys, an alert: the client may wait for it before it sends more.
                     if let Poll::Ready(Err(error)) = self.poll_flush(cx, &mut records) {
                         return Poll::Ready(Err(error));
                     }
@@ -202,24 +203,24 @@ impl Transport for Tls {
             };
             let Poll::Ready(received) = received else {
                 if buffer.is_empty() {
-                    // A connection that waits has no buffer.
+                    // A waiting connection holds no buffer.
                     buffers::give(std::mem::take(buffer));
                 }
                 return Poll::Pending;
             };
             if received? == 0 {
-                // Without a last word of TLS's own. What is missing of a message, HTTP's framing tells.
+                // The end without a closing alert. HTTP's framing shows whether anything is missing.
                 return Poll::Ready(Ok(0));
             }
             if let Err(error) = records.connection.process_new_packets() {
-                // The client hears why, if it listens.
+                // Sends the alert with the reason, if the client still reads.
                 let _ = self.poll_flush(cx, &mut records);
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
             }
         }
     }
 
-    /// As with any cipher, what was begun has to be gone on with: where this waits, the next call sends the same bytes.
+    /// A piece, once encrypted, must be sent: after `Pending`, the next call must pass the same bytes.
     fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], _more: bool) -> Poll<io::Result<usize>> {
         let mut records = self.records();
         if records.sealed == 0 {
@@ -265,7 +266,7 @@ impl Transport for Tls {
         self.socket.shutdown()
     }
 
-    /// RFC 8446 section 6.1. A client that takes nothing any more does not get it.
+    /// Sends close_notify (RFC 8446 section 6.1), unless the client has stopped reading.
     fn close(&self) {
         let mut records = self.records();
         records.connection.send_close_notify();
@@ -274,7 +275,7 @@ impl Transport for Tls {
 }
 
 impl Records {
-    /// Receives what came behind the handshake, if there is any left.
+    /// Decrypts bytes received after the handshake, if any are left.
     fn take_early(&mut self) -> Option<io::Result<usize>> {
         if self.early.is_empty() {
             return None;
@@ -289,7 +290,7 @@ impl Records {
         Some(read)
     }
 
-    /// Takes what was decrypted. `None`: there is nothing, and more may come.
+    /// Takes decrypted bytes. `None`: there are none now, but more may arrive.
     fn take(&mut self, buffer: &mut Vec<u8>, room: usize) -> io::Result<Option<usize>> {
         use std::io::BufRead;
 

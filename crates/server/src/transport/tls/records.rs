@@ -3,10 +3,10 @@
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 
-/// What comes from a socket.
+/// The receiving side of a socket.
 pub(super) struct Incoming<'s> {
     socket: &'s OwnedFd,
-    /// Less came than there was room for: the socket is empty.
+    /// The socket returned less than there was room for: it is empty.
     pub(super) is_exhausted: bool,
 }
 
@@ -24,7 +24,7 @@ impl io::Read for Incoming<'_> {
     }
 }
 
-/// What goes to a socket: several records with one call.
+/// The sending side of a socket: one call sends several records.
 pub(super) struct Outgoing<'s>(pub(super) &'s OwnedFd);
 
 impl io::Write for Outgoing<'_> {

@@ -1,4 +1,4 @@
-//! Handshakes and records over real sockets, with a client of rustls's own.
+//! Handshakes and records over real sockets, with rustls's own client.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Stream
 use super::*;
 use crate::transport::read;
 
-/// What both sides know of each other.
+/// Configurations of client and server that fit each other.
 fn configurations() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     let made = rcgen::generate_simple_self_signed(["test.example".to_string()]).expect("certificate");
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("key");
@@ -38,7 +38,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     sys::event_loop::EventLoop::new(|| ()).and_then(|mut event_loop| event_loop.run(future)).expect("event loop")
 }
 
-/// Takes a handshake to its end. `piece`: how many bytes it is fed with at most.
+/// Drives a handshake to its end. `piece`: the most bytes fed to it at once.
 async fn shake(socket: &Arc<Socket>, config: Arc<ServerConfig>, piece: usize) -> Result<Arc<Tls>, String> {
     let mut handshake = Handshake::new();
     let mut received = Vec::new();
@@ -76,7 +76,7 @@ async fn shake(socket: &Arc<Socket>, config: Arc<ServerConfig>, piece: usize) ->
     }
 }
 
-/// A client that does this with its end of the connection.
+/// Runs a client on its end of the connection.
 fn client<T: Send + 'static>(
     socket: TcpStream,
     config: Arc<ClientConfig>,
@@ -133,7 +133,7 @@ fn a_large_answer_to_a_slow_client_is_whole() {
     run(async {
         let tls = shake(&server, server_config, usize::MAX).await.expect("handshake");
         assert_eq!(read(&*tls, &mut Vec::new(), 2).await.expect("request"), 2);
-        // A part as bytes and the rest from a file, as answers are.
+        // The first part as bytes and the rest from a file, as for answers.
         let path = std::env::temp_dir().join(format!("tsubame-tls-{}", std::process::id()));
         std::fs::write(&path, &content).expect("file");
         let file = std::fs::File::open(&path).expect("file").into();
@@ -141,7 +141,7 @@ fn a_large_answer_to_a_slow_client_is_whole() {
         let mut offset = 1_000_000;
         let mut sent = 0;
         while sent < offset as usize {
-            // A first try without waiting, as answers are sent; what it has begun is gone on with.
+            // A first attempt without waiting, as for answers; what it began has to be continued.
             let bytes = &content[sent..offset as usize];
             sent += match tls.poll_send(&mut Context::from_waker(Waker::noop()), bytes, false) {
                 Poll::Ready(sent) => sent.expect("sent"),

@@ -1,6 +1,6 @@
-//! What those have to say whom rustls calls in a handshake: it gives them no way to the connection.
+//! Messages from callbacks that rustls runs during a handshake: it gives them no access to the connection.
 //!
-//! A step of a handshake is one function call, so what they say waits with the thread until that has returned.
+//! A step of a handshake is one function call, so the thread keeps their messages until the call returns.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ thread_local! {
     static REMARKS: RefCell<Vec<(Level, String)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The client is shown this certificate. Whoever chooses one says so.
+/// Records the certificate shown to the client. Every certificate resolver has to call it.
 pub fn shown(certificate: &Arc<CertifiedKey>) {
     SHOWN.set(Some(certificate.clone()));
 }
 
-/// A line for the log about the client whose handshake it is.
+/// Records a line for the log about the client of the current handshake.
 pub fn remark(level: Level, text: String) {
     REMARKS.with_borrow_mut(|remarks| remarks.push((level, text)));
 }
