@@ -1,3 +1,3 @@
-//! Connections that are encrypted.
+//! Encrypted connections.
 
 pub mod mod_ssl;

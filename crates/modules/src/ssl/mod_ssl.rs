@@ -1,8 +1,8 @@
 //! Encrypted connections: their configuration, certificates and keys.
 //! tidy: table
 //!
-//! Apache manual: mod_ssl. What is checked while the configuration is read, and the messages, were measured on 2.4.71; its
-//! help texts are those of Debian's build. Certificates and keys are not read by `-t`, as in Apache.
+//! Apache manual: mod_ssl. Checks and messages of the configuration were measured on 2.4.71; help texts are those of
+//! Debian's build. `-t` does not read certificates and keys, as in Apache.
 
 mod access;
 mod certificates;
@@ -74,13 +74,13 @@ pub static MODULE: Module = Module {
 };
 
 settings! {
-    /// The module's settings of a server.
+    /// The settings that apply to a whole server.
     pub struct SslServer {
         pub engine: Setting<bool>,
         pub fips: Setting<bool>,
         pub pass_phrase: Setting<PassPhrase>,
         pub random_seeds: Listed<Seed>,
-        /// `None`: sessions are not kept.
+        /// `None`: sessions are not cached.
         pub session_cache: Setting<Option<Cache>>,
         pub cache_timeout: Setting<u32>,
         pub sni_policy: Setting<SniPolicy>,
@@ -91,7 +91,7 @@ settings! {
         pub insecure_renegotiation: Setting<bool>,
         pub session_tickets: Setting<bool>,
         pub ticket_key_file: Setting<String>,
-        /// Those of a virtual host take the place of the main server's, all at once.
+        /// Those of a virtual host replace all of the main server's.
         pub certificate_files: Setting<Vec<NamedFile>>,
         pub key_files: Setting<Vec<NamedFile>>,
         pub chain_file: Setting<String>,
@@ -128,7 +128,7 @@ settings! {
 }
 
 settings! {
-    /// The module's settings of a section, or of a server outside sections.
+    /// The settings of a section, or of a server outside sections.
     pub struct SslDir {
         pub cipher_suites: Setting<String>,
         pub ca_path: Setting<String>,
@@ -138,14 +138,14 @@ settings! {
         pub user_name: Setting<String>,
         pub options: Listed<(Sign, SslOption)>,
         pub require_ssl: Setting<bool>,
-        /// With their texts.
+        /// The expressions with their texts.
         pub requires: Listed<(Arc<Expr>, Arc<str>)>,
         pub renegotiation_buffer: Setting<u32>,
     }
 }
 
 settings! {
-    /// What holds for connections to other servers, by section.
+    /// The settings of a section for connections to other servers.
     pub struct SslProxy {
         pub engine: Setting<bool>,
         pub protocols: Setting<Protocols>,
@@ -178,7 +178,7 @@ fn is_expected(host: &VirtualHost) -> bool {
     host.settings.get::<SslServer>().engine.or(false)
 }
 
-/// The virtual host that the client's first words ask for, and what it has. One without TLS of its own cannot be had here.
+/// Selects the virtual host that the ClientHello names, and its configuration. A host without TLS is refused.
 fn configure(server: &Server, local: SocketAddr, hello: &ClientHello<'_>) -> Result<Configured, String> {
     let name = hello.server_name().map(str::to_ascii_lowercase);
     let (asked, _) = server.host_at(local, name.as_deref());
@@ -192,7 +192,7 @@ fn configure(server: &Server, local: SocketAddr, hello: &ClientHello<'_>) -> Res
     }
 }
 
-/// Each server has a context of its own.
+/// Gives each server a context of its own.
 fn make_places(draft: &mut Draft, _: &mut conf::Context) -> Result<(), conf::Error> {
     make_place(&mut draft.main);
     draft.hosts.iter_mut().for_each(|host| make_place(&mut host.server));
@@ -207,7 +207,7 @@ fn make_place(settings: &mut SettingsMap) {
     }
 }
 
-/// Turns those away who speak HTTP where TLS is spoken, with Apache's words.
+/// Refuses clients that speak HTTP on a TLS port, with Apache's error text.
 fn is_encrypted(request: &mut Request) -> Flow {
     if !request.client.is_misdirected() {
         return Flow::Declined;
@@ -219,7 +219,8 @@ fn is_encrypted(request: &mut Request) -> Flow {
     Flow::Status(400)
 }
 
-/// The files of all servers in Apache's order: the main server's, then those of the virtual hosts, the last one first.
+/// The certificate files of all servers in Apache's order: the main server's, then those of the virtual hosts from last
+/// to first.
 fn certificate_files(server: &Server) -> String {
     let (main, others) = server.hosts.split_at(1);
     let files = main.iter().chain(others.iter().rev()).flat_map(|host| {
@@ -230,7 +231,7 @@ fn certificate_files(server: &Server) -> String {
 }
 
 impl SslDir {
-    /// Whether an option is on. A word without sign ends what was before.
+    /// Whether an option is on. A word without a sign discards the words before it.
     fn has(&self, wanted: SslOption) -> bool {
         self.options.iter().fold(false, |is_on, (sign, option)| match sign {
             Sign::None => *option == wanted,

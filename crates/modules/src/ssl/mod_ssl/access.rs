@@ -1,8 +1,9 @@
-//! Who may have what over which connection: `SSLRequireSSL`, `SSLVerifyClient` of a section, `SSLUserName`, `SSLRequire`, and the
-//! log-in that a certificate stands for (`SSLOptions +FakeBasicAuth`).
+//! Access control by connection: `SSLRequireSSL`, `SSLVerifyClient` of a section, `SSLUserName`, `SSLRequire`, and
+//! logging in by certificate (`SSLOptions +FakeBasicAuth`).
 //!
-//! Apache asks for a certificate, or for other cipher suites, when a section wants them. Here a connection has what was agreed on
-//! in its handshake; a section that wants more is refused, as Apache refuses it to a client that cannot be asked afterwards.
+//! Apache requests a certificate or renegotiates cipher suites when a section requires them. Here a connection keeps
+//! the result of its handshake; a request for a section that requires more is refused, as Apache refuses it when the
+//! client cannot be asked afterwards.
 
 use std::sync::Arc;
 
@@ -18,10 +19,10 @@ use super::values::{SslOption, Verify};
 use super::{SslDir, names, suites, variables};
 use crate::aaa::mod_auth_basic;
 
-/// The note of a request that was refused here: under `StrictRequire` no password helps it.
+/// The note that marks a request refused here: with `StrictRequire` a password does not help.
 const FORBIDDEN: &str = "ssl-access-forbidden";
 
-/// Everything but the log-in.
+/// Checks everything except the login.
 pub(super) fn check(request: &mut Request) -> Flow {
     if !request.client.is_secure() {
         return match request.dir::<SslDir>().require_ssl.or(false) {
@@ -78,8 +79,8 @@ fn refuse(request: &mut Request, why: &str) -> Flow {
     Flow::Status(403)
 }
 
-/// The section has cipher suites of its own, and the connection's is none of them. Apache would renegotiate; the suites of TLS 1.3
-/// are the server's alone.
+/// Refuses a connection whose cipher suite is not among the section's. Apache would renegotiate; the TLS 1.3 suites can
+/// only be set for the server.
 fn other_suites(request: &mut Request, session: &Session, dir: &SslDir) -> Option<Flow> {
     if session.version == ProtocolVersion::TLSv1_3 || suites::tls12(dir.cipher_suites.get()?).0.contains(&session.suite)
     {
@@ -91,7 +92,8 @@ fn other_suites(request: &mut Request, session: &Session, dir: &SslDir) -> Optio
     Some(Flow::Status(403))
 }
 
-/// The section, or the virtual host, wants a certificate of the client that it was not asked for, or a shorter chain.
+/// Refuses a connection whose client was not asked for the certificate that the section requires, or whose chain is too
+/// long.
 fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -> Option<Flow> {
     let wanted =
         [dir, request.vhost.base_settings::<SslDir>()].map(|one| strictness(one.verify_client.or(Verify::None)));
@@ -125,7 +127,7 @@ fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -
     Some(Flow::Status(403))
 }
 
-/// How much a mode wants; what is not required may be missing.
+/// The strictness of a mode; modes that do not require a certificate accept its absence.
 fn strictness(mode: Verify) -> u8 {
     match mode {
         Verify::None => 0,
@@ -134,7 +136,8 @@ fn strictness(mode: Verify) -> u8 {
     }
 }
 
-/// `SSLOptions +FakeBasicAuth`: the certificate's name is a user whose password is `password`. Nobody may claim that by typing it.
+/// `SSLOptions +FakeBasicAuth`: logs in as the certificate's name, with `password` as the password. Typed credentials
+/// of that form are refused.
 pub(super) fn log_in(request: &mut Request) -> Flow {
     if is_out(request) {
         return Flow::Status(403);
@@ -142,7 +145,7 @@ pub(super) fn log_in(request: &mut Request) -> Flow {
     if !matches!(request.kind, Kind::Main) {
         return Flow::Declined;
     }
-    // Read as mod_auth_basic reads it. Some kinds of hashes look at the first eight characters of a password only.
+    // Parsed as mod_auth_basic does. Some hashes only consider the first eight characters of a password.
     let typed = request.header("Authorization").and_then(|field| mod_auth_basic::typed(&field));
     if let Some((user, password)) = typed
         && user.starts_with('/')
@@ -173,7 +176,7 @@ pub(super) fn log_in(request: &mut Request) -> Flow {
     Flow::Declined
 }
 
-/// `SSLOptions +StrictRequire`: whoever was refused here is out, whatever `Satisfy Any` says.
+/// `SSLOptions +StrictRequire`: keeps out requests refused here, regardless of `Satisfy Any`.
 pub(super) fn stay_out(request: &mut Request) -> Flow {
     if is_out(request) { Flow::Status(403) } else { Flow::Declined }
 }

@@ -1,7 +1,7 @@
 //! Reads certificates and keys (`SSLCertificateFile`, `SSLCertificateKeyFile`, `SSLCertificateChainFile`).
 //!
-//! The n-th key belongs to the n-th certificate; a certificate without one has its key in its own file. What is refused, and the
-//! messages, are those of Apache 2.4.71 with OpenSSL's security level 2, which is Debian's.
+//! The n-th key belongs to the n-th certificate; a certificate without a key file has its key in its own file. The
+//! checks and messages are those of Apache 2.4.71 with OpenSSL's security level 2, Debian's default.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -27,37 +27,37 @@ use super::published::Part;
 use super::values::{NamedFile, PassPhrase};
 use crate::md::mod_md;
 
-/// RSA keys have at least so many bits, and the curves of others (SSL_CTX_set_security_level(3), level 2).
+/// The minimum size of RSA keys and of the field of elliptic curves, in bits (SSL_CTX_set_security_level(3), level 2).
 const RSA_BITS_MIN: usize = 2048;
 const CURVE_BITS_MIN: usize = 224;
 
-/// Signatures that level 2 takes from nobody: MD5 and SHA-1, with RSA and ECDSA.
+/// Signatures that level 2 rejects: MD5 and SHA-1, with RSA and ECDSA.
 const WEAK_SIGNATURES: [&str; 3] = ["1.2.840.113549.1.1.4", "1.2.840.113549.1.1.5", "1.2.840.10045.4.1"];
 
-/// A certificate with what is sent along, and its key.
+/// A certificate with its chain and its key.
 pub(super) struct Pair {
-    /// The certificate first.
+    /// The server's certificate comes first.
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-    /// When the certificate ends, in seconds since 1970.
+    /// The end of the certificate's validity, in seconds since 1970.
     end: i64,
 }
 
-/// What was read for a virtual host.
+/// The certificates loaded for a virtual host.
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) pairs: Vec<Pair>,
-    /// The files of the certificates.
+    /// The files that hold the certificates.
     pub(super) files: Vec<String>,
-    /// What the log is told.
+    /// Lines for the log.
     pub(super) notes: Vec<(Level, String)>,
-    /// Some were left out.
+    /// Whether some were left out.
     pub(super) is_partial: bool,
 }
 
-/// Why there is nothing.
+/// The reason why a certificate could not be loaded.
 enum Problem {
-    /// It takes a right or a pass phrase that whoever only looks at a configuration need not have.
+    /// Loading needs a right or a pass phrase that a mere check of the configuration need not have.
     Hidden(String),
     Wrong(String),
 }
@@ -68,8 +68,8 @@ impl From<String> for Problem {
     }
 }
 
-/// The certificates of a virtual host with their keys. `Err` is what the log says. Where nobody starts a server, those are left
-/// out that this process may not read.
+/// Loads the certificates of a virtual host with their keys. `Err` is a message for the log. A process that does not
+/// start a server leaves out those that it may not read.
 pub(super) fn load(host: &VirtualHost, pass_phrases: &mut PassPhrases) -> Result<Loaded, String> {
     let server = host.settings.get::<SslServer>();
     let managed = mod_md::served(host, pass_phrases::serves()).transpose()?;
@@ -87,7 +87,7 @@ pub(super) fn load(host: &VirtualHost, pass_phrases: &mut PassPhrases) -> Result
     }
     let mut loaded = Loaded::default();
     loaded.notes.extend(managed.iter().flat_map(|managed| managed.note(host)));
-    // What an authority signs comes with its chain.
+    // A certificate signed by an authority includes its chain.
     let none = Setting::default();
     let chain_file = if managed.is_some() { &none } else { &server.chain_file };
     for (index, file) in files.iter().enumerate() {
@@ -104,19 +104,19 @@ pub(super) fn load(host: &VirtualHost, pass_phrases: &mut PassPhrases) -> Result
     Ok(loaded)
 }
 
-/// A certificate that is being read.
+/// A certificate that is being loaded.
 struct Reading<'a> {
     host: &'a VirtualHost,
     server: &'a SslServer,
     chain_file: &'a Setting<String>,
-    /// Its number in the virtual host.
+    /// The position of the certificate in the virtual host.
     index: usize,
     file: &'a NamedFile,
     key_file: &'a NamedFile,
 }
 
 impl Reading<'_> {
-    /// The name that the log has for it.
+    /// The certificate's name in the log.
     fn id(&self) -> String {
         format!("{}:{}", self.host.log_name(), self.index)
     }
@@ -152,7 +152,7 @@ impl Reading<'_> {
         Ok(pair)
     }
 
-    /// The certificate, and what is sent with it: what follows in its file, or else `SSLCertificateChainFile`.
+    /// The certificate and its chain: the rest of its file, or else `SSLCertificateChainFile`.
     fn chain(&self, notes: &mut Vec<(Level, String)>) -> Result<Vec<CertificateDer<'static>>, Problem> {
         let (text, _) = read_file(self.file, |why| self.refused(why))?;
         let mut chain = certificates(&text).map_err(|why| self.refused(&why))?;
@@ -173,7 +173,7 @@ impl Reading<'_> {
         Ok(chain)
     }
 
-    /// Looks for what makes a certificate useless, or strange. When it ends.
+    /// Checks for flaws that make a certificate useless, and notes oddities. Returns the end of its validity.
     fn examine(&self, chain: &[CertificateDer<'_>], notes: &mut Vec<(Level, String)>) -> Result<i64, String> {
         for (at, der) in chain.iter().enumerate() {
             let (_, certificate) =
@@ -237,7 +237,7 @@ impl Reading<'_> {
     }
 }
 
-/// What is in a file, and its state.
+/// The content of a file, and its metadata.
 fn read_file(named: &NamedFile, failed: impl Fn(&str) -> String) -> Result<(Vec<u8>, Metadata), Problem> {
     let read = || {
         let file = File::open(OsStr::from_bytes(&http1::text::to_bytes(&named.path)))?;
@@ -257,7 +257,7 @@ fn read_file(named: &NamedFile, failed: impl Fn(&str) -> String) -> Result<(Vec<
     })
 }
 
-/// The certificates in a file, which may also be one in binary form.
+/// The certificates in a file: PEM, or a single one in DER.
 fn certificates(file: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let is_one = |label: &str| matches!(label, "CERTIFICATE" | "X509 CERTIFICATE" | "TRUSTED CERTIFICATE");
     let sections = sections(file)?.into_iter().filter(|section| is_one(&section.label));
@@ -268,7 +268,7 @@ fn certificates(file: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(found)
 }
 
-/// Whether OpenSSL would take it. `Err` in its words.
+/// Whether OpenSSL would accept the certificate. `Err` uses OpenSSL's words.
 fn is_strong(certificate: &X509Certificate<'_>) -> Result<(), String> {
     let enough = match certificate.public_key().parsed() {
         Ok(PublicKey::RSA(key)) => key.key_size() >= RSA_BITS_MIN,
@@ -278,7 +278,7 @@ fn is_strong(certificate: &X509Certificate<'_>) -> Result<(), String> {
     if !enough {
         return Err("key too small".into());
     }
-    // Nobody relies on the signature that a certificate has given itself.
+    // The signature of a self-signed certificate proves nothing, so its strength does not matter.
     let is_signed_by_itself = certificate.issuer() == certificate.subject();
     let signature = certificate.signature_algorithm.algorithm.to_id_string();
     match WEAK_SIGNATURES.contains(&&*signature) && !is_signed_by_itself {
@@ -287,7 +287,7 @@ fn is_strong(certificate: &X509Certificate<'_>) -> Result<(), String> {
     }
 }
 
-/// The names that a certificate is for.
+/// The host names of a certificate.
 fn names<'a>(certificate: &'a X509Certificate<'_>) -> impl Iterator<Item = &'a str> {
     let alternatives = certificate.subject_alternative_name().ok().flatten();
     let alternatives = alternatives.into_iter().flat_map(|extension| &extension.value.general_names);
@@ -295,7 +295,7 @@ fn names<'a>(certificate: &'a X509Certificate<'_>) -> impl Iterator<Item = &'a s
     dns.chain(certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok()))
 }
 
-/// Whether a name, perhaps with an asterisk for its first part, is a server's.
+/// Whether a name, whose first label may be an asterisk, matches a server's name.
 fn is_for(name: &str, server: &str) -> bool {
     let same_rest = || {
         let (_, rest) = server.split_once('.')?;
@@ -305,10 +305,10 @@ fn is_for(name: &str, server: &str) -> bool {
 }
 
 impl Pair {
-    /// As rustls wants it. `Err`: the key is not the certificate's, or of no known kind.
+    /// The pair in rustls's form. `Err`: the key does not belong to the certificate, or is of no supported kind.
     fn certified(&self) -> Result<Arc<CertifiedKey>, rustls::Error> {
         let key = aws_lc_rs::default_provider().key_provider.load_private_key(self.key.clone_key())?;
-        // rustls compares them too, but refuses certificates of X.509 version 1, which `openssl x509 -req` makes.
+        // rustls compares them too, but rejects X.509 version 1 certificates, which `openssl x509 -req` makes.
         let first = self.chain.first().and_then(|first| X509Certificate::from_der(first).ok());
         let (_, first) = first.ok_or(rustls::Error::NoCertificatesPresented)?;
         if key.public_key().is_some_and(|own| own.as_ref() != first.public_key().raw) {
@@ -318,19 +318,19 @@ impl Pair {
     }
 }
 
-/// When the first certificate of a file ends, in seconds since 1970. `None`: there is none in it.
+/// The end of validity of the first certificate in a file, in seconds since 1970. `None`: the file has no certificate.
 pub fn end_of(file: &[u8]) -> Option<i64> {
     let chain = certificates(file).ok()?;
     let (_, certificate) = X509Certificate::from_der(chain.first()?).ok()?;
     Some(certificate.validity().not_after.timestamp())
 }
 
-/// Whether there is a key in a file, whether or not it can be used.
+/// Whether a file contains a key, usable or not.
 pub fn has_key(file: &[u8]) -> bool {
     !matches!(keys::find(file), Ok(None))
 }
 
-/// The certificates of a virtual host for other processes.
+/// Encodes the certificates of a virtual host for other processes.
 pub(super) fn to_part(pairs: &[Pair]) -> Part {
     let mut bytes = Vec::new();
     let mut put = |piece: &[u8]| {
@@ -345,7 +345,7 @@ pub(super) fn to_part(pairs: &[Pair]) -> Part {
     Part { ends: pairs.iter().map(|pair| pair.end).collect(), bytes }
 }
 
-/// What [`to_part`] has written. `None`: something else.
+/// Decodes the output of [`to_part`]. `None`: the bytes are something else.
 pub(super) fn from_part(part: &Part) -> Option<Vec<Arc<CertifiedKey>>> {
     let mut rest = &part.bytes[..];
     let mut take = || {

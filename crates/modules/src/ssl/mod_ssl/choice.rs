@@ -1,4 +1,4 @@
-//! Which of a virtual host's certificates a client is shown.
+//! Selects one of a virtual host's certificates for a client.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,23 +12,23 @@ use super::certificates;
 use super::published::{Part, Published};
 use super::stapling;
 
-/// Those that there are. When a process publishes others, the next handshake takes them in.
+/// The certificates of a virtual host. The first handshake after a publication takes in the new ones.
 pub(super) struct Choice {
     /// The index of the virtual host.
     host: usize,
     published: Arc<Published>,
-    /// What authorities say of them.
+    /// The OCSP responses for them.
     staples: Option<Arc<Published>>,
-    /// What signatures may be made with; `None`: everything that a key can.
+    /// The allowed signature schemes; `None`: all that a key supports.
     schemes: Option<Arc<[SignatureScheme]>>,
-    /// With the numbers of their set and of what is stapled to them.
+    /// The current certificates, with the numbers of their set and of the set of OCSP responses.
     current: RwLock<((u64, u64), Certificates)>,
 }
 
 pub(super) type Certificates = Arc<[Arc<CertifiedKey>]>;
 
 impl Choice {
-    /// Begins with `certificates`, which are not among the published ones.
+    /// Starts with `certificates`, which are not in the published memory.
     pub(super) fn new(
         host: usize,
         published: Arc<Published>,
@@ -41,12 +41,12 @@ impl Choice {
         Choice { host, published, staples, schemes, current }
     }
 
-    /// The number of the set of certificates that is in effect.
+    /// The number of the set in effect.
     pub(super) fn number(&self) -> u64 {
         self.published.number()
     }
 
-    /// What clients are shown now.
+    /// The certificates in effect.
     pub(super) fn current(&self) -> Certificates {
         let numbers = (self.number(), self.staples.as_ref().map_or(0, |staples| staples.number()));
         let known = self.current.read().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +71,7 @@ impl Choice {
         if let Some((_, part)) = self.staples.as_ref().and_then(|staples| staples.part(self.host)) {
             known.1 = known.1.iter().map(|one| stapled(one, &part)).collect();
         }
-        // What was published meanwhile is seen by the next handshake.
+        // The next handshake notices a set that was published in the meantime.
         known.0 = numbers;
         known.1.clone()
     }
@@ -84,8 +84,8 @@ impl fmt::Debug for Choice {
 }
 
 impl ResolvesServerCert for Choice {
-    /// The first that can sign with what the client likes best, as OpenSSL chooses. One that has no such thing gets the first, and
-    /// hears from rustls that there is none.
+    /// The first certificate that supports the client's most preferred scheme, as OpenSSL chooses. If none does,
+    /// returns the first, and rustls fails the handshake for lack of a common scheme.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let certificates = self.current();
         let with = |scheme: &SignatureScheme| {
@@ -97,7 +97,7 @@ impl ResolvesServerCert for Choice {
     }
 }
 
-/// A key that signs with some schemes only.
+/// A key restricted to some signature schemes.
 #[derive(Debug)]
 struct Limited {
     key: Arc<dyn SigningKey>,

@@ -1,8 +1,8 @@
-//! Certificates of clients: what is asked of them (`SSLVerifyClient` and its kin), and what their verification comes to.
+//! Client certificates: the requirements (`SSLVerifyClient` and its relatives), and the result of their verification.
 //!
-//! webpki builds the chains and checks them. What it does not know of stands here: `SSLVerifyDepth`, `optional_no_ca`, roots
-//! that have expired, certificates without extensions (X.509 version 1), which `openssl x509 -req` still makes, and OpenSSL's
-//! words for what is wrong.
+//! webpki builds and checks the chains. This module adds the parts that webpki does not support: `SSLVerifyDepth`,
+//! `optional_no_ca`, expired roots, certificates without extensions (X.509 version 1), which `openssl x509 -req` still
+//! makes, and OpenSSL's error messages.
 
 mod chain;
 mod failure;
@@ -32,18 +32,18 @@ use self::files::List;
 use super::values::{CertificateCheck, CheckDepth, Verify};
 use super::{SslDir, SslServer, names, variables};
 
-/// `SSLVerifyDepth` where nothing is said.
+/// The default of `SSLVerifyDepth`.
 pub(super) const DEPTH: u32 = 1;
 
-/// What is asked of the clients of a virtual host.
+/// The requirements that a virtual host makes on client certificates.
 pub(super) struct Clients {
     mode: Verify,
     depth: usize,
     roots: Vec<Root>,
     anchors: Vec<TrustAnchor<'static>>,
-    /// Certificates of authorities that are no roots: they complete chains.
+    /// Certificates of intermediate authorities: they complete chains.
     others: Vec<CertificateDer<'static>>,
-    /// Whose certificates the client is asked for.
+    /// The names of the authorities announced to the client.
     asked: Vec<DistinguishedName>,
     lists: Vec<List>,
     check: CertificateCheck,
@@ -51,13 +51,13 @@ pub(super) struct Clients {
     mark: String,
 }
 
-/// A certificate that chains may end with; its anchor has the same place in its list.
+/// A certificate that may end a chain; its trust anchor has the same index in the list of anchors.
 struct Root {
     der: CertificateDer<'static>,
     subject: Vec<u8>,
     key: Vec<u8>,
     valid: (i64, i64),
-    /// The places of the lists that it has signed.
+    /// The indices of the revocation lists that it has signed.
     lists: Vec<usize>,
 }
 
@@ -67,14 +67,14 @@ impl fmt::Debug for Clients {
     }
 }
 
-/// What the verification of a connection's client came to, as `SSL_CLIENT_VERIFY` has it.
+/// The result of verifying the client's certificate, in the form of `SSL_CLIENT_VERIFY`.
 pub(super) fn outcome(request: &Request, session: &Session) -> String {
     if session.client_chain.is_empty() {
         return "NONE".into();
     }
     match trust(request, session) {
         Some(Trust { flaw: None, .. }) => "SUCCESS".into(),
-        // What it comes to in TLS 1.3 was measured.
+        // Measured with Apache: the result in TLS 1.3.
         Some(Trust { flaw: Some(words), .. }) if session.version == ProtocolVersion::TLSv1_3 => {
             format!("FAILED:{words}")
         }
@@ -83,8 +83,8 @@ pub(super) fn outcome(request: &Request, session: &Session) -> String {
     }
 }
 
-/// How far the client's certificate is trusted. It was looked at in the handshake, which keeps no results; the first who wants to
-/// know has it looked at again.
+/// The trust in the client's certificate. The verification during the handshake keeps no result, so the first call
+/// verifies the certificate again.
 pub(super) fn trust(request: &Request, session: &Session) -> Option<Trust> {
     *session.trust.get_or_init(|| {
         let host = request.server.hosts.get(session.host)?;
@@ -93,7 +93,7 @@ pub(super) fn trust(request: &Request, session: &Session) -> Option<Trust> {
     })
 }
 
-/// What a virtual host asks of its clients when they connect; `None`: nothing.
+/// The requirements of a virtual host on connecting clients; `None`: it has none.
 pub(super) fn prepare(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> Result<Option<Arc<Clients>>, String> {
     let server = host.settings.get::<SslServer>();
     let base = host.base_settings::<SslDir>();
@@ -140,7 +140,7 @@ pub(super) fn prepare(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> R
     Ok(Some(Arc::new(clients)))
 }
 
-/// The lists of revoked certificates, where they are wanted.
+/// The certificate revocation lists, if they are to be checked.
 fn lists(
     host: &VirtualHost,
     server: &SslServer,
@@ -181,8 +181,8 @@ fn valid(certificate: &X509Certificate<'_>) -> (i64, i64) {
 }
 
 impl Clients {
-    /// What changes when anything changes that a client's certificate is judged by. A session goes on only under the same mark:
-    /// its certificate is not looked at again.
+    /// A digest of everything that a client's certificate is judged by. A session is resumed only under the same mark,
+    /// because its certificate is not verified again.
     pub(super) fn mark(&self) -> &str {
         &self.mark
     }
@@ -195,7 +195,7 @@ impl Clients {
         names::hex(digest.finish().as_ref())
     }
 
-    /// Tells roots from other authorities. As for OpenSSL, a chain ends with a certificate that its own issuer has issued.
+    /// Separates roots from intermediate authorities. As in OpenSSL, a chain ends with a self-issued certificate.
     fn sort(&mut self, trusted: Vec<CertificateDer<'static>>) -> Result<(), String> {
         for der in trusted {
             let bad =
@@ -217,7 +217,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Says what is wrong with a certificate, as Apache does.
+    /// Logs the flaw of a certificate as Apache does.
     fn remark(&self, failure: Failure, chain: &[CertificateDer<'_>]) {
         let (code, words, _) = failure.reason.told();
         let about = self.climb(chain).get(failure.depth).and_then(|der| parse(der)).map(|one| describe(&one));
@@ -242,7 +242,7 @@ impl Clients {
     }
 }
 
-/// A certificate in a log line.
+/// Describes a certificate in a log line.
 fn describe(one: &X509Certificate<'_>) -> String {
     let [subject, issuer] = [one.subject(), one.issuer()].map(|name| names::ascii(&names::rfc2253(name)));
     let serial = variables::serial(one.raw_serial());

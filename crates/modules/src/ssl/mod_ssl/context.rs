@@ -1,6 +1,6 @@
-//! What the lines about a virtual host's connections amount to: certificates, versions, cipher suites.
+//! The TLS settings of a virtual host in their final form: certificates, versions, cipher suites.
 //!
-//! It is made when a server starts or reloads, by the parent, which may still read keys that its children must not.
+//! The parent makes them when a server starts or reloads: it may still read keys that its children must not.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -24,28 +24,28 @@ use super::tickets::Tickets;
 use super::values::Protocols;
 use super::{SslDir, SslServer, suites};
 
-/// How long a session may go on where nothing is said, in seconds (`SSLSessionCacheTimeout`).
+/// The default lifetime of a session, in seconds (`SSLSessionCacheTimeout`).
 const SESSION_TIMEOUT: u32 = 300;
 
-/// A place for the context of a virtual host, which is filled when a server starts with it.
+/// A slot for the context of a virtual host, filled when a server starts.
 #[derive(Clone, Default)]
 pub struct Place(Option<Arc<OnceLock<Context>>>);
 
-/// What connections of a virtual host are encrypted with.
+/// The TLS context of a virtual host.
 pub(super) struct Context {
     pub(super) config: Arc<ServerConfig>,
-    /// What is asked of clients' certificates.
+    /// The requirements on client certificates.
     pub(super) clients: Option<Arc<Clients>>,
-    /// What the log is told of it, once it is open.
+    /// Lines for the log, kept until it is open.
     pub(super) notes: Vec<(Level, String)>,
-    /// The files of the certificates that it began with, and when those end, in seconds since 1970.
+    /// The files of the initial certificates, and the ends of their validity, in seconds since 1970.
     pub(super) files: Vec<String>,
     pub(super) ends: Vec<i64>,
-    /// Those that take their place while the server runs.
+    /// Certificates that replace the initial ones while the server runs.
     pub(super) published: Arc<Published>,
-    /// Which of them a client is shown.
+    /// Selects the certificate for a client.
     pub(super) choice: Arc<Choice>,
-    /// What authorities say of them, where that is stapled.
+    /// OCSP responses, if the host staples them.
     pub(super) staples: Option<Arc<Published>>,
 }
 
@@ -64,7 +64,7 @@ impl Merge for Place {
 }
 
 impl Place {
-    /// One of its own, for a virtual host.
+    /// An empty place, for one virtual host.
     pub(super) fn new() -> Place {
         Place(Some(Arc::default()))
     }
@@ -75,13 +75,13 @@ impl Place {
 
     pub(super) fn fill(&self, context: Context) {
         if let Some(place) = &self.0 {
-            // A configuration is prepared once.
+            // A configuration is prepared only once, so the place is empty.
             let _ = place.set(context);
         }
     }
 }
 
-/// Makes the context of a virtual host that begins with these certificates. `Err` is what the log says.
+/// Makes the context of a virtual host with these initial certificates. `Err` is a message for the log.
 pub(super) fn prepare(
     host: &VirtualHost,
     (certificates, published): (Vec<Arc<CertifiedKey>>, Arc<Published>),
@@ -130,7 +130,7 @@ pub(super) fn prepare(
     Ok((Arc::new(config), choice))
 }
 
-/// The secret of `SSLSessionTicketKeyFile`: its first 48 bytes.
+/// The secret from `SSLSessionTicketKeyFile`: its first 48 bytes.
 fn ticket_secret(file: &str, origin: Option<&Origin>) -> Result<Vec<u8>, String> {
     let (at, mut secret) = (at(origin), vec![0; 48]);
     let opened = File::open(OsStr::from_bytes(&http1::text::to_bytes(file)));
@@ -148,7 +148,7 @@ fn ticket_secret(file: &str, origin: Option<&Origin>) -> Result<Vec<u8>, String>
     Ok(secret)
 }
 
-/// The cipher suites and key exchanges of a virtual host.
+/// The cipher suites and key exchange groups of a virtual host.
 fn provider(host: &VirtualHost, commands: &Commands, notes: &mut Vec<(Level, String)>) -> CryptoProvider {
     let server = host.settings.get::<SslServer>();
     let dir = host.base_settings::<SslDir>();
@@ -174,7 +174,7 @@ fn provider(host: &VirtualHost, commands: &Commands, notes: &mut Vec<(Level, Str
     CryptoProvider { cipher_suites, kx_groups, ..default }
 }
 
-/// Says what a line asks for and does not get.
+/// Notes which values of a line are not supported.
 fn tell_missing(what: &str, missing: &[&str], origin: Option<&Origin>, notes: &mut Vec<(Level, String)>) {
     if !missing.is_empty() {
         let (plural, verb) = if missing.len() == 1 { ("", "is") } else { ("s", "are") };
@@ -187,7 +187,8 @@ fn at(origin: Option<&Origin>) -> String {
     origin.map_or_else(String::new, |origin| format!(" at {origin}"))
 }
 
-/// The versions that are offered of those that are asked for. Where `SSLProtocol` names old ones the log is told; `all` does not.
+/// The supported versions among the configured ones. Notes the old ones that `SSLProtocol` names, unless they come from
+/// `all`.
 fn versions(
     asked: Protocols,
     named: &Setting<Protocols>,
@@ -210,7 +211,7 @@ fn versions(
     Ok(offered)
 }
 
-/// The name that OpenSSL has for a version.
+/// OpenSSL's name for a version.
 pub(super) fn version_name(version: ProtocolVersion) -> &'static str {
     match version {
         ProtocolVersion::TLSv1_3 => "TLSv1.3",

@@ -1,4 +1,4 @@
-//! Certificates that end soon, for the error log, the status page and metrics.
+//! Warns of certificates that expire soon: for the error log, the status page and metrics.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,40 +10,40 @@ use super::SslServer;
 use crate::md::mod_md;
 
 const DAY: i64 = 24 * 60 * 60;
-/// How often the parent looks, in seconds.
+/// How often the parent checks, in seconds.
 const LOOK: i64 = 60;
-/// So many days before its end a certificate is worth a line, and how much; the same again when the next of them is reached.
+/// Days before expiry at which the log gets a line, and its level. Each step is logged once.
 const STEPS: [(i64, Level); 3] = [(30, Level::Warn), (7, Level::Warn), (1, Level::Error)];
 
-/// When a certificate ends.
+/// The expiry of a certificate.
 #[derive(Clone, Debug)]
 pub struct Expiry {
     /// Name and port of the virtual host.
     pub host: String,
-    /// The number of the certificate there.
+    /// The position of the certificate in its virtual host.
     pub index: usize,
-    /// Its file.
+    /// The file of the certificate.
     pub file: String,
-    /// In seconds since 1970.
+    /// The end of validity, in seconds since 1970.
     pub end: i64,
-    /// Another one is fetched in time, without anybody's help.
+    /// Whether it is renewed automatically.
     pub is_renewed: bool,
 }
 
 impl Expiry {
-    /// Whole days that are left; negative: it has ended.
+    /// Whole days left; negative: it has expired.
     pub fn days(&self) -> i64 {
         (self.end - now()).div_euclid(DAY)
     }
 
-    /// What there is to say of it, if it ends soon or has ended.
+    /// The warning, if the certificate expires soon or has expired.
     pub fn warning(&self) -> Option<(Level, String)> {
         let now = now();
         warning(self.end, now).filter(|_| !self.is_renewed || self.end < now)
     }
 }
 
-/// What there is to say of a certificate that ends then, if that is soon or was before.
+/// The warning for a certificate that ends at `end`, if that is soon or past.
 pub fn warning(end: i64, now: i64) -> Option<(Level, String)> {
     let (level, days) = (step(end, now)?.1, (end - now).div_euclid(DAY));
     let text = match days {
@@ -56,7 +56,7 @@ pub fn warning(end: i64, now: i64) -> Option<(Level, String)> {
     Some((level, text))
 }
 
-/// The step that a certificate has reached: days, and how bad that is. Of one that has ended, the days since.
+/// The step that a certificate has reached: days left, and the level. For an expired one, the days since.
 fn step(end: i64, now: i64) -> Option<(i64, Level)> {
     if end < now {
         return Some(((end - now).div_euclid(DAY), Level::Error));
@@ -68,7 +68,7 @@ fn now() -> i64 {
     sys::time::realtime().as_secs().cast_signed()
 }
 
-/// When the certificates of all virtual hosts end that are in effect.
+/// The expiry of every certificate in effect, for all virtual hosts.
 pub fn all(server: &Server) -> Vec<Expiry> {
     server.hosts.iter().flat_map(of).collect()
 }
@@ -82,19 +82,19 @@ fn of(host: &VirtualHost) -> Vec<Expiry> {
     each.map(|(index, (file, end))| Expiry { host: host.log_name(), index, file, end, is_renewed }).collect()
 }
 
-/// What the log has been told.
+/// The warnings logged so far.
 #[derive(Default)]
 struct Told {
-    /// When it was looked last.
+    /// The time of the last check.
     at: i64,
-    /// The step of each certificate, by its file and its end. Of one that has ended it is another one each day.
+    /// The last step of each certificate, keyed by its file and its end. For an expired one it changes daily.
     steps: BTreeMap<(String, i64), i64>,
 }
 
 static TOLD: Mutex<Told> = Mutex::new(Told { at: 0, steps: BTreeMap::new() });
 
-/// Tells the log of certificates that end soon: when the server starts, and when one reaches the next step. The parent calls it each
-/// second; it reads no file, and looks once a minute.
+/// Logs certificates that expire soon: at the start of the server, and when one reaches the next step. The parent calls
+/// it every second; it reads no file, and checks once a minute.
 pub fn tell(server: &Server) {
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     let now = now();
@@ -107,7 +107,7 @@ pub fn tell(server: &Server) {
         let (Some((step, _)), Some((level, text))) = (step(expiry.end, now), expiry.warning()) else { continue };
         let Expiry { host, index, file, end, .. } = expiry;
         let key = (file.clone(), end);
-        // Several virtual hosts may have it.
+        // Several virtual hosts may share a certificate.
         if told.steps.get(&key) != Some(&step) && !steps.contains_key(&key) {
             seam::log::log("ssl", level, format_args!("certificate {host}:{index} from {file} {text}"));
         }

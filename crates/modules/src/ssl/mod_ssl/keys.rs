@@ -1,7 +1,7 @@
-//! Private keys: PKCS#8, PKCS#1 and SEC1, as they are or encrypted.
+//! Private keys: PKCS#8, PKCS#1 and SEC1, plain or encrypted.
 //!
-//! Encrypted ones are PKCS#8 with PBES2 (RFC 8018), and what OpenSSL wrote before (`Proc-Type: 4,ENCRYPTED`, RFC 1421, with its own
-//! way from a pass phrase to a key: EVP_BytesToKey(3)).
+//! Encrypted keys are PKCS#8 with PBES2 (RFC 8018), or in OpenSSL's traditional format (`Proc-Type: 4,ENCRYPTED`, RFC
+//! 1421), which has its own key derivation: EVP_BytesToKey(3).
 
 use std::num::NonZeroU32;
 
@@ -15,25 +15,25 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, P
 
 use super::pem::{Section, element, sections};
 
-/// What there is in the file of a key.
+/// A key as its file has it.
 pub(super) enum Key {
     Plain(PrivateKeyDer<'static>),
     Encrypted(Encrypted),
 }
 
-/// A key that takes a pass phrase.
+/// A key that needs a pass phrase.
 pub(super) struct Encrypted {
     derivation: Derivation,
     cipher: Cipher,
     iv: Vec<u8>,
     data: Vec<u8>,
-    /// What is in it.
+    /// The PEM label that tells the format of the content.
     label: &'static str,
 }
 
-/// How a pass phrase becomes the key of a cipher.
+/// Derives a cipher's key from a pass phrase.
 enum Derivation {
-    /// MD5, once, with this salt.
+    /// One round of MD5 with this salt.
     Md5([u8; 8]),
     Pbkdf2 {
         hash: pbkdf2::Algorithm,
@@ -50,7 +50,7 @@ enum Cipher {
     DesEde3,
 }
 
-/// The first key of a file. `Ok(None)`: there is none. `Err`: one that cannot be used, and why.
+/// The first key in a file. `Ok(None)`: there is none. `Err`: why a key cannot be used.
 pub(super) fn find(file: &[u8]) -> Result<Option<Key>, String> {
     let sections = sections(file)?;
     if let Some(section) = sections.into_iter().find(|section| section.label.ends_with("PRIVATE KEY")) {
@@ -111,7 +111,7 @@ fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
         .map(|digits| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// The algorithm of an EncryptedPrivateKeyInfo (RFC 5958, section 3) with its parameters, and what is encrypted.
+/// The algorithm of an EncryptedPrivateKeyInfo (RFC 5958, section 3) with its parameters, and the encrypted data.
 fn pkcs8_parts(der: &[u8]) -> Option<(Identifier<'_>, &[u8])> {
     let (0x30, info, _) = element(der)? else { return None };
     let (0x30, algorithm, rest) = element(info)? else { return None };
@@ -123,7 +123,8 @@ fn pkcs8_parts(der: &[u8]) -> Option<(Identifier<'_>, &[u8])> {
 const PBES2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 5, 13];
 const PBKDF2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 5, 12];
 
-/// Pseudo-random functions of PBKDF2 (RFC 8018, appendix B.1): the last byte of their names behind 1.2.840.113549.2.
+/// Pseudo-random functions of PBKDF2 (RFC 8018, appendix B.1): the last byte of their object identifiers after
+/// 1.2.840.113549.2.
 const HASHES: &[(u8, pbkdf2::Algorithm)] = &[
     (7, pbkdf2::PBKDF2_HMAC_SHA1),
     (9, pbkdf2::PBKDF2_HMAC_SHA256),
@@ -161,10 +162,10 @@ fn pkcs8_encrypted(([name, parameters], data): (Identifier<'_>, &[u8])) -> Resul
     Ok(Encrypted { derivation, cipher, iv: iv.to_vec(), data: data.to_vec(), label: "PRIVATE KEY" })
 }
 
-/// The name of an algorithm, and its parameters.
+/// The object identifier of an algorithm, and its parameters.
 type Identifier<'a> = [&'a [u8]; 2];
 
-/// The key derivation, and the cipher.
+/// The key derivation and the cipher of PBES2.
 fn pbes2(parameters: &[u8]) -> Option<(Identifier<'_>, Identifier<'_>)> {
     let (0x30, inside, _) = element(parameters)? else { return None };
     let (0x30, derivation, rest) = element(inside)? else { return None };
@@ -173,7 +174,8 @@ fn pbes2(parameters: &[u8]) -> Option<(Identifier<'_>, Identifier<'_>)> {
     Some((split(derivation)?, split(scheme)?))
 }
 
-/// Salt, iterations, and the last byte of the name of the pseudo-random function; without one it is HMAC with SHA-1.
+/// Salt, iterations, and the last byte of the object identifier of the pseudo-random function; the default is HMAC with
+/// SHA-1.
 fn pbkdf2_values(parameters: &[u8]) -> Option<(&[u8], NonZeroU32, u8)> {
     let (0x30, inside, _) = element(parameters)? else { return None };
     let (0x04, salt, rest) = element(inside)? else { return None };
@@ -190,7 +192,7 @@ fn pbkdf2_values(parameters: &[u8]) -> Option<(&[u8], NonZeroU32, u8)> {
 }
 
 impl Cipher {
-    /// Bytes of its key, and of a block.
+    /// The sizes of the cipher's key and block, in bytes.
     fn lengths(self) -> (usize, usize) {
         match self {
             Cipher::Aes128 => (16, 16),
@@ -200,7 +202,7 @@ impl Cipher {
         }
     }
 
-    /// Decrypts in CBC mode, and takes the padding off (RFC 8018, section 6.1.1). `None`: there is none that fits.
+    /// Decrypts in CBC mode, and removes the padding (RFC 8018, section 6.1.1). `None`: the padding is invalid.
     fn decrypt(self, key: &[u8], iv: &[u8], data: &[u8]) -> Option<Vec<u8>> {
         let algorithm = match self {
             Cipher::Aes128 => &cipher::AES_128,
@@ -234,11 +236,11 @@ fn des_ede3(key: &[u8], iv: &[u8], data: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Encrypted {
-    /// The key. `None`: the pass phrase is wrong.
+    /// The decrypted key. `None`: the pass phrase is wrong.
     pub(super) fn decrypt(&self, pass_phrase: &[u8]) -> Option<PrivateKeyDer<'static>> {
         let secret = self.derivation.derive(pass_phrase, self.cipher.lengths().0);
         let der = self.cipher.decrypt(&secret, &self.iv, &self.data)?;
-        // A wrong pass phrase may leave a padding that looks right.
+        // After a wrong pass phrase the padding may be valid by accident.
         element(&der).filter(|(tag, _, behind)| *tag == 0x30 && behind.is_empty())?;
         Some(plain(self.label, der))
     }

@@ -1,4 +1,5 @@
-//! Reads the certificates of all virtual hosts: when a server starts or reloads its configuration, and again while it runs.
+//! Loads the certificates of all virtual hosts: when a server starts or reloads its configuration, and again while it
+//! runs.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::pass_phrases::{self, PassPhrases};
 use super::published::{Part, Published};
 use super::{SslServer, is_expected, stapling};
 
-/// Makes the contexts of all virtual hosts. `Err`: what in the configuration cannot be served.
+/// Makes the contexts of all virtual hosts. `Err`: why the configuration cannot be served.
 pub(super) fn prepare(server: &Server) -> Result<(), String> {
     if !server.hosts.iter().any(is_expected) {
         return Ok(());
@@ -38,7 +39,7 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
         let (config, choice) = context::prepare(host, pairs, staples.clone(), clients.as_ref(), &mut notes)?;
         let (files, ends, published) = (std::mem::take(&mut loaded.files), part.ends.clone(), published.clone());
         let context = Context { config, clients, notes, files, ends, published, choice, staples };
-        // What was only looked at may be loaded once more, as a whole, for a server that starts with it.
+        // A partial load by a check may be repeated in full, for a server that starts with this configuration.
         if !loaded.is_partial {
             host.settings.get::<SslServer>().context.fill(context);
         }
@@ -46,9 +47,9 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads the certificates again that the configuration names, and lets all children of a running server use them from their next
-/// handshakes on. It is called in a process that the parent has forked and that may read the files, whichever that is. Returns what
-/// there is to say of it; `Err`: a certificate cannot be used, and none was changed.
+/// Reloads the configured certificates, and lets all children of a running server use them from the next handshakes on.
+/// Runs in a process that the parent has forked and that may read the files. Returns a message about the result; `Err`:
+/// a certificate cannot be used, and none was changed.
 pub fn reload(server: &Server) -> Result<String, String> {
     let all = load(server)?;
     let context = all.first().and_then(|(host, _)| host.settings.get::<SslServer>().context.get());
@@ -72,7 +73,7 @@ pub fn reload(server: &Server) -> Result<String, String> {
     Ok(text)
 }
 
-/// Tells the logs of the virtual hosts what was noticed while their certificates were read.
+/// Writes notes from loading the certificates to the logs of the virtual hosts.
 pub(super) fn tell(server: &Server) -> Result<(), String> {
     pass_phrases::has_started();
     for host in &server.hosts {
@@ -87,7 +88,7 @@ pub(super) fn tell(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
-/// A port that stands for the other scheme.
+/// Warns of a port that is the default of the other scheme.
 fn strange_port(host: &VirtualHost) -> Option<String> {
     let name = host.log_name();
     match (is_expected(host), host.port?) {
@@ -105,7 +106,7 @@ fn load(server: &Server) -> Result<Vec<(&VirtualHost, Loaded)>, String> {
     hosts.map(|host| Ok((host, certificates::load(host, &mut pass_phrases)?))).collect()
 }
 
-/// A part for each virtual host of the server, in its place.
+/// The parts of the virtual hosts, at the index of each host.
 fn parts(server: &Server, all: &[(&VirtualHost, Loaded)]) -> Vec<Part> {
     let mut parts = vec![Part::default(); server.hosts.len()];
     for (host, loaded) in all {
@@ -114,7 +115,7 @@ fn parts(server: &Server, all: &[(&VirtualHost, Loaded)]) -> Vec<Part> {
     parts
 }
 
-/// What a virtual host asks for that is not there, and without which it would not be what its lines say.
+/// Refuses a virtual host with an unsupported setting that cannot be ignored safely.
 fn refuse_what_is_missing(host: &VirtualHost) -> Result<(), String> {
     let server = host.settings.get::<SslServer>();
     let (fips, srp) = (&server.fips, &server.srp_verifier_file);

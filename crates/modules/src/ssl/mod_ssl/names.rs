@@ -1,8 +1,8 @@
-//! Distinguished names and the texts in them, as OpenSSL writes them (X509_NAME_print_ex(3), ASN1_STRING_print_ex(3)).
+//! Distinguished names and their strings, formatted as OpenSSL does (X509_NAME_print_ex(3), ASN1_STRING_print_ex(3)).
 
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// Types of attributes, with OpenSSL's short names.
+/// Attribute types with OpenSSL's short names.
 static TYPES: &[(&str, &str)] = &[
     ("2.5.4.3", "CN"),
     ("2.5.4.4", "SN"),
@@ -35,7 +35,7 @@ static TYPES: &[(&str, &str)] = &[
     ("1.3.6.1.4.1.311.60.2.1.3", "jurisdictionC"),
 ];
 
-/// The names that mod_ssl has for some types, and OpenSSL's; the first one of a type is that of the environment.
+/// mod_ssl's names for some attribute types, with OpenSSL's; the first one for a type is used in the environment.
 static COMPONENTS: &[(&str, &str)] = &[
     ("C", "C"),
     ("ST", "ST"),
@@ -59,8 +59,8 @@ fn short_name(attribute: &AttributeTypeAndValue<'_>) -> Option<&'static str> {
     TYPES.iter().find(|(known, _)| *known == wanted).map(|(_, name)| *name)
 }
 
-/// What `SSL_*_DN_NAME` asks for: the name of a component, which of several, and whether its bytes are wanted as they are.
-/// `_RAW` and the number may follow the name in this order only.
+/// The value of `SSL_*_DN_NAME`: NAME is a component, optionally with an index and `_RAW` for unchanged bytes. `_RAW`
+/// and the index may follow the name in this order only.
 pub(super) fn component(name: &X509Name<'_>, asked: &str) -> Option<String> {
     let mut parts = asked.split('_');
     let wanted = parts.next()?;
@@ -77,7 +77,7 @@ pub(super) fn component(name: &X509Name<'_>, asked: &str) -> Option<String> {
     Some(text(found, raw))
 }
 
-/// The components that stand in the environment, under their names: those that occur several times get a number.
+/// The components for the environment, with their names: repeated ones get a number.
 pub(super) fn components(name: &X509Name<'_>) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
@@ -92,7 +92,7 @@ pub(super) fn components(name: &X509Name<'_>) -> Vec<(String, String)> {
     all
 }
 
-/// A name as RFC 2253 has it, the last part first.
+/// A name in the format of RFC 2253, last part first.
 pub(super) fn rfc2253(name: &X509Name<'_>) -> String {
     let parts: Vec<_> = name.iter_rdn().map(|part| part.iter().collect::<Vec<_>>()).collect();
     let part = |part: &Vec<&AttributeTypeAndValue<'_>>| {
@@ -102,7 +102,7 @@ pub(super) fn rfc2253(name: &X509Name<'_>) -> String {
     parts.iter().rev().map(part).collect::<Vec<_>>().join(",")
 }
 
-/// The same with its bytes above 127 as numbers behind backslashes.
+/// The text with bytes above 127 as backslash escapes.
 pub(super) fn ascii(text: &str) -> String {
     let byte = |byte: u8| if byte.is_ascii() { char::from(byte).to_string() } else { format!("\\{byte:02X}") };
     http1::text::to_bytes(text).iter().copied().map(byte).collect()
@@ -119,7 +119,7 @@ fn assertion(attribute: &AttributeTypeAndValue<'_>) -> String {
     }
 }
 
-/// The characters that RFC 2253 wants marked, each behind a backslash. Bytes above 127 stay.
+/// Escapes the characters that RFC 2253 requires with a backslash each. Bytes above 127 stay.
 fn escaped(chars: &[char]) -> String {
     let mut out = String::new();
     for (at, char) in chars.iter().enumerate() {
@@ -133,7 +133,7 @@ fn escaped(chars: &[char]) -> String {
     out
 }
 
-/// A character; if it is a control character, its number behind a backslash.
+/// A character; a control character becomes a numeric backslash escape.
 fn control(char: char) -> String {
     match char {
         '\0'..' ' | '\x7f' => format!("\\{:02X}", u32::from(char)),
@@ -141,7 +141,7 @@ fn control(char: char) -> String {
     }
 }
 
-/// A name in one line, as OpenSSL wrote it before there was RFC 2253 (`LegacyDNStringFormat`).
+/// A name in one line, OpenSSL's format before RFC 2253 (`LegacyDNStringFormat`).
 pub(super) fn one_line(name: &X509Name<'_>) -> String {
     let mut out = String::new();
     for (at, attribute) in name.iter_rdn().flat_map(|part| part.iter().enumerate()) {
@@ -158,13 +158,13 @@ pub(super) fn one_line(name: &X509Name<'_>) -> String {
     out
 }
 
-/// The text of a component. `raw`: as few changes as possible; otherwise as UTF-8.
+/// The text of a component. `raw`: with as few changes as possible; otherwise as UTF-8.
 fn text(attribute: &AttributeTypeAndValue<'_>, raw: bool) -> String {
     let value = attribute.attr_value();
     string(value.tag().0, value.data, raw)
 }
 
-/// A string of that type (X.680, table 1), with its control characters and backslashes marked.
+/// A string of this type (X.680, table 1), with its control characters and backslashes escaped.
 pub(super) fn string(tag: u32, data: &[u8], raw: bool) -> String {
     let chars = characters(tag, data).unwrap_or_else(|| data.iter().copied().map(char::from).collect());
     let mut bytes = Vec::new();
@@ -180,7 +180,7 @@ pub(super) fn string(tag: u32, data: &[u8], raw: bool) -> String {
     http1::text::from_bytes(&bytes).into_owned()
 }
 
-/// The characters of a string of that type. `None`: it is none that OpenSSL shows.
+/// The characters of a string of this type. `None`: OpenSSL does not show this type.
 fn characters(tag: u32, data: &[u8]) -> Option<Vec<char>> {
     let code = |code: u32| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
     Some(match tag {
@@ -196,7 +196,7 @@ fn characters(tag: u32, data: &[u8]) -> Option<Vec<char>> {
     })
 }
 
-/// A value with its head, in DER.
+/// A value with tag and length, in DER.
 fn encoded(tag: u32, data: &[u8]) -> Vec<u8> {
     let length = data.len().to_be_bytes();
     let length: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();

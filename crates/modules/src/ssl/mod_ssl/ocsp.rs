@@ -1,7 +1,7 @@
-//! Questions about certificates and their answers (OCSP, RFC 6960), as far as a server staples them.
+//! OCSP requests and responses (RFC 6960), limited to what stapling needs.
 //!
-//! Nothing here waits. An answer is signed by the authority and checked by the client; a server looks whether it is about its own
-//! certificate, and how long it holds.
+//! Nothing here waits. The authority signs a response and the client verifies the signature; the server only checks
+//! that the response is about its own certificate, and how long it is valid.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use x509_parser::certificate::X509Certificate;
@@ -14,29 +14,29 @@ const BOOLEAN_OR_ENUM: u8 = 0x0a;
 const INTEGER: u8 = 0x02;
 const OCTETS: u8 = 0x04;
 const SEQUENCE: u8 = 0x30;
-/// SHA-1 with its parameters, by which certificates are named: what every responder knows.
+/// SHA-1 with its parameters, the digest in certificate ids: every responder supports it.
 const SHA1: &[u8] = &[0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0x00];
 
-/// What is asked about a certificate, and where.
+/// The OCSP request for a certificate, and its responder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Question {
-    /// The certificate by the names of its issuer and its own number (`CertID`).
+    /// The `CertID`: digests of the issuer's name and key, and the serial number.
     id: Vec<u8>,
-    /// The responder that the certificate names.
+    /// The responder's URL from the certificate.
     pub(super) url: Option<String>,
 }
 
-/// What a responder says.
+/// The validity of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// From when on it holds, in seconds since 1970.
+    /// The start of validity (`thisUpdate`), in seconds since 1970.
     pub(super) begins: i64,
-    /// When there will be another one; `None`: at any time.
+    /// The time of the next response (`nextUpdate`); `None`: newer information may appear at any time.
     pub(super) ends: Option<i64>,
 }
 
 impl Question {
-    /// About the first of two certificates, which the second one has signed.
+    /// A question about a certificate that `issuer` has signed.
     pub(super) fn new(certificate: &[u8], issuer: &[u8]) -> Option<Question> {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
         let (_, issuer) = X509Certificate::from_der(issuer).ok()?;
@@ -59,13 +59,13 @@ impl Question {
         Some(Question { id: value(SEQUENCE, &[&id.concat()]), url })
     }
 
-    /// As a responder wants it (section 4.1.1).
+    /// The request in DER (section 4.1.1).
     pub(super) fn request(&self) -> Vec<u8> {
-        // Around the name stand the request, the list of requests, what could be signed, and the whole.
+        // Nested around the id, from the inside out: Request, requestList, TBSRequest, OCSPRequest.
         (0..4).fold(self.id.clone(), |inner, _| value(SEQUENCE, &[&inner]))
     }
 
-    /// Reads a response (section 4.2.1). `Err`: why it is of no use.
+    /// Parses a response (section 4.2.1). `Err`: why it cannot be used.
     pub(super) fn answer(&self, response: &[u8]) -> Result<Answer, String> {
         let broken = || "a response that cannot be read".to_string();
         let mut outer = whole(response, SEQUENCE).ok_or_else(broken)?;
@@ -77,14 +77,14 @@ impl Question {
         self.single(outer).ok_or_else(|| "a response that is not about this certificate".to_string())?
     }
 
-    /// What the response says of this certificate.
+    /// The entry for this certificate in a response.
     fn single(&self, mut rest: &[u8]) -> Option<Result<Answer, String>> {
         let mut bytes = whole(take(&mut rest)?.1, SEQUENCE)?;
         take(&mut bytes)?; // The kind of response: there is one.
         let mut basic = whole(take(&mut bytes)?.1, SEQUENCE)?;
         let mut data = take(&mut basic)?.1;
         let mut responses = loop {
-            // A version, who answers, and when, stand in front.
+            // The fields before the entries: version, responder, time.
             match take(&mut data)? {
                 (SEQUENCE, responses) => break responses,
                 _ => continue,
@@ -124,7 +124,7 @@ fn status_name(status: u8) -> &'static str {
     }
 }
 
-/// A value of a type, in DER.
+/// Encodes a value with this tag in DER.
 fn value(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut out = vec![tag];
@@ -140,7 +140,7 @@ fn value(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// Takes the next value off: its tag, and what is in it.
+/// Takes the next DER value: its tag and content.
 fn take<'b>(rest: &mut &'b [u8]) -> Option<(u8, &'b [u8])> {
     let (&tag, after) = rest.split_first()?;
     let (&first, after) = after.split_first()?;
@@ -157,7 +157,7 @@ fn take<'b>(rest: &mut &'b [u8]) -> Option<(u8, &'b [u8])> {
     Some((tag, content))
 }
 
-/// What is in the one value that there is.
+/// The content of the only value in `bytes`, which must have this tag.
 fn whole(mut bytes: &[u8], wanted: u8) -> Option<&[u8]> {
     let (tag, content) = take(&mut bytes)?;
     (tag == wanted && bytes.is_empty()).then_some(content)
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The fields of a response, with whatever stands in the places that a server does not look at.
+    /// A response whose fields are arbitrary where a server does not look at them.
     fn response(question: &Question, status: u8, next: &[u8]) -> Vec<u8> {
         let time = |text: &str| value(0x18, &[text.as_bytes()]);
         let single = value(SEQUENCE, &[&question.id, &[0x80 | status, 0], &time("20261124120000Z"), next]);

@@ -1,4 +1,4 @@
-//! `SSLOpenSSLConfCmd`: the commands of OpenSSL's configuration that are obeyed (SSL_CONF_cmd(3)), and those that are not.
+//! `SSLOpenSSLConfCmd`: the supported commands of OpenSSL's configuration (SSL_CONF_cmd(3)), and the unsupported ones.
 
 use rustls::SignatureScheme;
 use rustls::crypto::SupportedKxGroup;
@@ -7,10 +7,10 @@ use rustls::crypto::aws_lc_rs::kx_group;
 use super::SslServer;
 use super::values::Protocols;
 
-/// What the commands of a virtual host amount to. `None`: nothing is said.
+/// The combined effect of a virtual host's commands. `None`: not set.
 #[derive(Default)]
 pub(super) struct Commands {
-    /// The versions that are left.
+    /// The remaining versions.
     pub(super) versions: Option<Protocols>,
     /// `CipherString`
     pub(super) tls12: Option<String>,
@@ -20,11 +20,11 @@ pub(super) struct Commands {
     pub(super) groups: Option<Vec<&'static dyn SupportedKxGroup>>,
     /// `SignatureAlgorithms`
     pub(super) schemes: Option<Vec<SignatureScheme>>,
-    /// Names that OpenSSL knows and that are not offered here, each with its command and line.
+    /// Names that OpenSSL knows and this server does not support, each with its command and line.
     pub(super) missing: Vec<String>,
 }
 
-/// Key exchanges by OpenSSL's names, in any case. `None`: not offered here.
+/// Key exchange groups by OpenSSL's names, case-insensitive. `None`: not supported here.
 const GROUPS: &[(&[&str], Option<&'static dyn SupportedKxGroup>)] = &[
     (&["X25519"], Some(kx_group::X25519)),
     (&["P-256", "prime256v1", "secp256r1"], Some(kx_group::SECP256R1)),
@@ -38,7 +38,7 @@ const GROUPS: &[(&[&str], Option<&'static dyn SupportedKxGroup>)] = &[
     (&["ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"], None),
 ];
 
-/// Signatures by OpenSSL's names, in any case. Those without a scheme are not made here.
+/// Signature schemes by OpenSSL's names, case-insensitive. An empty list: not supported here.
 const SCHEMES: &[(&[&str], &[SignatureScheme])] = {
     use SignatureScheme as S;
     &[
@@ -58,7 +58,7 @@ const SCHEMES: &[(&[&str], &[SignatureScheme])] = {
     ]
 };
 
-/// Reads the commands of a virtual host; `versions` are those of `SSLProtocol`. `Err` is what the log says.
+/// Reads the commands of a virtual host; `versions` are those of `SSLProtocol`. `Err` is a message for the log.
 pub(super) fn read(server: &SslServer, host: &str, versions: Protocols) -> Result<Commands, String> {
     let mut commands = Commands::default();
     for ((name, value), origin) in server.openssl_commands.entries() {
@@ -101,7 +101,7 @@ pub(super) fn read(server: &SslServer, host: &str, versions: Protocols) -> Resul
     Ok(commands)
 }
 
-/// The bit of a version; 0: `None`, no limit.
+/// The bit of a version. The name `None` means no limit: 0.
 fn version(name: &str) -> Option<u8> {
     if name.eq_ignore_ascii_case("None") {
         return Some(0);
@@ -110,7 +110,8 @@ fn version(name: &str) -> Option<u8> {
     names.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, bit)| bit.0)
 }
 
-/// The values of the names in a list with colons; those without one go to `missing`. `Err`: a name that OpenSSL does not know.
+/// The values for the names in a list with colons; names without a value go to `missing`. `Err`: a name unknown to
+/// OpenSSL.
 fn found<'a, T: Copy + Emptiness>(
     list: &'a str,
     table: &[(&[&str], T)],
@@ -118,7 +119,7 @@ fn found<'a, T: Copy + Emptiness>(
 ) -> Result<Vec<T>, String> {
     let mut values = Vec::new();
     for name in list.split(':').filter(|name| !name.is_empty()) {
-        // A question mark: only if it is known.
+        // A question mark makes an unknown name acceptable.
         let (name, may_be_unknown) = name.strip_prefix('?').map_or((name, false), |name| (name, true));
         let known = table.iter().find(|(names, _)| names.iter().any(|one| one.eq_ignore_ascii_case(name)));
         match known {
@@ -131,7 +132,7 @@ fn found<'a, T: Copy + Emptiness>(
     Ok(values)
 }
 
-/// A value that may stand for nothing.
+/// A value that may be empty, which means unsupported.
 trait Emptiness {
     fn is_empty(&self) -> bool;
 }

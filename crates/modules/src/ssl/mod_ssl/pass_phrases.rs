@@ -1,7 +1,7 @@
 //! Pass phrases of encrypted keys (`SSLPassPhraseDialog`).
 //!
-//! They are asked for when a server starts, before it leaves its terminal, and each is tried for all keys. A decrypted key stays in
-//! the parent's memory, and a restart asks for none whose file has not changed, as in Apache.
+//! The server asks for them when it starts, before it detaches from its terminal, and tries each of them on all keys. A
+//! decrypted key stays in the parent's memory, so a restart asks only for keys whose files have changed, as in Apache.
 
 use std::ffi::CString;
 use std::fs::Metadata;
@@ -22,33 +22,34 @@ use sys::terminal::Terminal;
 use super::keys::Encrypted;
 use super::values::PassPhrase;
 
-/// A pass phrase is no longer, in bytes; OpenSSL takes no longer one.
+/// The longest pass phrase, in bytes; OpenSSL accepts no longer ones.
 const LENGTH_MAX: usize = 1024;
-/// How often somebody may mistype one, as in Apache.
+/// How many attempts the administrator gets, as in Apache.
 const RETRIES: usize = 5;
-/// How long somebody may think about it.
+/// How long the administrator may take to type.
 const TYPING_MAX: Duration = Duration::from_secs(300);
-/// How long a program may take for one. The parent waits for it when a restart has a key with another pass phrase.
+/// How long a program may take for one pass phrase. The parent waits for it if a key has another pass phrase at a
+/// restart.
 const PROGRAM_MAX: Duration = Duration::from_secs(20);
-/// How long a program that was killed may take to end.
+/// How long a killed program may take to end.
 const END_MAX: Duration = Duration::from_secs(1);
 
-/// Whether this process is a server, or will be one.
+/// Whether this process is or will be a server.
 static SERVES: AtomicBool = AtomicBool::new(false);
-/// Whether it has left the moment behind in which somebody may be asked.
+/// Whether the server has started, so that it may no longer ask at the terminal.
 static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 
-/// Keys that were decrypted, with the files that they were in.
+/// Decrypted keys, with the state of their files.
 static DECRYPTED: Mutex<Vec<(Identity, PrivateKeyDer<'static>)>> = Mutex::new(Vec::new());
 
-/// Says that this process starts a server: only then somebody is asked for pass phrases, and only then all files have to be readable.
-/// Who only checks a configuration is asked nothing.
+/// Declares that this process starts a server. Only then the pass phrases are asked for and all files have to be
+/// readable; a mere check of the configuration asks for nothing.
 pub fn starts_a_server() {
     SERVES.store(true, Relaxed);
 }
 
-/// Says that the configuration was read with which the server starts: nobody is asked at the terminal any more, where the answer
-/// would keep the parent waiting.
+/// Declares that the initial configuration has been read. From then on nothing is asked at the terminal: waiting for an
+/// answer would block the parent.
 pub(super) fn has_started() {
     HAS_STARTED.store(true, Relaxed);
 }
@@ -58,7 +59,7 @@ pub(super) fn serves() -> bool {
     SERVES.load(Relaxed)
 }
 
-/// A state of a file.
+/// The identity and state of a file.
 #[derive(Clone, PartialEq, Eq)]
 struct Identity {
     file: String,
@@ -68,28 +69,28 @@ struct Identity {
     changed: (i64, i64),
 }
 
-/// The key that a pass phrase is wanted for.
+/// The key that needs a pass phrase.
 pub(super) struct Wanted<'a> {
     pub(super) source: &'a PassPhrase,
     /// Name and port of the virtual host.
     pub(super) host: String,
-    /// The number of the certificate there.
+    /// The position of the certificate in its virtual host.
     pub(super) index: usize,
     pub(super) file: &'a str,
     pub(super) meta: &'a Metadata,
 }
 
-/// What is known while a configuration is loaded.
+/// The pass phrases known while a configuration is loaded.
 #[derive(Default)]
 pub(super) struct PassPhrases {
     known: Vec<Vec<u8>>,
-    /// The program of `|`, once it runs.
+    /// The program after `|`, once it runs.
     program: Option<Program>,
     was_introduced: bool,
 }
 
 impl PassPhrases {
-    /// Decrypts a key. `Err` is what the log says.
+    /// Decrypts a key. `Err` is a message for the log.
     pub(super) fn decrypt(&mut self, key: &Encrypted, wanted: &Wanted<'_>) -> Result<PrivateKeyDer<'static>, String> {
         let identity = Identity::of(wanted.file, wanted.meta);
         let mut decrypted = DECRYPTED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +128,7 @@ impl PassPhrases {
         Err(format!("AH02580: Init: Pass phrase incorrect for key {name}"))
     }
 
-    /// From whoever sits at the terminal.
+    /// Asks at the terminal.
     fn typed(&mut self, name: &str, file: &str) -> Result<Vec<u8>, String> {
         let text = self.introduction(name, file);
         let terminal = match HAS_STARTED.load(Relaxed) {
@@ -155,7 +156,7 @@ impl PassPhrases {
         })
     }
 
-    /// From a program that is asked for all of them.
+    /// Asks the program that answers all questions.
     fn piped(&mut self, command: &str, name: &str, file: &str) -> Result<Vec<u8>, String> {
         let failed = |error: io::Error| {
             format!("AH01966: Init: Failed to create pass phrase pipe '{command}': {}", sys::describe(&error))
@@ -179,9 +180,9 @@ impl PassPhrases {
         }
     }
 
-    /// Tells whoever is asked.
+    /// Writes a text to the terminal or the program.
     fn say(&mut self, text: &str) {
-        // The next question fails, too.
+        // On an error the next question fails, too.
         let _ = match &mut self.program {
             Some(program) => program.say(text),
             None => Terminal::open().and_then(|mut terminal| terminal.say(text)),
@@ -195,7 +196,7 @@ impl Drop for PassPhrases {
     }
 }
 
-/// From a program that is asked for one. As in Apache, the first three keys of a host have names of kinds.
+/// Runs a program for one pass phrase. As in Apache, the first three keys of a host are named by kind.
 fn from_program(program: &str, host: &str, index: usize) -> Result<Vec<u8>, String> {
     let kind = ["RSA", "DSA", "ECC"].get(index).map_or_else(|| index.to_string(), |kind| (*kind).to_string());
     let words = [program.to_string(), host.to_string(), kind];
@@ -204,7 +205,7 @@ fn from_program(program: &str, host: &str, index: usize) -> Result<Vec<u8>, Stri
         .map_err(|error| format!("{program} (SSLPassPhraseDialog) gave no pass phrase: {}", sys::describe(&error)))
 }
 
-/// A program that knows pass phrases.
+/// A running program that answers questions for pass phrases.
 struct Program {
     pid: Pid,
     input: PipeWriter,
@@ -243,7 +244,7 @@ impl Program {
         self.input.write_all(text.as_bytes())
     }
 
-    /// The next line that it writes.
+    /// Reads the next line of its output.
     fn line(&mut self) -> io::Result<Vec<u8>> {
         let end = Instant::now() + PROGRAM_MAX;
         let mut line = Vec::new();
@@ -266,7 +267,7 @@ impl Program {
 }
 
 impl Drop for Program {
-    /// Nothing of it stays behind.
+    /// Leaves no process behind.
     fn drop(&mut self) {
         let _ = self.pid.kill_group(Signal::KILL);
         if let Ok(ended) = end_of(self.pid) {

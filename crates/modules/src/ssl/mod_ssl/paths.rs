@@ -7,10 +7,10 @@ use server::core_module::SHOWN;
 use super::values::NamedFile;
 use super::{SslDir, SslServer};
 
-/// Where a value belongs.
+/// The setting that a directive sets.
 pub(super) type Field<S, T> = fn(&mut S) -> &mut Setting<T>;
 
-/// `SSLCertificateFile` and `SSLCertificateKeyFile`: one more file, or the name of an object in a security module.
+/// `SSLCertificateFile` and `SSLCertificateKeyFile`: adds a file, or the name of an object in a security module.
 pub(super) fn key_material(cmd: &mut Cmd<'_>, field: Field<SslServer, Vec<NamedFile>>, value: &str) -> Outcome {
     let path = if value.starts_with("pkcs11:") { value.to_string() } else { file_path(cmd, value)? };
     let file = NamedFile { path, origin: cmd.node.origin.clone() };
@@ -20,31 +20,31 @@ pub(super) fn key_material(cmd: &mut Cmd<'_>, field: Field<SslServer, Vec<NamedF
     Ok(())
 }
 
-/// A file of the server.
+/// Sets a file of the server.
 pub(super) fn file(cmd: &mut Cmd<'_>, field: Field<SslServer, String>, value: &str) -> Outcome {
     let path = file_path(cmd, value)?;
     cmd.server_set(field, path)
 }
 
-/// A directory of the server.
+/// Sets a directory of the server.
 pub(super) fn directory(cmd: &mut Cmd<'_>, field: Field<SslServer, String>, value: &str) -> Outcome {
     let path = directory_path(cmd, value)?;
     cmd.server_set(field, path)
 }
 
-/// A file of a section.
+/// Sets a file of a section.
 pub(super) fn section_file<S: Settings>(cmd: &mut Cmd<'_>, field: Field<S, String>, value: &str) -> Outcome {
     let path = file_path(cmd, value)?;
     cmd.set(field, path)
 }
 
-/// A directory of a section.
+/// Sets a directory of a section.
 pub(super) fn section_directory<S: Settings>(cmd: &mut Cmd<'_>, field: Field<S, String>, value: &str) -> Outcome {
     let path = directory_path(cmd, value)?;
     cmd.set(field, path)
 }
 
-/// What a section may name only as long as it is the server.
+/// Sets a path that is allowed only outside sections.
 pub(super) fn ca(
     cmd: &mut Cmd<'_>,
     set: fn(&mut Cmd<'_>, Field<SslDir, String>, &str) -> Outcome,
@@ -55,7 +55,7 @@ pub(super) fn ca(
     if in_section(cmd) { Err("Your SSL library does not have support for per-directory CA".into()) } else { Ok(()) }
 }
 
-/// `SSLOpenSSLConfCmd`: what OpenSSL 3.0 knows for a server's certificates.
+/// `SSLOpenSSLConfCmd`: accepts the commands of OpenSSL 3.0 for a server's certificates.
 pub(super) fn openssl_command(cmd: &mut Cmd<'_>, name: &str, value: &str) -> Outcome {
     #[derive(Clone, Copy)]
     enum Takes {
@@ -103,7 +103,8 @@ pub(super) fn openssl_command(cmd: &mut Cmd<'_>, name: &str, value: &str) -> Out
     cmd.server_push(|s: &mut SslServer| &mut s.openssl_commands, (name.to_string(), value))
 }
 
-/// The file that is meant. Where the configuration is only shown it is taken as it is, and need not be there.
+/// Resolves the name of a file. If the configuration is only shown, the name stays as it is and the file need not
+/// exist.
 fn file_path(cmd: &Cmd<'_>, value: &str) -> Result<String, String> {
     if cmd.context.language.is_defined(SHOWN) {
         return Ok(value.to_string());
@@ -123,7 +124,7 @@ fn directory_path(cmd: &Cmd<'_>, value: &str) -> Result<String, String> {
     }
 }
 
-/// Whether the line stands in a section, `<If>` included.
+/// Whether the directive is inside a section, including `<If>`.
 pub(super) fn in_section(cmd: &Cmd<'_>) -> bool {
     !cmd.place.allowed.meets(Allowed::SERVER)
 }

@@ -1,18 +1,18 @@
-//! Files with certificates and keys, in text (PEM, RFC 7468 and RFC 1421) or binary (DER).
+//! Files of certificates and keys in text (PEM, RFC 7468 and RFC 1421) or binary (DER).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// A file is read up to this size, in bytes; a larger one holds no certificates.
+/// The largest file that is read, in bytes; a larger one holds no certificates.
 pub(super) const SIZE_MAX: u64 = 4 << 20;
 
-/// A part of a file in text form.
+/// A section of a PEM file.
 pub(super) struct Section {
-    /// What stands behind `BEGIN`.
+    /// The label after `BEGIN`.
     pub(super) label: String,
-    /// The lines in front of its content, such as `Proc-Type: 4,ENCRYPTED`.
+    /// The headers before the content, such as `Proc-Type: 4,ENCRYPTED`.
     pub(super) headers: Vec<(String, String)>,
-    /// Its content.
+    /// The decoded content.
     pub(super) der: Vec<u8>,
 }
 
@@ -23,7 +23,7 @@ impl Section {
     }
 }
 
-/// The sections of a text, whatever stands between them. Empty: it is none. `Err`: one is damaged.
+/// The sections of a text; text between them is ignored. Empty: it is not PEM. `Err`: a section is damaged.
 pub(super) fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
     let text = String::from_utf8_lossy(file);
     let mut sections = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
-/// The first element of DER (X.690): its tag, what is in it, and what follows.
+/// The first element of DER (X.690): its tag, its content, and the rest.
 pub(super) fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = bytes.split_first()?;
     let (first, mut rest) = rest.split_first()?;

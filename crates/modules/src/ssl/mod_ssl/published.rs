@@ -1,9 +1,10 @@
-//! Certificates that a running server takes in without a restart, in memory that all its processes share.
+//! Certificates that a running server replaces without a restart, in memory shared by all its processes.
 //!
-//! The parent makes the memory when a configuration is about to be served, before it forks anybody. Whichever of its processes may
-//! read keys ([`Published::publish`]) puts a new set there, as DER, and raises a number; a child looks at the number with every
-//! handshake, and reads its part when that has changed. Two places take turns: what children read is never written to, unless two
-//! more sets come while one of them reads, which it notices by the number. A set that was not written to its end is never seen.
+//! The parent allocates the memory before it forks any process to serve a configuration. A process that may read keys
+//! writes a new set there as DER ([`Published::publish`]) and increments a number; a child checks the number in every
+//! handshake, and reads its part if the number has changed. Sets alternate between two places, so a writer does not
+//! touch the one in use. Only if two more sets are written during one read does a reader lose its place, and it notices
+//! that by the number. An incomplete set never becomes visible.
 
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -12,21 +13,22 @@ use std::sync::atomic::{AtomicU64, fence};
 use sys::shared_lock;
 use sys::shm::Shared;
 
-/// Room for what comes later, in words, beside four times of what there is: pages that nobody writes to cost nothing.
+/// Spare room for later sets, in words, in addition to four times the initial size: untouched pages cost nothing.
 const SPARE: usize = 32 << 10;
-/// The same for each virtual host.
+/// Additional spare room for each virtual host, in words.
 const SPARE_OF_HOST: usize = 2 << 10;
-/// Words in front: a lock for those who write, and the number of the set.
+/// Words at the start: the writers' lock, and the number of the set in effect.
 const HEAD: usize = 2;
-/// Words that a place has for a virtual host: where its part begins, how many certificates it has, how many bytes they are.
+/// Words of a virtual host's entry in a place: the start of its part, the number of its certificates, the size of their
+/// bytes.
 const ENTRY: usize = 3;
 
 /// The certificates of one virtual host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
-    /// When each of them ends, in seconds since 1970.
+    /// The end of each certificate's validity, in seconds since 1970.
     pub(super) ends: Vec<i64>,
-    /// What they are, in a form of the reader's own.
+    /// The certificates, in a format that the reader defines.
     pub(super) bytes: Vec<u8>,
 }
 
@@ -36,27 +38,28 @@ impl Part {
     }
 }
 
-/// The memory.
+/// The shared memory.
 pub(super) struct Published {
     words: Shared<AtomicU64>,
-    /// Words of one of the two places.
+    /// The size of one of the two places, in words.
     room: usize,
 }
 
 impl Published {
-    /// Makes it, for a server that begins with `parts`, which are not put into it: its processes have them already.
+    /// Allocates memory for a server that starts with `parts`. They are not stored: the server's processes have them
+    /// already.
     pub(super) fn new(parts: &[Part]) -> io::Result<Published> {
         let begin: usize = parts.iter().map(|part| ENTRY + SPARE_OF_HOST + 4 * part.words()).sum();
         let room = begin + SPARE;
         Ok(Published { words: Shared::new(HEAD + 2 * room)?, room })
     }
 
-    /// The number of the set that is in effect; 0: the one that the server began with.
+    /// The number of the set in effect; 0: the server's initial set.
     pub(super) fn number(&self) -> u64 {
         self.words[1].load(Acquire)
     }
 
-    /// Puts a new set in effect. `Err`: why it cannot be.
+    /// Puts a new set into effect. `Err`: why that is impossible.
     pub(super) fn publish(&self, parts: &[Part]) -> Result<u64, String> {
         let needed: usize = parts.iter().map(|part| ENTRY + part.words()).sum();
         if needed > self.room {
@@ -70,7 +73,8 @@ impl Published {
             shared_lock::lock(&self.words[0]).ok_or("another process is writing certificates, and does not end")?;
         let number = self.number() + 1;
         let place = self.place(number);
-        // Whoever still reads what stood here before, and sees any of what is written now, sees the number that made it old, too.
+        // A reader that still reads the old contents of this place and sees any of the new ones also sees the number
+        // that made the old ones obsolete.
         fence(Release);
         let mut start = ENTRY * parts.len();
         for (entry, part) in place.chunks(ENTRY).zip(parts) {
@@ -86,8 +90,7 @@ impl Published {
         Ok(number)
     }
 
-    /// The part of a virtual host in the set that is in effect, with the set's number. `None`: there is none, but that which the
-    /// server began with.
+    /// The part of a virtual host in the set in effect, with the set's number. `None`: the initial set is in effect.
     pub(super) fn part(&self, host: usize) -> Option<(u64, Part)> {
         self.read(|place| {
             let [start, count, length] = entry(place, host)?;
@@ -99,7 +102,7 @@ impl Published {
         })
     }
 
-    /// When the certificates of a virtual host end, as [`part`](Self::part) has it.
+    /// The ends of validity of a virtual host's certificates, from its [`part`](Self::part).
     pub(super) fn ends(&self, host: usize) -> Option<Vec<i64>> {
         let read = self.read(|place| {
             let [start, count, _] = entry(place, host)?;
@@ -109,7 +112,7 @@ impl Published {
         read.map(|(_, ends)| ends)
     }
 
-    /// Reads until nobody has written meanwhile.
+    /// Repeats a read until no writer has interfered.
     fn read<T>(&self, read: impl Fn(&[AtomicU64]) -> Option<T>) -> Option<(u64, T)> {
         loop {
             let number = self.number();
@@ -127,7 +130,8 @@ impl Published {
     }
 }
 
-/// Never more than the place has: what stands there may be of two sets at once while somebody writes.
+/// The entry of a virtual host, limited to the size of the place: while a process writes, the words may come from two
+/// sets.
 fn entry(place: &[AtomicU64], host: usize) -> Option<[usize; ENTRY]> {
     let words = place.get(host * ENTRY..)?.get(..ENTRY)?;
     let number = |at: usize| usize::try_from(words[at].load(Relaxed)).ok().filter(|number| *number <= place.len() * 8);
@@ -171,7 +175,7 @@ mod tests {
         assert_eq!(published.number(), 0);
     }
 
-    /// A reader sees one set or the other, never both.
+    /// A reader sees one set or the other, never a mixture.
     #[test]
     fn nobody_reads_half_a_set() {
         let published = Published::new(&[Part::default()]).expect("memory");

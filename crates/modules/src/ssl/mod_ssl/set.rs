@@ -1,4 +1,4 @@
-//! The functions behind the directives.
+//! The functions that implement the directives.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) fn fips(cmd: &mut Cmd<'_>, on: bool) -> Outcome {
     cmd.server_set(|s: &mut SslServer| &mut s.fips, on)
 }
 
-/// `SSLCompression`: off is all there is.
+/// `SSLCompression`: only `off` is supported.
 pub(super) fn compression(_: &mut Cmd<'_>, on: bool) -> Outcome {
     if on {
         return Err("This version of OpenSSL does not have any compression methods available, cannot enable \
@@ -46,7 +46,7 @@ pub(super) fn compression(_: &mut Cmd<'_>, on: bool) -> Outcome {
     Ok(())
 }
 
-/// `SSLCryptoDevice`: there are none, and what names none is accepted.
+/// `SSLCryptoDevice`: there are no devices, so only the values that name none are accepted.
 pub(super) fn crypto_device(_: &mut Cmd<'_>, value: &str) -> Outcome {
     match one_of(value, &[("builtin", ()), ("dynamic", ())]) {
         Some(()) => Ok(()),
@@ -130,7 +130,7 @@ pub(super) fn stapling_cache(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut SslServer| &mut s.stapling_cache, cache)
 }
 
-/// `KIND` or `KIND:ARGUMENT`. One of Apache's two messages has no full stops.
+/// Parses `KIND` or `KIND:ARGUMENT`. One of Apache's two messages has no full stops.
 fn shared_cache(cmd: &Cmd<'_>, value: &str, what: &str, stop: &str) -> Result<Cache, String> {
     let (kind, argument) = value.split_once(':').map_or((value, None), |(kind, argument)| (kind, Some(argument)));
     let loaded = cmd.context.language.loaded();
@@ -164,7 +164,7 @@ pub(super) fn proxy_cipher_suite(cmd: &mut Cmd<'_>, first: &str, second: Option<
     }
 }
 
-/// Whether the suites are those of TLS 1.3, and the suites.
+/// Parses the arguments: whether they are for TLS 1.3, and the suites.
 fn suites(first: &str, second: Option<&str>) -> Result<(bool, String), String> {
     match (first, second) {
         (suites, None) | ("SSL", Some(suites)) => Ok((false, suites.to_string())),
@@ -173,7 +173,7 @@ fn suites(first: &str, second: Option<&str>) -> Result<(bool, String), String> {
     }
 }
 
-/// The words of `SSLProtocol`: with a sign they add or remove, without one they replace what was said before.
+/// Parses `SSLProtocol`: a word with a sign adds or removes a version, one without a sign replaces the words before it.
 pub(super) fn protocols(cmd: &mut Cmd<'_>, line: &str) -> Result<Protocols, String> {
     let mut set = Protocols::default();
     for word in words(line) {
@@ -294,7 +294,7 @@ pub(super) fn cache_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut SslServer| &mut s.cache_timeout, seconds)
 }
 
-/// A number of seconds.
+/// Sets a number of seconds.
 pub(super) fn seconds(cmd: &mut Cmd<'_>, field: Field<SslServer, u32>, value: &str) -> Outcome {
     let seconds = u32::try_from(atoi(value)).map_err(|_| format!("{}: invalid argument", cmd.row.name))?;
     cmd.server_set(field, seconds)
@@ -306,7 +306,7 @@ pub(super) fn renegotiation_buffer(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.set(|d: &mut SslDir| &mut d.renegotiation_buffer, size)
 }
 
-/// A text that is taken as it is.
+/// Sets a text, without any check.
 pub(super) fn text(cmd: &mut Cmd<'_>, field: Field<SslServer, String>, value: &str) -> Outcome {
     cmd.server_set(field, value.to_string())
 }
@@ -326,7 +326,7 @@ pub(super) fn ocsp_proxy_url(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     text(cmd, |s| &mut s.ocsp_proxy_url, value)
 }
 
-/// Whether APR's parser takes a text for a URL: a scheme is a word, a bracket is closed, a port is a number.
+/// Whether APR would parse a text as a URL: the scheme is a word, brackets are closed, the port is a number.
 fn is_url(text: &str) -> bool {
     let rest = match text.find([':', '/']) {
         Some(colon) if text.as_bytes()[colon] == b':' => {
@@ -350,7 +350,7 @@ fn is_url(text: &str) -> bool {
     port.is_empty() || conf::values::number(port).is_some()
 }
 
-/// `SSLLog` and `SSLLogLevel`, whose help says that they are gone.
+/// `SSLLog` and `SSLLogLevel`, which Apache has removed; their help says so.
 pub(super) fn removed(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
     Err(cmd.row.help.into())
 }
@@ -372,7 +372,7 @@ mod tests {
         }
     }
 
-    /// What no message shows: what the lines amount to.
+    /// The resulting settings, which no message shows.
     #[test]
     fn what_lines_amount_to() {
         let applied = crate::testing::apply(

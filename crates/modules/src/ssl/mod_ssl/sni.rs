@@ -1,7 +1,7 @@
-//! Whether a request may ask for another virtual host than the one that its connection was made for.
+//! Checks whether a request may use another virtual host than its connection.
 //!
-//! The connection has the certificate, the protocols and the verified client of the virtual host that the client named in its
-//! handshake (SNI). `SSLVHostSNIPolicy` says how far the host of a request may differ.
+//! The connection has the certificate, the protocols and the verified client of the virtual host named in the handshake
+//! (SNI). `SSLVHostSNIPolicy` defines how much the request's virtual host may differ from it.
 
 use std::sync::atomic::Ordering;
 
@@ -11,10 +11,10 @@ use server::{Flow, Kind, Request, Session, VirtualHost};
 use super::values::{CertificateCheck, CheckDepth, NamedFile, Protocols, SniPolicy, Verify};
 use super::{SslDir, SslServer, clients, context, suites};
 
-/// Where nothing is said.
+/// The default policy.
 const POLICY: SniPolicy = SniPolicy::Secure;
 
-/// Turns requests away that the connection was not made for.
+/// Refuses requests that the connection may not carry.
 pub(super) fn check(request: &mut Request) -> Flow {
     if !request.client.is_secure() || !matches!(request.kind, Kind::Main) {
         return Flow::Declined;
@@ -61,7 +61,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
     Flow::Status(421)
 }
 
-/// What the connection came to, and which of its requests this is.
+/// Logs the negotiated protocol and cipher, and the number of the request on its connection.
 fn tell(request: &Request, session: &Session) {
     let before = request.client.keepalives.load(Ordering::Relaxed);
     if before == 0 {
@@ -82,7 +82,7 @@ fn is_strict(host: &VirtualHost) -> bool {
     host.settings.get::<SslServer>().strict_sni_vhost_check.or(false)
 }
 
-/// Whether a connection that was made for one host will do for the other.
+/// Whether a connection made for one host is good enough for the other.
 fn agree(one: &VirtualHost, other: &VirtualHost, policy: SniPolicy) -> bool {
     let is_same = one.index == other.index;
     is_same
@@ -94,7 +94,7 @@ fn agree(one: &VirtualHost, other: &VirtualHost, policy: SniPolicy) -> bool {
         }
 }
 
-/// What decides who may connect.
+/// The settings that decide which clients may connect.
 fn clients_of(host: &VirtualHost) -> impl PartialEq + '_ {
     const UNCHECKED: CertificateCheck = CertificateCheck { depth: CheckDepth::None, unknown_is_good: false };
     let (server, base) = (host.settings.get::<SslServer>(), host.base_settings::<SslDir>());
@@ -107,7 +107,7 @@ fn clients_of(host: &VirtualHost) -> impl PartialEq + '_ {
     )
 }
 
-/// What the connection is encrypted with.
+/// The settings of the encryption.
 fn encryption(host: &VirtualHost) -> impl PartialEq + '_ {
     let (server, base) = (host.settings.get::<SslServer>(), host.base_settings::<SslDir>());
     (

@@ -1,8 +1,8 @@
-//! Answers of certificate authorities, fetched in time and stapled to handshakes (`SSLUseStapling`).
+//! OCSP stapling (`SSLUseStapling`): responses are fetched in advance and stapled to handshakes.
 //!
-//! A process of its own asks the responders, one after the other, and publishes what they say in memory that all children share. So
-//! no handshake ever waits for a responder: until there is an answer, none is stapled. An answer that says anything but that the
-//! certificate is good is not stapled either; a client that wants one asks by itself, and hears the same.
+//! A helper process asks the responders one after the other, and publishes their responses in memory that all children
+//! share. So no handshake waits for a responder: without a response, none is stapled. A response that does not say
+//! "good" is not stapled either; a client that requires one asks the responder itself, and gets the same answer.
 
 use std::io;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use super::ocsp::Question;
 use super::published::{Part, Published};
 use crate::http_client;
 
-/// How often it is looked whether something is due, or whether there are other certificates.
+/// How often the process checks for due requests and new certificates.
 const LOOK: Duration = Duration::from_secs(1);
-/// The largest response that is taken, in bytes.
+/// The largest accepted response, in bytes.
 const RESPONSE_MAX: usize = 64 * 1024;
-/// A response that holds for less is asked for again as if it held for so long, in seconds.
+/// The shortest assumed validity of a response, in seconds: limits how often it is requested again.
 const SHORTEST: i64 = 60;
-/// Bytes of a digest by which a certificate is known.
+/// The size of the digest that identifies a certificate, in bytes.
 const DIGEST: usize = 32;
 
 /// Whether a virtual host staples.
@@ -37,7 +37,7 @@ pub(super) fn is_used(host: &VirtualHost) -> bool {
     super::is_expected(host) && host.settings.get::<SslServer>().use_stapling.or(false)
 }
 
-/// Memory for what is stapled; `None`: nothing is.
+/// The memory for stapled responses; `None`: no host staples.
 pub(super) fn memory(server: &Server) -> io::Result<Option<Arc<Published>>> {
     match server.hosts.iter().any(is_used) {
         true => Published::new(&vec![Part::default(); server.hosts.len()]).map(|published| Some(Arc::new(published))),
@@ -45,7 +45,7 @@ pub(super) fn memory(server: &Server) -> io::Result<Option<Arc<Published>>> {
     }
 }
 
-/// The process that fetches, where a virtual host staples.
+/// The helper process, if a virtual host staples.
 pub(super) fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     let hosts: Vec<Host> = server.hosts.iter().filter(|host| is_used(host)).filter_map(Host::new).collect();
     let count = server.hosts.len();
@@ -57,7 +57,7 @@ pub(super) fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Optio
     }))
 }
 
-/// What the process knows of a virtual host.
+/// The helper's view of a virtual host.
 struct Host {
     index: usize,
     name: String,
@@ -65,21 +65,21 @@ struct Host {
     staples: Arc<Published>,
     force_url: Option<String>,
     timeout: Duration,
-    /// How long a response is used before it is asked for again, and how long is waited after a failure, in seconds.
+    /// How long a response is used before it is requested again, and the pause after a failure, in seconds.
     refresh: i64,
     retry: i64,
-    /// How far clocks may differ, and how old a response may be, in seconds.
+    /// The tolerated clock skew and the maximum age of a response, in seconds.
     skew: i64,
     max_age: Option<i64>,
 }
 
-/// A certificate, and what is known of it.
+/// A certificate and its response.
 struct Staple {
     host: usize,
     digest: Vec<u8>,
     question: Question,
     response: Vec<u8>,
-    /// Until when the response holds, and when to ask again, in seconds since 1970.
+    /// The end of the response's validity and the time of the next request, in seconds since 1970.
     ends: i64,
     next: i64,
 }
@@ -102,7 +102,7 @@ impl Host {
         })
     }
 
-    /// Its certificates. What cannot be asked about is told.
+    /// The certificates to request responses for. Logs those that cannot be requested.
     fn staples(&self) -> Vec<Staple> {
         let certificates = self.choice.current();
         certificates.iter().filter_map(|one| self.staple(one)).collect()
@@ -131,7 +131,7 @@ impl Host {
         Some(Staple { host: self.index, digest, question, response: Vec::new(), ends: 0, next: 0 })
     }
 
-    /// Asks about a certificate.
+    /// Requests a response for a certificate.
     async fn ask(&self, staple: &mut Staple) {
         let url = self.force_url.as_ref().or(staple.question.url.as_ref());
         let Some(url) = url.cloned() else { return };
@@ -154,7 +154,7 @@ impl Host {
         }
     }
 
-    /// Whether a response is worth to be stapled, and until when.
+    /// Whether a response may be stapled, and until when.
     fn judge(&self, staple: &Staple, response: Vec<u8>, now: i64) -> Result<(Vec<u8>, i64), String> {
         let answer = staple.question.answer(&response)?;
         if answer.begins > now + self.skew {
@@ -169,7 +169,7 @@ impl Host {
     }
 }
 
-/// Serves until an order comes.
+/// Runs until the parent sends an order.
 fn live(hosts: &[Host], count: usize, orders: &SignalFd) -> io::Result<()> {
     EventLoop::new(|| ())?.run(async {
         let order = watch(orders.descriptor(), Interest::READABLE)?;
@@ -179,7 +179,7 @@ fn live(hosts: &[Host], count: usize, orders: &SignalFd) -> io::Result<()> {
     })?
 }
 
-/// Ends with the first of two futures.
+/// Returns when the first of two futures ends.
 async fn first_of(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
     let (mut first, mut second) = (std::pin::pin!(first), std::pin::pin!(second));
     std::future::poll_fn(|cx| match first.as_mut().poll(cx) {
@@ -240,7 +240,7 @@ fn publish(hosts: &[Host], count: usize, staples: &[Staple]) {
     }
 }
 
-/// The response for a certificate among those of its virtual host.
+/// The published response for a certificate of a virtual host.
 pub(super) fn response_for(certificate: &[u8], part: &Part) -> Option<Vec<u8>> {
     let wanted = digest(&SHA256, certificate);
     let mut rest = &part.bytes[..];
@@ -256,7 +256,7 @@ pub(super) fn response_for(certificate: &[u8], part: &Part) -> Option<Vec<u8>> {
     None
 }
 
-/// Asks a responder (RFC 6960 appendix A): `http://host[:port]/path`.
+/// Requests a response (RFC 6960 appendix A) from `http://host[:port]/path`.
 async fn fetch(url: &str, request: &[u8], deadline: Instant) -> Result<Vec<u8>, String> {
     let uri: http::Uri = url.parse().map_err(|error| format!("no URL: {error}"))?;
     if uri.scheme_str() != Some("http") {

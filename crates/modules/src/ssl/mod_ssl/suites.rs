@@ -1,8 +1,8 @@
-//! OpenSSL's words for cipher suites and versions, and what is offered for them.
+//! OpenSSL's names for cipher suites and versions, and the suites offered for them.
 //!
-//! Of the suites of TLS 1.2, those are here that keep what was said secret when a key is lost later (ECDHE) and that are not
-//! attacked through their padding (AEAD): what OpenSSL's security level 2 and Mozilla's intermediate configuration leave, but for
-//! key exchange with finite fields (DHE). See openssl-ciphers(1).
+//! The TLS 1.2 suites here have forward secrecy (ECDHE) and are safe from padding attacks (AEAD). OpenSSL's security
+//! level 2 and Mozilla's intermediate configuration leave the same ones, plus key exchange with finite fields (DHE).
+//! See openssl-ciphers(1).
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite as known;
@@ -12,15 +12,15 @@ struct Suite {
     /// OpenSSL's name.
     name: &'static str,
     suite: SupportedCipherSuite,
-    /// The other words of OpenSSL's that it belongs to.
+    /// OpenSSL's keywords that include the suite.
     words: &'static [&'static str],
-    /// Bits of its key.
+    /// The size of its key, in bits.
     bits: u32,
 }
 
 const ECDHE: &[&str] = &["ALL", "DEFAULT", "HIGH", "TLSv1.2", "ECDHE", "EECDH", "kECDHE", "kEECDH", "ECDH", "FIPS"];
 
-/// In OpenSSL's order of preference.
+/// The suites of TLS 1.2 in OpenSSL's order of preference.
 static TLS12: &[Suite] = &[
     Suite {
         name: "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -60,14 +60,14 @@ static TLS12: &[Suite] = &[
     },
 ];
 
-/// Those of TLS 1.3, in OpenSSL's order.
+/// The suites of TLS 1.3 in OpenSSL's order of preference.
 static TLS13: &[(&str, SupportedCipherSuite)] = &[
     ("TLS_AES_256_GCM_SHA384", known::TLS13_AES_256_GCM_SHA384),
     ("TLS_CHACHA20_POLY1305_SHA256", known::TLS13_CHACHA20_POLY1305_SHA256),
     ("TLS_AES_128_GCM_SHA256", known::TLS13_AES_128_GCM_SHA256),
 ];
 
-/// OpenSSL's name of a suite, and the bits of its key.
+/// OpenSSL's name of a suite, and the size of its key in bits.
 pub(super) fn describe(suite: SupportedCipherSuite) -> (&'static str, u32) {
     let old = TLS12.iter().find(|one| one.suite == suite).map(|one| (one.name, one.bits));
     let new = TLS13.iter().find(|(_, one)| *one == suite);
@@ -75,7 +75,7 @@ pub(super) fn describe(suite: SupportedCipherSuite) -> (&'static str, u32) {
     old.or(new).unwrap_or(("", 0))
 }
 
-/// The suites of TLS 1.2 that a list of OpenSSL's asks for, and the names in it of which there are none.
+/// The TLS 1.2 suites that an OpenSSL cipher list selects, and the names in it that are not offered.
 pub(super) fn tls12(list: &str) -> (Vec<SupportedCipherSuite>, Vec<&str>) {
     let mut chosen: Vec<&Suite> = Vec::new();
     let mut removed: Vec<&str> = Vec::new();
@@ -105,7 +105,7 @@ pub(super) fn tls12(list: &str) -> (Vec<SupportedCipherSuite>, Vec<&str>) {
                 };
                 let new: Vec<&Suite> = named.iter().filter(is_new).copied().collect();
                 chosen.extend(new);
-                // The name of one suite, not a word for many.
+                // A hyphen tells the name of one suite from a keyword for many.
                 if named.is_empty() && name.contains('-') {
                     missing.push(name);
                 }
@@ -115,7 +115,7 @@ pub(super) fn tls12(list: &str) -> (Vec<SupportedCipherSuite>, Vec<&str>) {
     (chosen.iter().map(|suite| suite.suite).collect(), missing)
 }
 
-/// The same for TLS 1.3, whose list has nothing but names.
+/// The same for TLS 1.3, whose list only contains names.
 pub(super) fn tls13(list: &str) -> (Vec<SupportedCipherSuite>, Vec<&str>) {
     let words = list.split(':').filter(|word| !word.is_empty());
     let (mut chosen, mut missing) = (Vec::new(), Vec::new());
@@ -128,13 +128,13 @@ pub(super) fn tls13(list: &str) -> (Vec<SupportedCipherSuite>, Vec<&str>) {
     (chosen, missing)
 }
 
-/// All of TLS 1.3.
+/// All TLS 1.3 suites.
 pub(super) fn all_tls13() -> Vec<SupportedCipherSuite> {
     TLS13.iter().map(|(_, suite)| *suite).collect()
 }
 
 impl Suite {
-    /// Whether a name stands for it; `A+B` is whatever is both.
+    /// Whether a name includes the suite; `A+B` is the intersection.
     fn is_named(&self, name: &str) -> bool {
         let is = |part: &str| self.name == part || ECDHE.contains(&part) || self.words.contains(&part);
         name.split('+').all(is)

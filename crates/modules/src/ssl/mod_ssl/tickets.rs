@@ -1,8 +1,8 @@
-//! Session tickets, with keys that all children share and that change by themselves.
+//! Session tickets, with keys that all children share and that rotate automatically.
 //!
-//! A key is derived from a secret, the name of the virtual host and the number of the period in which it is used, so no process
-//! has to tell another one. The secret is drawn by the parent, or is `SSLSessionTicketKeyFile`; a graceful restart keeps it. What
-//! was encrypted before the period that preceded the present one cannot be decrypted any more.
+//! A key is derived from a secret, the name of the virtual host and the number of the period in which it is used, so
+//! processes need not exchange keys. The parent generates the secret, or reads it from `SSLSessionTicketKeyFile`; a
+//! graceful restart keeps it. Tickets from before the previous period can no longer be decrypted.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::rand;
 use rustls::server::ProducesTickets;
 
-/// Bytes in front of what is encrypted: the number of the period, and a nonce.
+/// Bytes before the ciphertext: the number of the period, and a nonce.
 const HEAD: usize = 8 + NONCE_LEN;
 
-/// The secret of this server, drawn when it is first wanted: in the parent, before it forks.
+/// The secret of this server, generated on first use: in the parent, before it forks.
 static SECRET: LazyLock<Option<[u8; 32]>> = LazyLock::new(|| {
     let mut secret = [0; 32];
     rand::fill(&mut secret).ok().map(|()| secret)
@@ -25,15 +25,15 @@ static SECRET: LazyLock<Option<[u8; 32]>> = LazyLock::new(|| {
 pub(super) struct Tickets {
     secret: Vec<u8>,
     host: String,
-    /// How long a session may go on, in seconds; also the length of a period.
+    /// The lifetime of a session, in seconds; also the length of a period.
     lifetime: u32,
-    /// Those of the present period and of the one before, as far as they were wanted.
+    /// The keys of the present and the previous period, derived on demand.
     keys: Mutex<Vec<(u64, Arc<LessSafeKey>)>>,
 }
 
 impl Tickets {
-    /// For the virtual host of this name. `secret`: the contents of `SSLSessionTicketKeyFile`, if there is one. `None`: there are
-    /// no random numbers.
+    /// Tickets for the virtual host of this name. `secret`: the contents of `SSLSessionTicketKeyFile`, if there is one.
+    /// `None`: the random number generator failed.
     pub(super) fn new(host: String, secret: Option<Vec<u8>>, lifetime: u32) -> Option<Tickets> {
         let secret = match secret {
             Some(secret) => secret,

@@ -10,18 +10,18 @@ pub struct NamedFile {
     pub origin: Origin,
 }
 
-/// Where a pass phrase comes from.
+/// The source of pass phrases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassPhrase {
-    /// Somebody types it.
+    /// The administrator types them.
     Builtin,
-    /// A program that is asked for all of them, by its command line.
+    /// A program that answers all questions, given by its command line.
     Pipe(String),
-    /// A program that is started for each, by its file.
+    /// A program started once for each pass phrase, given by its file.
     Program(String),
 }
 
-/// When random numbers are to be seeded.
+/// When to seed the random number generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the keywords")]
 pub enum SeedTime {
@@ -29,26 +29,26 @@ pub enum SeedTime {
     Connect,
 }
 
-/// What random numbers are to be seeded from. The system's own are always enough; the lines are checked and kept.
+/// The source of random seeds. The system's own randomness always suffices; these lines are checked and kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SeedSource {
     /// The process itself.
     Builtin,
-    /// A file, and how many bytes of it; 0: all.
+    /// A file, and how many of its bytes to use; 0: all.
     File(String, u32),
-    /// What a program writes, and how many bytes of it; 0: all.
+    /// The output of a program, and how many of its bytes to use; 0: all.
     Program(String, u32),
 }
 
 /// A line of `SSLRandomSeed`.
 pub type Seed = (SeedTime, SeedSource);
 
-/// A cache that all children share: its kind, and what that kind is told.
+/// A cache that all children share: its kind and the argument for that kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// As in `SharedCache::names`.
     pub kind: String,
-    /// What stands behind the colon.
+    /// The text after the colon.
     pub argument: Option<String>,
 }
 
@@ -63,7 +63,7 @@ pub enum SniPolicy {
 }
 
 impl SniPolicy {
-    /// Its keyword.
+    /// The keyword.
     pub fn name(self) -> &'static str {
         match self {
             SniPolicy::Strict => "strict",
@@ -79,14 +79,14 @@ impl SniPolicy {
 pub struct Protocols(pub u8);
 
 impl Protocols {
-    /// The two that are spoken here.
+    /// TLS 1.2. Only it and [`TLS13`](Self::TLS13) are supported.
     pub const TLS12: Protocols = Protocols(4);
-    /// See [`TLS12`](Self::TLS12).
+    /// TLS 1.3. See [`TLS12`](Self::TLS12).
     pub const TLS13: Protocols = Protocols(8);
-    /// Those of a server that says nothing.
+    /// The default of a server without `SSLProtocol`.
     pub const DEFAULT: Protocols = Protocols(15);
 
-    /// The names with their versions; SSL 3 is known to be none.
+    /// The names with their versions; SSL 3 is a known name without a version.
     pub const NAMES: [(&str, Protocols); 6] = [
         ("SSLv3", Protocols(0)),
         ("TLSv1", Protocols(1)),
@@ -97,7 +97,7 @@ impl Protocols {
     ];
 }
 
-/// What is asked of a client's (or, by a proxy, a server's) certificate.
+/// The requirement on a client's (or, for a proxy, a server's) certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the keywords")]
 pub enum Verify {
@@ -107,16 +107,16 @@ pub enum Verify {
     OptionalNoCa,
 }
 
-/// Which certificates of a chain are checked for having been revoked.
+/// The check of certificates for revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateCheck {
-    /// Which.
+    /// The part of the chain that is checked.
     pub depth: CheckDepth,
-    /// Of a certificate about which nothing is known nothing bad is thought.
+    /// Accepts a certificate whose status is unknown.
     pub unknown_is_good: bool,
 }
 
-/// How far up a chain is checked.
+/// How much of a chain is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the keywords")]
 pub enum CheckDepth {
@@ -125,7 +125,7 @@ pub enum CheckDepth {
     Chain,
 }
 
-/// What stands in front of a word of `SSLOptions`: a word without sign ends what was before.
+/// The sign before a word of `SSLOptions`: a word without a sign discards the words before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Sign {

@@ -1,6 +1,6 @@
-//! What a request knows of its connection and of the certificates on both ends: the variables `SSL_*`.
+//! The variables `SSL_*`: facts about a request's connection and the certificates of both ends.
 //!
-//! Apache manual: mod_ssl, "Environment Variables". The values were compared with those of 2.4.71 name by name.
+//! Apache manual: mod_ssl, "Environment Variables". Each value was compared with that of 2.4.71.
 
 use std::cell::OnceCell;
 
@@ -23,14 +23,14 @@ type OfConnection = for<'f, 'r> fn(&'f Facts<'r>) -> Option<String>;
 type OfCertificate = for<'f, 'r> fn(&'f Facts<'r>, &'f X509Certificate<'r>) -> Option<String>;
 type OfName = fn(&GeneralName<'_>) -> Option<String>;
 
-/// Those that belong to no connection.
+/// Variables that do not depend on a connection.
 const LIBRARY: &[(&str, &str)] = &[
     ("VERSION_INTERFACE", "mod_ssl/2.4.71"),
     ("VERSION_LIBRARY", "rustls/0.23"),
     ("VERSION_LIBRARY_INTERFACE", "rustls/0.23"),
 ];
 
-/// Those of a connection, behind `SSL_`.
+/// Variables of a connection, without the prefix `SSL_`.
 const CONNECTION: &[(&str, OfConnection)] = &[
     ("PROTOCOL", |facts| Some(context::version_name(facts.session.version).into())),
     ("SECURE_RENEG", |_| Some("true".into())),
@@ -45,7 +45,7 @@ const CONNECTION: &[(&str, OfConnection)] = &[
     ("CLIENT_VERIFY", |facts| Some(clients::outcome(facts.request, facts.session))),
 ];
 
-/// Those of a certificate, behind `SSL_SERVER_` or `SSL_CLIENT_`.
+/// Variables of a certificate, without the prefix `SSL_SERVER_` or `SSL_CLIENT_`.
 const CERTIFICATE: &[(&str, OfCertificate)] = &[
     ("M_VERSION", |_, one| Some((one.version().0 + 1).to_string())),
     ("M_SERIAL", |_, one| Some(serial(one.raw_serial()))),
@@ -63,7 +63,7 @@ const CERTIFICATE: &[(&str, OfCertificate)] = &[
     }),
 ];
 
-/// Those that `SSLOptions +StdEnvVars` puts into the environment, with the components of names and alternative names.
+/// Variables that `SSLOptions +StdEnvVars` exports, besides the components of names and alternative names.
 const STANDARD_VARIABLES: &[&str] = &[
     "SSL_VERSION_INTERFACE",
     "SSL_VERSION_LIBRARY",
@@ -97,7 +97,7 @@ const STANDARD_VARIABLES: &[&str] = &[
     "SSL_SESSION_RESUMED",
 ];
 
-/// The variable of that name.
+/// The value of an `SSL_*` variable.
 pub(super) fn find(request: &Request, name: &str) -> Option<String> {
     match Facts::of(request) {
         Some(facts) => facts.named(name),
@@ -110,14 +110,14 @@ fn of_library(name: &str) -> Option<String> {
     found.map(|(_, value)| (*value).into())
 }
 
-/// The variable of that name, of whatever module.
+/// The value of a variable of any module.
 pub(super) fn any(request: &Request, name: &str) -> Option<String> {
     let options = conf::expr::Options { ssl: true, ..conf::expr::Options::default() };
     let expr = conf::expr::StringExpr::parse_with(&format!("%{{{name}}}"), options).ok()?;
     server::evaluate_string(request, &expr).ok().filter(|value| !value.is_empty())
 }
 
-/// Puts into the environment what is asked for.
+/// Exports `HTTPS`, the name of SNI and the variables selected by `SSLOptions` to the environment.
 pub(super) fn into_environment(request: &mut Request) -> Flow {
     let Some(session) = request.client.session() else { return Flow::Declined };
     let name = session.server_name.clone();
@@ -133,7 +133,7 @@ pub(super) fn into_environment(request: &mut Request) -> Flow {
     Flow::Declined
 }
 
-/// What `SSLOptions` adds.
+/// The variables that `SSLOptions` adds.
 fn optional_variables(request: &Request) -> Vec<(String, String)> {
     let Some(facts) = Facts::of(request) else { return Vec::new() };
     let (options, mut all) = (request.dir::<SslDir>(), Vec::new());
@@ -162,7 +162,7 @@ fn optional_variables(request: &Request) -> Vec<(String, String)> {
     all
 }
 
-/// What variables are made of. Certificates are parsed when they are first wanted.
+/// The source of the variables. Parses certificates on first use.
 struct Facts<'r> {
     request: &'r Request,
     session: &'r Session,
@@ -186,7 +186,7 @@ impl<'r> Facts<'r> {
         self.client.get_or_init(|| clients::parse(self.session.client_chain.first()?)).as_ref()
     }
 
-    /// The variable of that name.
+    /// The value of a variable.
     fn named(&self, name: &str) -> Option<String> {
         let name = behind(name, "SSL_")?;
         of_library(name).or_else(|| self.find(name))
@@ -217,7 +217,7 @@ impl<'r> Facts<'r> {
         alternative_names(certificate, kind).into_iter().nth(index.parse().ok()?)
     }
 
-    /// A whole name, as `SSLOptions` wants it.
+    /// A distinguished name in the format selected by `SSLOptions`.
     fn written(&self, name: &x509_parser::x509::X509Name<'_>) -> String {
         match self.request.dir::<SslDir>().has(SslOption::LegacyDnStringFormat) {
             true => names::one_line(name),
@@ -226,13 +226,13 @@ impl<'r> Facts<'r> {
     }
 }
 
-/// What stands behind a prefix, which has no difference of case.
+/// The rest of a name after a prefix, which is compared without regard to case.
 fn behind<'n>(name: &'n str, prefix: &str) -> Option<&'n str> {
     let is_there = name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
     is_there.then(|| &name[prefix.len()..])
 }
 
-/// The values of an extension of the client's certificate, as texts (`PeerExtList`).
+/// The values of an extension of the client's certificate as texts (`PeerExtList`).
 pub(super) fn peer_extensions(request: &Request, asked: &str) -> Vec<String> {
     let Some(facts) = Facts::of(request) else { return Vec::new() };
     let Some(certificate) = facts.client() else { return Vec::new() };
@@ -241,14 +241,14 @@ pub(super) fn peer_extensions(request: &Request, asked: &str) -> Vec<String> {
     found.filter_map(|one| extension_text(one.value)).collect()
 }
 
-/// The text of an extension that is one string.
+/// The text of an extension that consists of one string.
 fn extension_text(value: &[u8]) -> Option<String> {
     let (_, any) = Any::from_der(value).ok()?;
     let is_shown = matches!(any.tag().0, 12 | 22 | 26 | 30);
     is_shown.then(|| names::string(any.tag().0, any.data, false))
 }
 
-/// Kinds of alternative names, and how a certificate's are read.
+/// The kinds of alternative names, and how to read them from a certificate.
 const ALTERNATIVE_NAMES: &[(&str, OfName)] = &[
     ("Email", |name| match name {
         GeneralName::RFC822Name(text) => Some((*text).into()),
@@ -270,7 +270,7 @@ fn alternative_names(certificate: &X509Certificate<'_>, kind: &str) -> Vec<Strin
     names.map(|names| names.value.general_names.iter().filter_map(read).collect()).unwrap_or_default()
 }
 
-/// The string of a name that has a type of its own (RFC 5280, 4.2.1.6).
+/// The string of an otherName of this type (RFC 5280, 4.2.1.6).
 fn other_name(name: &GeneralName<'_>, wanted: &str) -> Option<String> {
     let GeneralName::OtherName(kind, value) = name else { return None };
     if kind.to_id_string() != wanted {
@@ -281,13 +281,13 @@ fn other_name(name: &GeneralName<'_>, wanted: &str) -> Option<String> {
     Some(names::string(string.tag().0, string.data, false))
 }
 
-/// A serial number as OpenSSL prints it.
+/// Formats a serial number as OpenSSL prints it.
 pub(super) fn serial(bytes: &[u8]) -> String {
     let (sign, bytes) = magnitude(bytes);
     format!("{sign}{}", names::hex(&bytes))
 }
 
-/// The same in decimal digits.
+/// Formats the number in decimal.
 fn decimal(bytes: &[u8]) -> String {
     let (sign, mut bytes) = magnitude(bytes);
     let mut digits = Vec::new();
@@ -303,7 +303,7 @@ fn decimal(bytes: &[u8]) -> String {
     format!("{sign}{}", if digits.is_empty() { "0" } else { &digits })
 }
 
-/// The sign of an INTEGER in DER, and its bytes without it.
+/// The sign of a DER INTEGER, and the bytes of its absolute value.
 fn magnitude(bytes: &[u8]) -> (&'static str, Vec<u8>) {
     let is_negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
     let mut carry = is_negative;
@@ -318,7 +318,7 @@ fn magnitude(bytes: &[u8]) -> (&'static str, Vec<u8>) {
     (if is_negative { "-" } else { "" }, all)
 }
 
-/// A time as OpenSSL prints it (ASN1_TIME_print(3)).
+/// Formats a time as OpenSSL prints it (ASN1_TIME_print(3)).
 pub(super) fn date(time: ASN1Time) -> String {
     let time = time.to_datetime();
     let month = &time.month().to_string()[..3];
@@ -326,20 +326,20 @@ pub(super) fn date(time: ASN1Time) -> String {
     format!("{month} {:2} {hour:02}:{minute:02}:{second:02} {} GMT", time.day(), time.year())
 }
 
-/// How many days are left.
+/// The number of days left.
 fn days_left(end: ASN1Time) -> String {
     let now = sys::time::realtime().as_secs().cast_signed();
     ((end.timestamp() - now) / DAY).max(0).to_string()
 }
 
-/// A certificate as text (RFC 7468).
+/// A certificate in PEM (RFC 7468).
 fn pem(der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let lines: Vec<&str> = (0..text.len()).step_by(64).map(|at| &text[at..text.len().min(at + 64)]).collect();
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
-/// OpenSSL's long name of an algorithm.
+/// OpenSSL's long name for an algorithm.
 fn algorithm(oid: &str) -> String {
     const NAMES: &[(&str, &str)] = &[
         ("1.2.840.113549.1.1.1", "rsaEncryption"),

@@ -1,4 +1,4 @@
-//! Builds the chain from a client's certificate to a root, and says what is wrong where there is none.
+//! Builds the chain from a client's certificate to a root, and finds the reason if there is none.
 
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
@@ -15,7 +15,7 @@ use super::files::List;
 use super::{CheckDepth, Clients, Root, Verify, is_self_issued, parse, valid};
 
 impl Clients {
-    /// How far a client's certificate is to be trusted that came with these others.
+    /// Judges a client's certificate, which came with the other certificates in `chain`.
     pub(super) fn judge(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Trust, Failure> {
         match self.verify(chain, now) {
             Ok(depth) => Ok(Trust { flaw: None, depth }),
@@ -27,7 +27,7 @@ impl Clients {
                         is_for_clients(&certificate)?;
                     }
                 }
-                // OpenSSL goes on, and finds another word for a certificate that stands alone.
+                // OpenSSL continues, and has another message for a lone certificate.
                 let is_alone = failure == Failure { reason: Reason::NoLocalIssuer, depth: 0 };
                 let flaw = if is_alone { Reason::Unverifiable } else { failure.reason };
                 Ok(Trust { flaw: Some(flaw.told().1), depth: chain.len() - 1 })
@@ -36,7 +36,7 @@ impl Clients {
         }
     }
 
-    /// How many authorities stand above a certificate.
+    /// The number of authorities above a certificate.
     fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
         let broken = Failure { reason: Reason::BadEncoding, depth: 0 };
         let (first, sent) = chain.split_first().ok_or(broken)?;
@@ -56,7 +56,7 @@ impl Clients {
         }
     }
 
-    /// By webpki.
+    /// The same, computed by webpki.
     fn path(&self, chain: &[CertificateDer<'_>], sent: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
         let failed = |error: &webpki::Error| self.explain(error.into(), chain, now);
         let leaf = EndEntityCert::try_from(&chain[0]).map_err(|error| failed(&error))?;
@@ -93,7 +93,7 @@ impl Clients {
         Ok(depth)
     }
 
-    /// Where in the chain the trouble is, in OpenSSL's distinctions: what it says first is that a chain has no end.
+    /// Locates the flaw in the chain, in OpenSSL's terms; its first message is that a chain is incomplete.
     fn explain(&self, reason: Reason, chain: &[CertificateDer<'_>], now: UnixTime) -> Failure {
         let climbed: Vec<_> = self.climb(chain).into_iter().filter_map(|der| Some((der, parse(der)?))).collect();
         let Some((der, last)) = climbed.last() else { return Failure { reason, depth: 0 } };
@@ -117,13 +117,13 @@ impl Clients {
         }
     }
 
-    /// A client's certificate and those above it, as far as names lead, whoever has signed them.
+    /// A client's certificate and those above it, linked by name only, without checking signatures.
     pub(super) fn climb<'c>(&'c self, chain: &'c [CertificateDer<'c>]) -> Vec<&'c CertificateDer<'c>> {
         let Some((first, sent)) = chain.split_first() else { return Vec::new() };
         let known: Vec<_> = self.others.iter().chain(sent).filter_map(|der| Some((der, parse(der)?))).collect();
         let mut climbed = vec![first];
         let mut last = parse(first);
-        // A chain that leads in circles is no longer than what it is made of.
+        // Bounds the length, in case the chain is circular.
         while let Some(one) = last.filter(|one| !is_self_issued(one) && climbed.len() <= known.len()) {
             let issuer = one.issuer().as_raw();
             let Some((der, next)) = known.iter().find(|(_, one)| one.subject().as_raw() == issuer) else { break };
@@ -133,13 +133,13 @@ impl Clients {
         climbed
     }
 
-    /// A certificate that stands among the roots itself.
+    /// Verifies a certificate that is itself one of the roots.
     fn is_root(&self, leaf: &X509Certificate<'_>, root: &Root, now: UnixTime) -> Result<(), Failure> {
         in_time(valid(leaf), now, 0)?;
         self.not_revoked(leaf, root, now)
     }
 
-    /// A certificate of version 1, which webpki does not take: a root has to have issued it.
+    /// Verifies a version 1 certificate, which webpki rejects: a root must have issued it directly.
     fn issued_by_root(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<(), Failure> {
         let issuer = leaf.issuer().as_raw();
         let mut roots = self.roots.iter().filter(|root| root.subject == issuer).peekable();
@@ -155,7 +155,7 @@ impl Clients {
         self.not_revoked(leaf, root, now)
     }
 
-    /// Looks for a certificate in the lists of the root that has issued it, for those that webpki does not look at.
+    /// Looks up a certificate in the revocation lists of the root that issued it, if webpki has not checked it.
     fn not_revoked(&self, leaf: &X509Certificate<'_>, root: &Root, now: UnixTime) -> Result<(), Failure> {
         if self.check.depth == CheckDepth::None {
             return Ok(());
@@ -175,7 +175,7 @@ impl Clients {
     }
 }
 
-/// Whether a certificate may be a client's, by what it says that its key is for.
+/// Whether the key usage and extended key usage of a certificate allow clients.
 fn is_for_clients(leaf: &X509Certificate<'_>) -> Result<(), Failure> {
     let (usage, purposes) = (leaf.key_usage().ok().flatten(), leaf.extended_key_usage().ok().flatten());
     let may_sign = usage.is_none_or(|usage| usage.value.digital_signature() || usage.value.key_agreement());
@@ -183,7 +183,7 @@ fn is_for_clients(leaf: &X509Certificate<'_>) -> Result<(), Failure> {
     if may_sign && may_ask { Ok(()) } else { Err(Failure { reason: Reason::WrongPurpose, depth: 0 }) }
 }
 
-/// Whether a time lies in a certificate's.
+/// Whether a time is within a certificate's validity.
 fn in_time((start, end): (i64, i64), now: UnixTime, depth: usize) -> Result<(), Failure> {
     let now = now.as_secs().cast_signed();
     match now {
@@ -193,7 +193,7 @@ fn in_time((start, end): (i64, i64), now: UnixTime, depth: usize) -> Result<(), 
     }
 }
 
-/// Whether a key has signed something, with whichever of the algorithms that are known.
+/// Whether a key has signed a message, with any of the known algorithms.
 pub(super) fn is_signed(key: &[u8], message: &[u8], signature: &[u8], algorithms: WebPkiSupportedAlgorithms) -> bool {
     let key = SubjectPublicKeyInfoDer::from(key);
     RawPublicKeyEntity::try_from(&key)

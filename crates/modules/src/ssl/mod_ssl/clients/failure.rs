@@ -1,15 +1,16 @@
-//! Why a client's certificate is not accepted, in OpenSSL's numbers and words (openssl-verification-options(1), "Diagnostics").
+//! Reasons to reject a client's certificate, with OpenSSL's numbers and messages (openssl-verification-options(1),
+//! "Diagnostics").
 
 use rustls::CertificateError;
 
-/// A reason, and the place in the chain of the certificate that it is about; the client's own is 0.
+/// A reason, and the depth of the flawed certificate in the chain; the client's own is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) reason: Reason,
     pub(super) depth: usize,
 }
 
-/// A reason.
+/// The reason for a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     NoIssuer,
@@ -34,7 +35,7 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    /// OpenSSL's number and words, and what rustls tells the client.
+    /// OpenSSL's number and message, and the error that rustls reports to the client.
     pub(super) fn told(self) -> (u32, &'static str, CertificateError) {
         use CertificateError as Alert;
         match self {
@@ -60,7 +61,7 @@ impl Reason {
         }
     }
 
-    /// Whether `SSLVerifyClient optional_no_ca` accepts such a certificate.
+    /// Whether `SSLVerifyClient optional_no_ca` tolerates the flaw.
     pub(super) fn is_optional(self) -> bool {
         use Reason::{NoIssuer, NoLocalIssuer, SelfSigned, SelfSignedInChain};
         matches!(self, NoIssuer | NoLocalIssuer | SelfSigned | SelfSignedInChain)

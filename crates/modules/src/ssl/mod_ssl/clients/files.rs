@@ -1,4 +1,4 @@
-//! The files of certificates and lists of revoked ones that clients' certificates are verified with.
+//! Files of certificates and revocation lists for verifying client certificates.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use x509_parser::revocation_list::CertificateRevocationList;
 use super::chain::is_signed;
 use super::parse;
 
-/// The certificates of authorities in a file.
+/// The certificates of the authorities in a file.
 pub(super) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed = |why: &dyn std::fmt::Display| format!("AH02210: Failed to load SSLCACertificateFile: {file}: {why}");
     let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))?.collect();
@@ -24,7 +24,7 @@ pub(super) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, S
     }
 }
 
-/// Those of a directory. Only names count that `openssl rehash` gives, as for OpenSSL.
+/// The certificates in a directory. Like OpenSSL, reads only files named by `openssl rehash`.
 pub(super) fn certificates_in(directory: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut all = Vec::new();
     for file in hashed(directory, "")? {
@@ -33,11 +33,11 @@ pub(super) fn certificates_in(directory: &str) -> Result<Vec<CertificateDer<'sta
     Ok(all)
 }
 
-/// A list of revoked certificates.
+/// A certificate revocation list.
 pub(super) struct List {
     pub(super) list: CertRevocationList<'static>,
     pub(super) der: CertificateRevocationListDer<'static>,
-    /// When there is to be another, in seconds since 1970.
+    /// The time of the next list (`nextUpdate`), in seconds since 1970.
     pub(super) until: Option<i64>,
 }
 
@@ -49,7 +49,7 @@ impl List {
         Ok(List { list: list.into(), until, der })
     }
 
-    /// Whether the list is that of the authority with this name and this key.
+    /// Whether the authority with this name and key has signed the list.
     pub(super) fn is_signed_by(&self, name: &[u8], key: &[u8], algorithms: WebPkiSupportedAlgorithms) -> bool {
         CertificateRevocationList::from_der(&self.der).is_ok_and(|(_, parsed)| {
             let (message, signature) = (parsed.tbs_cert_list.as_ref(), &parsed.signature_value.data);
@@ -58,7 +58,7 @@ impl List {
     }
 }
 
-/// The lists of revoked certificates in a file.
+/// The revocation lists in a file.
 pub(super) fn lists(file: &str) -> Result<Vec<List>, String> {
     let failed = |why: &dyn std::fmt::Display| {
         format!("AH01901: unable to configure X.509 CRL storage for certificate revocation: {file}: {why}")
@@ -72,7 +72,7 @@ pub(super) fn lists(file: &str) -> Result<Vec<List>, String> {
     all.into_iter().map(|der| List::read(der).map_err(|error| failed(&error))).collect()
 }
 
-/// Those of a directory.
+/// The revocation lists in a directory.
 pub(super) fn lists_in(directory: &str) -> Result<Vec<List>, String> {
     let mut all = Vec::new();
     for file in hashed(directory, "r")? {
@@ -81,7 +81,7 @@ pub(super) fn lists_in(directory: &str) -> Result<Vec<List>, String> {
     Ok(all)
 }
 
-/// The files of a directory that are named after the hash of a name and a number: `0a1b2c3d.0`, `0a1b2c3d.r0`.
+/// The files of a directory whose names are the hash of a name and a number: `0a1b2c3d.0`, `0a1b2c3d.r0`.
 fn hashed(directory: &str, kind: &str) -> Result<Vec<String>, String> {
     let failed = |error: std::io::Error| {
         format!("AH02211: Failed to open Certificate Path `{directory}': {}", sys::describe(&error))
