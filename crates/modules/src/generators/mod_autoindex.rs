@@ -84,7 +84,7 @@ fn text(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut IndexDir) -> &mut Setting
     cmd.set(field, value.to_string())
 }
 
-/// The path that entries of this place are for, as Apache keeps it: that of a directory ends with a slash.
+/// The path in which entries of this place apply, as Apache keeps it: a directory's path ends with a slash.
 fn place_path(cmd: &Cmd<'_>) -> String {
     let path = cmd.place.path.as_deref().unwrap_or_default();
     let is_directory = cmd.place.enclosing.last().is_some_and(|name| name.eq_ignore_ascii_case("<Directory"));
@@ -195,14 +195,15 @@ async fn list(request: &mut Request) -> io::Result<Body> {
         track_modified(request);
     }
     if request.asked.method == "HEAD" || request.is_question() {
-        // What is not sent is not made.
+        // The body would not be sent, so it is not made.
         return Ok(page::nothing());
     }
     let entries = entry::collect(request, conf, &query, directory).await;
     Ok(page::make(request, slots.clone(), query, entries).await)
 }
 
-/// A listing is as new as its directory, for those who know that only its entries count.
+/// Sets the listing's date to its directory's, which changes only with the set of entries: an option for administrators
+/// who accept that.
 fn track_modified(request: &mut Request) {
     let Some(meta) = request.mapped.stat else { return };
     let date = http1::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);

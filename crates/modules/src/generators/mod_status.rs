@@ -63,7 +63,8 @@ fn handler(request: &mut Request) -> Answer {
     Answer::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()))
 }
 
-/// What the live page asks for each second. Where a connection that is kept holds a worker it is not kept.
+/// Answers the live page's request for a snapshot, which comes each second. Keep-alive is disabled if a connection
+/// would hold a worker meanwhile.
 fn event(request: &mut Request) -> Answer {
     request.account.watches = true;
     let text = live::latest(|| {
@@ -79,7 +80,7 @@ fn event(request: &mut Request) -> Answer {
     Answer::Body(Body::Bytes(text))
 }
 
-/// The last ten minutes, for a live page that begins.
+/// Answers with the last ten minutes, for a live page that starts.
 fn history(request: &mut Request) -> Answer {
     request.account.watches = true;
     request.answer.set_content_type("application/json");
@@ -88,7 +89,7 @@ fn history(request: &mut Request) -> Answer {
     Answer::Body(Body::Bytes(past::history(&moments).into()))
 }
 
-/// What the query asks for; words are found anywhere in it.
+/// The parameters of the query; words count anywhere in it.
 #[derive(Debug, PartialEq, Eq)]
 struct Wish {
     refresh: Option<i64>,
@@ -106,7 +107,7 @@ impl Wish {
     }
 }
 
-/// What the page says besides the scoreboard.
+/// The facts on the page besides the scoreboard.
 struct Facts {
     name: String,
     via: String,
@@ -207,8 +208,8 @@ impl Totals {
     }
 }
 
-/// The workers of a child, by what they do. Where requests need none, a request counts as a busy one, and there are always as
-/// many idle ones as busy ones: who reads the page for Apache's sake compares the two, and is not to find a limit there.
+/// The workers of a child, by their state. Where requests need no workers, each request counts as a busy one, and there
+/// are as many idle ones as busy ones: programs that read Apache's page compare the two, and must not see a limit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     busy: usize,

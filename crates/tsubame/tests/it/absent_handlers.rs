@@ -18,7 +18,7 @@ const NAMED: [(&str, &str, &str); 6] = [
 ];
 
 under_every_mpm! {
-    /// Whoever names them, and in whichever file.
+    /// It does not matter who names them, nor in which file.
     fn their_files_are_not_sent(mpm: Mpm) {
         let site = Site::new();
         let mut text = String::new();

@@ -51,7 +51,7 @@ fn https(site: &Site) -> SocketAddr {
     (site.ip, HTTPS).into()
 }
 
-/// What a client gets that believes the authority, once it gets anything.
+/// The certificate and answer that a client gets, once it gets any, if it trusts the authority.
 fn served(site: &Site, client: &Arc<ClientConfig>) -> String {
     until("a certificate of the authority", || Secure::named(https(site), client, NAME).try_get("/").ok())
 }
@@ -171,8 +171,8 @@ fn renewal_fails_no_request_under_worker() {
     }
 }
 
-/// Nobody waits for an authority but the process that asks it: the host answers 503 behind a certificate of its own, other hosts
-/// serve, and when the authority is back there is a certificate.
+/// Only the process that asks an authority waits for it. Meanwhile the host answers 503 with a temporary certificate,
+/// and other hosts serve. When the authority is back, the host gets its certificate.
 #[test]
 fn an_authority_that_is_down_holds_up_nobody() {
     if !PEBBLE.is_there("an_authority_that_is_down_holds_up_nobody") {
@@ -189,7 +189,8 @@ fn an_authority_that_is_down_holds_up_nobody() {
     assert!(served(&site, &pebble.client()).ends_with("hello\n"));
 }
 
-/// The authority looks for the proof where there is nothing: that is told, and it is not asked again before its time.
+/// The authority finds no proof where it looks: the server reports that, and does not ask again before the next try is
+/// due.
 #[test]
 fn a_refused_proof_is_told_and_not_tried_at_once() {
     if !PEBBLE.is_there("a_refused_proof_is_told_and_not_tried_at_once") {

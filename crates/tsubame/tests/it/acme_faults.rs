@@ -1,4 +1,4 @@
-//! What stands between the server and its certificates: authorities that are not what they should be, full disks, proxies.
+//! Obstacles between the server and its certificates: broken authorities, full disks, proxies.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::site::{PORT, Site};
 const NAME: &str = "one.example.org";
 const HTTPS: u16 = 8443;
 
-/// What an authority says where it should say something else.
+/// A wrong answer from an authority.
 #[derive(Clone, Copy)]
 struct Says<'a> {
     /// The name that is to be proven.
@@ -139,7 +139,7 @@ fn answer(client: TcpStream, answers: &[(&str, String)]) -> std::io::Result<()> 
     (&client).write_all(text.as_bytes())
 }
 
-/// A head, as far as it comes.
+/// Reads a head up to its end or the end of the connection.
 fn head(reader: &mut impl BufRead) -> std::io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && reader.read_until(b'\n', &mut head)? > 0 {}

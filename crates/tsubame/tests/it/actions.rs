@@ -5,7 +5,7 @@ use crate::oracle::{Allowed, Case, compare};
 use crate::server::Server;
 use crate::site::Site;
 
-/// What the script was told, but for what differs from one request to the next.
+/// Prints the script's arguments and environment, except for what differs between requests.
 const TELL: &str = "printf '\\n'; for a; do printf '[%s]' \"$a\"; done; pwd; env | sort | \
     grep -vE '^(REDIRECT_)*(REMOTE_PORT|PATH|PWD|OLDPWD|SHLVL|_)='; cat";
 
@@ -83,7 +83,7 @@ fn actions_as_under_apache() {
     let mut cases: Vec<Case> = lines.into_iter().map(|line| case(line, "")).collect();
     let body = "Content-Type: a/b\r\nContent-Length: 4\r\n\r\nx=1&";
     cases.extend(["POST /a.foo", "POST /a.txt", "PUT /none", "PUT /inner/x"].map(|line| case(line, body)));
-    // How the end of a body is told depends on the moment, in Apache too.
+    // How the end of a body is marked depends on timing, in Apache too.
     let framing = |what| Allowed { case: "*", what, entry: "The length of a short CGI answer" };
     let allowed = [framing("content-length"), framing("transfer-encoding")];
     compare("actions_as_under_apache", build, CONFIGURATION, &cases, &allowed);

@@ -1,4 +1,4 @@
-//! The gate: how many scripts run at once, who waits, who is refused, and what it is all accounted for.
+//! The gate: how many scripts run at once, which requests wait, which are refused, and how their use is accounted.
 
 use std::time::{Duration, Instant};
 
@@ -129,7 +129,7 @@ under_every_mpm! {
         assert_eq!((one.response().status, other.response().status), (200, 200));
     }
 
-    /// A full queue and a long wait are told: 503, when to come again, and in the log what is running.
+    /// With a full queue or after a long wait, the answer is 503 with `Retry-After`, and the log lists what is running.
     fn who_cannot_wait_is_told(mpm: Mpm) {
         let site = site();
         let text = "AdmissionQueue 1\nAdmissionTimeout 700ms\n<Files small>\nAdmissionLimit 1\n</Files>";
@@ -174,7 +174,7 @@ under_every_mpm! {
         assert_eq!(waits.response().status, 200);
     }
 
-    /// Those that waited when their processes were ended keep no places, although the queue is full of them.
+    /// Requests whose processes were killed while they waited keep no places, although the queue is full of them.
     fn the_dead_do_not_wait(mpm: Mpm) {
         for restart in [false, true] {
             let site = site();
@@ -254,7 +254,7 @@ under_every_mpm! {
         drop(slow);
     }
 
-    /// Where those who wait hold workers, one of four is left for files.
+    /// If waiting requests hold workers, one worker in four remains for files.
     fn files_find_a_worker(mpm: Mpm) {
         let site = site();
         let workers = "<IfModule !percore.c>\nMaxRequestWorkers 8\n</IfModule>\n\
@@ -276,7 +276,7 @@ under_every_mpm! {
         assert!(served.count() >= 6);
     }
 
-    /// Where requests that wait for their turn need no worker, any number of them leaves all workers to others.
+    /// If waiting requests need no worker, all workers remain for others, however many wait.
     fn those_who_wait_hold_no_worker(mpm: Mpm) {
         if matches!(mpm, Mpm::Prefork | Mpm::Worker) {
             return;
@@ -314,7 +314,7 @@ under_every_mpm! {
         assert!(long < 10, "{log}");
     }
 
-    /// What a script has cost is in the access log, and on the status page.
+    /// The access log and the status page show what a script has cost.
     fn costs_are_accounted_for(mpm: Mpm) {
         let site = site();
         site.script("fails", "#!/bin/sh\nprintf '\\nx'\nexit 3\n");
@@ -345,7 +345,7 @@ under_every_mpm! {
     }
 }
 
-/// What ended with its child is not told as running, although nobody waits for a script who would notice.
+/// A script that ended with its child is not shown as running, even if no request waits for a script.
 #[test]
 fn the_dead_are_not_told_as_running() {
     let site = site();

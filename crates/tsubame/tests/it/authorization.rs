@@ -1,4 +1,4 @@
-//! Who may: `Require`, the directives of 2.2, passwords. Every table holds for Apache too.
+//! Access control: `Require`, the directives of 2.2, passwords. Every table is also checked against Apache.
 
 use crate::mpm::Mpm;
 use crate::oracle;

@@ -1,4 +1,4 @@
-//! What `-t` and its relatives print, beside Apache's: both programs read the same file in the same place.
+//! Compares the output of `-t` and similar options with Apache's: both programs read the same file in the same place.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub type Said = (String, String, Option<i32>);
 /// Lines of `-V` that tell about the program.
 const OWN: [&str; 5] = ["Server version:", "Server built:", "Server loaded:", "Compiled using:", " -D "];
 
-/// What only we say about numbers that are changed (docs/differences.md).
+/// Our own notes about adjusted numbers (docs/differences.md).
 const TOLD: [&str; 2] = ["what runs is ", "no file is made"];
 
 /// Runs one of the programs as `apache2`, with `-d ROOT -f conf/httpd.conf` in front of the arguments.
@@ -25,12 +25,12 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// What `program`, a Tsubame, says, and what Apache says.
+    /// The output of `program`, which is Tsubame, and Apache's.
     pub fn both(&self, program: &Path) -> [Said; 2] {
         [program, Path::new(oracle::APACHE)].map(|program| self.said(program))
     }
 
-    /// What one of them says.
+    /// The output of one of them.
     pub fn said(&self, program: &Path) -> Said {
         let mut command = Command::new(program);
         command.arg0("apache2").args(["-d", self.site.path(), "-f", "conf/httpd.conf"]).args(self.arguments);
@@ -41,14 +41,14 @@ impl Call<'_> {
     }
 }
 
-/// What a command says, without what cannot be the same.
+/// The output of a command, without what always differs.
 pub fn said(mut command: Command, site: &Site) -> Said {
     let output = command.output().expect("run");
     let clean = |bytes: &[u8]| neutral(&String::from_utf8_lossy(bytes).replace(site.path(), "ROOT"));
     (clean(&output.stdout), clean(&output.stderr), output.status.code())
 }
 
-/// What an error says in Apache's words: without our help below them, and without further errors.
+/// Apache's words of an error message, without the help that we add and without further errors.
 pub fn without_help(text: &str) -> impl Iterator<Item = &str> {
     // `    2 | Listen x`, and below it `      | ^` and `      = help: ...`.
     let is_help = |line: &&str| {

@@ -1,5 +1,5 @@
-//! What takes long and is no script (passwords, listings, name servers) holds up nobody else, also where one thread serves
-//! all. What is said here is an order, not a time: other requests are answered before the long one.
+//! Slow work outside scripts (passwords, listings, name servers) delays no other request, even if one thread serves
+//! them all. The tests check the order, not times: other requests are answered before the slow one.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -132,7 +132,7 @@ fn an_expression_that_has_to_wait_decides() {
     }
 }
 
-/// An expression that holds for what it asks for as well comes to an end: a look-up asks no further.
+/// An expression that would start a look-up of its own kind also ends: a look-up asks no further.
 #[test]
 fn an_expression_that_asks_for_itself_ends() {
     let site = Site::with([("f.txt", "x\n")]);
@@ -180,7 +180,7 @@ fn names_are_looked_up() {
         let mut asking = ask(&server, (0..2 * OTHERS).map(|_| get("/named/f.txt")));
         others_are_served(&server);
         for _ in 0..OTHERS {
-            // Neither passwords nor directories wait behind names.
+            // Neither passwords nor directories wait for names.
             let member = passwords::request("/in/f.txt", "quick", "secret");
             assert_eq!(server.client().request(member).status, 200, "{mpm}");
             assert_eq!(server.get("/many/f").status, 200, "{mpm}");

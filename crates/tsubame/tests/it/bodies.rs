@@ -61,7 +61,7 @@ under_every_mpm! {
         first.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
     }
 
-    /// However small the chunks are, a script gets in one piece what came at once.
+    /// However small the chunks are, a script reads in one piece what arrived together.
     fn tiny_chunks_are_one_piece(mpm: Mpm) {
         const CHUNKS: usize = 3000;
 
@@ -90,7 +90,7 @@ under_every_mpm! {
         assert_eq!((answer.text().as_str(), answer.interim.as_slice()), ("abc", [].as_slice()));
     }
 
-    /// What was received behind the end of a body belongs to the next request, and is counted there.
+    /// Bytes received after the end of a body belong to the next request, and are counted there.
     fn what_comes_behind_a_body_is_counted_once(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, "LogFormat \"%I %r\" bytes\nCustomLog logs/bytes bytes\n");

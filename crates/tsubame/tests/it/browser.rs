@@ -22,11 +22,11 @@ pub struct Browser {
     output: Receiver<Value>,
     session: String,
     number: u64,
-    /// What came while something else was waited for.
+    /// Answers that arrived while the test waited for something else.
     answers: HashMap<u64, Value>,
-    /// What pages are told to allow.
+    /// The policy sent with pages.
     policy: &'static str,
-    /// What the page complained of.
+    /// Errors that the page reported.
     pub complaints: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! CGI scripts: what they are told, what becomes of their answers, and what of themselves.
+//! CGI scripts: their input, their answers, and how they end.
 
 use std::net::TcpStream;
 
@@ -13,7 +13,7 @@ use crate::wire::{Client, End, Framing};
 const CONFIGURATION: &str = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\nAlias /x/ ${ROOT}/cgi-bin/\n\
     <Location /x/>\nSetHandler cgi-script\n</Location>\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>";
 
-/// The scripts of the capture, and others; those that misbehave are those of [`cgi_faults`](crate::cgi_faults).
+/// The scripts of the capture, and others; [`cgi_faults`](crate::cgi_faults) has the scripts that misbehave.
 const SCRIPTS: &[(&str, &str)] = &[
     ("ok", "echo Content-Type: text/plain; echo; echo ok"),
     ("empty", ""),
@@ -86,7 +86,7 @@ fn scripts_answer_as_under_apache() {
         case("OPTIONS /cgi/ok", ""),
         case("DELETE /cgi/env", ""),
     ]);
-    // How the end of a body is told depends on the moment, in Apache too.
+    // How the end of a body is marked depends on timing, in Apache too.
     let framing = |what| Allowed { case: "*", what, entry: "The length of a short CGI answer" };
     let status = |what| Allowed { case: "GET /cgi/statusx", what, entry: "A status that is none" };
     let allowed = [framing("content-length"), framing("transfer-encoding"), status("%s"), status("%>s")];
@@ -180,7 +180,7 @@ under_every_mpm! {
         until("the end of the scripts", || scripts(&server).is_empty().then_some(()));
     }
 
-    /// A path may go on behind a script for as long as it likes.
+    /// The path after a script's name may be arbitrarily deep.
     fn deep_paths_behind_a_script(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);

@@ -18,9 +18,9 @@ const CONFIGURATION: &str =
 
 /// A gigabyte: what must not be in memory.
 const GIGA: usize = 1_000_000_000;
-/// What may be on its way, in the buffers of sockets and pipes, in bytes.
+/// The most that the buffers of sockets and pipes may hold, in bytes.
 const ON_THE_WAY: u64 = 64 << 20;
-/// What a child may need for it, in KiB.
+/// The most memory that a child may need for it, in KiB.
 const NEEDED: u64 = 16 << 10;
 
 const SCRIPTS: &[(&str, &str)] = &[
@@ -103,7 +103,7 @@ under_every_mpm! {
         }
     }
 
-    /// Who only sends nothing more still waits for the answer.
+    /// A client that closes only its sending side still waits for the answer.
     fn a_half_closed_client_is_no_client_gone(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);

@@ -14,15 +14,15 @@ use crate::wire::Client;
 const CONFIGURATION: &str = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\nAlias /elsewhere/ ${ROOT}/cgi-bin/\nCGIScriptTimeout 1\n\
     <Location /elsewhere/>\nSetHandler cgi-script\n</Location>\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>";
 
-/// What a script does, what its client gets, and what is logged.
+/// A script's fault, the client's answer, and the log lines.
 struct Fault {
     name: &'static str,
-    /// After `#!/bin/sh`; empty: there is no such file, or not such a one.
+    /// The text after `#!/bin/sh`; if empty, there is no such file, or it is not a script.
     script: &'static str,
-    /// How the script is asked for.
+    /// The request.
     request: Ask,
     expected: Outcome,
-    /// What Apache does otherwise, and the entry of `docs/differences.md` that says why.
+    /// Apache's outcome, if it differs, and the entry of `docs/differences.md` with the reason.
     apache: Option<(Outcome, &'static str)>,
 }
 
@@ -31,11 +31,11 @@ enum Ask {
     Get,
     /// With a body of [`UPLOAD`] bytes.
     Post,
-    /// From where it may not run.
+    /// In a place where scripts may not run.
     Elsewhere,
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy)]
 struct Outcome {
     /// `nothing`, `STATUS` with a page of the server's own, or `STATUS BODY`; with `, cut` where its end is missing.
@@ -126,7 +126,7 @@ const FAULTS: &[Fault] = &[
     ]) },
 ];
 
-/// What Apache adds to a time-out.
+/// The line that Apache adds to a time-out.
 const FILTER: &str = "[core:error] (70007)The timeout specified has expired: AH00574: ap_content_length_filter: apr_bucket_read() failed";
 
 /// More than pipes and sockets hold.
@@ -160,7 +160,7 @@ fn answer(site: &Site, fault: &Fault) -> String {
     let stream = TcpStream::connect(site.address()).expect("connect");
     let (mut sender, mut client) = (Client::over(stream.try_clone().expect("clone")), Client::over(stream));
     std::thread::scope(|scope| {
-        // Who answers early may read no further.
+        // A server that answers early may stop reading.
         scope.spawn(move || sender.send(request));
         let Ok((response, whole)) = client.beginning_to("GET") else { return "nothing".into() };
         let text = response.text();
@@ -185,13 +185,13 @@ fn log(site: &Site, from: usize) -> Vec<String> {
     log.lines().filter_map(plain).filter(|line| !line.contains(":notice]")).skip(from).collect()
 }
 
-/// Goes through the table, one request after the other, and returns what is not as expected.
+/// Runs the table, one request after the other, and returns the rows with unexpected outcomes.
 fn check(site: &Site, expected: impl Fn(&Fault) -> Outcome, neutral: fn(String) -> String) -> Vec<String> {
     let (mut wrong, mut seen) = (Vec::new(), 0);
     for fault in FAULTS {
         let want = expected(fault);
         let answer = neutral(answer(site, fault));
-        // What is too much now, the next one finds.
+        // Surplus lines are found by the next comparison.
         let enough = || Some(log(site, seen)).filter(|lines| lines.len() >= want.log.len());
         let lines = within(Duration::from_secs(5), enough).unwrap_or_else(|| log(site, seen));
         seen += lines.len();
@@ -212,7 +212,7 @@ fn apache_does_the_same() {
     let site = site();
     let modules = oracle::without("http2_module").replace("mpm_event", "mpm_prefork");
     let _apache = Apache::start_with(&site, &modules, CONFIGURATION);
-    // The page of a header that cannot be sent is lost at times.
+    // Sometimes the error page is lost if a header cannot be sent.
     let neutral = |answer: String| if answer == "500 , cut" { "500".into() } else { answer };
     let wrong = check(&site, |fault| fault.apache.map_or(fault.expected, |(outcome, _)| outcome), neutral);
     assert!(wrong.is_empty(), "Apache does it otherwise:\n{}", wrong.join("\n"));
@@ -225,7 +225,7 @@ fn scripts(server: &Server<'_>) -> Vec<i32> {
 }
 
 under_every_mpm! {
-    /// Who misbehaved is in the log, in Apache's words, and no process stays.
+    /// The log names the culprit in Apache's words, and no process stays.
     fn faults_are_told(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);

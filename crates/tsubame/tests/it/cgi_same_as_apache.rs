@@ -1,4 +1,4 @@
-//! What scripts are told, and how they answer, beside Apache's.
+//! The input and the answers of scripts, compared with Apache.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -7,18 +7,18 @@ use crate::site::Site;
 use crate::wait::{DEADLINE, within};
 use crate::wire::{Client, Response};
 
-/// Where scripts lie.
+/// Directories of scripts.
 pub const SECTIONS: &str = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\n\
     <Directory ${DOCS}>\nOptions ExecCGI FollowSymLinks\nAddHandler cgi-script .cgi\n</Directory>";
 
-/// Everything that a script is told, as a body, but for the port, which always differs.
+/// Sends the script's whole input as a body, except for the port, which always differs.
 const TELL: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'; for a; do printf '[%s]' \"$a\"; done; pwd\n\
     env | grep -vE '^(REDIRECT_)*REMOTE_PORT=' | sort; cat\n";
 /// The same as fields.
 const TELL_HEAD: &str =
     "#!/bin/sh\nenv | grep = | grep -vE '^(REDIRECT_)*REMOTE_PORT=' | sed 's/^/X-Env-/; s/=/: /'; echo; echo\n";
 
-/// How the end of a body is told depends on the moment, in Apache too.
+/// How the end of a body is marked depends on timing, in Apache too.
 fn allowed() -> Vec<Allowed> {
     let framing = ["content-length", "transfer-encoding"].map(|what| Allowed {
         case: "*",
@@ -31,7 +31,7 @@ fn allowed() -> Vec<Allowed> {
     framing.into_iter().chain(fields).chain(status("%s")).chain(status("%>s")).collect()
 }
 
-/// A request of its own connection: a line without version, fields, and what comes behind them.
+/// A request on its own connection: a line without version, the fields, and the bytes after them.
 pub fn case(line: &str, fields: &str, body: &str) -> Case {
     Case {
         name: format!("{line} {fields}{body}").trim().replace("\r\n", " "),
@@ -140,7 +140,7 @@ fn what_scripts_are_told() {
             what: "error log",
             entry: "A script may answer before its input is complete",
         });
-        // What takes no path is no error document of `/cgi/tell/missing` either.
+        // A script that takes no path cannot be the error document `/cgi/tell/missing` either.
         if configuration.contains("AcceptPathInfo Off") {
             let sent = ["%b", "%{Content-Type}o"];
             allowed.extend(sent.map(|what| Allowed { case: "*", what, entry: "An error document that fails" }));
@@ -149,7 +149,7 @@ fn what_scripts_are_told() {
     }
 }
 
-/// What scripts answer, as `printf` writes it.
+/// The answers of scripts, as `printf` formats.
 const ANSWERS: &[&str] = &[
     r"Status: 200\n\nx",
     r"Status: 404\n\nx",
@@ -297,7 +297,7 @@ const ASKED: &[Whole] = &[
     ("tagged", "GET", "Range: bytes=0-4\r\nIf-Range: \"z\"\r\n", "200 OK", Some("13"), "hello, world\n"),
 ];
 
-/// Where DEFLATE collects a short answer, as in Debian's configuration, Apache knows its length too.
+/// If DEFLATE collects a short answer, as in Debian's configuration, Apache knows its length too.
 #[test]
 fn lengths_and_ranges_of_answers_that_are_whole() {
     let build = |site: &Site| {

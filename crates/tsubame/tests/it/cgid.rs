@@ -1,4 +1,4 @@
-//! Scripts that daemons start: the same answers, and what becomes of scripts when a daemon, a child or the server ends.
+//! Scripts started by daemons: the same answers, and the fate of scripts when a daemon, a child or the server ends.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileTypeExt;
@@ -82,7 +82,7 @@ fn asked(server: &Server<'_>, name: &str) -> (Client, Pid) {
 }
 
 under_every_mpm! {
-    /// What a script is told and what becomes of its answer does not depend on who starts it.
+    /// A script's input and answer do not depend on the process that starts it.
     fn scripts_answer(mpm: Mpm) {
         let site = site();
         let large = "x".repeat(100_000);
@@ -111,7 +111,7 @@ under_every_mpm! {
         two_daemons(&server);
     }
 
-    /// A daemon that dies is replaced, and no request fails but those whose scripts it was just starting.
+    /// A daemon that dies is replaced. The only requests that fail are those whose scripts it was just starting.
     fn a_daemon_dies(mpm: Mpm) {
         let site = site();
         // One daemon of those that die young is started at once, the others wait for 1, 2 … seconds.
@@ -122,7 +122,7 @@ under_every_mpm! {
                 server.announce("cgid daemon process died (signal Killed (9)), restarting the cgid daemon");
                 daemon.kill(Signal::KILL).expect("kill");
             }
-            // Whoever asks now waits for the next one.
+            // A request that arrives now waits for the next daemon.
             assert_eq!(server.get("/cgi/ok").text(), "ok");
             assert!(two_daemons(&server).is_disjoint(&before));
         }
@@ -147,7 +147,7 @@ under_every_mpm! {
         assert_eq!(daemons(&server), before);
     }
 
-    /// Where nobody can tell any more what a script has cost, nobody waits for that.
+    /// If the costs of a script can no longer be found out, the request does not wait for them.
     fn a_daemon_dies_before_its_script(mpm: Mpm) {
         let site = site();
         site.script("lingers", "#!/bin/sh\nprintf '\\n%s\\n' $$; exec >/dev/null 2>&1; sleep 60\n");
@@ -185,7 +185,7 @@ under_every_mpm! {
         until("the end of the script", || (scripts(&server) == 0).then_some(()));
     }
 
-    /// A start that is under way has its place at the gate to its end, also where its client does not wait for that.
+    /// A script that is starting keeps its place at the gate until it ends, even if its client does not wait for it.
     fn a_start_keeps_its_place(mpm: Mpm) {
         let site = site();
         let server = start(mpm, &site, "ScriptSockDaemons 1\nCGIDScriptTimeout 60\nCustomLog logs/access \"%U %X\"\n\
@@ -211,7 +211,7 @@ under_every_mpm! {
         assert_eq!((told(&server, "ScriptRuns"), told(&server, "ScriptFailures")), (2, 1), "one was never started");
     }
 
-    /// Each configuration has daemons of its own; those of the one before stay until its last request has its answer.
+    /// Each configuration has its own daemons; old ones stay until the last request of their configuration is answered.
     fn a_restart_leaves_scripts_alone(mpm: Mpm) {
         let site = site();
         let mut server = start(mpm, &site, "CGIDScriptTimeout 60\n");
@@ -232,7 +232,7 @@ under_every_mpm! {
     }
 }
 
-/// Where both are loaded, the first one runs the scripts, as in Apache.
+/// If both modules are loaded, the first one runs the scripts, as in Apache.
 #[test]
 fn the_module_that_was_loaded_first_runs_scripts() {
     for (first, second, number) in [("cgi", "cgid", "AH02811"), ("cgid", "cgi", "AH01264")] {
@@ -253,7 +253,7 @@ fn the_module_that_was_loaded_first_runs_scripts() {
     }
 }
 
-/// Nobody but the server's own children may ask a daemon.
+/// Only the server's own children may use a daemon.
 #[test]
 fn strangers_are_not_answered() {
     if !needs::ROOT.is_there("strangers_are_not_answered") {

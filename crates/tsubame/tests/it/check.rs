@@ -86,7 +86,7 @@ fn a_wrong_command_line_ends_with_2() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Whatever `-t` refuses is an error here, and whatever starts here is taken by `-t`: over the golden configurations.
+/// `check` reports an error for every golden configuration that `-t` refuses.
 #[test]
 fn check_agrees_with_the_test_of_the_syntax() {
     let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");

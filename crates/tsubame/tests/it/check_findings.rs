@@ -1,5 +1,5 @@
-//! What `tsubame check` finds: a table of broken configurations, none of which ends the report at its first fault, and the
-//! files that a configuration names.
+//! Findings of `tsubame check`: a table of broken configurations, none of which ends the report at its first fault, and
+//! the files that a configuration names.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;

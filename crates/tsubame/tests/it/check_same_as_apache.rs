@@ -1,4 +1,4 @@
-//! What became of directives of Apache 2.2 and before: Apache 2.4's answer is `-t`'s, and `tsubame check` explains it.
+//! Directives of Apache 2.2 and earlier: `-t` answers like Apache 2.4, and `tsubame check` explains the answer.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::site::Site;
 
 const MODULES: [&str; 7] = ["mpm_event", "authz_core", "authn_core", "alias", "autoindex", "rewrite", "ssl"];
 
-/// What Apache 2.4 renamed, or takes with a warning, or refuses for a reason of its own; `\n` separates lines.
+/// Lines that Apache 2.4 renamed, accepts with a warning, or refuses for its own reason; `\n` separates lines.
 const CHANGED: [&str; 24] = [
     "NameVirtualHost *:80",
     "NameVirtualHost",

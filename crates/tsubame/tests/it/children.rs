@@ -104,7 +104,7 @@ impl Killer<'_> {
         held.len()
     }
 
-    /// What failed though nobody died who served it. Each connection dies once.
+    /// The failures that no death of a serving process explains. Each connection dies once.
     fn unexplained(mut self, failures: Vec<Failure>) -> Vec<Failure> {
         let mut is_explained = |failure: &Failure| {
             let at = self.held.iter().position(|client| Some(*client) == failure.client);
@@ -121,7 +121,7 @@ fn holder(server: &Server<'_>, client: &Client) -> i32 {
 }
 
 under_every_mpm! {
-    /// Whoever is not served by a killed child notices nothing, and each killed child gets a successor.
+    /// Only clients of a killed child notice its death, and each killed child gets a successor.
     fn only_clients_of_killed_children_notice(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, &(several(mpm) + "MaxKeepAliveRequests 30"));
@@ -161,7 +161,8 @@ under_every_mpm! {
             // The only child that is left serves somebody else when it has no client.
             served.clear();
         }
-        // Where a connection costs neither a process nor a thread they stay: a child that has many lets others go first.
+        // If a connection needs neither a process nor a thread, connections stay open: a busy child lets others go
+        // first.
         let stay = matches!(mpm, Mpm::Percore | Mpm::Event);
         let mut staying = Vec::new();
         for _ in 0..60 {

@@ -15,7 +15,7 @@ fn run(program: &str, site: &Site, arguments: &[&str]) -> Said {
     let mut command = Command::new(program);
     command.arg0("apache2").args(["-d", site.path(), "-f", "conf/httpd.conf"]).args(arguments);
     let output = command.output().expect("run");
-    // The order of mutexes is that of a hash, and which there are depends on the modules.
+    // Mutexes come in the order of a hash, and the modules decide which exist.
     let kept = |line: &&str| !line.starts_with("Mutex ") && !line.contains("stands in for it");
     let clean = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).replace(site.path(), "ROOT");
@@ -92,7 +92,8 @@ fn commands_stand_before_options() {
     }
 }
 
-/// What is wrong with a command line, and the name that was probably meant; then how the command is used, and where more stands.
+/// Error messages for the command line: what is wrong, which name was probably meant, the usage, and where to read
+/// more.
 #[test]
 fn a_wrong_command_line_is_explained() {
     let site = Site::new();
@@ -145,7 +146,7 @@ fn a_wrong_command_line_is_explained() {
     }
 }
 
-/// Where nobody reads any more (`tsubame -V | head -1`) nothing panics, on either output.
+/// If the reader has gone (`tsubame -V | head -1`), nothing panics, on either output.
 #[test]
 fn nobody_has_to_read() {
     let site = Site::new();

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// What bash offers behind these words, the last of which is being typed.
+/// Bash's completions for these words, the last of which is being typed.
 fn offered(words: &[&str]) -> Vec<String> {
     let script = format!(
         "source <({} completions bash)\nCOMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1))\n_tsubame\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"",

@@ -21,7 +21,7 @@ fn site() -> Site {
     Site::with([("index.html", "hello\n")])
 }
 
-/// What a command printed, and its exit status.
+/// The output of a command, and its exit status.
 pub fn said(output: &Output) -> (String, String, Option<i32>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr), output.status.code())
@@ -82,7 +82,7 @@ under_every_mpm! {
         assert!(!path.exists());
     }
 
-    /// A pid file that was left behind is taken over, with a warning.
+    /// A stale pid file is overwritten, with a warning.
     fn a_stale_pid_file_is_overwritten(mpm: Mpm) {
         let site = site();
         site.file("logs/pid", "999999999\n");
@@ -91,7 +91,7 @@ under_every_mpm! {
         assert_eq!(server.get("/").status, 200);
     }
 
-    /// SIGTERM, SIGINT and SIGWINCH end the server, with nothing to say but that.
+    /// SIGTERM, SIGINT and SIGWINCH end the server; the log says only that.
     fn signals_end_the_server(mpm: Mpm) {
         for signal in [Signal::TERM, Signal::INT, Signal::WINCH] {
             let site = site();
@@ -121,7 +121,7 @@ under_every_mpm! {
         assert_eq!(server.ends().code(), Some(0));
     }
 
-    /// Who stands outside when a graceful stop is ordered is let in, however often it is ordered.
+    /// Connections that wait to be accepted at a graceful stop are served, however often the stop is ordered.
     fn a_graceful_stop_serves_who_waits(mpm: Mpm) {
         let site = site();
         let one = "ServerLimit 1\nStartServers 1\nMaxRequestWorkers 1\nMinSpareServers 1\nMaxSpareServers 2";
@@ -212,7 +212,7 @@ under_every_mpm! {
         assert!(!site.root.join("logs/pid").exists());
     }
 
-    /// What `-k` says where nothing runs.
+    /// The messages of `-k` if no server runs.
     fn the_command_line_without_a_server(mpm: Mpm) {
         let site = site();
         site.configure(mpm, "");
@@ -327,7 +327,7 @@ fn a_daemon_lets_go_of_everything() {
     assert_eq!(std::fs::read_link(format!("/proc/{pid}/cwd")).expect("cwd").to_str(), Some("/"));
 }
 
-/// Who asks for a smaller world is not served in the whole one.
+/// The server refuses to start with `ChrootDir`, since it would serve without the restriction.
 #[test]
 fn another_root_is_refused() {
     if !needs::ROOT.is_there("another_root_is_refused") {

@@ -23,7 +23,7 @@ fn command(site: &Site, arguments: &[&str]) -> Command {
     command
 }
 
-/// What the server of a site answers to a command.
+/// The server's answer to a command.
 pub fn ctl(site: &Site, arguments: &[&str]) -> (String, String, Option<i32>) {
     said(&command(site, arguments).output().expect("run"))
 }
@@ -57,7 +57,7 @@ under_every_mpm! {
         assert_eq!(json(&site, &["config"])["server_root"], site.path());
         assert_eq!(json(&site, &["explain", "/index.html"])["answer"]["status"], 200);
 
-        // What is on disk is not what runs.
+        // The running configuration differs from the one on disk.
         site.configure(mpm, &format!("{GRANTED}\nAlias /x /tmp"));
         let changes = json(&site, &["diff"]);
         let list = changes["changes"].as_array().expect("changes");
@@ -82,7 +82,7 @@ under_every_mpm! {
     }
 }
 
-/// A change is told with the sections around it, each once, and with the lines that included its file.
+/// A change is shown with its enclosing sections, each once, and with the lines that included its file.
 #[test]
 fn changes_are_told_with_their_sections() {
     let site = site();
@@ -125,21 +125,21 @@ fn changes_are_told_with_their_sections() {
     assert_eq!(about(0), ("running".into(), inner.as_slice().into()));
     assert_eq!(about(2), ("running".into(), inner[..2].into()));
     assert_eq!(about(4), ("running".into(), Value::Array(Vec::new())));
-    // The sections are those of the side that has the line.
+    // The sections come from the side that has the line.
     assert_eq!(about(6), ("running".into(), ["<VirtualHost *:82>", "<Directory /srv>"].as_slice().into()));
     assert_eq!(about(7), ("disk".into(), ["<VirtualHost *:83>", "<Directory /srv>"].as_slice().into()));
     let origin = &changes[0]["origin"];
     let (file, outer) = (origin["file"].as_str().expect("file"), origin["included_from"][0].as_str().expect("outer"));
     assert!(file.ends_with("conf/hosts.conf") && origin["line"] == 6 && outer.contains("httpd.conf:"), "{origin}");
 
-    // What comes before all lines has no place.
+    // The text before the first line has no place.
     site.configure(Mpm::Percore, &format!("{GRANTED}\nInclude conf/hosts.conf\nDefine NEW"));
     let first = json(&site, &["diff"])["changes"][0].take();
     let found = (&first["line"], &first["origin"], &first["section"]);
     assert_eq!(found, (&"Define NEW".into(), &Value::Null, &Value::Array(Vec::new())));
 }
 
-/// Options may stand before the command and behind it.
+/// Options may stand before or after the command.
 #[test]
 fn options_have_no_place_of_their_own() {
     let site = site();
@@ -186,7 +186,7 @@ fn options_have_no_place_of_their_own() {
     }
 }
 
-/// Scripts are told with how long they took. One that could not be started has failed, one whose client went away has not.
+/// Scripts are shown with their duration. One that could not be started has failed; one whose client left has not.
 #[test]
 fn scripts_are_told_with_times_and_failures() {
     for other in [" cgi_module ", " cgid_module "] {
@@ -329,7 +329,7 @@ fn log_levels_have_the_names_of_the_directive() {
     server.logged("AH01626");
 }
 
-/// Where the socket is, is configured; a server without one is a server all the same.
+/// The socket's place is configurable, and a server also runs without one.
 #[test]
 fn the_socket_is_configured() {
     let site = site();

@@ -45,8 +45,8 @@ fn cpu(pid: Pid) -> u64 {
     fields.map(|field| field.parse::<u64>().expect("number")).sum()
 }
 
-/// Two servers whose pid files differ only behind the last dot have sockets of their own, and with one socket between them
-/// a client does not take the one for the other.
+/// Two servers whose pid files differ only after the last dot have separate sockets. With a shared socket, a client
+/// does not mistake one server for the other.
 #[test]
 fn who_answers_is_the_server_that_is_meant() {
     let (one, two) = (site(), site());
@@ -185,7 +185,7 @@ fn an_upgraded_server_leaves_others_alone() {
     until("the old one has ended", || is_gone(old).then_some(()));
     let heir = pid_of(&two).expect("pid");
     until("the answer of the new one", || (ctl(&two, &["status"]).0.contains(&format!("pid {heir}"))).then_some(()));
-    // That of the other server it does not.
+    // It does not accept the socket of the other server.
     two.configure(Mpm::Percore, &format!("ControlSocket {}/logs/pid.ctl", one.path()));
     assert_eq!(said(&start(&["-k", "upgrade"])).2, Some(0));
     until("the old one has ended", || is_gone(heir).then_some(()));
@@ -224,7 +224,7 @@ fn a_parent_without_descriptors_rests() {
         assert!(Command::new("prlimit").args(["--pid", &pid, &numbers]).status().expect("prlimit").success());
     };
     let free = (0..).find(|number: &u32| !Path::new(&format!("/proc/{}/fd/{number}", server.pid())).exists());
-    // Those that are open stay open.
+    // Open connections stay open.
     limit(format!("--nofile={}:", free.expect("a number")));
     let asked = UnixStream::connect(site.root.join("logs/pid.ctl")).expect("connect");
     server.logged("(24)Too many open files: cannot answer at the control socket");
@@ -284,11 +284,11 @@ fn no_conversation_is_left_alone() {
     });
     parent.0.kill().expect("kill");
     parent.0.wait().expect("wait");
-    // The other limit, that of a write, is 30 s.
+    // The other limit, for a write, is 30 s.
     within(Duration::from_secs(10), || is_gone(talks).then_some(())).expect("its end");
 }
 
-/// Who listens is looked at before anything is said: a program of somebody else's hears nothing.
+/// A client checks who listens before it sends anything: another user's program receives nothing.
 #[test]
 fn the_client_tells_strangers_nothing() {
     if !needs::ROOT.is_there("the_client_tells_strangers_nothing") {
@@ -320,7 +320,7 @@ fn the_client_tells_strangers_nothing() {
     server.restart(Signal::USR1);
 }
 
-/// A server that does not answer is told apart from one that is not there.
+/// The client distinguishes a server that does not answer from one that is not running.
 #[test]
 fn a_silent_server_is_said_to_be_silent() {
     let site = site();
@@ -346,8 +346,8 @@ impl Drop for Still {
     }
 }
 
-/// Whoever goes on talking is ended after a minute: by an alarm of the conversation's own, should the parent stand still, and
-/// by the parent, should the conversation.
+/// A conversation that goes on ends after a minute: by its own alarm if the parent hangs, and by the parent if the
+/// conversation hangs.
 #[test]
 fn no_conversation_takes_longer_than_a_minute() {
     const LONGEST: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! What a restart cannot change: `tsubame ctl` says so before, and shows what runs afterwards.
+//! Changes that a restart cannot make: `tsubame ctl` warns of them, and shows afterwards what runs.
 
 use sys::signal::Signal;
 

@@ -18,7 +18,7 @@ use crate::site::Site;
 use crate::wait::until;
 use crate::wire::{Client, Response};
 
-/// What the tests' databases hold. The password is `secret`.
+/// The contents of the tests' databases. The password is `secret`.
 const TABLES: &str = "
 CREATE TABLE users(name text PRIMARY KEY, pw text, full_name text, age int);
 INSERT INTO users VALUES('joe', '{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=', 'Joe X', 42);
@@ -171,7 +171,7 @@ fn digests_come_from_a_database() {
     });
 }
 
-/// What was asked once is remembered by mod_authn_socache.
+/// mod_authn_socache remembers the answer to an earlier query.
 #[test]
 fn passwords_of_databases_are_remembered() {
     let configuration = format!(
@@ -250,7 +250,7 @@ DBDPrepareSQL \"SELECT value FROM session WHERE id = %s AND (expiry = 0 OR expir
 DBDPrepareSQL \"SELECT value FROM session WHERE id = %s OR 1 = %lld\" other
 ";
 
-/// The cookie that an answer sets, as far as the first semicolon, and what follows.
+/// The cookie that an answer sets: the part up to the first semicolon, and the rest.
 fn cookie(answer: &Response) -> Option<(String, String)> {
     // Apache sends it twice.
     let mut all = answer.all("Set-Cookie");
@@ -324,12 +324,12 @@ fn sessions_are_kept_in_a_database() {
             let answer = ask("anon/say", wrong);
             assert!(answer.status == 200 && answer.text().starts_with('|'), "{wrong}: {answer:?}");
         }
-        // What cannot be kept.
+        // Data that cannot be stored.
         for path in ["lost/say?a=1", "zero/say?a=1"] {
             let answer = ask(path, "");
             assert_eq!((answer.status, cookie(&answer), rows().as_str()), (200, None, ""), "{path}");
         }
-        // That of a user.
+        // A user's own data.
         let user = |path: &str| get(site, path, "joe", "secret");
         assert_eq!((user("/user/say?a=1").text().as_str(), rows().as_str()), ("|", "joe|a=1|0"));
         let answer = user("/user/say?b=2");
@@ -375,7 +375,7 @@ fn maps_are_databases() {
     });
 }
 
-/// What a map was told it remembers until the process ends.
+/// A map remembers an answer until the process ends.
 #[test]
 fn a_fast_map_remembers() {
     if !needs::SQLITE.is_there("a_fast_map_remembers") {
@@ -499,7 +499,7 @@ fn requests_wait_for_a_connection(mpm: Mpm) {
 }
 }
 
-/// Where PostgreSQL is to be spoken with in secret, nothing is said in clear.
+/// If PostgreSQL requires encryption, nothing is sent in clear text.
 #[test]
 fn a_connection_that_has_to_be_secret() {
     if !needs::POSTGRES.is_there("a_connection_that_has_to_be_secret") {

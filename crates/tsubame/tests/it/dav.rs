@@ -242,7 +242,7 @@ const REQUESTS: &[(&str, u16)] = &[
 const LOCKINFO: &str = "<lockinfo xmlns=\"DAV:\"><lockscope><exclusive/></lockscope><locktype><write/></locktype>\
     <owner>me</owner></lockinfo>";
 
-/// What of an answer has to be the same.
+/// The parts of an answer that must be equal.
 fn essence(response: &Response) -> String {
     let text = response.text();
     let mut found = vec![
@@ -275,7 +275,7 @@ fn essence(response: &Response) -> String {
     found.join("|")
 }
 
-/// What may differ in the body, and why (`docs/differences.md`).
+/// Allowed differences in the body, and the reasons (`docs/differences.md`).
 const BODIES: [(&str, &str); 1] = [("LOCK /dav/d||", "The answer to a LOCK of a collection with locks in it")];
 
 #[test]
@@ -342,7 +342,7 @@ fn what_was_written_survives_a_killed_process() {
             half.len() * 2
         ));
         client.send(&half);
-        // What is written to has no name.
+        // A file that is being written has no name.
         let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
         let place = site.root.join("htdocs/dav");
         let holds_much = |child: &i32| {
@@ -368,7 +368,8 @@ fn what_was_written_survives_a_killed_process() {
     }
 }
 
-/// Clients write all the while, and processes are killed wherever they stand: what is there is one of what was sent.
+/// Clients write continuously while processes are killed at any point: each file has the content of one of the
+/// requests.
 #[test]
 fn nothing_is_torn_whenever_processes_are_killed() {
     let property = |text: &str| {
@@ -438,7 +439,7 @@ fn a_large_file_goes_through_in_pieces() {
     }
 }
 
-/// A copy is a new file: it has no permissions of the old one's but to be run.
+/// A copy is a new file: the only permission it takes from the old one is to be executable.
 #[test]
 fn the_modes_of_copies_are_those_of_apache() {
     let mode = |path: std::path::PathBuf| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
@@ -453,7 +454,7 @@ fn the_modes_of_copies_are_those_of_apache() {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("permissions");
         }
         for name in ["old", "ran"] {
-            // What the children run as has to own what it changes.
+            // The children's user must own the files that it changes.
             std::os::unix::fs::chown(site.root.join("htdocs/dav").join(name), Some(65534), Some(65534)).expect("owner");
         }
     };
@@ -524,7 +525,7 @@ fn a_form_below_reaches_its_script() {
     server.allow("");
 }
 
-/// Apache holds the collection and the destination against it, too.
+/// Apache also counts the collection and the destination.
 #[test]
 fn a_token_without_a_name_is_enough() {
     let site = place();
@@ -536,7 +537,7 @@ fn a_token_without_a_name_is_enough() {
         let fields: Vec<&str> = fields.iter().copied().chain([field.as_str()]).collect();
         let status = ask(&site, line, &fields, "").status;
         assert!(matches!(status, 201 | 204), "{line}: {status}");
-        // What is gone has no locks, and what comes there has none either.
+        // A deleted file has no locks, and neither does a new one with its name.
         assert_eq!(ask(&site, "PUT /dav/f", &[], "x").status, 201);
         assert_eq!(ask(&site, "DELETE /dav/f", &[], "").status, 204);
     }
@@ -619,7 +620,7 @@ fn one_of_those_that_make_the_same_file_is_the_first() {
     }
 }
 
-/// What the server has said yes to is there, whichever name the file had then.
+/// Every write that the server has confirmed is on the disk, whatever the file's name was then.
 #[test]
 fn properties_go_with_a_file_that_moves() {
     let site = place();

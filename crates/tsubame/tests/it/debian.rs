@@ -1,4 +1,4 @@
-//! Debian's own `/etc/apache2`, with nothing changed in it but where it listens and writes.
+//! Debian's own `/etc/apache2`, unchanged except for the addresses it listens on and the files it writes.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -26,11 +26,11 @@ pub fn copy(site: &Site) {
     edit("sites-available/000-default.conf", "/var/www/html", &format!("{}/htdocs", site.path()));
     edit("sites-available/000-default.conf", "*:80", &format!("*:{PORT}"));
     edit("apache2.conf", "/var/www/", &format!("{}/htdocs/", site.path()));
-    // The name of the machine is nobody's business here.
+    // The test must not depend on the machine's name.
     site.file("etc/conf-enabled/name.conf", "ServerName localhost\n");
 }
 
-/// What `envvars` sets.
+/// The variables that `envvars` sets.
 pub fn variables(site: &Site) -> [(&'static str, String); 6] {
     let root = site.path();
     [
@@ -47,7 +47,7 @@ pub fn is_there(test: &str) -> bool {
     oracle::is_there(test) && needs::DEBIAN.is_there(test)
 }
 
-/// What a program says of the copy.
+/// A program's output for the copy.
 fn said(program: &str, site: &Site, arguments: &[&str]) -> Said {
     let mut command = Command::new(program);
     command.arg0("apache2").args(["-d", &format!("{}/etc", site.path())]).args(arguments).envs(variables(site));
@@ -79,7 +79,7 @@ fn compare_dumps(site: &Site) {
     compare_said(site, &lists);
 }
 
-/// What both say, called with these arguments.
+/// Compares the output of both programs for each list of arguments.
 fn compare_said(site: &Site, lists: &[&[&str]]) {
     let info = format!("LoadModule info_module {}/mod_info.so", oracle::MODULES);
     compare(lists, |arguments| {
@@ -131,7 +131,7 @@ fn enable_ssl(site: &Site) {
     );
 }
 
-/// Where the copy listens for TLS.
+/// The copy's port for TLS.
 const TLS_PORT: u16 = 8443;
 
 #[test]
@@ -241,7 +241,7 @@ under_every_mpm! {
     }
 }
 
-/// What matters of the answers to some requests.
+/// The relevant parts of the answers to some requests.
 fn answers(site: &Site) -> Vec<(u16, Vec<String>, Vec<u8>)> {
     let told = |response: &Response| {
         let names = ["Content-Type", "ETag", "Last-Modified", "Accept-Ranges", "Vary", "Content-Encoding", "Location"];

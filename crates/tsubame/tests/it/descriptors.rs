@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use sys::process::Pid;
 
-/// What a process has open: the targets of the links below /proc/PID/fd.
+/// The open descriptors of a process: the targets of the links below /proc/PID/fd.
 pub fn of(pid: Pid) -> Vec<String> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     entries
@@ -32,8 +32,8 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some((ip, u16::from_str_radix(port, 16).ok()?).into())
 }
 
-/// What idle children have open and should not: connections, directories, pipes of scripts. Files that they served lately
-/// they may keep, what connects the process manager with a backend that lives, and connections to a database.
+/// Descriptors that idle children should not have open: connections, directories, pipes of scripts. They may keep files
+/// that they served lately, connections to databases, and what connects the process manager with a running backend.
 pub fn leaks(parent: Pid, children: impl IntoIterator<Item = i32>) -> Vec<String> {
     let inherited = of(parent);
     let children = children.into_iter().filter_map(Pid::new);
@@ -73,7 +73,7 @@ fn inode(target: &str) -> Option<&str> {
     target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'))
 }
 
-/// The sockets of all TCP connections, by their inodes (tenth column), but for those to PostgreSQL's port (third column).
+/// The sockets of all TCP connections by inode (tenth column), except those to PostgreSQL's port (third column).
 fn connections() -> BTreeSet<String> {
     let database = format!(":{:04X}", crate::postgres::PORT);
     let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default());

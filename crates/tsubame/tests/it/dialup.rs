@@ -35,13 +35,13 @@ under_every_mpm! {
         assert_eq!(slow[0].get("/slow/none").status, 404);
     }
 
-    /// 4 KiB in a second, behind 1 KiB that is free: at no time is more there than that, and all of it comes. No clock is
-    /// asked for less than the whole: a busy machine may make anything slower.
+    /// 4 KiB per second, after 1 KiB that is free: the client never has more than that, and gets all of it. Only a
+    /// minimum of the whole time is checked, because a busy machine may make anything slower.
     fn an_answer_goes_out_no_faster_than_it_may(mpm: Mpm) {
         const RATE: f64 = 4096.0;
         const BURST: f64 = 1024.0;
         const SIZE: usize = 7 * 1024;
-        // What goes out in one pulse of the pace, of which there are two in a second.
+        // The length of one pulse; there are two in a second.
         const PULSE: f64 = 0.5;
         let site = Site::new();
         site.page("a.txt", "x".repeat(SIZE));
@@ -60,7 +60,7 @@ under_every_mpm! {
             let may = BURST + RATE * (start.elapsed().as_secs_f64() + PULSE);
             assert!(had as f64 <= may, "{had} bytes, of {may} at most");
         }
-        // What is free and the first pulse go out at once, and two more pulses take the second.
+        // The free part and the first pulse are sent at once; two more pulses take the second.
         let took = start.elapsed();
         assert!((Duration::from_secs(1)..Duration::from_secs(20)).contains(&took), "{took:?}");
     }

@@ -63,7 +63,7 @@ struct User {
     nonce: String,
     opaque: Option<String>,
     nc: String,
-    /// What stands behind the parameters.
+    /// The text after the parameters.
     more: &'static str,
     qop: &'static str,
     uri: String,
@@ -171,14 +171,14 @@ fn digests_are_asked_for_and_checked() {
         }
         let forged = format!("{}{}", &joe.nonce[..51], if joe.nonce.ends_with('0') { "1" } else { "0" });
         assert!(is_stale(&User { nonce: forged, ..joe.clone() }.ask(site, "/d/f.txt")));
-        // What was signed is where the request goes.
+        // The signed URI must be the request's own.
         let (elsewhere, quoted) =
             (User { uri: "/d/other.txt".into(), ..joe.clone() }, User { uri: "/d/%66.txt".into(), ..joe });
         assert_eq!((elsewhere.ask(site, "/d/f.txt").status, quoted.ask(site, "/d/f.txt").status), (400, 200));
         assert_eq!(ask(site, "/d/f.txt", "Authorization: Basic am9lOnNlY3JldA==\r\n").status, 401);
         assert_eq!(ask(site, "/d/f.txt", "Authorization: Digest username=\"joe\"\r\n").status, 401);
 
-        // Who may, is another question.
+        // Authorization is a separate question.
         let ann = User { name: "ann", password: "other", ..User::joe(site, "/counted/f.txt") };
         assert_eq!(ann.ask(site, "/counted/f.txt").status, 401);
     });

@@ -1,4 +1,4 @@
-//! Where directives may stand, beside Apache, as far as `-L` does not tell.
+//! The places where directives may stand, compared with Apache, if `-L` does not show them.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

@@ -119,7 +119,7 @@ fn which_index_counts() {
 fn what_a_listing_leaves_out() {
     let listed = "<Directory ${DOCS}>\nOptions Indexes\n</Directory>\nDirectoryIndex disabled\n";
     let rows = [
-        // A directory is looked up with a slash at its end: its name is not that of a file.
+        // A directory is looked up with a slash at its end: its name is not a file's name.
         "<Files e>\nRequire all denied\n</Files>",
         "<Location /d/e>\nRequire all denied\n</Location>",
         "<Location /d/e/>\nRequire all denied\n</Location>",
@@ -163,7 +163,7 @@ fn negotiated_languages_and_types() {
     check("negotiated_languages", &[(&first, languages), (&prefix, languages), (&any, &types)], &[quote("*")]);
 }
 
-/// What a map names stands below its own directory, whatever it begins with.
+/// The files that a map names are below its own directory, whatever their names begin with.
 #[test]
 fn what_type_maps_name() {
     let all: &[&str] = &[

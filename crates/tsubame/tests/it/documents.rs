@@ -11,7 +11,7 @@ use crate::tables::infos;
 
 /// A piece of configuration in a document.
 struct Shown {
-    /// Where it is, for who has to correct it.
+    /// Its place, for the person who has to correct it.
     from: String,
     text: String,
     /// Identifiers of the modules that Tsubame is to have; empty is all of them.
@@ -113,7 +113,7 @@ fn recipe(text: &str) -> Vec<Shown> {
     let title = text.lines().next().unwrap_or_default();
     let named = text.lines().find_map(|line| line.strip_prefix("Modules: ")).unwrap_or_default();
     let named = named.split_whitespace().map(|name| name.trim_matches('`'));
-    // What a2enmod enables with a module.
+    // The modules that a2enmod enables together with a module.
     let with = named.flat_map(|name| match name {
         "proxy_fcgi" => vec!["proxy", name],
         "ssl" => vec!["socache_shmcb", name],
@@ -160,7 +160,7 @@ fn apache_with(module: &str) -> Option<String> {
     is_there.then(|| lines + &more.collect::<String>())
 }
 
-/// Has both programs read each piece, several at a time, and shows all that is refused.
+/// Runs both programs on each piece, several at a time, and shows all that is refused.
 fn all_are_accepted(test: &str, shown: &[Shown]) {
     let has_apache = oracle::is_there(test);
     let check = |part: &[Shown]| -> Vec<String> { part.iter().filter_map(|one| refused(one, has_apache)).collect() };
@@ -173,7 +173,7 @@ fn all_are_accepted(test: &str, shown: &[Shown]) {
     assert!(said.is_empty(), "{} are refused:\n{}", said.len(), said.join("\n"));
 }
 
-/// What one of the programs has against it.
+/// A program's objection to a piece.
 fn refused(shown: &Shown, has_apache: bool) -> Option<String> {
     let site = Site::new();
     let ours: String = shown.modules.iter().map(|id| format!("LoadModule {id} modules/any.so\n")).collect();
@@ -233,7 +233,7 @@ fn make(site: &Site, path: &str) {
     }
 }
 
-/// What a file of this kind has in it, where it may not be empty.
+/// The content of a file of this kind that must not be empty.
 fn content(kind: &str) -> &'static [u8] {
     match kind {
         "pem" => pem().as_bytes(),

@@ -17,7 +17,7 @@ const OURS: &str = env!("CARGO_BIN_EXE_tsubame");
 const ALL: &[&str] =
     &["-t", "-DDUMP_CONFIG", "-DDUMP_CERTS", "-DDUMP_VHOSTS", "-DDUMP_RUN_CFG", "-DDUMP_MODULES", "-DDUMP_INCLUDES"];
 
-/// What every configuration begins with. Where locks and the pid file are by default is compiled in.
+/// The beginning of every configuration. It sets locks and the pid file, since their default places are compiled in.
 fn base() -> String {
     let wanted = ["mpm_event", "authz_core", "socache_shmcb", "ssl", "info"];
     format!("ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{}", modules(&wanted))
@@ -55,7 +55,7 @@ fn hosts(all: &[&str]) -> String {
     all.iter().map(host).collect()
 }
 
-/// What virtual hosts may look like.
+/// Possible forms of virtual hosts.
 fn host_cases() -> Vec<String> {
     let lists: [&[&str]; 22] = [
         &[],
@@ -120,7 +120,7 @@ fn host_cases() -> Vec<String> {
     cases
 }
 
-/// Everything else that a dump shows, and configurations that are wrong.
+/// The other parts of a dump, and configurations with errors.
 fn other_cases() -> Vec<String> {
     let texts = [
         "Include inc/a.conf\nIncludeOptional inc/none*.conf\n",
@@ -161,7 +161,7 @@ fn other_cases() -> Vec<String> {
     texts.iter().map(|text| text.to_string()).collect()
 }
 
-/// What `Mutex` may be told.
+/// Arguments of `Mutex`.
 const MUTEXES: [&str; 26] = [
     "Mutex default",
     "Mutex file",
@@ -223,7 +223,8 @@ fn locks_are_those_of_apache() {
     }
 }
 
-/// A `LoadModule` line anywhere, and only what is loaded is there: above that line, too, and in the sections that ask for it.
+/// `LoadModule` lines in any place. Only the loaded modules exist, also above that line and in sections that test for
+/// them.
 #[test]
 fn modules_are_those_that_are_loaded() {
     let wanted = ["authz_core", "dir", "alias"].map(|name| {
@@ -248,7 +249,7 @@ fn modules_are_those_that_are_loaded() {
             (text.clone(), Call { site: &site, arguments: &["-t", "-DDUMP_MODULES"], user: None }.both(Path::new(OURS)))
         });
     }
-    // Where nothing chooses, everything is there; a line that is skipped chooses, too.
+    // Without any choice all modules exist; a line that is skipped is a choice, too.
     for (text, is_right) in
         [("Redirect /x /y\n", true), ("<IfDefine X>\nLoadModule dir_module x\n</IfDefine>\nRedirect /x /y\n", false)]
     {
@@ -326,7 +327,7 @@ fn bytes_are_kept() {
     }
 }
 
-/// What goes to standard error, and the verdict too, goes to the file of `-E` instead.
+/// With `-E`, messages and the verdict go to that file instead of standard error.
 #[test]
 fn the_verdict_goes_where_errors_go() {
     if oracle::is_there("the_verdict_goes_where_errors_go") {
@@ -347,7 +348,7 @@ fn the_verdict_goes_where_errors_go() {
     }
 }
 
-/// The tree is shown by mod_info: without it there is none.
+/// The tree is shown by mod_info; without the module there is none.
 #[test]
 fn the_tree_needs_mod_info() {
     let site = site("");
@@ -362,14 +363,14 @@ fn the_tree_needs_mod_info() {
     }
 }
 
-/// Who is not root has `not_used` behind the user.
+/// For users other than root, `not_used` follows the user.
 #[test]
 fn dumps_are_apaches_for_others_than_root() {
     const NAME: &str = "dumps_are_apaches_for_others_than_root";
     if !oracle::is_there(NAME) || !needs::ROOT.is_there(NAME) {
         return;
     }
-    // Where the program was built, nobody else may be able to look.
+    // Other users may have no access to the directory in which the program was built.
     let place = Site::new();
     let program = place.root.join("tsubame");
     std::fs::copy(OURS, &program).expect("copy");
@@ -407,7 +408,7 @@ fn a_published_listing_is_reproduced() {
     }
 }
 
-/// Directives that Apache has not, as `-L` shows them.
+/// Directives that Apache does not have, as `-L` shows them.
 const OWN_DIRECTIVES: [&str; 10] = [
     "AdmissionLimit (mod_admission.c)",
     "AdmissionMemory (mod_admission.c)",
@@ -452,7 +453,7 @@ fn directives_are_listed_as_by_apache() {
 /// The directive whose help is another one than Apache's (`docs/differences.md`, "The help of AuthLDAPURL").
 const LONG_HELP: &str = "AuthLDAPURL ";
 
-/// Where a directive may stand, of what `-L` says of it.
+/// The places of a directive, from the output of `-L`.
 fn places(text: &str) -> Option<&str> {
     text.find("\tAllowed").map(|at| &text[at..])
 }

@@ -1,4 +1,4 @@
-//! What scripts say before their answers (103, RFC 8297).
+//! Responses that scripts send before their answers (103, RFC 8297).
 
 use crate::mpm::under_every_mpm;
 use crate::server::Server;

@@ -32,7 +32,7 @@ fn build(site: &Site) {
 
 const SCRIPTS: &str = "AddHandler cgi-script .cgi\nOptions +ExecCGI\n";
 
-/// What is not Apache's about lengths, ranges and connections.
+/// Intended differences in lengths, ranges and connections.
 const MEANT: [Allowed; 24] = [
     Allowed { case: "*|Range: bytes=20-", what: "%k", entry: "416 says how long the file is" },
     Allowed { case: "*|Range: bytes=20-", what: "content-range", entry: "416 says how long the file is" },
@@ -166,7 +166,7 @@ fn what_is_no_request() {
     for configuration in ["", &documents("/mine.html"), &documents("sorry"), &documents("http://x.example/")] {
         compare("what_is_no_request", build, &format!("{strict}{configuration}"), &cases, &meant);
     }
-    // Where the head ended before its fields did, Apache's script fails.
+    // If the head ended early, Apache's script fails.
     let read = |case: &Case| ["no host", "a bad host", "another host"].contains(&case.name.as_str());
     let cases: Vec<Case> = cases.into_iter().filter(read).collect();
     let script = format!("{strict}{SCRIPTS}{}", documents("/tell.cgi?x"));
@@ -175,7 +175,7 @@ fn what_is_no_request() {
     compare("what_is_no_request", build, &script, &cases, &meant);
 }
 
-/// Whose names were compared with that of a host that is not known stands in the error log.
+/// For an unknown host name, the error log says which names it was compared with.
 #[test]
 fn hosts_that_are_not_known() {
     let host = |name: &str| format!("<VirtualHost *:8080>\nServerName {name}\n</VirtualHost>\n");
@@ -205,7 +205,7 @@ fn links_that_may_not_be_followed() {
     rows("links_that_may_not_be_followed", build, &[(text, requests)], &meant);
 }
 
-/// `%<f` is the file of the request, not that of its error document.
+/// `%<f` is the file of the request, not the file of its error document.
 #[test]
 fn the_file_of_the_original_request_is_logged() {
     let lines = "ErrorDocument 404 /mine.html\nCustomLog logs/files \"%<f %>f %f\"\n";

@@ -143,7 +143,7 @@ fn values_have_origins_and_losers() {
     assert!(chain.is_some_and(|chain| chain.ends_with("httpd.conf:13")), "{chain:?}");
 }
 
-/// Where an error document answers, the settings of the path that was asked for are shown first, and then its own.
+/// If an error document answers, the settings of the requested path come first, and then those of the document.
 #[test]
 fn an_error_document_hides_nothing() {
     let site = Site::with([("closed/x.html", "no\n"), ("sorry.html", "sorry\n")]);

@@ -25,7 +25,7 @@ fn what_is_explained_is_what_happens() {
     let foretold = |host: &str, path: &str| {
         let explained = json(&site, &["--host", host, "--to", &site.address().to_string(), path]);
         match explained["answer"]["runs"].as_bool() {
-            // What a script that can be started answers only the script knows.
+            // The answer of a script that can be started is known only to the script.
             Some(true) => 200,
             _ => u16::try_from(explained["answer"]["status"].as_u64().expect("status")).expect("status"),
         }
@@ -70,8 +70,8 @@ fn what_is_explained_is_what_happens() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What a client gets, as far as it is foretold: the status and the type, also where they depend on the fields of the
-/// request, and on what filters leave of the answer.
+/// The predicted answer: the status and the type, also if they depend on the request's fields, and on changes by
+/// filters.
 #[test]
 fn status_and_type_are_foretold() {
     let site = Site::with([

@@ -1,4 +1,4 @@
-//! What `tsubame explain` says of lines where it is not simply the last one that counts, and what asking leaves alone.
+//! `tsubame explain` for lines where more than the last one counts; and a question changes nothing.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::mpm::Mpm;
 use crate::server::Server;
 use crate::site::Site;
 
-/// Asking the running server writes to no log: what would be said is among the steps.
+/// A question to the running server writes to no log: the messages appear among the steps.
 #[test]
 fn asking_writes_nothing() {
     let site = Site::with([("a/x.html", "x\n"), ("a/.htaccess", "Bogus on\nOptions +Indexes\n"), ("b/x.html", "x\n")]);
@@ -34,7 +34,7 @@ fn asking_writes_nothing() {
     assert!(!server.log().contains("[client "));
 }
 
-/// The lines of a directive with what has become of them, those first that count last.
+/// The lines of a directive with the fate of each, last line first.
 fn fates(explained: &Value, name: &str) -> Vec<String> {
     let all = explained["paths"][0]["directives"].as_array().expect("directives");
     let said = all.iter().filter(|said| said["name"].as_str().is_some_and(|have| have.eq_ignore_ascii_case(name)));
@@ -83,7 +83,7 @@ fn lines_that_gather() {
     }
 }
 
-/// Lines of which nothing is left are not in effect, whichever directive has replaced them.
+/// Lines without any remaining effect are not in effect, whichever directive has replaced them.
 #[test]
 fn lines_that_are_lost() {
     let site = Site::with([("a/b/x.html", "x\n")]);
@@ -154,7 +154,7 @@ fn filters_by_type_that_are_lost() {
     assert_eq!(fates(&json(&site, &["/x.html"]), "AddOutputFilterByType"), want);
 }
 
-/// The lines of `-C` and of `-c` are counted each from 1, and are not the same for that.
+/// The lines of `-C` and of `-c` are numbered from 1 each, and still differ.
 #[test]
 fn lines_of_the_command_line() {
     let site = Site::with([("x.html", "x\n")]);
@@ -163,7 +163,7 @@ fn lines_of_the_command_line() {
     assert_eq!(fates(&explained, "SetEnv"), ["A after: in effect", "A before: lost", "A file: lost"]);
 }
 
-/// What is said of each line of the access file of a directory, and whether the file is used.
+/// The verdict on each line of a directory's access file, and whether the file is used.
 fn judged(site: &Site, path: &str) -> (Vec<String>, bool) {
     let explained = json(site, &[path]);
     let steps = explained["steps"].as_array().expect("steps");
@@ -224,7 +224,7 @@ fn access_files_are_judged_inside_sections_too() {
     assert!(text.contains("           4    SetEnv C d  let in\n"), "{text}");
 }
 
-/// What others have written moves no cursor: control characters of paths, fields and files are shown.
+/// Text from others cannot control the terminal: control characters in paths, fields and files are escaped.
 #[test]
 fn nothing_from_elsewhere_reaches_the_terminal() {
     let evil = "a\u{1b}[2J\u{7f}\u{9b}b";
@@ -313,7 +313,7 @@ fn sections_that_are_passed_over() {
     assert!(text.contains("   -  <If \"%{HTTP_HOST} == 'a'\">") && text.contains("SetEnv A 1"), "{text}");
 }
 
-/// Which files could not be the index, and why; what the error log has of it is among the steps.
+/// Files that could not be the index, and the reasons; the messages for the error log are among the steps.
 #[test]
 fn an_index_that_is_not_taken() {
     let site = Site::with([("no.php", "x\n"), ("ok.html", "x\n")]);
@@ -343,7 +343,7 @@ fn where_types_come_from() {
     assert_eq!((at("/d"), at("/e.txt")), (vec![], vec![]));
 }
 
-/// What the variants were worse by that were not chosen.
+/// The properties that made the other variants lose.
 #[test]
 fn why_a_variant_was_chosen() {
     let files = ["p.html.en", "p.html.de", "p.html.fr", "p.txt.en", "q.html", "p.html.en.z"];

@@ -32,7 +32,7 @@ while ($request->Accept() >= 0) {
 }
 "#;
 
-/// What the sections for them say, with the directives of one of the modules.
+/// The configuration of their sections, with the directives of one of the modules.
 fn judged(prefix: &str) -> String {
     format!(
         "<Location /access/>\n{prefix}AccessChecker ${{DOCS}}/judge.fcgi\n</Location>\n\
@@ -119,7 +119,8 @@ under_every_mpm! {
         assert_eq!(server.get("/x.none").status, 500);
     }
 
-    /// An application that the configuration names is there from the beginning, in so many processes, whatever becomes of one.
+    /// An application named in the configuration runs from the start, with the configured number of processes, even if
+    /// one dies.
     fn named_applications_are_there(mpm: Mpm) {
         let Some(site) = site() else { return };
         let text = "FastCgiServer ${DOCS}/a.fcgi -processes 2 -priority 5\nSetEnv PATH /nowhere\n";

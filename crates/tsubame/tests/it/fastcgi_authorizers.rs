@@ -1,4 +1,4 @@
-//! FastCGI servers that say who may enter (mod_authnz_fcgi). What is checked holds for Apache too.
+//! FastCGI servers that decide about access (mod_authnz_fcgi). All checks are also run against Apache.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

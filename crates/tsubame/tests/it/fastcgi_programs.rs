@@ -162,7 +162,7 @@ impl Site {
         assert!(status.success());
     }
 
-    /// Waits until an application has come to the mark; returns its process.
+    /// Waits until an application has reached the mark; returns its process.
     pub fn reached(&self, mark: &str) -> i32 {
         let name = format!("marks/{mark}.in");
         crate::wait::until(&format!("the mark {mark}"), || self.read(&name).parse().ok())

@@ -1,4 +1,4 @@
-//! What a server survives: restarts, killed children, no descriptors, a full disk.
+//! The server survives restarts, killed children, a lack of descriptors, and a full disk.
 
 use std::net::TcpStream;
 
@@ -105,7 +105,7 @@ under_every_mpm! {
         assert_eq!(server.client().request("GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n").status, 400);
     }
 
-    /// Clients that come and go in every state leave nothing behind.
+    /// Clients that vanish in any state leave nothing open.
     fn clients_may_vanish_at_any_time(mpm: Mpm) {
         let site = site();
         site.page("large", vec![b'x'; 8 << 20]);

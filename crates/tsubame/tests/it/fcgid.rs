@@ -1,4 +1,4 @@
-//! FastCGI applications that mod_fcgid starts: what they are told, what becomes of their answers, and which of them serve whom.
+//! FastCGI applications started by mod_fcgid: their input, their answers, and which requests they serve.
 
 use crate::fastcgi_programs::{APPLICATION, C, CGI_FAST};
 use crate::mpm::under_every_mpm;
@@ -74,7 +74,7 @@ under_every_mpm! {
         assert_eq!(served, 13, "one process has served all of that");
     }
 
-    /// What comes without a length is measured first: applications go by `CONTENT_LENGTH`.
+    /// A body without a length is measured first: applications rely on `CONTENT_LENGTH`.
     fn a_body_in_chunks_has_a_length(mpm: Mpm) {
         let Some(site) = site() else { return };
         let server = Server::start(mpm, &site, CONFIGURATION);
@@ -97,7 +97,7 @@ under_every_mpm! {
         assert!(server.get("/a.fcgi?env").text().contains("CONTENT_LENGTH=0\n"), "as mod_fcgid has it");
     }
 
-    /// What an application complains of is logged.
+    /// An application's error output is logged.
     fn complaints_are_logged(mpm: Mpm) {
         let Some(site) = site() else { return };
         let server = Server::start(mpm, &site, CONFIGURATION);
@@ -124,7 +124,7 @@ under_every_mpm! {
         assert!(processes.contains(&who(&server.get("/a.fcgi?who")).0));
     }
 
-    /// Other libraries: CGI::Fast, libfcgi, php-cgi behind a wrapper.
+    /// Other libraries: CGI::Fast, libfcgi, and php-cgi with a wrapper.
     fn programs_that_others_wrote(mpm: Mpm) {
         let Some(site) = site() else { return };
         site.program("fast.fcgi", CGI_FAST);

@@ -1,4 +1,4 @@
-//! Applications that misbehave, and clients that do: what becomes of the request, of the process, and of those that wait.
+//! Applications and clients that misbehave: the fate of the request, of the process, and of waiting requests.
 
 use sys::process::Pid;
 use sys::signal::Signal;
@@ -23,7 +23,7 @@ fn kill(pid: i32) {
     Pid::new(pid).expect("a process").kill(Signal::KILL).expect("kill");
 }
 
-/// What the puppet does, what the client gets (a status and a body; `cut` where its end is missing), and what is logged.
+/// The puppet's command, the client's answer (a status and a body; `cut` if the end is missing), and the log lines.
 const FAULTS: &[(&str, &str, &str)] = &[
     ("exit", "500", "ended before it answered"),
     ("out(qq(X-A: 1\\n)); exit", "500", "ended in the middle of its answer"),
@@ -56,7 +56,7 @@ under_every_mpm! {
         site.program("puppet.fcgi", PUPPET);
         let text = format!("{CONFIGURATION}FcgidIOTimeout 1\nFcgidSpawnScoreUpLimit 1000000\nLimitRequestFieldSize 20000\n");
         let server = Server::start(mpm, &site, &text);
-        // What is logged besides is that processes end.
+        // The log also says that processes end.
         server.allow("puppet.fcgi");
         for (deed, expected, logged) in FAULTS {
             let seen = server.log().len();

@@ -29,7 +29,7 @@ pub fn is_gone(pid: i32) -> bool {
     !Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Where it is told how many requests wait.
+/// The page with the number of waiting requests.
 pub const METRICS: &str = "<Location /metrics>\nSetHandler metrics\n</Location>\n";
 
 /// How many requests wait for a process.
@@ -140,7 +140,7 @@ under_every_mpm! {
         for _ in 0..4 {
             before.get("/a.fcgi?who");
         }
-        // Posted requests are not asked twice: each shows what becomes of the process.
+        // POST requests are not repeated, so each shows the fate of its process.
         for _ in 0..50 {
             assert_eq!(client.request("POST /a.fcgi?nap HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").status, 200);
         }
@@ -184,7 +184,7 @@ under_every_mpm! {
         assert_eq!(client.response().status, 200);
     }
 
-    /// Processes that nobody needs end, but for those that are to be kept.
+    /// Idle processes end, except for the configured minimum.
     fn idle_processes_end(mpm: Mpm) {
         let Some(site) = site() else { return };
         let text = format!("{CONFIGURATION}FcgidIdleTimeout 1\nFcgidMinProcessesPerClass 1\n");
@@ -222,7 +222,7 @@ under_every_mpm! {
         assert_eq!(waits.response().status, 200);
     }
 
-    /// Where too many were started lately, requests wait for those that there are.
+    /// After too many recent starts, requests wait for the existing processes.
     fn starts_are_limited_by_a_score(mpm: Mpm) {
         // The options of a command have none for that.
         for options in ["", "FcgidCmdOptions ${DOCS}/a.fcgi MinProcesses 0\n"] {
@@ -242,7 +242,7 @@ under_every_mpm! {
         }
     }
 
-    /// What the environment of a process is, and what of a request it is told besides.
+    /// The environment of a process, and the variables of a request.
     fn environments(mpm: Mpm) {
         let Some(site) = site() else { return };
         site.program("own.fcgi", "#!/usr/bin/perl\nmy %own = %ENV;\nuse FCGI;\nmy $r = FCGI::Request();\nwhile ($r->Accept() >= 0) { print \"\\n\", map { \"$_=$own{$_}\\n\" } sort keys %own }\n");
@@ -277,7 +277,7 @@ under_every_mpm! {
         assert_eq!(who(&server.get("/y.two?who")).0, one, "they are of one class");
     }
 
-    /// What may not be run is refused.
+    /// Programs that must not run are refused.
     fn refusals(mpm: Mpm) {
         let Some(site) = site() else { return };
         site.program("no/a.fcgi", APPLICATION);
@@ -293,7 +293,7 @@ under_every_mpm! {
         }
     }
 
-    /// A graceful restart under load: every request is answered, and the processes of before end.
+    /// A graceful restart under load: every request is answered, and the old processes end.
     fn a_graceful_restart_loses_no_request(mpm: Mpm) {
         let Some(site) = site() else { return };
         let mut server = Server::start(mpm, &site, CONFIGURATION);
@@ -312,7 +312,7 @@ under_every_mpm! {
         assert_eq!(post(&server, "/a.fcgi?count", b"x").text(), "1 120");
     }
 
-    /// A file that is replaced, or written anew, gets new processes; those of before end.
+    /// A file that is replaced or rewritten gets new processes; the old ones end.
     fn a_file_that_changes(mpm: Mpm) {
         let Some(site) = site() else { return };
         let server = Server::start(mpm, &site, CONFIGURATION);

@@ -1,4 +1,4 @@
-//! What applications of mod_fcgid are told, and how they answer, beside Debian's mod_fcgid.
+//! The input and the answers of mod_fcgid's applications, compared with Debian's mod_fcgid.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::needs;
 use crate::oracle::{Allowed, MODULES, compare};
 use crate::site::Site;
 
-/// Shows what it is told, but for what differs from place to place, or answers as its query says.
+/// Prints its input, except for what differs between places, or answers as its query says.
 const TELL: &str = r#"#!/usr/bin/perl
 use FCGI;
 my $request = FCGI::Request();

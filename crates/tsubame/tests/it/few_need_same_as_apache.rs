@@ -108,7 +108,7 @@ fn messages_of_ones_own() {
     rows("messages_of_ones_own", build, &[(text, &requests[..])], &allowed);
 }
 
-/// Lines before and behind each request; the ids are looked at, and taken away.
+/// Lines before and after each request; the ids are checked, and removed.
 #[test]
 fn a_line_before_each_request() {
     let build = |site: &Site| {

@@ -9,7 +9,7 @@ use crate::site::Site;
 use crate::wire::Client;
 
 under_every_mpm! {
-    /// What is on the disk is what the next request gets, over the same connection too.
+    /// The next request gets the current content of the disk, also over the same connection.
     fn a_changed_file_is_seen_at_once(mpm: Mpm) {
         let site = Site::with([("a.txt", "first")]);
         let server = Server::start(mpm, &site, "");
@@ -173,7 +173,7 @@ fn links_are_followed_where_they_may_be() {
     }
 }
 
-/// What is no plain file, and what may not be read.
+/// Special files, and files that must not be read.
 #[test]
 fn only_readable_files_are_served() {
     let build = |site: &Site| {

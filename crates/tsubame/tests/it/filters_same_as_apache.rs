@@ -23,13 +23,13 @@ fn build(site: &Site) {
 const SCRIPTS: &str =
     "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\n";
 
-/// How the end of a body is told depends on how it is made.
+/// How the end of a body is marked depends on how the body is made.
 fn framing() -> Vec<Allowed> {
     let entry = "The length of a filtered answer";
     vec![Allowed { case: "*", what: "content-length", entry }, Allowed { case: "*", what: "transfer-encoding", entry }]
 }
 
-/// What is said of each of the directories `0`, `1` ...
+/// The configuration of each of the directories `0`, `1` ...
 const RULES: &[&str] = &[
     "Substitute s/foo/<$0>/i",
     "Substitute \"s|(f)(o)|[$2$1&\\$]|\"",

@@ -1,4 +1,4 @@
-//! A client of HTTP/2 that sends frames as it is told, also those that no other client would send.
+//! A client of HTTP/2 that sends arbitrary frames, also those that no other client would send.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,7 +30,7 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
-/// What has become of a stream.
+/// The state of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// An answer with this status and body.

@@ -14,7 +14,7 @@ use crate::site::Site;
 
 const GALLERY: &str = include_str!("listing/gallery.txt");
 
-/// What every picture has: no mod_headers among it.
+/// The modules that every picture loads: mod_headers is not among them.
 const MODULES: [&str; 6] = ["mpm_event", "authz_core", "alias", "dir", "macro", "rewrite"];
 
 struct Picture<'a> {

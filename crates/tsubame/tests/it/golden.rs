@@ -102,7 +102,7 @@ impl Case {
         self.words("needs ").iter().all(|module| is_ours(module))
     }
 
-    /// What `program` says of it: standard output, standard error, exit status.
+    /// The output of `program`: standard output, standard error, exit status.
     fn run(&self, program: &Path, modules: &str) -> Vec<String> {
         let site = Site::new();
         let root = site.path();

@@ -17,7 +17,7 @@ const SHARE: usize = 16;
 
 const TABLES: [&str; 4] = ["", "", "always ", "onsuccess "];
 
-/// Fields of answers: those that nobody else knows, those of the script, those that the server makes.
+/// Fields of answers: unknown ones, the script's own, and the server's.
 const ANSWER_FIELDS: [&str; 18] = [
     "X-A",
     "X-A",
@@ -95,7 +95,8 @@ const CONDITIONS: [&str; 16] = [
     "\"expr=-z %{resp:Content-Type}\"",
 ];
 
-/// What `edit` looks for and what it puts there. None matches nothing: Apache's `edit*` has no end with that.
+/// Patterns for `edit` and their replacements. No pattern matches the empty text: Apache's `edit*` never ends with
+/// that.
 const EDITS: [&str; 14] = [
     "one uno",
     "^(.)(.*)$ $2$1",
@@ -210,7 +211,7 @@ fn requests(chance: &mut Chance, host: &str, prefix: &str, cases: &mut Vec<Case>
     }
 }
 
-/// What a directory has: its part of the configuration, and its `.htaccess`.
+/// A directory's part of the configuration, and its `.htaccess`.
 fn directory(chance: &mut Chance, number: usize) -> (String, String) {
     let section = |chance: &mut Chance, name: &str, of: &str| {
         format!("<{name} {of}>\n{}</{name}>\n", lines(chance, false)).replace(" >", ">")

@@ -8,7 +8,7 @@ use crate::site::Site;
 use crate::wait::until;
 use crate::wire::{Client, get};
 
-/// What is hidden behind each request; whoever is served it was let in by a mistake.
+/// The request hidden after each request; if it is served, a request was smuggled in.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 const CONFIGURATION: &str = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\nCustomLog logs/access \"%U\"\nLogLevel crit";
@@ -19,8 +19,8 @@ fn site() -> Site {
     site
 }
 
-/// Fields, and what comes behind the head of a `POST`, that another server could read differently: refused with this status
-/// before anybody is asked.
+/// Fields, and the bytes after the head of a `POST`, that another server could read differently: refused with this
+/// status before a handler runs.
 const BAD_FRAMING: &[(&str, &str, u16)] = &[
     ("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n", 400),
     ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n", 400),
@@ -176,7 +176,7 @@ under_every_mpm! {
         nothing_was_hidden(&server);
     }
 
-    /// What is allowed is understood, or the tests above would see nothing: the request behind it is served.
+    /// Allowed forms are understood, or the tests above would see nothing: the request after it is served.
     fn what_is_not_hidden_is_served(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);

@@ -15,7 +15,7 @@ fn build(site: &Site) {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("mode");
 }
 
-/// What a server calls itself: with the scheme that `ServerName` gives, whatever the connection's is.
+/// The server's own name has the scheme given by `ServerName`, whatever the connection's is.
 #[test]
 fn server_names_with_a_scheme() {
     let scripts = "AddHandler cgi-script .cgi\nOptions +ExecCGI\nServerSignature On\nRedirect /r /x\n";
@@ -43,7 +43,7 @@ const SCRIPT_LENGTH: [Allowed; 2] = [
     Allowed { case: "*", what: "content-length", entry: "The length of a short CGI answer" },
 ];
 
-/// A virtual host without port has that of the main server's name, if that stands above it.
+/// A virtual host without a port has the port of the main server's name, if that stands above it.
 #[test]
 fn virtual_hosts_without_port() {
     let host = |address: &str| format!("<VirtualHost {address}>\nRedirect /a.txt /here\n</VirtualHost>\n");
@@ -121,7 +121,7 @@ fn fields_that_pass_the_limit_together() {
     compare("fields_that_pass_the_limit_together", build, "LimitRequestFieldSize 50", &cases, &[]);
 }
 
-/// Ranges side by side are one; ranges that come to more than the file are none.
+/// Adjacent ranges become one; ranges longer in sum than the file are ignored.
 #[test]
 fn many_ranges() {
     let list = |count: usize, range: &dyn Fn(usize) -> (usize, usize)| {

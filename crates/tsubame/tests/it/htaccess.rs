@@ -10,7 +10,7 @@ use crate::site::Site;
 use crate::wait::until;
 use crate::wire::Client;
 
-/// A case: the configuration, the `.htaccess` of the directory of the requested file, and what comes of it.
+/// A case: the configuration, the `.htaccess` of the requested file's directory, and the result.
 struct Row {
     name: &'static str,
     configuration: &'static str,
@@ -276,7 +276,7 @@ fn a_change_counts_at_once() {
     });
 }
 
-/// What is no file of a reasonable size is not read, and what it might have said is not passed over.
+/// A special or very large file is not read, but its possible contents are not ignored either.
 #[test]
 fn access_files_that_are_none() {
     for mpm in Mpm::ALL {

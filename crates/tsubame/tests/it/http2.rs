@@ -36,7 +36,7 @@ fn site() -> Site {
     site
 }
 
-/// What curl makes of an answer: version, status, body.
+/// Curl's result: version, status, body.
 fn curl(arguments: &[&str]) -> String {
     let output = Command::new("curl")
         .args([
@@ -260,7 +260,7 @@ under_every_mpm! {
         until("the log", || Some(site.read("logs/t")).filter(|log| log == "sum -\n"));
     }
 
-    /// What asks for nothing is answered for a while.
+    /// Floods of frames that request nothing end the connection after a while.
     fn floods_end_the_connection(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);
@@ -313,7 +313,7 @@ under_every_mpm! {
         assert_eq!(client.ended(stream), Ended::Answered(200, b"hello\n".to_vec()));
     }
 
-    /// Whoever is served by a child that leaves is told which requests it has to send elsewhere; none fails.
+    /// A child that leaves tells its clients which requests to send again; no request fails.
     fn a_graceful_restart_fails_no_request(mpm: Mpm) {
         let site = site();
         let mut server = Server::start(mpm, &site, CONFIGURATION);

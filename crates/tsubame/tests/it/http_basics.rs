@@ -130,7 +130,7 @@ under_every_mpm! {
         client.is_closed();
     }
 
-    /// A field that cannot be sent ends the connection, and nothing of the answer goes out behind the error.
+    /// A field that cannot be sent ends the connection, and no part of the answer follows the error.
     fn a_field_that_cannot_be_sent(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, "ErrorDocument 404 http://h.example/%{unescape:%{QUERY_STRING}}");
@@ -155,7 +155,7 @@ under_every_mpm! {
         assert_eq!(server.children(), children);
     }
 
-    /// A full disk stops nobody, not even that of the error log.
+    /// A full disk, even the error log's, does not stop the server.
     fn a_disk_may_be_full(mpm: Mpm) {
         let site = site();
         let logs = "ErrorLog /dev/full\nLogLevel info\nCustomLog /dev/full %t";

@@ -267,7 +267,8 @@ fn whose_pages_are_parsed() {
 }
 
 under_every_mpm! {
-    /// What stands before a script goes out while the script works, and what is longer than an answer is in memory is sent whole.
+    /// The text before a script is sent while the script runs, and text that exceeds an answer's memory buffer is sent
+    /// whole.
     fn a_page_is_sent_as_it_is_made(mpm: Mpm) {
         let site = Site::with([("slow.shtml", "beginning|<!--#include virtual=\"/cgi/slow\" -->|end\n")]);
         site.page("large.shtml", "<!--#include virtual=\"/large.txt\" --><!--#echo var=\"DOCUMENT_NAME\" -->\n".repeat(3));

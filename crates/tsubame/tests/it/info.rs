@@ -77,7 +77,7 @@ fn modules_and_methods() {
         .iter()
         .map(|module| Case { name: module.to_string(), bytes: get(&format!("/info?{module}")).into_bytes() })
         .collect();
-    // What is no module.
+    // Queries that name no module.
     cases.extend(["?", "?mod_dir", "?dir_module", "?list&x", "?<b>", "?mod_none.c"].map(|query| request("GET", query)));
     cases.extend(["POST", "DELETE", "OPTIONS", "PROPFIND"].map(|method| request(method, "?mod_dir.c")));
     for more in ["ServerSignature On\n", "ServerSignature EMail\n", ""] {
@@ -89,7 +89,7 @@ fn modules_and_methods() {
     }
 }
 
-/// A virtual host's word about a module counts before that of the main server.
+/// A virtual host's `AddModuleInfo` takes precedence over the main server's.
 #[test]
 fn words_of_virtual_hosts() {
     let configuration = "AddModuleInfo mod_dir.c main\n<VirtualHost *:8080>\nServerName localhost\n\
@@ -160,7 +160,7 @@ fn the_list_of_modules() {
     assert_eq!(without(&ours, &own), without(&theirs, &its));
 }
 
-/// What stands in a line `<dt><strong>TITLE:</strong> VALUE</dt>`.
+/// The values of lines `<dt><strong>TITLE:</strong> VALUE</dt>`.
 fn facts(page: &str) -> Vec<(&str, &str)> {
     let parts = page.split("<dt><strong>").skip(1);
     parts.filter_map(|part| part.split_once(":</strong>")).collect()
@@ -170,7 +170,7 @@ fn facts(page: &str) -> Vec<(&str, &str)> {
 fn the_settings_of_the_server() {
     let configuration = "Timeout 17\nKeepAliveTimeout 3";
     let Some((ours, theirs)) = pages("the_settings_of_the_server", configuration, "?server") else { return };
-    // What is about Apache's libraries.
+    // Lines about Apache's libraries.
     let is_ours = |title: &str| !["APR", "APU", "PCRE"].iter().any(|library| title.contains(library));
     let titles = |page: &str| facts(page).iter().map(|(title, _)| title.to_string()).collect::<Vec<_>>();
     let wanted: Vec<String> = titles(&theirs).into_iter().filter(|title| is_ours(title)).collect();
@@ -188,7 +188,7 @@ fn the_settings_of_the_server() {
     }
 }
 
-/// What modules offer, and in which phases they take part.
+/// The hooks of each module, by phase.
 #[test]
 fn providers_and_phases() {
     let Some((ours, theirs)) = pages("providers_and_phases", "", "?providers") else { return };

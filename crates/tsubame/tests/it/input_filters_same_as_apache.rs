@@ -40,7 +40,7 @@ pub fn chunked(target: &str, fields: &str, body: &[u8], size: usize) -> Case {
     Case { name: format!("chunked {target} {} by {size} {fields}", body.len()), bytes }
 }
 
-/// What gzip makes of it, with a name in its header or without.
+/// The body in gzip format, with or without a name in its header.
 fn gzip(body: &[u8]) -> Vec<u8> {
     let mut gzip =
         Command::new("gzip").args(["-9", "-n"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("gzip");
@@ -52,7 +52,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
     made
 }
 
-/// How the end of a body is told depends on how it is made.
+/// How the end of a body is marked depends on how the body is made.
 pub fn framing() -> Vec<Allowed> {
     let entry = "The length of a filtered answer";
     vec![Allowed { case: "*", what: "content-length", entry }, Allowed { case: "*", what: "transfer-encoding", entry }]

@@ -62,12 +62,12 @@ impl Hostile {
     }
 }
 
-/// Whatever stands in a request, its line is JSON with the fields that `json` has, and says what was sent.
+/// Whatever a request contains, its line is JSON with the fields of `json`, and reports the bytes that were sent.
 #[test]
 fn every_line_is_json() {
     let site = Site::with([("index.html", "hello\n")]);
     let server = Server::start(Mpm::Percore, &site, "CustomLog logs/access json");
-    // What is no request is refused, and the error log says so.
+    // A malformed request is refused, and the error log says so.
     server.allow("");
     let mut hostile = Hostile(17);
     let mut requests = Vec::new();
@@ -163,7 +163,7 @@ fn the_ready_made_format_says_what_happened() {
     let time = first["time"].as_str().unwrap_or_default();
     let shape: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     assert_eq!(shape, "0000-00-00T00:00:00.000000Z");
-    // What the client asked for, though another page was the answer.
+    // The path that the client requested, though another page was the answer.
     assert_eq!((second["method"].as_str(), second["path"].as_str()), (Some("HEAD"), Some("/no ne")));
     assert_eq!((second["query"].as_str(), second["status"].as_u64()), (Some("?q"), Some(404)));
 }

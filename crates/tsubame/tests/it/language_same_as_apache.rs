@@ -1,4 +1,4 @@
-//! What lines, sections and expressions mean, beside Apache; and that what cannot be decided is refused.
+//! The meaning of lines, sections and expressions, compared with Apache; and undecidable conditions are refused.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::oracle::{self, Allowed, Case, compare};
 use crate::server::Server;
 use crate::site::{self, Site};
 
-/// What a program says of a configuration: standard error without the name of the file, and whether it takes it.
+/// A program's messages about a configuration (standard error without the file's name), and whether it accepts it.
 fn checked(program: &str, site: &Site) -> (String, bool) {
     let mut command = Command::new(program);
     let output =
@@ -19,7 +19,7 @@ fn checked(program: &str, site: &Site) -> (String, bool) {
     (without_help(&said).last().unwrap_or_default().to_string(), output.status.success())
 }
 
-/// Compares what both say of each of the lines.
+/// Compares both programs' messages for each of the lines.
 fn check_lines(test: &str, lines: &[String]) {
     if !oracle::is_there(test) {
         return;
@@ -30,7 +30,7 @@ fn check_lines(test: &str, lines: &[String]) {
         ours.configure_with(&site::load_lines(Mpm::Event), text);
         theirs.configure_with(&oracle::load_lines(), text);
         let (our, their) = (checked(env!("CARGO_BIN_EXE_tsubame"), &ours), checked(oracle::APACHE, &theirs));
-        // Where a line is taken, what is said besides is the subject of other tests.
+        // If a line is accepted, other tests check its warnings.
         if our.1 != their.1 || !our.1 && our.0 != their.0 {
             differences.push(format!("{text}\n    ours   {our:?}\n    Apache {their:?}"));
         }
@@ -95,7 +95,7 @@ fn lines_are_right_or_wrong_as_for_apache() {
     check_lines("lines_are_right_or_wrong_as_for_apache", &all);
 }
 
-/// What C's `atoi` and `strtol` make of them decides, and they do not make the same of them.
+/// The values are those of C's `atoi` and `strtol`, which differ from each other.
 #[test]
 fn numbers_that_are_too_large_are_what_they_are_for_apache() {
     let names = [

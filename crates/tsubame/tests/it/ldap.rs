@@ -45,7 +45,7 @@ fn log_in(site: &Site, path: &str, user: &str, password: &str) -> Response {
     Client::connect(site.address()).request(request(path, user, password))
 }
 
-/// Everyone who may log in, or try.
+/// All users, also those that may not log in.
 const USERS: [(&str, &str); 16] = [
     ("joe", "good"),
     ("joe", "bad"),
@@ -160,7 +160,7 @@ fn configuration(slapd: &Slapd) -> String {
         "LDAP_BINDASUSER",
     ];
     let known: String = variables.iter().map(|name| format!("|%{{reqenv:{name}}}")).collect();
-    // No connection stays behind.
+    // No connection stays open.
     let shown = format!("LDAPConnectionPoolTTL 0\nHeader set X-Known \"expr=%{{REMOTE_USER}}{known}\"\n");
     places.iter().map(|(place, lines)| section(place, lines)).collect::<String>() + &shown
 }
@@ -201,7 +201,7 @@ fn who_may_as_in_apache() {
     );
 }
 
-/// What another directory knows, and names that are not in UTF-8.
+/// The contents of another directory, and names that are not in UTF-8.
 #[test]
 fn other_directories_and_charsets_as_in_apache() {
     if !needs::SLAPD.is_there("other_directories_and_charsets_as_in_apache") {
@@ -270,12 +270,12 @@ fn other_directories_and_charsets_as_in_apache() {
 
 const VALID: &str = "AuthLDAPURL DIRECTORY/ou=people,dc=example,dc=org?uid\nRequire valid-user";
 
-/// A server whose users are those of this directory.
+/// The configuration of a server whose users are in this directory.
 fn configured(slapd: &Slapd, lines: &str) -> String {
     format!("{lines}\n{}", section("valid", &VALID.replace("DIRECTORY", &slapd.url())))
 }
 
-/// What was right once is remembered for all children, and a wrong password never is; a connection is used again.
+/// Successful log-ins are remembered for all children, wrong passwords never are; connections are reused.
 #[test]
 fn answers_are_remembered() {
     if !needs::SLAPD.is_there("answers_are_remembered") {
@@ -305,7 +305,7 @@ fn answers_are_remembered() {
             [200, 401],
             "{mpm}: the new one is tried, and replaces the old one"
         );
-        // What is remembered needs no directory.
+        // Remembered results need no directory.
         slapd.end();
         assert_eq!([status("new"), status("good")], [200, 500], "{mpm}");
         let page = log_in(&site, "/status", "x", "x").text();
@@ -315,7 +315,8 @@ fn answers_are_remembered() {
     }
 }
 
-/// A directory that accepts and says nothing holds up nobody but those who ask it, and those not for ever.
+/// A directory that accepts connections and never answers delays only the requests that need it, and those for a
+/// limited time.
 #[test]
 fn a_silent_directory_holds_up_nobody() {
     if !needs::SLAPD.is_there("a_silent_directory_holds_up_nobody") {
@@ -349,7 +350,7 @@ fn a_silent_directory_holds_up_nobody() {
     }
 }
 
-/// Where there is no directory, nobody gets in; of several hosts, one is enough.
+/// Without a directory, all log-ins are refused; of several hosts, one is enough.
 #[test]
 fn hosts() {
     if !needs::SLAPD.is_there("hosts") {
@@ -408,8 +409,8 @@ fn groups_in_groups_in_groups() {
     }
 }
 
-/// A connection serves who comes next, and its end is no reason to refuse anybody. Where nobody answers, it is asked again
-/// after a while, and who is not known not to be in a group does not get in.
+/// A connection is reused for the next user, and no request is refused because it has ended. A directory that does not
+/// answer is asked again after a while; a user whose group membership is unknown is refused.
 #[test]
 fn connections_are_kept_and_tries_repeated() {
     if !needs::SLAPD.is_there("connections_are_kept_and_tries_repeated") {

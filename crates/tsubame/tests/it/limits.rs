@@ -1,4 +1,4 @@
-//! Limits and time-outs: what is too much, too long or too slow, and what becomes of the connection.
+//! Limits and time-outs: input that is too much, too long or too slow, and the fate of the connection.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -20,8 +20,8 @@ fn with_fields(fields: &str) -> String {
 }
 
 under_every_mpm! {
-    /// `LimitRequestLine`, `LimitRequestFields`, `LimitRequestFieldSize`. Where exactly they lie is
-    /// compared with Apache elsewhere.
+    /// `LimitRequestLine`, `LimitRequestFields`, `LimitRequestFieldSize`. Another test compares the exact limits with
+    /// Apache's.
     fn heads_are_limited(mpm: Mpm) {
         let site = site();
         let limits = "LimitRequestLine 100\nLimitRequestFields 3\nLimitRequestFieldSize 50";
@@ -133,7 +133,7 @@ under_every_mpm! {
     }
 
     /// A body in chunks, with trailers and extensions, after `100 Continue`: a script gets the content, and the next
-    /// request is found behind it.
+    /// request after the body is found.
     fn chunks_reach_a_script(mpm: Mpm) {
         let site = site();
         site.script("echo", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\ncat\n");

@@ -65,7 +65,7 @@ under_every_mpm! {
         assert_eq!(load.end(), Vec::<String>::new());
     }
 
-    /// Connections do not take the last descriptors: who is connected gets files while others wait to be accepted.
+    /// Connections do not take the last descriptors: connected clients get files while others wait to be accepted.
     fn descriptors_are_left_for_files(mpm: Mpm) {
         // Under prefork a process has one connection.
         if mpm.is_one_connection_a_process() {

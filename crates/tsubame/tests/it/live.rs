@@ -91,7 +91,7 @@ under_every_mpm! {
 }
 
 under_every_mpm! {
-    /// The page shows what others do; other readers are told of all.
+    /// The page omits its own requests; other readers see all requests.
     fn who_watches_is_not_seen(mpm: Mpm) {
         let site = place();
         let server = Server::start(mpm, &site, CONFIGURATION);
@@ -108,7 +108,7 @@ under_every_mpm! {
             let counts = [told["accesses"].as_u64().expect("accesses"), sum("classes"), sum("durations")];
             (counts, told["sent"].as_u64(), told["received"].as_u64())
         };
-        // What a child counts it may count after its client has the answer.
+        // A child may count a request after its client has the answer.
         let before = until("the first request", || Some(ask()).filter(|told| quiet(told).0 == [1; 3]));
         let counted = all();
         let mut last = before.clone();
@@ -153,8 +153,8 @@ fn who_watches_holds_no_worker() {
     }
 }
 
-/// Where requests need no worker more are served than there are rows: nothing says that this was a limit, all are counted, and
-/// who reads the page for Apache's sake finds room. Elsewhere a limit is a limit.
+/// If requests need no worker, more can be served than there are rows: the page reports no limit that was reached,
+/// counts all, and leaves idle workers for readers of Apache's page. Elsewhere the limit is reported.
 #[test]
 fn more_requests_than_rows() {
     const MORE: usize = 20;
@@ -205,8 +205,8 @@ fn more_requests_than_rows() {
     assert!(metrics.contains("\ntsubame_workers_limit ") && !metrics.contains("unlisted"), "{metrics}");
 }
 
-/// The server remembers ten minutes second by second, counts what is asked for by URL and by virtual host, and shows the lines of
-/// its error log: those who watch are left out.
+/// The server keeps ten minutes of history second by second, counts requests by URL and by virtual host, and shows the
+/// lines of its error log. The page's own requests are left out.
 #[test]
 fn the_past_is_kept_by_the_server() {
     let site = place();
@@ -260,7 +260,7 @@ fn the_page_and_its_files() {
         let answer = server.get(&format!("{PAGE}?{query}"));
         assert_eq!((answer.status, answer.field("Content-Type")), (200, Some(media_type)));
         let text = answer.text();
-        // Nothing comes from elsewhere, and nothing that is told becomes markup.
+        // Nothing is loaded from other hosts, and no text becomes markup.
         for bad in ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "@import", "url("] {
             assert!(!text.contains(bad), "{bad} in {query}");
         }
@@ -297,7 +297,7 @@ fn a_browser_shows_it() {
     browser.until("a line", "document.querySelector('#requests path.line0').getAttribute('d').includes('L')");
     browser.until("three lines", "document.querySelectorAll('#latency path.line').length === 3");
 
-    // What a line's height means, and how long it is; next to nothing does not look like much.
+    // Charts have labelled axes; tiny values do not look large.
     for (tile, scale) in [("machine", "0 % 50 % 100 %"), ("latency", "10 µs 100 µs 1 ms 10 ms 100 ms")] {
         let ticks =
             format!("[...document.querySelectorAll('#{tile} .ticks span')].map(tick => tick.textContent).join(' ')");
@@ -306,7 +306,7 @@ fn a_browser_shows_it() {
     let times = "[...document.querySelectorAll('#requests .times span')].map(time => time.textContent).join(' ')";
     assert_eq!(browser.value(times), "−1 min −30 s now");
 
-    // Somebody who points at a chart, with a mouse or with keys, reads the values of that moment.
+    // A mouse or the keys select a moment in a chart, and its values are shown.
     let said = "document.querySelector('#latency .said').textContent";
     browser.until("the peak", &format!("/^most: p50 .*s · p90 .*s · p99 /.test({said})"));
     let key =
@@ -314,7 +314,7 @@ fn a_browser_shows_it() {
     browser.value(key);
     browser.until("a moment", &format!("/^\\d\\d:\\d\\d:\\d\\d: p50 /.test({said})"));
 
-    // What was asked for, and what went wrong.
+    // The requested URLs, and the errors.
     browser.until(
         "a URL",
         "[...document.querySelectorAll('#urls tbody tr')].some(row => row.textContent.startsWith('/a.txt'))",

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::wait::until;
 use crate::wire::{Client, get};
 
-/// What every page that is asked for has.
+/// The content of every requested page.
 pub const TEXT: &str = "0123456789";
 
 /// Between the parts of a slow request.
@@ -26,7 +26,7 @@ pub struct Load {
 /// A connection that ended without being announced.
 #[derive(Debug)]
 pub struct Failure {
-    /// Where the client's end was; `None` if there was no connection.
+    /// The client's address; `None` if there was no connection.
     pub client: Option<SocketAddr>,
     pub why: String,
     /// It ended between two requests. HTTP allows that at any time, and a request that got no byte of an answer on a

@@ -84,7 +84,7 @@ under_every_mpm! {
     }
 }
 
-/// Format items, one request and one line each. What belongs to the place is taken out.
+/// Format items, one request and one line each. Text that depends on the place is removed.
 #[test]
 fn formats_are_those_of_apache() {
     let items = [

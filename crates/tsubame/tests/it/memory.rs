@@ -11,7 +11,7 @@ use crate::site::Site;
 use crate::wait::until;
 use crate::wire::{Client, get};
 
-/// What a child may have beyond what it has when it starts: a few large heads.
+/// The memory that a child may use beyond its use at start: a few large heads.
 const HEADROOM: u64 = 4 << 20;
 
 /// How often that happens: once, or with `TSUBAME_LONG` again and again.
@@ -40,8 +40,8 @@ fn serves(server: &Server<'_>) -> Option<()> {
     client.try_response_to("GET").ok().filter(|response| response.text() == "hello\n").map(drop)
 }
 
-/// Many large heads that never end: a child without memory dies, and is replaced; whoever comes later is served. Under
-/// percore, where a child has one thread: what threads take of the address space is nothing that one could count on.
+/// Many large heads that never end: a child without memory dies and is replaced, and later clients are served. Under
+/// percore, where a child has one thread, because the address space of threads is unpredictable.
 #[test]
 fn large_heads_of_many_clients() {
     let site = Site::with([("index.html", "hello\n")]);
@@ -70,7 +70,7 @@ fn large_heads_of_many_clients() {
     }
 }
 
-/// Threads that cannot be started are told, with what to do about it; once they can be, there are all of them.
+/// The log reports threads that cannot be started, with a remedy; once they can be, all are started.
 #[test]
 fn threads_that_cannot_be_started() {
     for mpm in [Mpm::Worker, Mpm::Event] {
@@ -92,7 +92,7 @@ fn threads_that_cannot_be_started() {
     }
 }
 
-/// What the children hold that they share with nobody, in bytes.
+/// The memory that the children do not share, in bytes.
 fn held(server: &Server<'_>) -> u64 {
     let of = |child: &i32| sys::process::Pid::new(*child).and_then(|pid| sys::process::anonymous_memory(pid).ok());
     server.children().iter().filter_map(of).sum()
@@ -152,7 +152,7 @@ fn large_heads_count_until_they_are_answered() {
         clients.iter_mut().filter_map(|client| Some(client.try_response_to("GET").ok()?.status)).collect();
     let answered = answers.iter().filter(|status| **status == 200).count();
     assert!(answered > 20, "{answers:?}");
-    // What is answered gives its room back, also where the connection stays.
+    // An answered request releases its memory, even if the connection stays open.
     let before = refused();
     for _ in 0..30 {
         assert_eq!(server.client().request(format!("{head}ab")).status, 200);
@@ -160,7 +160,7 @@ fn large_heads_count_until_they_are_answered() {
     assert_eq!(refused(), before);
 }
 
-/// The fields behind a body share the budget of heads: whatever is too much of them is refused, though each is small enough.
+/// The trailers of a body share the budget of heads: they are refused beyond it, even if each is small enough.
 #[test]
 fn unfinished_trailers_share_the_budget() {
     let site = Site::with([("index.html", "hello\n")]);
@@ -177,7 +177,7 @@ fn unfinished_trailers_share_the_budget() {
     let refused = until("one to be refused", || clients.iter().position(|client| !client.is_silent()));
     assert_eq!(clients.swap_remove(refused).response().status, 413);
     until("small requests to be served", || serves(&server));
-    // What was given up gives its room back.
+    // An abandoned request releases its memory.
     drop(clients);
     let whole = format!("{head}0\r\n{fields}\r\n");
     until("others to have room", || (server.client().request(&whole).status == 200).then_some(()));

@@ -1,5 +1,5 @@
-//! What is said of clients, files and answers beyond their names, beside Apache: when they expire, who is behind a proxy,
-//! cookies, files with fields, types by content.
+//! Information about clients, files and answers, compared with Apache: expiry, clients of proxies, cookies, files with
+//! fields, types by content.
 
 use std::cell::RefCell;
 
@@ -85,7 +85,7 @@ fn expiry_of_answers() {
 const WHO: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\n\
     env | grep -E '^(REMOTE_(ADDR|HOST)|HTTP_X_)' | sort\n";
 
-/// What is known of clients, by answers and logs.
+/// The known facts about clients, in answers and logs.
 const KNOWN: &str = "Header set X-Who \"expr=%{REMOTE_ADDR} %{reqenv:A}\"\nSetEnvIf Remote_Addr ^30 A=thirty\n\
     <If \"%{CONN_REMOTE_ADDR} -ipmatch '127.0.0.0/8'\">\nHeader set X-Conn yes\n</If>\n\
     LogFormat \"%a %{c}a %{remote}p %h %>s list=%{remoteip-proxy-ip-list}n for=%{X-For}i by=%{X-By}i\" who\nCustomLog logs/who who\n\
@@ -130,7 +130,7 @@ fn alike(test: &str, build: impl Fn(&Site), configuration: &str, cases: &[Case])
     }
 }
 
-/// Who the client is by a field of the request: for scripts, rules, expressions and logs.
+/// The client's address from a field of the request: for scripts, rules, expressions and logs.
 #[test]
 fn clients_behind_proxies() {
     let build = |site: &Site| {
@@ -176,7 +176,7 @@ fn clients_behind_proxies() {
     }
 }
 
-/// Who the client is by what a proxy says before the first request (PROXY protocol).
+/// The client's address from a proxy's header before the first request (PROXY protocol).
 #[test]
 fn clients_of_proxies_that_say_so() {
     let build = |site: &Site| {
@@ -220,14 +220,14 @@ fn clients_of_proxies_that_say_so() {
         .collect();
     let text = format!("RemoteIPProxyProtocol On\nRemoteIPProxyProtocolExceptions 10.0.0.0/8\n{KNOWN}");
     alike("clients_of_proxies_that_say_so", build, &text, &cases);
-    // Those that need not say it say nothing.
+    // Excepted clients send no such header.
     let text = format!("RemoteIPProxyProtocol On\nRemoteIPProxyProtocolExceptions 127.0.0.0/8\n{KNOWN}");
     alike("clients_of_proxies_that_say_so", build, &text, &[Case::of("GET /cgi/who")]);
     let text = format!("<VirtualHost ${{ADDR}}:8080>\nRemoteIPProxyProtocol On\n{KNOWN}</VirtualHost>\n");
     alike("clients_of_proxies_that_say_so", build, &text, &cases[..4]);
 }
 
-/// What a proxy says may come in pieces, before a head that comes in pieces.
+/// A proxy's header may arrive in pieces, before a head that arrives in pieces.
 #[test]
 fn what_a_proxy_says_may_come_slowly() {
     let site = Site::with([("f.txt", "x\n")]);

@@ -32,7 +32,7 @@ fn value(families: &BTreeMap<String, Family>, name: &str, label: Option<(&str, &
 }
 
 under_every_mpm! {
-    /// What was done is what is told; a graceful restart forgets nothing, the other one everything.
+    /// The metrics equal the work done; a graceful restart keeps them, an ordinary one resets them.
     fn what_is_told_is_what_was_done(mpm: Mpm) {
         let site = Site::with([("a.txt", "0123456789")]);
         site.page("large", vec![b'x'; 1_000_000]);
@@ -46,7 +46,7 @@ under_every_mpm! {
             server.client().request(text).status
         });
         assert_eq!(statuses, [200, 200, 200, 404, 302, 200, 500]);
-        // What a child counts it may count after its client has the answer.
+        // A child may count a request after its client has the answer.
         let told = until("seven requests and some that ask", || {
             let told = families(&server);
             let counted = ["3xx", "4xx", "5xx"].map(|class| value(&told, "tsubame_responses", Some(("class", class))));

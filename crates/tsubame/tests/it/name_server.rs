@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use crate::site::Site;
 
-/// What is said of a name.
+/// The answer for a name.
 #[derive(Clone, Copy)]
 pub enum Reply {
     /// There is no such name.
@@ -82,7 +82,7 @@ impl NameServer {
 impl Drop for NameServer {
     fn drop(&mut self) {
         let address = self.socket.local_addr().expect("address");
-        // What is no question ends it.
+        // A packet that is no question ends the server.
         let _ = self.socket.send_to(b"", address);
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -133,7 +133,7 @@ fn answer(socket: &UdpSocket, state: &mut State, question: Vec<u8>, from: Socket
     answer.extend([0x81, 0x80 | code, 0, 1, 0, u8::from(data.is_some()), 0, 0, 0, 0]);
     answer.extend(&question[12..end]);
     if let Some(data) = data {
-        // The name is that of the question; class IN, a minute to live.
+        // The name is the question's; class IN, a minute to live.
         answer.extend([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 60, 0, data.len() as u8]);
         answer.extend(data);
     }

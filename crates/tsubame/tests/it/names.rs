@@ -13,7 +13,7 @@ use crate::wire::{Client, get};
 
 const HERE: Reply = Reply::Address(Ipv4Addr::LOCALHOST);
 
-/// A place, and what each line of configuration decides: its own directory.
+/// A place with a directory for each line of configuration, which that line protects.
 const RULES: [(&str, &str); 9] = [
     ("deny", "Order allow,deny\nAllow from all\nDeny from bad.example"),
     ("allow", "Order deny,allow\nDeny from all\nAllow from bad.example"),
@@ -35,7 +35,7 @@ fn site() -> Site {
     Site::with(pages.iter().map(|page| (page.as_str(), "x\n")))
 }
 
-/// The status that each rule comes to.
+/// The status for each rule.
 fn statuses(site: &Site) -> Vec<(&'static str, u16)> {
     let status = |name: &str| Client::connect(site.address()).get(&format!("/{name}/f.txt")).status;
     RULES.iter().map(|(name, _)| (*name, status(name))).collect()
@@ -82,7 +82,7 @@ under_every_mpm! {
     }
 }
 
-/// What is known decides as in Apache: that there is no name, too.
+/// Known results decide as in Apache, also the result that there is no name.
 #[test]
 fn names_decide_as_in_apache() {
     if !needs::ROOT.is_there("names_decide_as_in_apache") || !oracle::is_there("names_decide_as_in_apache") {
@@ -114,7 +114,7 @@ fn names_decide_as_in_apache() {
 /// Prints what it knows of the client's name.
 const TELL: &str = "#!/bin/sh\nprintf 'Content-type: text/plain\\n\\n'\necho \"${REMOTE_HOST-none} $REMOTE_ADDR\"\n";
 
-/// What both servers show of the client's name: in the log, to a script, in expressions; once per connection.
+/// The client's name as both servers show it: in the log, to a script, in expressions; once per connection.
 fn shown(site: &Site) -> Vec<String> {
     let mut client = Client::connect(site.address());
     let told = ["/cgi-bin/tell", "/in/f.txt", "/none"].map(|path| client.get(path));
@@ -170,7 +170,7 @@ fn host_names_are_looked_up_as_in_apache() {
     }
 }
 
-/// Where a section wants names checked, nothing else counts that the connection has found out about the client before.
+/// If a section wants names checked, earlier results about the connection's client do not count.
 #[test]
 fn a_borrowed_name_counts_for_nothing_where_names_are_checked() {
     if !needs::ROOT.is_there("a_borrowed_name_counts_for_nothing_where_names_are_checked") {
@@ -240,7 +240,7 @@ under_every_mpm! {
             let status = |name: &str| server.client().get(&format!("/{name}/f.txt")).status;
             let decided = if cause.is_empty() { 200 } else { 500 };
             assert_eq!(["plain", "if", "expr", "env"].map(status), [200, decided, decided, decided], "{how}: {cause}");
-            // What only shows the client shows its address.
+            // Where the name is only shown, the address appears instead.
             assert_eq!(server.client().get("/cgi-bin/tell").text(), "none 127.0.0.1\n");
             until("the log", || (site.read("logs/names") == "127.0.0.1\n".repeat(5)).then_some(()));
         }
@@ -266,7 +266,7 @@ fn the_names_of_a_line_share_one_deadline() {
     assert_eq!(names.count("b.example"), 0, "it was asked after the deadline");
 }
 
-/// However many connections of a client wait for its name, it is asked for once in each process.
+/// Each process asks for a client's name once, however many connections wait for it.
 #[test]
 fn questions_under_way_are_shared() {
     if !needs::ROOT.is_there("questions_under_way_are_shared") {

@@ -1,7 +1,7 @@
-//! What tests need of the machine beside Rust: programs of Debian, the rights of root, a kernel that lets us.
+//! The tests' requirements besides Rust: Debian's programs, root's rights, a kernel that permits what they do.
 //!
-//! Where something is missing a test leaves out what needs it, which is said once for all tests. With `CI=true` nothing
-//! may be left out: there the test fails, and says what to install.
+//! If something is missing, a test skips the part that needs it, and one message says so for all tests. With `CI=true`
+//! nothing may be skipped: the test fails, and says what to install.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -12,7 +12,7 @@ use std::sync::Mutex;
 /// Something that may be missing.
 pub struct Need {
     what: &'static str,
-    /// What to do about it.
+    /// The remedy.
     remedy: &'static str,
     is_there: fn() -> bool,
     /// The machine has it or not, and nobody can install it: no reason to fail.
@@ -129,7 +129,7 @@ pub const FPM: Need = Need {
 /// Debian's program of fcgiwrap.
 pub const FCGIWRAP_PROGRAM: &str = "/usr/sbin/fcgiwrap";
 
-/// CGI scripts behind FastCGI.
+/// FastCGI for CGI scripts.
 pub const FCGIWRAP: Need = Need {
     what: FCGIWRAP_PROGRAM,
     remedy: "apt-get install fcgiwrap",
@@ -227,7 +227,7 @@ pub const PROCESSORS: Need = Need {
 };
 
 impl Need {
-    /// Whether it is there. Where it is not and must be, the test fails.
+    /// Whether it is available. If it is missing and required, the test fails.
     pub fn is_there(&self, test: &str) -> bool {
         if (self.is_there)() {
             return true;

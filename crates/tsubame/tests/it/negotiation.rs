@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::site::Site;
 use crate::wire::{Client, get};
 
-/// Whoever reads a pipe waits for somebody to write into it: it is refused, and the others are served.
+/// Opening a pipe to read would wait for a writer: pipes are refused, and the other requests are served.
 #[test]
 fn a_pipe_is_no_type_map() {
     let build = |site: &crate::site::Site| {

@@ -1,4 +1,4 @@
-//! What has to be true of backends and scripts with `-X`, and when the server is killed.
+//! Backends and scripts with `-X`, and after the server was killed.
 
 use sys::process::Pid;
 use sys::signal::Signal;

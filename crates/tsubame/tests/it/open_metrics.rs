@@ -138,7 +138,7 @@ fn is_name(text: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':')
 }
 
-/// What holds for each family by its kind.
+/// Checks a family by the rules of its kind.
 fn check(family: &Family, format: Format) {
     let Family { name, kind, help, samples, .. } = family;
     assert!(!help.is_empty() && !samples.is_empty(), "{name} says nothing");

@@ -27,8 +27,8 @@ pub fn is_there(test: &str) -> bool {
     needs::APACHE.is_there(test)
 }
 
-/// `LoadModule` lines for those of Apache's modules that Tsubame has too, and for what Apache cannot do without. mod_ssl and
-/// mod_perl are not among them: they put versions into what Apache calls itself.
+/// `LoadModule` lines for Apache's modules that Tsubame also has, and for those that Apache requires. mod_ssl and
+/// mod_perl are not among them: they add versions to Apache's own name.
 pub fn load_lines() -> String {
     let ours = crate::tables::infos();
     let shared = ours
@@ -42,7 +42,7 @@ pub fn load_lines() -> String {
         ("request_module", "mod_request.c"),
     ];
     let mut all: Vec<(&str, &str)> = shared.chain(needed).collect();
-    // What others need comes first.
+    // Modules that others need come first.
     const FIRST: [&str; 3] = ["dav_module", "proxy_module", "session_module"];
     all.sort_unstable_by_key(|(id, source)| (!FIRST.contains(id), *id, *source));
     all.dedup();
@@ -56,12 +56,12 @@ pub fn without(id: &str) -> String {
     lines.lines().filter(|line| !line.contains(&format!(" {id} "))).fold(String::new(), |all, line| all + line + "\n")
 }
 
-/// The name of the file that a module is in: that of its source, but for one.
+/// The name of a module's file: its source's name, with one exception.
 fn object(source: &str) -> &str {
     if source == "util_ldap.c" { "mod_ldap" } else { source.trim_end_matches(".c") }
 }
 
-/// Modules with which Apache asks again who may, for each look-up and each internal redirect; and their directives
+/// Modules with which Apache checks access again for each look-up and each internal redirect; and their directives
 /// (`docs/differences.md`, "Access is checked once").
 const ASKS_AGAIN: [(&str, &str); 2] = [("allowmethods_module", "AllowMethods"), ("log_debug_module", "LogMessage")];
 
@@ -83,7 +83,7 @@ impl<'a> Apache<'a> {
         Apache::run(site, Command::new(APACHE))
     }
 
-    /// Has another program become it, which is given with its arguments.
+    /// Starts it through another program, which executes it; `by` is that program and its arguments.
     pub fn start_by(site: &'a Site, by: Vec<String>, text: &str) -> Apache<'a> {
         site.configure_with(&load_lines(), text);
         let mut command = Command::new(&by[0]);
@@ -211,7 +211,7 @@ pub fn compare_some(
         let asked = || cases.iter().zip(&theirs).enumerate().filter(|(number, _)| is_asked(*number));
         let site = place();
         let server = Server::start(mpm, &site, &configuration);
-        // What is logged about requests is compared, and the rest elsewhere.
+        // Only lines about requests are compared; other tests check the rest.
         server.allow("");
         let ours = Answer::to_all(&site, asked().map(|(_, (case, _))| case));
         for ((_, (Case { name, .. }, theirs)), ours) in asked().zip(&ours) {
@@ -242,7 +242,7 @@ pub fn both(test: &str, build: impl Fn(&Site), configuration: &str, check: impl 
         let site = Site::new();
         build(&site);
         let ours = Server::start(mpm, &site, configuration);
-        // What is logged is the subject of other tests.
+        // Other tests check the log.
         ours.allow("");
         check(&site);
     }
@@ -281,16 +281,16 @@ fn freeze(path: &Path) {
     }
 }
 
-/// What a server answers: one response per request that it took for one.
+/// A server's answers: one response per request that it recognized.
 #[derive(Debug)]
 struct Answer {
     responses: Vec<Response>,
-    /// What is no response.
+    /// Bytes that are not a response.
     rest: String,
     end: End,
     /// The lengths of the bodies as they came.
     lengths: Vec<String>,
-    /// What was logged.
+    /// The log lines.
     lines: Lines,
 }
 
@@ -435,7 +435,7 @@ fn neutral(response: &mut Response, site: &Site) {
     for (name, value) in &mut response.fields {
         *value = clean(std::mem::take(value));
         if name.eq_ignore_ascii_case("allow") {
-            // Apache's order is that of a hash, another one at every start.
+            // Apache's order depends on a hash that changes with every start.
             let mut methods: Vec<&str> = value.split(',').collect();
             methods.sort_unstable();
             *value = methods.join(",");

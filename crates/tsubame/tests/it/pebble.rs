@@ -20,10 +20,10 @@ const VERSION: &str = "v2.10.1";
 const ACME: u16 = 14000;
 const MANAGEMENT: u16 = 15000;
 const DNS: u16 = 8053;
-/// That of the name server, which tests change through it.
+/// The management port of the name server, through which tests change its answers.
 pub const NAMES_MANAGEMENT: u16 = 8055;
 
-/// Where the programs are, which are installed if they are missing. `None`: that cannot be done.
+/// The directory of the programs, which are installed if they are missing. `None`: that cannot be done.
 pub fn programs() -> Option<&'static Path> {
     static PLACE: OnceLock<Option<PathBuf>> = OnceLock::new();
     PLACE.get_or_init(install).as_deref()
@@ -51,9 +51,9 @@ pub struct Pebble {
     processes: Vec<Child>,
 }
 
-/// What the authority is like.
+/// The settings of the authority.
 pub struct Wanted {
-    /// Where it looks for proofs, at the address that all names have.
+    /// The port on which it looks for proofs, at the address that all names have.
     pub http_port: u16,
     pub tls_port: u16,
     /// How long its certificates are good, in seconds.
@@ -102,7 +102,7 @@ impl Pebble {
             .expect("name server");
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(site.root.join("ca/root.pem")).expect("root")).expect("root");
-        // Whatever fails from here on, they end.
+        // If anything below fails, they end.
         let mut pebble = Pebble { ip, config: trusting(roots), processes: vec![names] };
         until("the name server", || TcpStream::connect((ip, NAMES_MANAGEMENT)).ok());
         let authority = Command::new(programs.join("pebble"))

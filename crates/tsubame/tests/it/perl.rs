@@ -36,7 +36,7 @@ fn site() -> Site {
     site
 }
 
-/// What the counter says: how often it has run in this interpreter, where, with what, and as which process.
+/// The counter's output: how often it has run in this interpreter, where, with what, and in which process.
 fn counted(server: &Server<'_>, request: &str) -> (u64, String, String, i32) {
     let text = server.client().request(request).text();
     let words: Vec<&str> = text.trim_end().split(' ').collect();
@@ -50,7 +50,7 @@ fn get(path: &str) -> String {
 }
 
 under_every_mpm! {
-    /// What a class keeps of a script from one request to the next, and where the script works.
+    /// The state that a class keeps of a script between requests, and the script's working directory.
     fn classes_keep_what_they_say(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);
@@ -147,7 +147,7 @@ under_every_mpm! {
     }
 }
 
-/// Where perl cannot run a script, the rest of the server is not affected.
+/// If perl cannot run a script, the rest of the server is not affected.
 #[test]
 fn refusals() {
     let site = site();
@@ -185,7 +185,7 @@ fn pools_are_explained() {
     }
 }
 
-/// What a handler leaves to the server has the server's own page, as in Apache.
+/// If a handler leaves the answer to the server, the client gets the server's own page, as in Apache.
 #[test]
 fn error_documents_are_the_servers() {
     let site = site();

@@ -1,4 +1,4 @@
-//! PHP scripts, with the directives of mod_php. What is expected here is what Debian's mod_php says to the same configuration,
+//! PHP scripts, with the directives of mod_php. Debian's mod_php gives the expected answers to the same configuration,
 //! unless docs/php.md says otherwise.
 
 use crate::mpm::{Mpm, under_every_mpm};
@@ -68,7 +68,7 @@ under_every_mpm! {
     }
 }
 
-/// What may stand in a `.htaccess`, and what it cannot do.
+/// The directives that a `.htaccess` may contain, and the limits of their effect.
 #[test]
 fn htaccess_has_the_rules_of_mod_php() {
     if !is_there("htaccess_has_the_rules_of_mod_php") {
@@ -164,7 +164,7 @@ fn pools_are_explained() {
     assert_ne!(pool("/a.php"), pool("/d/a.php"));
 }
 
-/// What an administrator disables is not there.
+/// Features that the administrator disables are absent.
 #[test]
 fn functions_can_be_disabled() {
     if !is_there("functions_can_be_disabled") {
@@ -257,7 +257,7 @@ fn no_source_is_sent() {
     }
 }
 
-/// What a script learns of its request.
+/// The variables that describe a request to a script.
 #[test]
 fn variables_are_those_of_mod_php() {
     if !is_there("variables_are_those_of_mod_php") {
@@ -354,7 +354,7 @@ fn bodies_arrive() {
     assert_eq!(client.request(upload).text(), format!("0 {LENGTH} same"));
 }
 
-/// What PHP has to say comes into the error log as mod_php writes it.
+/// PHP's messages appear in the error log as mod_php writes them.
 #[test]
 fn messages_are_logged_as_by_mod_php() {
     if !is_there("messages_are_logged_as_by_mod_php") {

@@ -1,4 +1,4 @@
-//! Programs that read logs: whose children they are, and what becomes of a server whose programs die or stop reading.
+//! Programs that read logs: their parent process, and the server after such a program dies or stops reading.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -57,7 +57,7 @@ fn comes_back(site: &Site, parent: Pid) {
     let killed = reader(parent);
     killed.kill(Signal::KILL).expect("kill");
     until("another program", || {
-        // Where nobody waits for children the server looks after them when it has served.
+        // Without a process that waits for children, the server checks them after it has served a request.
         ask(site, "meanwhile");
         readers(parent).into_iter().find(|pid| *pid != killed.number())
     });
@@ -67,7 +67,7 @@ fn comes_back(site: &Site, parent: Pid) {
 }
 
 under_every_mpm! {
-    /// However the server is started, its programs are children of the parent.
+    /// Whichever way the server starts, its programs are children of the parent.
     fn programs_are_children_of_the_parent(mpm: Mpm) {
         for how in ["-DFOREGROUND", "-DNO_DETACH", "-X"] {
             let site = site();
@@ -152,8 +152,8 @@ under_every_mpm! {
     }
 }
 
-/// Lines that are longer than a pipe takes at once are cut: those of several processes would be torn by each other. What
-/// stands behind a long text is still there, and JSON is still JSON.
+/// Lines longer than an atomic write to a pipe are cut: lines of several processes would be torn. The text after a long
+/// item is still there, and JSON stays valid.
 #[test]
 fn long_lines_are_whole() {
     let site = site();

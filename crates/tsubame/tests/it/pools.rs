@@ -1,4 +1,4 @@
-//! What is seen of pools from outside.
+//! Pools as seen from outside.
 
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::server::Server;
@@ -12,7 +12,7 @@ const CONFIGURATION: &str = "LoadModule perl_module modules/mod_perl.so\nPerlOpt
     <Location /status>\nSetHandler server-status\n</Location>\n<Location /metrics>\nSetHandler metrics\n</Location>\n";
 
 under_every_mpm! {
-    /// What a compiled script has is known, though processes of its own serve the requests.
+    /// The memory of a compiled script is known, though separate processes serve the requests.
     fn a_compiled_script_has_memory(mpm: Mpm) {
         let site = Site::new();
         site.script("hello", "print \"Content-Type: text/plain\\n\\nhello\\n\";\n");
@@ -26,7 +26,7 @@ under_every_mpm! {
         });
     }
 
-    /// Sizes, requests and times stand on the status page, in the metrics, and in what `ctl` says.
+    /// Sizes, requests and times appear on the status page, in the metrics, and in the output of `ctl`.
     fn pools_are_seen(mpm: Mpm) {
         let site = Site::new();
         site.script("hello", "print \"Content-Type: text/plain\\n\\nhello\\n\";\n");
@@ -36,7 +36,7 @@ under_every_mpm! {
         for _ in 0..3 {
             assert_eq!(server.get("/perl/hello").text(), "hello\n");
         }
-        // What a request has cost is its own, not the process's.
+        // A request's costs are its own, not its process's.
         let lines = until("three log lines", || {
             let log = site.read("logs/access");
             let lines: Vec<String> = log.lines().filter(|line| line.starts_with("/perl/")).map(str::to_string).collect();
@@ -47,7 +47,7 @@ under_every_mpm! {
             let [queued, cpu] = [words[1], words[2]].map(|word| word.parse::<u64>().expect("a number"));
             assert!(queued < 60_000_000 && (1..5_000_000).contains(&cpu) && words[3] == "0", "{line}");
         }
-        // A backend is given back behind its answer.
+        // A backend is returned after its answer.
         let auto = until("an idle backend", || {
             let auto = server.get("/status?auto").text();
             auto.contains("BackendsBusy: 0\nBackendRequestsWaiting: 0\nBackendsStarted: 1\nBackendRequests: 3").then_some(auto)

@@ -17,7 +17,7 @@ use crate::wait::{DEADLINE, until, within};
 pub const PORT: u16 = 5432;
 /// The password of all its users.
 const PASSWORD: &str = "it's secret";
-/// Who may come how: by the name of the user.
+/// Access rules, by user name.
 const ACCESS: &str = "local all admin trust\nlocal all all scram-sha-256\nhost all scram all scram-sha-256\n\
     host all md5 all md5\nhost all trust all trust\n";
 
@@ -100,7 +100,7 @@ impl Postgres {
         }
     }
 
-    /// Where its socket is.
+    /// The directory of its socket.
     pub fn directory(&self) -> PathBuf {
         self.site.root.join("pg")
     }
@@ -116,7 +116,7 @@ impl Postgres {
         format!("DBDParams \"host={} dbname=postgres user=admin\"\n", self.directory().display())
     }
 
-    /// What it has logged.
+    /// Its log.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(self.directory().join("log")).unwrap_or_default()).into_owned()
     }

@@ -1,4 +1,4 @@
-//! What would stop the start is said before it: by `-t`, which leaves no trace, and by `tsubame check`.
+//! Errors that would stop the start are reported before it: by `-t`, which leaves no trace, and by `tsubame check`.
 
 use crate::control::said;
 use crate::mpm::Mpm;
@@ -50,7 +50,7 @@ fn what_stops_the_start_is_said_before_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What can be made when the server starts is no obstacle, and is not made before.
+/// Directories that the server can make at its start are no error, and are not made before.
 #[test]
 fn a_look_leaves_no_trace() {
     let site = Site::new();
@@ -65,7 +65,7 @@ fn a_look_leaves_no_trace() {
     }
 }
 
-/// What only root may do does not make a configuration wrong for somebody else who looks at it.
+/// Actions reserved to root do not make a configuration wrong when another user checks it.
 #[test]
 fn what_only_root_may_do_is_a_warning() {
     if !needs::ROOT.is_there("what_only_root_may_do_is_a_warning") {

@@ -255,7 +255,7 @@ fn serve(mut stream: UnixStream, gone: &Sender<()>) {
     }
 }
 
-/// What the puppet is asked to do, what the client gets (a status and a body; `cut` where its end is missing), and what is logged.
+/// The puppet's command, the client's answer (a status and a body; `cut` if the end is missing), and the log lines.
 const FAULTS: &[(&str, &str, &str)] = &[
     ("close", "503", "AH01075: Error dispatching request to"),
     ("rubbish", "503", "it speaks version 114 of FastCGI, or something else"),
@@ -302,7 +302,7 @@ fn faults_of_servers() {
     gone.recv_timeout(crate::wait::DEADLINE).expect("the one that hung is let go");
 }
 
-/// What `ProxyPassMatch` says of a backend holds, although its URL has groups in it.
+/// The parameters of `ProxyPassMatch` apply to a backend, although its URL contains groups.
 #[test]
 fn a_url_with_groups_has_parameters() {
     let site = Site::new();
@@ -333,7 +333,7 @@ fn clients_that_go() {
     }
 }
 
-/// What would be passed on in a way that Tsubame does not know is refused at the start.
+/// Backends with an unsupported protocol are refused at the start.
 #[test]
 fn what_is_refused() {
     let cases = [

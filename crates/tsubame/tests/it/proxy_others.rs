@@ -87,7 +87,7 @@ fn scgi_servers() {
     }
 }
 
-/// What the server says to it, and the number of bytes of the body.
+/// Prints its variables, and the number of bytes of the body.
 const APPLICATION: &str = "def application(environ, start_response):
     body = environ['wsgi.input'].read()
     start_response('201 Made', [('Content-Type', 'text/plain'), ('X-Seen', environ.get('HTTP_X_A', '-'))])
@@ -95,7 +95,7 @@ const APPLICATION: &str = "def application(environ, start_response):
     return [('|'.join(environ.get(name, '-') for name in names) + ' %d' % len(body)).encode()]
 ";
 
-/// An application in Python, behind uWSGI.
+/// A Python application in uWSGI.
 #[test]
 fn uwsgi_servers() {
     if !needs::UWSGI.is_there("uwsgi_servers") {
@@ -127,7 +127,7 @@ fn uwsgi_servers() {
     }
 }
 
-/// A CGI script behind fcgiwrap.
+/// A CGI script in fcgiwrap.
 #[test]
 fn scripts_behind_fcgiwrap() {
     if !needs::FCGIWRAP.is_there("scripts_behind_fcgiwrap") {

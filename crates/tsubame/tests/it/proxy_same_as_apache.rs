@@ -1,4 +1,4 @@
-//! What FastCGI servers are told by mod_proxy, and what becomes of their answers, beside Apache's.
+//! The variables that mod_proxy sends to FastCGI servers, and their answers, compared with Apache.
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ const CONFIGURATION: &str = "ProxyPass /pass/ unix:${ROOT}/run/puppet.sock|fcgi:
     RewriteEngine On\nRewriteRule ^/rewritten/(.*)$ fcgi://${ADDR}:9000/base/$1 [P]\n\
     <Directory ${DOCS}/section>\nRewriteEngine On\nRewriteRule ^(.*)$ fcgi://${ADDR}:9000/base/$1 [P]\n</Directory>\n";
 
-/// A place with a server, which says what it is told.
+/// A place with a server that prints its input.
 fn place() -> Site {
     let site = Site::new();
     for name in ["a.php", "generic/a.php"] {
@@ -105,7 +105,7 @@ fn what_servers_are_told() {
     for mpm in Mpm::ALL {
         let site = place();
         let server = Server::start(mpm, &site, CONFIGURATION);
-        // What is logged is the subject of other tests.
+        // Other tests check the log.
         server.allow("");
         let ours = answers(&site, &cases);
         let mut differences = Vec::new();

@@ -68,7 +68,7 @@ fn replaced_under_load(mpm: Mpm, limit: &str, words: &str, least: usize) -> Vec<
 const PAGES: usize = 500;
 /// So many that their limits cannot all be the same by chance.
 const MANY: usize = 12;
-/// Where children are looked at once a second, and several come from a larger range.
+/// Fewer where the server checks children once a second; several are drawn from a larger range.
 const SOME: usize = 4;
 
 /// All limits are within the range and were reached, and there are several.
@@ -78,7 +78,7 @@ fn are_spread(reached: &[(u64, u64)], least: u64, most: u64) {
     assert!(limits.len() > 1, "{reached:?}");
 }
 
-/// What is wrong with a number is found before the server starts.
+/// Invalid numbers are reported before the server starts.
 #[test]
 fn numbers_make_sense() {
     let site = site();

@@ -1,4 +1,4 @@
-//! What mod_rewrite and mod_headers say of lines that they refuse, or take with a warning: Apache's words.
+//! Messages of mod_rewrite and mod_headers about lines that they refuse, or accept with a warning: Apache's words.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn lines() -> impl Iterator<Item = String> {
     LINES.lines().filter(|line| !line.starts_with('#')).map(|line| line.replace("\\n", "\n"))
 }
 
-/// Those that mean something else outside sections, or stand only there.
+/// Lines with another meaning outside sections, or allowed only there.
 #[test]
 fn lines_of_a_server() {
     if !oracle::is_there("lines_of_a_server") {

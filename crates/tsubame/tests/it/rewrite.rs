@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::oracle::{Allowed, Case, compare};
 use crate::site::Site;
 
-/// What every site of these tests has.
+/// The files of every site of these tests.
 fn build(site: &Site) {
     for name in
         ["a.html", "index.html", "index.php", "b.txt", "d/a.html", "d/index.html", "d/sub/x.html", "sp ace.html"]
@@ -25,7 +25,7 @@ fn check(test: &str, configuration: &str, access_files: &[(&str, &str)], request
     check_but_for(&[], test, configuration, access_files, requests);
 }
 
-/// The same but for some differences.
+/// The same, except for some differences.
 fn check_but_for(
     allowed: &[Allowed],
     test: &str,

@@ -19,7 +19,7 @@ const REQUESTS: usize = 14;
 /// So many seeds reach each entry of all tables.
 const ENOUGH: usize = 4;
 
-/// What the main server's rules are to those of virtual hosts.
+/// The options that relate the main server's rules to those of virtual hosts.
 const MAIN: [&str; 3] = ["UnsafePrefixStat", "InheritDown", "InheritDownBefore"];
 
 const PLACE: [&str; 8] = ["host", "host", "access file", "directory", "nested", "alias", "files and if", "pattern"];
@@ -336,16 +336,16 @@ const FILES: [&str; 7] = ["a.html", "b.txt", "one/a.html", "d/a.html", "d/index.
 const MAPS: &str = "RewriteMap txt txt:${ROOT}/map\nRewriteMap rnd rnd:${ROOT}/map\nRewriteMap low int:tolower\n\
     RewriteMap up int:toupper\nRewriteMap esc int:escape\nRewriteMap unesc int:unescape\n";
 
-/// What was written.
+/// The generated files and requests.
 #[derive(Default)]
 struct Written {
     configuration: String,
-    /// Virtual hosts come behind everything else.
+    /// Virtual hosts, which follow everything else.
     hosts: String,
     /// Files below the root.
     files: Vec<(String, String)>,
     cases: Vec<Case>,
-    /// What each rule is made of, by its number.
+    /// The parts of each rule, by its number.
     rules: Vec<Vec<(&'static str, &'static str)>>,
 }
 

@@ -1,4 +1,4 @@
-//! What both servers log about the same requests: each connection's lines of the access log and of the error log.
+//! Log lines of both servers for the same requests: each connection's lines of the access log and of the error log.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,8 +7,8 @@ use crate::oracle::placeless;
 use crate::site::Site;
 use crate::wait::{DEADLINE, within};
 
-/// What is logged about a request and depends neither on the place nor on the time. How many bytes were received is not among
-/// it: what is read ahead counts here for the request that it belongs to, in Apache for the one that was being read.
+/// Formats whose values depend neither on the place nor on the time. The number of received bytes is not among them:
+/// bytes read ahead count here for the request that they belong to, in Apache for the one that was being read.
 pub const FORMATS: [&str; 18] = [
     "%a",
     "%l",
@@ -30,7 +30,7 @@ pub const FORMATS: [&str; 18] = [
     "%{Location}o",
 ];
 
-/// What is said of a request that was refused for its first lines: docs/differences.md.
+/// Formats without a comparable value if the request's first lines were refused: docs/differences.md.
 const OF_NO_REQUEST: [&str; 6] = ["%m", "%r", "%U", "%q", "%H", "%f"];
 
 /// Whether both servers log this of a request with this answer.
@@ -38,7 +38,7 @@ pub fn is_comparable(format: &str, status: u16) -> bool {
     !OF_NO_REQUEST.contains(&format) || !matches!(status, 400 | 414 | 417 | 431 | 501 | 505)
 }
 
-/// Lines behind a configuration: [`FORMATS`] with the client's port in front.
+/// Lines after a configuration: [`FORMATS`] preceded by the client's port.
 pub fn logged() -> String {
     format!("LogFormat \"%{{remote}}p\\t{}\" compared\nCustomLog logs/compared_log compared\n", FORMATS.join("\\t"))
 }

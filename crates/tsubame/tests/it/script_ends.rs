@@ -1,4 +1,4 @@
-//! What becomes of scripts when the process ends that has started them.
+//! The fate of scripts whose starting process ends.
 
 use sys::process::Pid;
 use sys::signal::Signal;
@@ -18,7 +18,7 @@ fn site() -> Site {
         let text = format!("#!/bin/sh\n{trap}\nprintf '\\n%s\\n' $$\nwhile :; do sleep 60; done\n");
         site.script(name, &text);
     }
-    // What it has started ends with it.
+    // The processes that it has started end with it.
     site.script("parent", "#!/bin/sh\n(trap '' TERM; while :; do sleep 60; done) &\nprintf '\\n%s\\n' $!\nwait\n");
     site
 }

@@ -1,4 +1,4 @@
-//! What the script log says of scripts that fail, beside Apache's.
+//! The script log's entries for failed scripts, compared with Apache.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -57,7 +57,7 @@ fn what_the_script_log_says() {
         // A child writes the log, without the rights of its parent.
         std::fs::set_permissions(marks, std::fs::Permissions::from_mode(0o777)).expect("mode");
     };
-    // What is logged for each request, without its date.
+    // The log entries for each request, without the date.
     let said = |site: &Site| -> Vec<String> {
         let mut seen = 0;
         let new = |Case { name, bytes }: &Case| {

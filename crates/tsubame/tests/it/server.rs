@@ -1,4 +1,4 @@
-//! A running server. Whoever drops one makes sure that nothing of it is left, and that it said nothing unexpected.
+//! A running server. Dropping it checks that none of its processes is left, and that it logged nothing unexpected.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use crate::site::Site;
 use crate::wait::{DEADLINE, until, within};
 use crate::wire::{Client, Response};
 
-/// What every start, restart and stop says.
+/// Messages of every start, restart and stop.
 const USUAL: [&str; 12] = [
     "configured -- resuming normal operations",
     "Server built: ",
@@ -102,7 +102,7 @@ impl<'a> Start<'a> {
         self
     }
 
-    /// Where the configuration puts the error log.
+    /// Sets the error log's name, if the configuration changes it.
     pub fn error_log(mut self, name: &'static str) -> Start<'a> {
         self.error_log = name;
         self
@@ -140,7 +140,7 @@ impl<'a> Start<'a> {
         command
             .args(["-d", self.site.path(), "-f", "conf/httpd.conf"])
             .args(&self.arguments)
-            // What a panic says does not depend on who runs the tests.
+            // The text of a panic must not depend on the environment of the tests.
             .env("RUST_BACKTRACE", "0")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(&self.site.root);
@@ -305,7 +305,7 @@ impl<'a> Server<'a> {
         self.killed = true;
     }
 
-    /// What is wrong with it, now that the test has ended.
+    /// The server's faults, after the end of the test.
     fn problems(&mut self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.ended.is_none() {

@@ -78,7 +78,7 @@ fn sessions_are_kept_in_cookies() {
         }
         let answer = get(site, "/aged/f.txt", "s=a=1");
         assert_eq!(answer.field("Cache-Control"), Some("no-cache, private"));
-        // What a script wants to be kept.
+        // Data that a script wants to store.
         let answer = get(site, "/cgi/show", "s=a=1&c=3; other=1");
         assert_eq!(cookie(&answer, 100), "s=a=2&b=new;path=/");
         assert!(answer.field("X-Session").is_none() && answer.text().starts_with("a=1&c=3 "), "{answer:?}");
@@ -90,7 +90,7 @@ fn sessions_are_kept_in_cookies() {
     });
 }
 
-/// What is encrypted is another text each time, so both servers are asked with what they have sent themselves.
+/// Encrypted data differs each time, so each server gets back its own cookie.
 #[test]
 fn sessions_are_encrypted() {
     let build = |site: &Site| {
@@ -258,13 +258,13 @@ fn forms_log_in_and_out() {
     });
 }
 
-/// What `AuthFormSitePassphrase` makes of ann.
+/// The hash for ann with `AuthFormSitePassphrase`.
 fn site_hash() -> String {
     use md5::Digest;
     md5::Md5::digest("ann:sitesecret").iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Who logs in is known behind an internal redirect, too, and the name goes on to programs behind this server.
+/// The user of a log-in is also known after an internal redirect, and backends get the name.
 #[test]
 fn a_login_outlives_a_redirect() {
     let configuration = format!(

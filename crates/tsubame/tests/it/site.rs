@@ -29,7 +29,7 @@ impl Site {
     pub fn new() -> Site {
         let (ip, hold) = own_address();
         let root = std::env::temp_dir().join(format!("tsubame-it-{ip}"));
-        // What a killed test run has left behind.
+        // Files left by a killed test run.
         let _ = std::fs::remove_dir_all(&root);
         for directory in ["conf", "logs", "htdocs", "cgi-bin", "run"] {
             std::fs::create_dir_all(root.join(directory)).expect("directory");
@@ -82,7 +82,7 @@ impl Site {
         self.root.to_str().expect("a plain path")
     }
 
-    /// Where the server listens.
+    /// The server's address.
     pub fn address(&self) -> SocketAddr {
         (self.ip, PORT).into()
     }

@@ -1,4 +1,4 @@
-//! A directory of a test's own: Debian's slapd, which nobody but the test knows.
+//! A directory for one test: a private instance of Debian's slapd.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -105,7 +105,7 @@ impl Slapd {
     /// Stops it in the middle of whatever it does, so that it accepts and says nothing.
     pub fn stop(&self) {
         self.pid().kill(Signal::STOP).expect("signal");
-        // A thread goes on until it is told, which takes a while on a busy machine.
+        // A thread runs until it gets the signal to stop, which takes a while on a busy machine.
         until("all threads of slapd have stopped", || {
             let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("its threads").flatten();
             let stat = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
@@ -143,7 +143,7 @@ impl Drop for Slapd {
     }
 }
 
-/// Who may change everything.
+/// The user that may change everything.
 pub const ADMIN: &str = "cn=admin,dc=example,dc=org";
 pub const ADMIN_PASSWORD: &str = "secret";
 

@@ -28,7 +28,7 @@ fn site(text: &str) -> Site {
     site
 }
 
-/// What `-t` and `-S` say of each text: `-S` does not look for files.
+/// Compares the messages of `-t` and `-S` for each text: `-S` does not look for files.
 fn compare_lines(lines: &[String]) {
     let cases: Vec<(&String, &str)> = lines.iter().flat_map(|line| [(line, "-t"), (line, "-S")]).collect();
     compare(&cases, |(line, argument)| {
@@ -86,7 +86,7 @@ fn caches_have_names() {
     }
 }
 
-/// What is asked of connections that are not encrypted, and what is logged of them.
+/// Checks and log values for connections that are not encrypted.
 #[test]
 fn plain_connections_are_treated_as_by_apache() {
     let build = |site: &Site| {
@@ -118,7 +118,7 @@ fn plain_connections_are_treated_as_by_apache() {
         }
         let logged = || Some(site.read("logs/t")).filter(|text| text.lines().count() == expected.len());
         let text = crate::wait::until("the access log", logged);
-        // Who serves what is chance, and so is the order.
+        // The serving process is random, and so is the order.
         let mut lines: Vec<&str> = text.lines().collect();
         lines.sort_unstable();
         let mut wanted = expected.map(|(name, _)| format!("/{name}/f - off GET - -"));

@@ -1,4 +1,4 @@
-//! What somebody who starts a server learns of it: whether it serves, or why it does not.
+//! Reports to the user who starts a server: whether it serves, or why it does not.
 
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -118,7 +118,7 @@ fn the_directory_of_the_script_socket_is_made() {
     assert_eq!(run(&site, Mpm::Worker, &["-k", "stop"]).2, Some(0));
     until("its end", || (!pid.exists()).then_some(()));
 
-    // Where it cannot be made the command says so.
+    // If it cannot be made, the command says so.
     site.file("run/file", "");
     site.configure_with(&modules, "ScriptSock ${ROOT}/run/file/cgisock");
     let (_, errors, status) = run(&site, Mpm::Worker, &["-k", "start"]);
@@ -126,7 +126,7 @@ fn the_directory_of_the_script_socket_is_made() {
     assert!(errors.contains("AH01242: Couldn't bind unix domain socket"), "{errors}");
 }
 
-/// A demonstration that cannot start says who is in its way and what to try instead, and leaves nothing behind.
+/// A demo that cannot start names the obstacle and an alternative, and leaves nothing.
 #[test]
 fn a_demonstration_that_cannot_start() {
     let site = site();

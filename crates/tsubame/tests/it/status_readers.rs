@@ -18,7 +18,7 @@ const CONFIGURATION: &str = "<Location /server-status>\nSetHandler server-status
 
 const PLUGINS: &str = "/usr/share/munin/plugins";
 
-/// What a plugin of munin prints.
+/// The output of a munin plugin.
 fn plugin(site: &Site, name: &str, arguments: &[&str]) -> String {
     let output = Command::new(Path::new(PLUGINS).join(name))
         .args(arguments)
@@ -81,7 +81,8 @@ fn munin_reads_it() {
     }
 }
 
-/// What an exporter makes of the lines: each a number under its name, the scoreboard as counts of its letters.
+/// The values that an exporter reads from the lines: each a number under its name, the scoreboard as counts of its
+/// letters.
 fn exported(page: &str) -> BTreeMap<String, f64> {
     let mut values = BTreeMap::new();
     for line in page.lines() {
@@ -124,7 +125,7 @@ fn row(page: &str, part: &str) -> BTreeMap<String, String> {
 }
 
 under_every_mpm! {
-    /// The numbers of the page for programs, and the table of the other one, are those of what was done.
+    /// The numbers of the page for programs, and the other page's table, match the work done.
     fn exporters_and_tables(mpm: Mpm) {
         let site = Site::with([("a.txt", "0123456789")]);
         site.script("held", "#!/bin/sh\nwhile [ -e ../hold ]; do sleep 0.05; done\nprintf 'Content-Type: text/plain\\n\\nok'\n");
@@ -174,7 +175,7 @@ under_every_mpm! {
     }
 }
 
-/// Where connections wait that have no worker, in both forms of the page.
+/// Connections that wait without a worker, in both forms of the page.
 #[test]
 fn the_queues_of_event() {
     let site = Site::new();

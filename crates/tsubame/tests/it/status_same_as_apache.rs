@@ -24,7 +24,7 @@ fn place() -> Site {
     site
 }
 
-/// What one of the two tells, with everything in it that depends on the moment made alike.
+/// A status page, with everything that depends on the moment replaced.
 #[derive(Debug, Default, PartialEq)]
 struct Told {
     /// Name and form of each line of `?auto`.
@@ -77,7 +77,7 @@ fn line_form(line: &str) -> Option<String> {
     Some(form(&line))
 }
 
-/// What only ours has: the script, and the table of scripts.
+/// Removes our additions: the script element, and the table of scripts.
 fn without_ours(page: &str) -> String {
     let page = page.replacen("<script src=\"?live.js\"></script>\n", "", 1);
     match page.split_once("<hr />\n<h2>Scripts</h2>\n") {

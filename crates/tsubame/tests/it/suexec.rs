@@ -91,7 +91,7 @@ under_every_mpm! {
     }
 }
 
-/// Whoever may ask a daemon can ask for no more than the owner's own scripts, where they are.
+/// A client of the daemon can run only the owner's own scripts, in their own place.
 #[test]
 fn a_daemon_is_not_led_astray() {
     let Some(site) = site() else { return };

@@ -27,7 +27,7 @@ fn no_module_has_a_directive_twice() {
     }
 }
 
-/// What a wrong number of arguments is answered with ends with the help; Apache's own text where it has one.
+/// The message about a wrong number of arguments ends with the help: Apache's own text, if it has one.
 #[test]
 fn every_directive_has_help() {
     for info in infos() {
@@ -74,7 +74,7 @@ fn every_module_has_its_two_names() {
     }
 }
 
-/// What a table calls the default can be written down: it parses with the directive's own setter, and nothing complains.
+/// Each default in a table is a valid argument: the directive's own setter parses it without an error.
 #[test]
 fn every_default_parses() {
     let site = Site::new();

@@ -14,7 +14,7 @@ use crate::wait::DEADLINE;
 /// The name in the certificates.
 pub const NAME: &str = "localhost";
 
-/// What makes the server of a site speak TLS on its port, with a certificate that [`trusting`] clients believe.
+/// Lines that make a site's server speak TLS on its port, with a certificate that [`trusting`] clients believe.
 pub fn lines(site: &Site) -> (String, Arc<ClientConfig>) {
     let made = rcgen::generate_simple_self_signed([NAME.to_string()]).expect("certificate");
     site.file("conf/tls.pem", made.cert.pem());
@@ -52,7 +52,7 @@ impl Secure {
         Secure(StreamOwned::new(ClientConnection::new(config.clone(), name).expect("client"), socket), host.into())
     }
 
-    /// What is answered to a request, to the end of the connection.
+    /// The answer to a request, to the end of the connection.
     pub fn get(self, path: &str) -> String {
         self.try_get(path).expect("a handshake, an answer, and an end in good order")
     }

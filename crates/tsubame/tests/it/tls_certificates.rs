@@ -37,7 +37,7 @@ pub fn make(site: &Site, name: &str, kind: &str, more: &str) {
     openssl(site, &format!("req -x509 -nodes -newkey {key} -keyout {name}.key -out {name}.pem {more}"));
 }
 
-/// What is asked of a certificate for the name of the tests.
+/// Extensions of a certificate for the tests' name.
 pub const LEAF: &str =
     "-days 90 -subj /CN=localhost -addext basicConstraints=CA:FALSE -addext subjectAltName=DNS:localhost";
 
@@ -63,7 +63,7 @@ pub fn host(pairs: &[(&str, &str)], more: &str) -> String {
     format!("<VirtualHost *:{PORT}>\nServerName {NAME}:{PORT}\nSSLEngine on\n{lines}{more}\n</VirtualHost>\n")
 }
 
-/// What `openssl s_client` sees of a server.
+/// Output of `openssl s_client` for a server.
 fn seen(address: SocketAddr, words: &str) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", &address.to_string(), "-servername", NAME])
@@ -84,7 +84,7 @@ pub fn client(site: &Site, files: &[&str]) -> Arc<ClientConfig> {
     trusting(roots)
 }
 
-/// What one request over a connection of its own was answered, how the handshake went, and the certificate.
+/// The answer to one request on its own connection, the parameters of the handshake, and the certificate.
 pub fn ask(
     address: SocketAddr,
     config: &Arc<ClientConfig>,
@@ -246,7 +246,7 @@ fn what_cannot_be_used_is_refused_as_by_apache() {
     }
 }
 
-/// What Apache has and Tsubame has not is an error, and not something that is silently different.
+/// Features of Apache that Tsubame lacks cause an error instead of silently different behaviour.
 #[test]
 fn what_is_not_there_is_refused() {
     let Some(site) = site() else { return };
@@ -291,7 +291,7 @@ fn without_terminal(command: Command) -> std::process::Output {
     detached.output().expect("run")
 }
 
-/// A program that is asked for one pass phrase gets Apache's words, and is asked once for all keys that open with it.
+/// A program that provides a pass phrase gets Apache's words as arguments, and is run once for all keys that it opens.
 #[test]
 fn programs_are_asked_as_by_apache() {
     let test = "programs_are_asked_as_by_apache";
@@ -323,13 +323,13 @@ fn programs_are_asked_as_by_apache() {
     assert_eq!(site.read("asked"), "", "a key whose file is the same is remembered");
     let (answer, ..) = ask(server.address(), &client(&site, &["rsa.pem", "ec.pem"])).expect("an answer");
     assert!(answer.ends_with("hello\n"), "{answer}");
-    // Whoever only looks is asked nothing.
+    // A mere check asks for no pass phrase.
     let looked = Start::new(&site, Mpm::Event).arguments(&["-t"]).command().output().expect("run");
     assert_eq!(said(&looked).1, "Syntax OK\n");
     assert_eq!(site.read("asked"), "");
 }
 
-/// Whoever starts the server types the pass phrase, after a mistake, and a restart asks nobody.
+/// The administrator types the pass phrase at the start, after a mistake; a restart does not ask again.
 #[test]
 fn pass_phrases_are_typed_at_a_terminal() {
     let Some(site) = site() else { return };
@@ -375,7 +375,7 @@ fn pass_phrases_are_typed_at_a_terminal() {
     until("the end", || (!pid.exists()).then_some(()));
 }
 
-/// What is strange about a certificate is said at start, as by Apache.
+/// Odd properties of a certificate are reported at the start, as by Apache.
 #[test]
 fn strange_certificates_get_apaches_lines() {
     let test = "strange_certificates_get_apaches_lines";

@@ -1,4 +1,4 @@
-//! What a request knows of its TLS connection, and certificates of clients: ours beside Apache's.
+//! The variables of a TLS connection, and client certificates: ours compared with Apache's.
 //!
 //! Both get the same certificates, made by openssl, and the same configuration; curl and `openssl s_client` are the clients.
 
@@ -14,8 +14,8 @@ use crate::server::{Server, Start};
 use crate::site::{PORT, Site};
 use crate::wait::until;
 
-/// A place with certificates: `root` has issued `server`, `good`, `plain` (version 1), `revoked`, `expired` and `inter`, which has
-/// issued `deep`; `other` has issued `foreign`; `self` nobody but itself.
+/// A place with certificates: `root` has issued `server`, `good`, `plain` (version 1), `revoked`, `expired` and
+/// `inter`, which has issued `deep`; `other` has issued `foreign`; `self` is self-signed.
 pub fn site() -> Site {
     let site = Site::new();
     site.file("certs/ext.cnf", EXTENSIONS);
@@ -73,7 +73,7 @@ mkdir hashed && cp root.pem crl.pem hashed && openssl rehash hashed
 chmod a+r *.pem *.key
 "#;
 
-/// What every configuration of a test has in front.
+/// The first lines of every test's configuration.
 pub const COMMON: &str = "<IfModule !ssl_module>\nLoadModule ssl_module /usr/lib/apache2/modules/mod_ssl.so\n</IfModule>\n\
     LogLevel ssl:info\nSSLSessionCache none\n\
     SSLCertificateFile ${ROOT}/certs/server.pem\nSSLCertificateKeyFile ${ROOT}/certs/server.key\n\
@@ -103,8 +103,8 @@ pub fn said(output: &Output) -> (String, String) {
     (body.to_string(), status.to_string())
 }
 
-/// Does the same with ours under event and with Apache, in places with the same certificates; gives what both came to, if both are
-/// there.
+/// Does the same with ours under event and with Apache, in places with the same certificates. Returns both results, if
+/// both programs are available.
 pub fn beside<T>(test: &str, configuration: &str, ask: impl Fn(&Site) -> T) -> Option<[T; 2]> {
     if !is_there(test) || !oracle::is_there(test) {
         return None;
@@ -123,9 +123,9 @@ pub fn beside<T>(test: &str, configuration: &str, ask: impl Fn(&Site) -> T) -> O
     Some([came_to, ask(&theirs)])
 }
 
-/// What the error log has of mod_ssl about connections and requests, without the place.
+/// The error log's lines of mod_ssl about connections and requests, without the place.
 pub fn told(site: &Site) -> Vec<String> {
-    // What both say in their own words, of their libraries and of each connection.
+    // Messages that each server words differently: about libraries and connections.
     const OWN: [&str; 15] = [
         "AH01873",
         "AH01876",
@@ -156,7 +156,7 @@ pub fn told(site: &Site) -> Vec<String> {
     lines.map(neutral).collect()
 }
 
-/// The same lines in whatever order.
+/// Checks that the lines are the same in any order.
 pub fn assert_same_lines(what: &str, ours: Vec<String>, theirs: Vec<String>) {
     let mut theirs = theirs;
     let is_ours_alone = |line: &String| match theirs.iter().position(|one| one == line) {
@@ -170,7 +170,7 @@ pub fn assert_same_lines(what: &str, ours: Vec<String>, theirs: Vec<String>) {
     assert!(ours.is_empty() && theirs.is_empty(), "{what}: only ours: {ours:#?}, only Apache's: {theirs:#?}");
 }
 
-/// The variables that TLS has put into the answer of the script, but for those that have to differ.
+/// The TLS variables in the script's answer, except for those that must differ.
 fn variables(body: &str) -> Vec<String> {
     // Days are over while the servers are asked one after the other.
     let own = ["SSL_SESSION_ID=", "SSL_VERSION_LIBRARY=", "SSL_CLIENT_V_REMAIN="];
@@ -221,7 +221,7 @@ fn variables_are_those_of_apache() {
     assert!(our_log.contains("CN=Root,O=Root CA,C=DE"), "{our_log}");
 }
 
-/// Good and bad certificates where one is asked for, and what is told of them.
+/// Good and bad certificates where the server requests one, and the variables that describe them.
 #[test]
 fn certificates_are_judged_as_by_apache() {
     let files = "SSLEngine on\nSSLCACertificateFile ${ROOT}/certs/root.pem\n";
@@ -315,7 +315,7 @@ fn sections_are_guarded_as_by_apache() {
     assert_same_lines("sections", ours.1, theirs.1);
 }
 
-/// Where Apache would ask again, ours refuses: unless the handshake has brought what is wanted.
+/// Where Apache would renegotiate, ours refuses, unless the handshake has already met the requirement.
 #[test]
 fn sections_have_what_the_handshake_brought() {
     let test = "sections_have_what_the_handshake_brought";
@@ -362,7 +362,7 @@ fn sections_have_what_the_handshake_brought() {
         }
     }
     let server = Server::start(Mpm::Event, &site, &format!("{COMMON}{base}{section}"));
-    // Those from before are still there.
+    // Lines of the earlier server are still in the log.
     server.allow("");
     server.announce("AH10158: cannot perform post-handshake authentication: ");
     let (body, status) = said(&curl(&site, "good", &[], "/cgi/env/wanted"));
@@ -370,7 +370,7 @@ fn sections_have_what_the_handshake_brought() {
     assert!(body.contains("Reason: Cannot perform Post-Handshake Authentication.<br />"), "{body}");
 }
 
-/// What cannot be served is said at start.
+/// Unsupported settings are reported at the start.
 #[test]
 fn what_cannot_be_verified_is_refused_at_start() {
     if !is_there("what_cannot_be_verified_is_refused_at_start") {

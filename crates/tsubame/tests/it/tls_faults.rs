@@ -39,7 +39,7 @@ under_every_mpm! {
         assert_eq!((first[0], first[5]), (22, 2), "a handshake record with a server hello: {first:?}");
     }
 
-    /// `RequestReadTimeout handshake=`, and those that wait behind them are served.
+    /// `RequestReadTimeout handshake=` closes slow handshakes, and the connections waiting after them are served.
     fn slow_handshakes_lose_their_place(mpm: Mpm) {
         let site = Site::with(HELLO);
         let (lines, config) = tls::lines(&site);
@@ -60,7 +60,7 @@ under_every_mpm! {
         }
     }
 
-    /// What is no handshake costs its connection and nothing else.
+    /// Bytes that are no handshake end their own connection and have no other effect.
     fn nonsense_is_refused(mpm: Mpm) {
         let site = Site::with(HELLO);
         let (lines, config) = tls::lines(&site);
@@ -140,7 +140,7 @@ under_every_mpm! {
         rlimit::set(Limit::Descriptors, Bounds { soft: bounds.hard, ..bounds }).expect("limit");
         let site = Site::with(HELLO);
         let (lines, config) = tls::lines(&site);
-        // Where each holds a thread or a process, their time has to be short: they wait for each other.
+        // If each connection holds a thread or a process, their time has to be short: they wait for each other.
         let (holds_nothing, room) = match mpm {
             Mpm::Percore => (true, ""),
             Mpm::Event => (true, "StartServers 1\nThreadsPerChild 4\nMaxRequestWorkers 4\nAsyncRequestWorkerFactor 5000"),
@@ -191,7 +191,7 @@ under_every_mpm! {
     }
 }
 
-/// What the children have of the memory, in bytes; what they share is shared out.
+/// The memory of the children, in bytes; shared memory is divided among them.
 fn memory(server: &Server<'_>) -> u64 {
     let kilobytes = |child: &i32| {
         let text = std::fs::read_to_string(format!("/proc/{child}/smaps_rollup")).unwrap_or_default();

@@ -1,9 +1,11 @@
-//! Virtual hosts over TLS: which may be asked for over which connection (SNI), and what their addresses are. Ours beside Apache's.
+//! Virtual hosts over TLS: which hosts a connection may request (SNI), and their addresses. Ours compared with
+//! Apache's.
 
 use crate::site::PORT;
 use crate::tls_client::{assert_same_lines, beside, curl, said, told};
 
-/// Names, redirects and fields depend on whether TLS is spoken; plain HTTP is told where it has come to.
+/// Names, redirects and fields depend on whether the connection uses TLS; a plain HTTP client on the TLS port gets an
+/// explanation.
 #[test]
 fn addresses_are_those_of_apache() {
     let configuration = "SSLEngine on\nHeader always set Strict-Transport-Security max-age=9 env=HTTPS\nUseCanonicalName on\n\

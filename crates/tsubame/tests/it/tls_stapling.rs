@@ -67,7 +67,7 @@ fn configuration(port: u16) -> String {
     )
 }
 
-/// What a client that asks for the authority's answer gets with its handshake.
+/// The stapled OCSP status that a client gets with its handshake.
 fn status(server: &Server<'_>) -> String {
     let address = server.address().to_string();
     let arguments = ["s_client", "-connect", &address, "-servername", "localhost", "-status"];

@@ -1,4 +1,4 @@
-//! Names of requests: mod_unique_id's, and those of log lines.
+//! Request ids: mod_unique_id's, and those of log lines.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ under_every_mpm! {
 
 const SCRIPT: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s %s %s' \"$UNIQUE_ID\" \"$REDIRECT_UNIQUE_ID\" \"$REQUEST_URI\"\n";
 
-/// A script sees the id of its request, an error document that of the request it stands for, and log lines the same.
+/// A script gets its request's id, an error document the id of the original request, and log lines show the same.
 #[test]
 fn an_id_stays_with_its_request() {
     let build = |site: &Site| {
@@ -85,7 +85,7 @@ fn an_id_stays_with_its_request() {
         let said = format!("id={id} connection={connection} AH00128: File does not exist");
         assert!(log.contains(&said), "no {said:?} in:\n{log}");
 
-        // What is the connection's has an id since then, which the next request shows too.
+        // From then on the connection's lines have an id, which the next request also shows.
         assert!(is_id(words[2][0]), "{lines:?}");
         assert_eq!(words[2][1..5], ["-", "-", "-", connection]);
 
@@ -131,7 +131,7 @@ fn ids_of_log_lines_need_no_module() {
              DENIED CONNECTION |CONNECTION 403\n"
         );
         let errors = site.read("logs/error_log");
-        // What was found out by looking for an index is about the request all the same.
+        // Messages from the search for an index carry the request's id, too.
         for said in [format!("{id} AH00128"), format!("{denied} AH01630")] {
             assert!(errors.contains(&said), "no {said:?} in:\n{errors}");
         }
@@ -143,7 +143,7 @@ fn ids_of_log_lines_need_no_module() {
     build(&site);
     site.configure_with(&without(load_lines(Mpm::Percore)), configuration);
     let ours = Start::new(&site, Mpm::Percore).run();
-    // What is logged is looked at here.
+    // Here the log is checked directly.
     ours.allow("");
     check(&site);
     drop(ours);

@@ -75,8 +75,8 @@ under_every_mpm! {
         assert!(!site.root.join("logs/pid").exists());
     }
 
-    /// A request that takes long is finished by the old program while the new one serves everybody else; an idle connection
-    /// is told to go, or ends.
+    /// The old program finishes a long request while the new one serves all others; an idle connection is closed, or
+    /// its client gets notice to close it.
     fn the_old_program_finishes_what_it_has(mpm: Mpm) {
         let site = Site::with([("a.txt", TEXT)]);
         site.configure(mpm, "");
@@ -125,7 +125,7 @@ under_every_mpm! {
 
         assert_eq!((pid_of(&site), Client::connect(site.address()).get("/a.txt").status), (Some(old), 200));
         site.configure(mpm, "");
-        // Called from elsewhere the program that was installed is started all the same, and that is told.
+        // From another directory, the installed program is started all the same, and a message says so.
         let elsewhere = Path::new(env!("CARGO_BIN_EXE_tsubame"));
         let (output, errors, status) = control(&site, mpm, elsewhere, "upgrade");
         assert!(output.contains("took over from pid"), "{output}");

@@ -1,5 +1,5 @@
-//! Where users and groups stand: DBM files of Apache's own tools, anonymous users, owners of files. Every table holds for
-//! Apache too.
+//! Sources of users and groups: DBM files of Apache's own tools, anonymous users, owners of files. Every table is also
+//! checked against Apache.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
@@ -33,7 +33,7 @@ fn readable(site: &Site, names: &[&str]) {
 
 const KINDS: [(&str, &str); 4] = [("sdbm", "SDBM"), ("gdbm", "GDBM"), ("db", "DB"), ("other", "default")];
 
-/// Many users, so that each file has many pages, and one with groups behind the password.
+/// Many users, so that each file has many pages, and one with groups after the password.
 fn dbm_files(site: &Site) {
     site.page("f.txt", "x\n");
     for (name, kind) in KINDS {
@@ -178,7 +178,7 @@ fn anonymous_users() {
     });
 }
 
-/// Where nobody can say who is banned, nobody gets in.
+/// If the list of banned users cannot be read, all log-ins are refused.
 #[test]
 fn what_is_not_known_is_no_no() {
     let site = Site::new();
@@ -266,7 +266,7 @@ fn owners_and_groups_of_files() {
     });
 }
 
-/// What one child has found out all children know, until its time is over, whatever becomes of the file meanwhile.
+/// A result found by one child is known to all children until it expires, even if the file changes.
 #[test]
 fn passwords_are_remembered() {
     let build = |site: &Site| {

@@ -46,7 +46,7 @@ fn a_negative_limit_of_scripts_is_none() {
     }
 }
 
-/// What a resolver says of a name that it does not know depends on the machine.
+/// Removes the resolver's message for an unknown name, which depends on the machine.
 fn without_resolver((out, errors, code): Said) -> Said {
     let line = |line: &str| match (line.find("(EAI"), line.find("AH00547")) {
         (Some(from), Some(to)) if from < to => format!("{}{}\n", &line[..from], &line[to..]),

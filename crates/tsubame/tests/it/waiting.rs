@@ -18,7 +18,7 @@ use crate::wire::{Client, get};
 const FOUR_WORKERS: &str = "StartServers 1\nThreadsPerChild 4\nMaxRequestWorkers 4\nMinSpareThreads 1\n\
     AsyncRequestWorkerFactor 5000\nKeepAliveTimeout 300\nTimeout 300\n\
     <Location /status>\nSetHandler server-status\n</Location>";
-/// What is prompt, on the slowest machine.
+/// The limit for a prompt answer on the slowest machine.
 const PROMPT: Duration = Duration::from_secs(1);
 
 fn site() -> Site {
@@ -108,7 +108,7 @@ fn idle_connections_cost_no_worker() {
     tells(&server, "ConnsTotal", 1);
 }
 
-/// Who reads slowly, and whose connection is closing, has no worker either.
+/// Slow readers and closing connections hold no worker either.
 #[test]
 fn slow_and_closing_clients_cost_no_worker() {
     let site = site();
@@ -135,7 +135,7 @@ fn slow_and_closing_clients_cost_no_worker() {
     tells(&server, "ConnsAsyncClosing", 0);
 }
 
-/// Who has sent a part of a head has no worker, whatever comes of it: the rest, an error, or the end of the time.
+/// A partial head holds no worker, whether the rest follows, an error, or a time-out.
 #[test]
 fn half_heads_cost_no_worker() {
     let site = site();
@@ -162,7 +162,7 @@ fn half_heads_cost_no_worker() {
     assert_eq!(late.response().status, 408);
 }
 
-/// They will need one, though: as many children are started as if they had it, and somebody who comes is served.
+/// They will need one, though: as many children start as if they held workers, and new clients are served.
 #[test]
 fn half_heads_bring_more_children() {
     let site = site();
@@ -265,7 +265,7 @@ fn idle_connections_make_room() {
     idle.iter_mut().for_each(Client::is_closed);
 }
 
-/// The number of children, and of the threads that serve, comes to where it comes to under Apache.
+/// The number of children and of serving threads settles at the same value as under Apache.
 #[test]
 fn as_many_as_apache() {
     if !oracle::is_there("as_many_as_apache") {
@@ -311,7 +311,7 @@ fn as_many_as_apache() {
     }
 }
 
-/// Start-up and `-t` say once what becomes of numbers that do not fit together.
+/// Start-up and `-t` report once how inconsistent numbers are adjusted.
 #[test]
 fn what_will_run_is_told() {
     let site = site();
@@ -328,8 +328,8 @@ fn what_will_run_is_told() {
     assert_eq!(everything.matches(said).count(), 1, "{everything}");
 }
 
-/// Where a worker waits with a connection, a client that does not close its side holds it for two seconds of silence, not for
-/// the half minute that a client may take which still sends.
+/// If a worker waits with the connection, a client that does not close its side holds it for two seconds of silence. A
+/// client that still sends may take half a minute.
 #[test]
 fn a_silent_client_is_soon_left() {
     for (mpm, numbers) in [

@@ -35,7 +35,7 @@ fn children(server: &Server<'_>, number: usize) -> Vec<i32> {
     until("all children", all).into_iter().collect()
 }
 
-/// What `/proc` says of each thread of a process.
+/// The state of each thread of a process, from `/proc`.
 fn threads(child: i32) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{child}/task")).into_iter().flatten().flatten();
     tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok()).collect()
@@ -88,7 +88,7 @@ fn ask(client: &mut Client) {
 }
 
 under_every_mpm! {
-    /// Those that have nothing to do sleep on while another one accepts.
+    /// Idle children sleep on while another one accepts.
     fn a_connection_wakes_one_child(mpm: Mpm) {
         const CONNECTIONS: u64 = 50;
         let site = site();
@@ -104,13 +104,13 @@ under_every_mpm! {
             client.is_closed();
         }
         let slept = rests(&children) - before;
-        // The listener of worker wakes a thread. Where the last one still goes on, the next one is woken in vain.
+        // The listener of worker wakes a thread. If the previous thread is still running, the wake-up is unnecessary.
         let each = if mpm == Mpm::Worker { 2 } else { 1 };
         let most = CONNECTIONS * each * 3 / 2;
         assert!(slept <= most, "{slept} sleeps, not {most}");
     }
 
-    /// The kernel wakes one child for a connection. Where that child is to leave at the same moment, the others sleep on: the
+    /// The kernel wakes one child for a connection. If that child is about to leave, the others sleep on: the
     /// connection must not wait for the next one.
     fn a_child_that_leaves_leaves_no_connection_behind(mpm: Mpm) {
         let site = site();

@@ -1,4 +1,4 @@
-//! Who holds the workers: the error log says it when none is left, and when none goes on.
+//! The watchdog: the error log reports which requests hold the workers when none is free, and when none progresses.
 
 use sys::process::Pid;
 use sys::signal::Signal;
@@ -71,7 +71,7 @@ fn a_child_that_does_not_answer_is_told_of() {
     until("it serves", || (server.get("/").status == 200).then_some(()));
 }
 
-/// The limit is reached: the log says who has the workers.
+/// When the limit is reached, the log says which requests hold the workers.
 #[test]
 fn the_limit_is_explained() {
     let site = site();

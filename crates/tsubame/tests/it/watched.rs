@@ -234,7 +234,7 @@ fn watched(server: &Server<'_>) -> Vec<u64> {
     found
 }
 
-/// Whether this module's children can watch a directory: those of prefork are too many.
+/// Whether this module's children can watch a directory: prefork has too many children for that.
 fn can_watch(mpm: Mpm, directory: &Path) -> bool {
     let path = CString::new(directory.as_os_str().as_bytes()).expect("no NUL");
     let mut inotify = Inotify::new().expect("inotify");
@@ -329,7 +329,7 @@ under_every_mpm! {
         });
     }
 
-    /// What was asked for once is not worth it; what lies behind a link is watched too.
+    /// Files requested only once are not watched; the targets of links are.
     fn what_is_asked_for_again_is_watched(mpm: Mpm) {
         let site = Site::with([("d/e/f.txt", "x"), ("once/f.txt", "x")]);
         symlink("d", site.root.join("htdocs/link")).expect("link");

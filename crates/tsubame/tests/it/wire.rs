@@ -132,7 +132,7 @@ impl Client {
         self.buffer.is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Waits, and is told nothing meanwhile. A connection that ends is the business of whoever asks for an answer.
+    /// Waits, and expects no bytes meanwhile. A closed connection is reported by the next read of an answer.
     pub fn hears_nothing_for(&mut self, time: Duration) {
         self.patience(time);
         let heard = self.stream.peek(&mut [0]);

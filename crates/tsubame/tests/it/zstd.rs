@@ -11,7 +11,7 @@ const CONFIGURATION: &str = "SetOutputFilter ZSTD_COMPRESS\nZstdFilterNote note\
     LogFormat \"%U %{in}n %{note}n\" zstd\nCustomLog ${ROOT}/logs/access zstd\n\
     <Location /plain.txt>\nSetEnv no-zstd\n</Location>\nAddOutputFilterByType ZSTD_COMPRESS;DEFLATE text/html";
 
-/// What curl gets of a path, expanded.
+/// The decompressed content that curl gets for a path.
 fn expanded(server: &Server<'_>, path: &str) -> Vec<u8> {
     let url = format!("http://{}{path}", server.address());
     let output = Command::new("curl").args(["-sS", "--compressed", "-H", "Accept-Encoding: zstd", &url]).output();

@@ -1,4 +1,4 @@
-//! What stands in a listing: which files, with which icons and descriptions, in which order.
+//! The entries of a listing: their files, icons, descriptions and order.
 
 use std::cmp::Ordering;
 use std::fs::{DirEntry, ReadDir};
@@ -16,7 +16,7 @@ use super::options::{FANCY, FOLDERS_FIRST, IGNORE_CASE, SCAN_TITLES, SHOW_FORBID
 use super::query::{Key, Query};
 use super::sort::{natural, sort_by};
 
-/// What an `AddIcon` or its like goes by.
+/// The property by which `AddIcon` and similar directives select files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Path,
@@ -39,7 +39,7 @@ const DIRECTORY: &str = "^^DIRECTORY^^";
 pub(super) const BLANK: &str = "^^BLANKICON^^";
 
 impl Item {
-    /// `path` is where it was written.
+    /// `path` is the place of the directive.
     pub(super) fn new(kind: Kind, to: &str, path: &str, data: &str) -> Item {
         let to = match kind {
             Kind::Path if to == "**DIRECTORY**" => format!("*{DIRECTORY}"),
@@ -78,16 +78,16 @@ pub(super) fn find(list: &Stacked<Item>, path: &str, file: Option<&Request>) -> 
     list.iter().find(|item| item.is_for(path, file)).map(|item| item.data.clone())
 }
 
-/// `IndexIgnoreReset` where nothing is said.
+/// The default of `IndexIgnoreReset`.
 pub(super) const RESET: bool = false;
 
-/// `IndexIgnore`, with its way to start anew.
+/// `IndexIgnore`, and whether it discards the outer lists.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ignored {
     pub(super) list: Stacked<Item>,
-    /// `IndexIgnoreReset`: what outer levels say does not count.
+    /// `IndexIgnoreReset`: the lists of outer levels do not count.
     pub(super) reset: Setting<bool>,
-    /// The line that has done so.
+    /// The line that discarded them.
     done: Option<Origin>,
 }
 
@@ -149,14 +149,14 @@ pub(super) struct Entry {
     pub(super) icon: Option<Arc<str>>,
     pub(super) alt: Option<Arc<str>>,
     pub(super) description: Option<Arc<str>>,
-    /// `None` of directories.
+    /// `None` for directories.
     pub(super) size: Option<u64>,
     /// In nanoseconds since 1970.
     pub(super) modified: Option<i128>,
     first: bool,
 }
 
-/// A directory of more entries than this is listed in part: a listing is sorted in memory.
+/// The maximum number of entries that are listed: a listing is sorted in memory.
 const ENTRIES_MAX: usize = 100_000;
 
 /// How many entries are read at once, beside the event loop.
@@ -186,7 +186,7 @@ pub(super) async fn collect(request: &Request, conf: &IndexDir, query: &Query, d
     sort_by(entries, &|a, b| compare(query, a, b), &mut slices).await
 }
 
-/// The next names, and whether they are those of directories; and what is left to read.
+/// The next names, and whether they are directories; and the rest to read.
 fn batch(mut directory: ReadDir) -> (Vec<(String, bool)>, Option<ReadDir>) {
     let mut names = Vec::with_capacity(BATCH);
     while names.len() < BATCH {
@@ -236,7 +236,7 @@ async fn entry(request: &Request, conf: &IndexDir, query: &Query, name: &str, is
     }
     let found = request.lookup_entry(name, is_dir).await;
     let meta = found.mapped.stat.filter(|meta| meta.is_dir() || meta.is_file())?;
-    // Nobody can be shown what is in a directory that the server may not enter.
+    // A directory that the server may not enter could not be shown.
     let enters = |path| c_path(path).is_some_and(|path| sys::file::may_access(&path, true).is_ok());
     let status = if is_dir && !enters(&path) { 403 } else { found.answer.status() };
     let shown = query.options & SHOW_FORBIDDEN != 0 && matches!(status, 401 | 403);

@@ -1,6 +1,6 @@
-//! `IndexOptions`: what a listing looks like, with its own way to merge.
+//! `IndexOptions`: the appearance of a listing, with its own way to merge.
 //!
-//! Apache manual: mod_autoindex, "IndexOptions"; how signs and levels mix was measured on 2.4.71.
+//! Apache manual: mod_autoindex, "IndexOptions"; the mixture of signs and levels was measured on 2.4.71.
 
 use conf::values::atoi;
 use conf::{Merge, Origin, Setting};
@@ -64,19 +64,19 @@ pub(super) struct Options {
     /// something too.
     in_section: bool,
     merged: bool,
-    /// The lines that had a part in `set`, and those that had one in `add` and `remove`.
+    /// The lines that contributed to `set`, and to `add` and `remove`.
     set_lines: Vec<Origin>,
     sign_lines: Vec<Origin>,
 }
 
 impl Options {
-    /// What is in effect.
+    /// The options in effect.
     pub(super) fn effective(&self) -> Bits {
         let merged = (self.in_section && !self.merged).then(|| Merge::merge(&Options::default(), self));
         merged.as_ref().unwrap_or(self).set.unwrap_or(0)
     }
 
-    /// A word without a sign: what the signs before it said is forgotten.
+    /// Handles a word without a sign, which cancels the words with signs before it.
     fn begin(&mut self, set: Option<Bits>, origin: &Origin) {
         (self.add, self.remove) = (0, 0);
         self.sign_lines.clear();
@@ -123,7 +123,7 @@ pub(super) struct Width {
     pub(super) adjust: bool,
 }
 
-/// What Apache has without `NameWidth` and `DescriptionWidth`.
+/// Apache's widths without `NameWidth` and `DescriptionWidth`.
 pub(super) const WIDTH: usize = 23;
 
 /// The size of the icons that come with Apache.
@@ -215,7 +215,7 @@ fn detail(conf: &mut IndexDir, word: &str, minus: bool, origin: &Origin) -> Resu
     Ok(())
 }
 
-/// 0 is as if nothing had been said: an outer level counts.
+/// 0 counts as unset: an outer level applies.
 fn size(pixels: i64, origin: &Origin) -> Setting<i64> {
     let mut size = Setting::default();
     if pixels != 0 {
@@ -235,7 +235,7 @@ fn width(value: &str, before: Option<&Width>, least: i32) -> Option<Width> {
     }
 }
 
-/// Wider columns than any name is long only cost memory.
+/// A column wider than any name would only cost memory.
 const WIDTH_MAX: usize = 4096;
 
 #[cfg(test)]

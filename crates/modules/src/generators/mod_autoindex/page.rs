@@ -18,16 +18,16 @@ use super::options::{NO_PREAMBLE, XHTML};
 use super::query::Query;
 use super::table::Table;
 
-/// About how much is made at once, in bytes; a page that fits is sent whole, with its length.
+/// The approximate number of bytes made at once; a page that fits is sent whole, with its length.
 const PIECE: usize = 32 * 1024;
 
 /// A part of a page.
 enum Part {
     Text(Vec<u8>),
     Rows(Box<Table>),
-    /// A text file, as such.
+    /// A text file, shown unchanged.
     Plain(File),
-    /// A page of its own within this one, and what follows if it worked out or did not.
+    /// A separate page inside this one, and the text that follows if it succeeded or failed.
     Document {
         found: Box<Request>,
         made: Vec<u8>,
@@ -71,7 +71,7 @@ pub(super) async fn make(request: &mut Request, slots: Arc<SettingsMap>, query: 
 }
 
 impl Page {
-    /// Makes a piece of what needs no waiting; `false`: there is nothing more of that kind.
+    /// Makes a piece that needs no waiting; `false`: none is left.
     fn make_some(&mut self, out: &mut Vec<u8>) -> bool {
         match self.parts.front_mut() {
             Some(Part::Text(text)) => out.append(text),
@@ -160,7 +160,7 @@ fn insert(found: Box<Request>) -> Option<Insert> {
     File::open(os_path(&found.mapped.filename)).ok().map(Insert::Plain)
 }
 
-/// From the preamble to the heading, or what stands in its place.
+/// The preamble up to the heading, or its replacement.
 async fn head(request: &mut Request, conf: &IndexDir, query: &Query, parts: &mut VecDeque<Part>) {
     let title = request.asked.uri.trim_end_matches('/');
     let title = escape_html(if title.is_empty() { "/" } else { title }).into_owned();
@@ -188,7 +188,7 @@ async fn head(request: &mut Request, conf: &IndexDir, query: &Query, parts: &mut
     }
 }
 
-/// Looks up the file that stands above a listing: whatever the client accepts, it becomes a part of this page.
+/// Looks up the file above a listing: it becomes a part of this page, whatever types the client accepts.
 async fn look_up_text(request: &mut Request, name: &str) -> Box<Request> {
     let field = |request: &Request, name| request.header_joined(name).map(std::borrow::Cow::into_owned);
     let (types, codings) = (field(request, "Accept"), field(request, "Accept-Encoding"));
@@ -233,7 +233,7 @@ fn preamble(conf: &IndexDir, query: &Query, title: &str) -> Vec<u8> {
     to_bytes(&out).into_owned()
 }
 
-/// What stands below the listing.
+/// The part below the listing.
 async fn tail(request: &Request, conf: &IndexDir, query: &Query) -> Vec<Part> {
     let end = b"</body></html>\n".to_vec();
     let signature = request.signature();

@@ -1,4 +1,4 @@
-//! What a listing is to look like after the client has had its say: `?C=M;O=D;F=2;V=1;P=*.txt`.
+//! The parameters of a listing, with the client's own from the query: `?C=M;O=D;F=2;V=1;P=*.txt`.
 
 use http1::text::{from_bytes, to_bytes};
 use http1::uri::{escape_path, unescape_lenient};
@@ -7,7 +7,7 @@ use server::Request;
 use super::IndexDir;
 use super::options::{Bits, FANCY, IGNORE_CLIENT, NO_SORTING, TABLE, VERSION_SORT};
 
-/// What a listing is sorted by.
+/// The sort key of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Name,
@@ -36,12 +36,12 @@ pub(super) struct Query {
     pub(super) ascending: bool,
     /// Only names that match.
     pub(super) pattern: Option<String>,
-    /// What the links of the columns have to repeat.
+    /// The parameters that the column links must repeat.
     pub(super) suffix: String,
 }
 
 impl Query {
-    /// From the configuration, and from the query if it may say something.
+    /// Reads the configuration, and the query if the client may choose.
     pub(super) fn of(request: &Request, conf: &IndexDir) -> Query {
         let (ascending, key) = conf.order.or((true, Key::Name));
         let options = conf.options.effective();
@@ -54,7 +54,7 @@ impl Query {
         query
     }
 
-    /// Reads up to the first thing that is not understood.
+    /// Reads up to the first part that is not understood.
     fn read(&mut self, args: &str) {
         let (mut format, mut version, mut prefix, mut pattern) = (String::new(), String::new(), "", String::new());
         for part in args.split(['&', ';']) {
@@ -95,7 +95,7 @@ impl Query {
     }
 }
 
-/// A pattern without its escapes; one with a bad escape, a slash or a NUL in it is none.
+/// Removes the escapes of a pattern; a pattern with a bad escape, a slash or a NUL is invalid.
 fn unescape(value: &str) -> Option<String> {
     let raw = to_bytes(value);
     let complete = raw.iter().enumerate().all(|(at, byte)| {

@@ -50,14 +50,14 @@ fn fractions(a: &[u8], b: &[u8]) -> Ordering {
     digits(a).cmp(digits(b))
 }
 
-/// As much is sorted or merged at once.
+/// The number of items sorted or merged at once.
 const AT_ONCE: usize = 256;
 
-/// A way to compare.
+/// A comparison.
 pub(super) type Compare<'a, T> = &'a (dyn Fn(&T, &T) -> Ordering + Sync);
 
-/// Sorts by merging, in slices. The order that [`natural`] gives is not always consistent, and must not harm then, which
-/// the standard library does not promise.
+/// Sorts by merging, in slices. The order by [`natural`] is not always consistent, and must do no harm then; the
+/// standard library does not promise that.
 pub(super) fn sort_by<'a, T>(
     items: Vec<T>,
     compare: Compare<'a, T>,
@@ -94,7 +94,7 @@ fn sort_now<T>(items: Vec<T>, compare: Compare<'_, T>) -> Vec<T> {
     merge.merged
 }
 
-/// Two sorted lists that become one.
+/// Two sorted lists that are being merged.
 struct Merge<T> {
     left: Peekable<IntoIter<T>>,
     right: Peekable<IntoIter<T>>,
@@ -107,7 +107,7 @@ impl<T> Merge<T> {
         Merge { left: left.into_iter().peekable(), right: right.into_iter().peekable(), merged }
     }
 
-    /// Merges so many; `true`: that was all.
+    /// Merges this many items; `true`: all are merged.
     fn some(&mut self, count: usize, compare: Compare<'_, T>) -> bool {
         for _ in 0..count {
             let next = match (self.left.peek(), self.right.peek()) {

@@ -19,7 +19,7 @@ use super::options::{
 use super::page::html;
 use super::query::{Key, Query};
 
-/// A listing of which some lines are made already.
+/// A listing that is partly made.
 pub(super) struct Table {
     slots: Arc<SettingsMap>,
     query: Query,
@@ -56,7 +56,7 @@ impl Table {
         Table { slots, query, entries: entries.into_iter(), name_width, description_width, line: 0, stage: Stage::Head }
     }
 
-    /// Makes lines until `out` holds `enough`; `false`: that was all.
+    /// Makes lines until `out` holds `enough`; `false`: none is left.
     pub(super) fn make(&mut self, out: &mut Vec<u8>, enough: usize) -> bool {
         let slots = self.slots.clone();
         let conf = slots.get::<IndexDir>();
@@ -175,7 +175,7 @@ impl Table {
         }
     }
 
-    /// The title of a column; a second click on the present key turns the order round.
+    /// The title of a column; a second click on the current key reverses the order.
     fn link(&self, title: &str, key: Key, out: &mut Vec<u8>) {
         if self.has(NO_SORTING) {
             return put(out, title);
@@ -308,7 +308,7 @@ impl Table {
         }
     }
 
-    /// The name as a link, cut off or filled up to its width.
+    /// The name as a link, truncated or padded to its width.
     fn name(&self, anchor: &str, shown: &[u8], out: &mut Vec<u8>) {
         let width = self.name_width;
         put(out, &format!("<a href=\"{anchor}\">"));
@@ -322,12 +322,12 @@ impl Table {
         pad(out, width.saturating_sub(shown.len()));
     }
 
-    /// The description, cut off at its width; tags do not count, entities count as one character.
+    /// The description, truncated to its width; tags do not count, entities count as one character.
     fn description(&self, conf: &IndexDir, text: &str, out: &mut Vec<u8>) {
         let text = to_bytes(text);
         let mut left = self.description_width;
         if !conf.description_width.is_set() {
-            // Columns that are left out make room.
+            // Omitted columns make room.
             let room = [(NO_ICON, 6), (NO_DATE, 19), (NO_SIZE, 7)];
             left += room.iter().filter(|(option, _)| self.has(*option)).map(|(_, width)| width).sum::<usize>();
         }

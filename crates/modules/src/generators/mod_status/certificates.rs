@@ -1,4 +1,4 @@
-//! What the status page says of certificates, where there are any. Apache's has nothing of the kind.
+//! The certificates on the status page, if there are any. Apache's page has nothing like it.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use super::escape;
 use super::number::date;
 use crate::ssl::mod_ssl::Expiry;
 
-/// So many are shown, those first that end first.
+/// The maximum number shown; those that expire first come first.
 const SHOWN: usize = 50;
 
-/// `?auto`: the next end, for those who watch it, and how many end soon.
+/// `?auto`: the next expiry, for monitoring, and how many certificates expire soon.
 pub(super) fn lines(out: &mut String, certificates: &[Expiry]) {
     if let Some(first) = certificates.iter().min_by_key(|one| one.end) {
         let soon = certificates.iter().filter(|one| one.warning().is_some()).count();
@@ -18,7 +18,7 @@ pub(super) fn lines(out: &mut String, certificates: &[Expiry]) {
     }
 }
 
-/// The page for people: a line for each.
+/// The page for people: a line for each certificate.
 pub(super) fn table(out: &mut String, certificates: &[Expiry]) {
     if certificates.is_empty() {
         return;

@@ -1,4 +1,4 @@
-// The live status page, first part: how numbers are written, and how they are drawn over time. Texts enter the page as text alone.
+// The live status page, first part: formats numbers, and draws them over time. Text enters the page only as text.
 "use strict";
 const live = (() => {
   // An element with attributes and children; texts become text nodes.

@@ -1,5 +1,5 @@
-// The live status page, third part: what it shows, and how it hears of it. The server sends a snapshot a second (see live.rs).
-// What clients, scripts and log lines say comes from strangers: it enters the page as text alone.
+// The live status page, third part: shows the snapshots that the server sends once a second (see live.rs).
+// Text from clients, scripts and log lines is untrusted: it enters the page only as text.
 (() => {
   const { make, show, count, rate, bytes, micros, span, clock, chart, linear, decades, past } = live;
   const CELLS = 2048; // Workers that are drawn.
@@ -125,8 +125,8 @@
     document.body.replaceChildren(header, main, footer);
   };
 
-  // Rows are kept and their texts changed: what somebody reads, or has selected, stays where it is. On a small screen a row is a
-  // card, and each cell says what it is.
+  // Rows are kept and only their text changes, so that a selection stays in place. On a small screen a row is a card,
+  // and each cell shows its label.
   const fill = ({ body, columns, rows }, list, empty) => {
     const wanted = list.length === 0 ? [{ cells: [empty], empty: true }] : list;
     while (rows.length > wanted.length) rows.pop().remove();
@@ -148,7 +148,7 @@
   };
 
   const drawWorkers = ({ letters, limit, served }) => {
-    // Where a request needs no worker there is nothing to run out of: the chart of connections tells all there is.
+    // If a request needs no worker, workers cannot run out: the chart of connections is enough.
     at.workers.hidden = limit === null;
     if (limit === null) return `${count(served)} requests being served`;
     const used = letters.replace(/\.+$/, "");
@@ -202,7 +202,7 @@
     return `${rate(requests)} requests per second`;
   };
 
-  // How many of how many are told, where these are not all.
+  // How many of all rows are shown, if not all.
   const partly = ({ note }, list, all, which) => show(note, list.length < all ? `${which} ${count(list.length)} of ${count(all)}` : "");
 
   const drawPlaces = (urls, hosts) => {
@@ -290,8 +290,8 @@
     if (past.times().length > 1 && Date.now() - told > TOLD) tell(summary.join(", "));
   };
 
-  // The connection: each ends after its snapshot, and the browser comes again by itself; only a refusal it takes for final.
-  // One that ends without a snapshot has failed.
+  // The connection: each ends after its snapshot, and the browser reconnects by itself, except after a refusal. A
+  // connection that ends without a snapshot has failed.
   let source = null;
   let last = null; // When a snapshot came, by the clock of who looks.
   let failed = false;
@@ -312,7 +312,8 @@
     clearTimeout(timer);
     timer = setTimeout(() => { lost(); connect(); }, wait);
   };
-  // What this page has not seen: before it began, while nobody looked, while the server was not to be reached.
+  // Fetches the time that this page has missed: before it started, while it was hidden, while the server was
+  // unreachable.
   const askPast = async (bounds) => {
     asked = true;
     try {
@@ -348,7 +349,7 @@
   };
   const reveal = () => { document.documentElement.style.visibility = ""; };
 
-  // Nobody looks: nobody asks.
+  // A hidden page sends no requests.
   const seen = () => {
     if (!document.hidden) return connect();
     clearTimeout(timer);
@@ -363,7 +364,7 @@
     make("link", { rel: "icon", type: "image/svg+xml", href: "?live.svg" }),
     make("meta", { name: "viewport", content: "width=device-width, initial-scale=1" }));
   document.documentElement.lang = "en";
-  // The plain page is there for those for whom this does not work; others need not see it first.
+  // The plain page is for browsers in which this script fails; others hide it from the start.
   document.documentElement.style.visibility = "hidden";
   setTimeout(reveal, 1000);
   document.addEventListener("visibilitychange", seen);

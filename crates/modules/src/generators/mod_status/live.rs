@@ -1,9 +1,9 @@
-//! The live page: what a browser makes of the status page, and the snapshots that it asks for.
+//! The live page: the script that extends the status page, and the snapshots that it requests.
 //!
-//! The page is Apache's with one script in its head. The script asks for `?live` and shows what comes; without it, or where
-//! a policy forbids it, the page is what it always was. Each answer to `?live` is one server-sent event and then over: the
-//! browser comes again a second later (HTML, "Server-sent events", `retry`). So nobody who watches holds a worker, and
-//! however many watch, a child draws up a few snapshots a second and sends them to all.
+//! The page is Apache's with one script in its head. The script requests `?live` and shows the result; without it, or
+//! if a policy forbids it, the plain page remains. Each answer to `?live` is a single server-sent event: the browser
+//! reconnects a second later (HTML, "Server-sent events", `retry`). So no viewer holds a worker, and a child makes only
+//! a few snapshots a second, however many viewers there are.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,25 +18,25 @@ use super::page::rows;
 use super::{Counts, Facts, past, workers};
 use crate::ssl::mod_ssl::Expiry;
 
-/// How many children, requests and scripts are told one by one at most.
+/// The maximum numbers of children, requests, scripts and certificates in a snapshot.
 const CHILDREN: usize = 256;
 const REQUESTS: usize = 100;
 const SCRIPTS: usize = 50;
 const CERTIFICATES: usize = 50;
-/// Milliseconds after which the browser asks again.
+/// Milliseconds until the browser reconnects.
 const RETRY: u32 = 1000;
 
-/// How old a snapshot may be that is sent to somebody else too.
+/// The maximum age of a snapshot that is sent to further viewers.
 const FRESH: Duration = Duration::from_millis(200);
 
-/// What makes the page live: an element of its head. Relative, so that it works wherever the page is, and no inline script,
-/// so that it works under any policy that allows the server's own.
+/// The element of the head that makes the page live. It is relative, so that it works at any path, and no inline
+/// script, so that it works under any policy that allows the server's own scripts.
 pub(super) const SCRIPT: &str = "<script src=\"?live.js\"></script>\n";
 
-/// Its parts, each of which goes on where the one before ends.
+/// The parts of the script, each of which continues the one before.
 const PARTS: &str = concat!(include_str!("chart.js"), include_str!("past.js"), include_str!("live.js"));
 
-/// A file of the page, by the query that asks for it: its media type and its text.
+/// The media type and the text of a file of the page, by its query.
 pub(super) fn file(query: &str) -> Option<(&'static str, &'static str)> {
     match query {
         "live.js" => Some(("text/javascript; charset=utf-8", PARTS)),
@@ -46,7 +46,7 @@ pub(super) fn file(query: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The last event of this child, unless it is too old: then one is drawn up. Who asks for the same page gets the same.
+/// The last event of this child, or a new one if that is too old. All viewers of the page get the same one.
 pub(super) fn latest(draw_up: impl FnOnce() -> String) -> Bytes {
     static LAST: Mutex<Option<(Instant, Bytes)>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,8 +60,8 @@ pub(super) fn latest(draw_up: impl FnOnce() -> String) -> Bytes {
     }
 }
 
-/// Leaves those who watch out of what they see: their requests that were counted, and the rows of those that begin with this
-/// line. All that was counted stays in the totals that other readers get.
+/// Removes the viewers of the live page from the snapshot: their requests from the counts, and rows of requests that
+/// begin with this line. The totals for other readers still count them.
 pub(super) fn leave_out(board: &mut Snapshot, line: &str) {
     for process in &mut board.processes {
         let Watch { durations, sent, received } = process.watch;
@@ -175,7 +175,7 @@ fn served(board: &Snapshot) -> impl Iterator<Item = (&Process, &Worker)> {
     rows.filter(move |(_, worker)| serves(worker))
 }
 
-/// These requests, those that have taken longest first.
+/// These requests, longest running first.
 fn requests(facts: &Facts, board: &Snapshot) -> Vec<Value> {
     let mut all: Vec<(&Process, &Worker)> = served(board).collect();
     all.sort_by_key(|(_, worker)| worker.began);
@@ -193,7 +193,7 @@ fn requests(facts: &Facts, board: &Snapshot) -> Vec<Value> {
     all.into_iter().take(REQUESTS).map(told).collect()
 }
 
-/// Scripts: those that run or wait first, then those that have used most time.
+/// Scripts: running and waiting ones first, then by the time used.
 fn scripts(scripts: &[ScriptStats]) -> Vec<Value> {
     let mut all: Vec<&ScriptStats> = scripts.iter().collect();
     all.sort_by_key(|script| std::cmp::Reverse((script.running + script.waiting, script.cpu)));

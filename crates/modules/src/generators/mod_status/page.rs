@@ -66,7 +66,7 @@ pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
 /// The page for people.
 pub(super) fn html(facts: &Facts, board: &Snapshot, wish: &Wish, signature: &str) -> String {
     let mut out = String::with_capacity(8192);
-    // Who wants another form of the page, or the page again and again, wants no script.
+    // Without tables or with a refresh, the page needs no script.
     let script = if wish.no_table || wish.refresh.is_some() { "" } else { live::SCRIPT };
     head(&mut out, facts, board, script);
     if facts.is_async {
@@ -110,8 +110,8 @@ fn dates(facts: &Facts, board: &Snapshot) -> (String, String) {
     (text(facts.now), text(board.restarted))
 }
 
-/// Tools take the number of the first name for Apache's (apache_exporter makes a figure of it). So the version whose configuration
-/// and status page these are stands first, and the program in brackets: `Apache/2.4.71 (Tsubame/0.1.0)`.
+/// The first version is Apache's, since tools parse it (apache_exporter makes a figure of it): the version whose
+/// configuration and status page these are. The program follows in brackets: `Apache/2.4.71 (Tsubame/0.1.0)`.
 pub(super) fn version_for_tools(version: &str) -> Cow<'_, str> {
     let Some((own, apache)) = version.split_once(" Apache/") else { return version.into() };
     let number = apache.split(' ').next().unwrap_or_default();
@@ -195,7 +195,7 @@ struct Connections {
     processes: usize,
     stopping: usize,
     total: u64,
-    /// Those that wait for something else than their clients: the rest of a head, or their turn.
+    /// Connections that wait for something other than their clients: the rest of a head, or their turn.
     wait_io: u64,
     writing: u64,
     keep_alive: u64,
@@ -273,7 +273,7 @@ pub(super) fn rows(board: &Snapshot) -> String {
     board.processes.iter().flat_map(|process| &process.workers).map(|worker| worker.state.letter()).collect()
 }
 
-/// A letter for every worker that there is or might be. Where there is no limit there might always be as many again as are busy.
+/// A letter for every existing or possible worker. Without a limit, there could always be as many more as are busy.
 fn letters(board: &Snapshot) -> String {
     let mut letters = rows(board);
     let busy: usize = board.processes.iter().map(|process| Counts::of(process).busy).sum();

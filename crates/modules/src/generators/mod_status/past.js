@@ -1,5 +1,5 @@
-// The live status page, second part: the last ten minutes. A moment says where the counters of the server stood; what is drawn
-// are differences between moments. The server has kept them second by second, so a page that begins knows them, too.
+// The live status page, second part: the last ten minutes. A moment holds the server's counters; the charts show the
+// differences between moments. The server keeps them second by second, so a new page has them, too.
 live.past = (() => {
   const SECONDS = 600; // As many as the server keeps.
   const WINDOW = 10; // Seconds over which latencies are told.
@@ -14,7 +14,7 @@ live.past = (() => {
     series = Object.fromEntries(SERIES.map((name) => [name, []]));
   };
 
-  // The moment that was so many seconds before another one, or the first one there is; null where there is none.
+  // The moment so many seconds before another one, or the first one; null if there is none.
   const before = (index, seconds) => {
     if (index <= 0) return null;
     const then = moments[index].now - seconds * 1000 + 500;
@@ -23,7 +23,7 @@ live.past = (() => {
     return moments[at];
   };
 
-  // Change a second of a counter over so many seconds, at a moment; null where it is not known.
+  // The change per second of a counter over so many seconds, at a moment; null if unknown.
   const change = (of, seconds = 1, index = moments.length - 1) => {
     const old = before(index, seconds);
     const now = moments[index];
@@ -36,7 +36,7 @@ live.past = (() => {
     return old === null ? null : moments[index].durations.map((n, i) => Math.max(0, n - old.durations[i]));
   };
 
-  // A duration in µs that so large a part of them did not exceed. Between two bounds they are taken as evenly spread.
+  // The duration in µs that this share of them did not exceed. Between two bounds they are assumed to be evenly spread.
   const quantile = (counts, bounds, share) => {
     const all = counts === null ? 0 : counts.reduce((a, b) => a + b, 0);
     if (all <= 0) return null;
@@ -52,7 +52,7 @@ live.past = (() => {
     return bounds[bounds.length - 1];
   };
 
-  // A moment more. Counters begin again with a restart that is not graceful; a request of this page may be counted a moment
+  // Adds a moment. Counters restart at a restart that is not graceful; a request of this page may be counted a moment
   // before it is left out.
   const add = (moment, bounds) => {
     const last = moments[moments.length - 1];
@@ -80,7 +80,7 @@ live.past = (() => {
     }
   };
 
-  // What the server has kept: lists of what was added to the list before, in µs and without the zeros at their ends.
+  // Reads the server's history: lists of increments to the list before, in µs and without the zeros at their ends.
   const begin = (lists, bounds) => {
     const ours = moments;
     forget();

@@ -1,4 +1,4 @@
-//! What the live page shows of the past: ten minutes of counters, URLs and virtual hosts of the last minutes, the last lines of
+//! The history on the live page: ten minutes of counters, URLs and virtual hosts of the last minutes, the last lines of
 //! the error logs.
 
 use std::fmt::Write;
@@ -7,13 +7,13 @@ use seam::recent::Line;
 use seam::scoreboard::{Moment, Place};
 use serde_json::{Value, json};
 
-/// How many URLs are told for each of the two orders, and how many virtual hosts and lines.
+/// The maximum numbers of URLs in each of the two orders, and of virtual hosts and lines.
 const URLS: usize = 12;
 const HOSTS: usize = 20;
 const LINES: usize = 20;
 
-/// The last ten minutes as JSON: a list of lists of numbers, oldest first. Each list is what was added to the one before, without
-/// the zeros at its end, so a quiet second takes ten bytes.
+/// The last ten minutes as JSON: a list of lists of numbers, oldest first. Each list holds the increments to the one
+/// before, without the zeros at its end, so a quiet second takes ten bytes.
 pub(super) fn history(moments: &[Moment]) -> String {
     let mut out = String::from("[");
     let mut before = Moment::default().words();
@@ -22,7 +22,7 @@ pub(super) fn history(moments: &[Moment]) -> String {
         let used = words.iter().zip(&before).rposition(|(now, then)| now != then).map_or(0, |last| last + 1);
         out.push_str(if index == 0 { "[" } else { ",[" });
         for (place, (now, then)) in words.iter().zip(&before).take(used).enumerate() {
-            // What is there may become less; the difference of two counters fits.
+            // Values may decrease; the difference of two counters fits.
             let _ = write!(out, "{}{}", if place == 0 { "" } else { "," }, now.wrapping_sub(*then) as i64);
         }
         out.push(']');
@@ -32,7 +32,7 @@ pub(super) fn history(moments: &[Moment]) -> String {
     out
 }
 
-/// The URLs that are asked for most, and those that took most time.
+/// The URLs with the most requests, and those with the most time.
 pub(super) fn urls(mut places: Vec<Place>) -> Vec<Value> {
     places.sort_by_key(|place| std::cmp::Reverse((place.time, place.requests)));
     let rest = places.split_off(places.len().min(URLS));
@@ -41,7 +41,7 @@ pub(super) fn urls(mut places: Vec<Place>) -> Vec<Value> {
     places.into_iter().chain(often.into_iter().take(URLS)).map(|place| told(&place)).collect()
 }
 
-/// The virtual hosts that are asked for most.
+/// The virtual hosts with the most requests.
 pub(super) fn hosts(mut places: Vec<Place>) -> Vec<Value> {
     places.sort_by_key(|place| std::cmp::Reverse(place.requests));
     places.iter().take(HOSTS).map(told).collect()

@@ -1,4 +1,4 @@
-//! What the status page says of pools of backends, where there are any. Apache's has nothing of the kind.
+//! The pools of backends on the status page, if there are any. Apache's page has nothing like it.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use gateway::backend::stats::PoolStats;
 
 use super::escape;
 
-/// `?auto`: sums, for those who draw them.
+/// `?auto`: sums, for monitoring.
 pub(super) fn lines(out: &mut String, pools: &[PoolStats]) {
     if pools.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What the status page says of scripts, where any has been asked for. Apache's has nothing of the kind.
+//! The scripts on the status page, if any was requested. Apache's page has nothing like it.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use gateway::gate::{GateStatus, ScriptStats};
 
 use super::escape;
 
-/// `?auto`: sums, for those who draw them.
+/// `?auto`: sums, for monitoring.
 pub(super) fn lines(out: &mut String, gate: &GateStatus) {
     if gate.scripts.is_empty() {
         return;
@@ -20,7 +20,7 @@ pub(super) fn lines(out: &mut String, gate: &GateStatus) {
     );
 }
 
-/// The page for people: a line for each script, those that have used most time first.
+/// The page for people: a line for each script, those with the most time first.
 pub(super) fn table(out: &mut String, scripts: &[ScriptStats]) {
     if scripts.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The status page against what was captured of Apache.
+//! Compares the status page with pages captured from Apache.
 
 use seam::scoreboard::{ChildState, Process, Worker};
 

@@ -1,4 +1,4 @@
-//! What the status page tells of single workers.
+//! The single workers on the status page.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub(super) fn table(out: &mut String, facts: &Facts, board: &Snapshot) {
     out.push_str(LEGEND);
 }
 
-/// Every worker that has something to tell.
+/// Every worker with data to show.
 fn each(board: &Snapshot, mut tell: impl FnMut(&Process, &Worker)) {
     for process in &board.processes {
         for worker in &process.workers {
@@ -106,17 +106,17 @@ fn details(out: &mut String, facts: &Facts, process: &Process, worker: &Worker) 
     );
 }
 
-/// Bytes of a request line that are shown.
+/// The number of bytes of a request line that are shown.
 const REQUEST: usize = 63;
 
-/// The beginning of the request line, or its end; whatever a client put into it, it is printable ASCII.
+/// The beginning or the end of the request line, always in printable ASCII.
 fn request(facts: &Facts, worker: &Worker) -> String {
     let count = worker.request.chars().count();
     let skip = if facts.tail { count.saturating_sub(REQUEST) } else { 0 };
     printable(worker.request.chars().skip(skip).take(REQUEST))
 }
 
-/// As much of the request line as is known; where that is not all of it, it shows.
+/// The known part of the request line, marked if it is incomplete.
 pub(super) fn line(worker: &Worker) -> String {
     let end = if worker.request.len() < REQUEST_ROOM { "" } else { "…" };
     printable(worker.request.chars()) + end
