@@ -1,4 +1,4 @@
-//! Handlers that are known and not there: what they were to run is never sent.
+//! Known handlers whose module is missing: the source of their files is never sent.
 
 use crate::control::said;
 use crate::mpm::{Mpm, under_every_mpm};
@@ -47,7 +47,7 @@ under_every_mpm! {
     }
 }
 
-/// A name that nobody knows stays what it is in Apache, and an `Action` makes a known one work.
+/// An unknown name has the same effect as in Apache, and an `Action` makes a known one work.
 #[test]
 fn other_names_are_left_alone() {
     let site = Site::with([("a.odd", "odd\n"), ("a.php", "php\n")]);

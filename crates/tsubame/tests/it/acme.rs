@@ -56,7 +56,7 @@ fn served(site: &Site, client: &Arc<ClientConfig>) -> String {
     until("a certificate of the authority", || Secure::named(https(site), client, NAME).try_get("/").ok())
 }
 
-/// A client that believes the certificate that nobody else has signed.
+/// A client that trusts the temporary self-signed certificate.
 fn believing_the_fallback(site: &Site) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let file = site.root.join("md/domains").join(NAME).join("fallback-pubcert.pem");
@@ -70,7 +70,8 @@ fn certificate(site: &Site) -> String {
 }
 
 under_every_mpm! {
-    /// Rules and access do not come between the authority and the proof, nobody restarts, and a second start orders nothing.
+    /// Rules and access control do not block the authority's request for the proof, no restart is needed, and a second
+    /// start orders nothing.
     fn the_first_certificate_comes_by_http(mpm: Mpm) {
         if !PEBBLE.is_there("the_first_certificate_comes_by_http") {
             return;
@@ -209,12 +210,12 @@ fn a_refused_proof_is_told_and_not_tried_at_once() {
     assert_eq!(orders, 1);
     let answer = Secure::named(https(&site), &believing_the_fallback(&site), NAME).get("/");
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-    // A restart is somebody's who may have mended it: there is one more try.
+    // A restart may follow a repair: there is one more try.
     server.restart(Signal::USR1);
     until("a second order", || (Pebble::orders(&site) == 2).then_some(()));
 }
 
-/// A program of the administrator's changes the DNS, and others hear what happens; none of them is root.
+/// The administrator's program changes the DNS, and others are notified; none of them is root.
 #[test]
 fn names_with_an_asterisk_come_by_dns() {
     if !PEBBLE.is_there("names_with_an_asterisk_come_by_dns") || !CURL.is_there("names_with_an_asterisk_come_by_dns") {

@@ -82,7 +82,7 @@ impl Drop for Authority {
     }
 }
 
-/// Paths, and what stands there, in RFC 8555's order.
+/// Paths, and their resources, in RFC 8555's order.
 fn answers(address: SocketAddr, says: Says<'_>) -> Vec<(&'static str, String)> {
     let Says { name, status, later } = says;
     let url = |path: &str| format!("http://{address}{path}");
@@ -177,7 +177,7 @@ fn an_authority_may_ask_for_any_patience() {
     assert!((6..=7).contains(&days), "it is obeyed for a week: {days}");
 }
 
-/// An authority that is asked by somebody who forgets it would be asked all the time.
+/// If the server cannot store its progress, it orders nothing: otherwise it would contact the authority all the time.
 #[test]
 fn what_cannot_be_remembered_is_not_ordered() {
     let site = Site::new();

@@ -1,4 +1,4 @@
-//! mod_actions: scripts that answer for handlers, media types and methods, beside Apache's.
+//! mod_actions: scripts that answer for handlers, media types and methods, compared with Apache.
 
 use crate::mpm::under_every_mpm;
 use crate::oracle::{Allowed, Case, compare};

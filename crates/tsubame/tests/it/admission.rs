@@ -39,7 +39,7 @@ fn site() -> Site {
     site
 }
 
-/// Scripts run as somebody else.
+/// Scripts run as another user.
 fn open(site: &Site, name: &str) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(site.root.join(name), std::fs::Permissions::from_mode(0o777)).expect("mode");
@@ -88,8 +88,8 @@ fn most(answers: impl IntoIterator<Item = Response>) -> u64 {
 }
 
 under_every_mpm! {
-    /// So many run as there is memory for: one as long as nobody knows what it needs, then two, and the others have their
-    /// turns. Files are served meanwhile.
+    /// As many scripts run as memory allows: one while its needs are unknown, then two; the others take turns. Files
+    /// are served meanwhile.
     fn memory_decides_how_many_run(mpm: Mpm) {
         let site = site();
         let server = start(mpm, &site, "AdmissionMemory 150M");
@@ -97,7 +97,7 @@ under_every_mpm! {
         let began = Instant::now();
         let mut first: Vec<Client> = (0..3).map(|_| ask(&server, "large")).collect();
         until("one that runs", || (running(&site) == 1).then_some(()));
-        // Once it has run for a second it is known by what it has.
+        // After a second, its needs are estimated by its current use.
         let is_known = || began.elapsed() > Duration::from_secs(1) && running(&site) == 2;
         until("two that wait", || (told(&server, "ScriptsWaiting") == 2 || is_known()).then_some(()));
         assert_eq!(server.get("/a.txt").status, 200);
@@ -114,7 +114,8 @@ under_every_mpm! {
         assert_eq!((told(&server, "ScriptRuns"), told(&server, "ScriptFailures")), (9, 0));
     }
 
-    /// `AdmissionLimit`: so many runs of a script, whatever they need; another script does not mind.
+    /// `AdmissionLimit`: the maximum number of runs of one script, whatever its needs; it does not affect another
+    /// script.
     fn a_script_may_have_a_limit(mpm: Mpm) {
         let site = site();
         let server = start(mpm, &site, "<Files small>\nAdmissionLimit 1\n</Files>");
@@ -151,7 +152,7 @@ under_every_mpm! {
         assert_eq!((runs.response().status, told(&server, "ScriptsRefused")), (200, 2));
     }
 
-    /// A child that is killed gives back what its requests had: those that waited at once, a script when it has ended.
+    /// A killed child releases its requests' shares: waiting requests at once, a running script when it has ended.
     fn the_dead_hold_nothing(mpm: Mpm) {
         let site = site();
         let server = start(mpm, &site, "<Files small>\nAdmissionLimit 1\n</Files>");
@@ -226,7 +227,7 @@ under_every_mpm! {
         assert!(all.map(|client| client.response().status).all(|status| status == 200));
     }
 
-    /// Nobody waits on behalf of a client that has gone.
+    /// A client that leaves frees its place in the queue.
     fn a_client_that_goes_leaves_the_queue(mpm: Mpm) {
         let site = site();
         let server = start(mpm, &site, "<Files small>\nAdmissionLimit 1\n</Files>");
@@ -300,7 +301,7 @@ under_every_mpm! {
         assert_eq!(most(clients.iter_mut().map(Client::response)), 1);
     }
 
-    /// The next one is let in when a script has ended, although nobody was told of its end.
+    /// The next script starts when one has ended, even if its end was not reported.
     fn a_place_is_free_at_once(mpm: Mpm) {
         let site = site();
         site.script("brief", "#!/bin/sh\necho; echo x\n");

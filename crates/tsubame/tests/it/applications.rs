@@ -1,4 +1,4 @@
-//! Applications that nobody here wrote, from Debian's packages, in every way that suits them.
+//! Third-party applications from Debian's packages, in every way of running that suits them.
 
 use std::path::Path;
 use std::process::Command;

@@ -35,7 +35,7 @@ const GOOD: &str = "YW5uOnNlY3JldA==";
 /// `ann:wrong`
 const BAD: &str = "YW5uOndyb25n";
 
-/// A redirect inside the server is judged by where it leads, whoever sends it there.
+/// The target decides about an internal redirect, whatever its source.
 #[test]
 fn redirects_do_not_lead_around() {
     let build = |site: &Site| {

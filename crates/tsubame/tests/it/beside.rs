@@ -59,7 +59,7 @@ pub fn without_help(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(move |line| !is_end(line)).filter(move |line| !is_help(line))
 }
 
-/// Without times, processes, and the order of a hash; without what stands below Apache's own words.
+/// Removes times, processes, and the order of a hash, and the text below Apache's own words.
 fn neutral(text: &str) -> String {
     let own = |line: &str| OWN.iter().any(|own| line.starts_with(own)) || TOLD.iter().any(|told| line.contains(told));
     let kept = without_help(text).filter(|line| !own(line));

@@ -108,7 +108,8 @@ fn too_many_passwords_are_turned_away() {
     assert!(count(401) >= 128 && count(503) > 0 && count(401) + count(503) == 600, "{statuses:?}");
 }
 
-/// An expression that asks for a path that a password decides about, which is hashed beside the event loop, waits for the answer.
+/// An expression waits for the answer if it looks up a path protected by a password, which is hashed beside the event
+/// loop.
 #[test]
 fn an_expression_that_has_to_wait_decides() {
     let site = Site::with([("f.txt", "x\n"), ("in/f.txt", "x\n"), ("url/f.txt", "x\n"), ("file/f.txt", "x\n")]);
@@ -163,7 +164,7 @@ fn long_directories_are_listed() {
 
 #[test]
 fn names_are_looked_up() {
-    // Nobody else can give a process a name server of its own.
+    // Only root can give a process its own name server.
     if !needs::ROOT.is_there("names_are_looked_up") {
         return;
     }

@@ -77,7 +77,7 @@ under_every_mpm! {
         assert!(written < CHUNKS as u64 / 10, "{written} writes for {CHUNKS} chunks");
     }
 
-    /// HTTP/1.0 knows no interim answers: a client that asks for one all the same gets none, and sends its body.
+    /// HTTP/1.0 has no interim responses: a client that asks for one gets none, and sends its body.
     fn an_old_client_is_not_told_to_go_on(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, SCRIPTS);
@@ -115,7 +115,7 @@ under_every_mpm! {
         assert_eq!(site.read("logs/bytes").lines().collect::<Vec<_>>(), wanted);
     }
 
-    /// A body that nobody wants is read to its end to keep the connection, but not if that is far away.
+    /// An unused body is read to its end to keep the connection, unless the end is far away.
     fn a_long_body_that_nobody_wants_is_not_waited_for(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, "RequestReadTimeout body=0\nTimeout 300\nRedirect /old /new\n");

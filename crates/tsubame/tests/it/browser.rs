@@ -1,4 +1,4 @@
-//! A real browser without a window: Chromium, told what to do in the words of its DevTools protocol.
+//! A real browser without a window: Chromium, controlled by its DevTools protocol.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -76,7 +76,7 @@ impl Browser {
         for what in ["Runtime.enable", "Log.enable", "Page.enable"] {
             browser.call(what, json!({}));
         }
-        // A page that nobody sees asks for nothing.
+        // A hidden page requests nothing.
         browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
         Some(browser)
     }

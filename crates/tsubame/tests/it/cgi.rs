@@ -164,7 +164,7 @@ under_every_mpm! {
         }
     }
 
-    /// A script that complains without end keeps nobody waiting but its own client.
+    /// A script with endless error output delays only its own client.
     fn complaints_without_end(mpm: Mpm) {
         let site = site();
         let text = "yes complaint >&2 & while [ ! -e ../enough ]; do sleep 0.1; done; kill $!";

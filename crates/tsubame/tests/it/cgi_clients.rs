@@ -50,7 +50,7 @@ fn scripts(server: &Server<'_>) -> Vec<i32> {
     pids.flat_map(children).collect()
 }
 
-/// Waits until there is a script that has started a process of its own, and returns that.
+/// Waits for a script that has started a process of its own, and returns that process.
 fn started(server: &Server<'_>) -> Pid {
     let child = || scripts(server).into_iter().filter_map(Pid::new).flat_map(children).find_map(Pid::new);
     until("what the script starts", child)

@@ -1,4 +1,4 @@
-//! Scripts that misbehave, and clients that do: what the client gets and what the log says, beside Apache's prefork.
+//! Scripts and clients that misbehave: the client's answer and the log lines, compared with Apache's prefork.
 
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;

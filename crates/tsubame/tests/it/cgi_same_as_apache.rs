@@ -258,7 +258,7 @@ fn how_scripts_answer() {
     );
 }
 
-/// Scripts whose answers are there as a whole.
+/// Scripts whose answers are available at once.
 const WHOLE: &[(&str, &str)] = &[
     ("plain", r"printf 'Content-Type: text/plain\n\nhello, world\n'"),
     ("reason", r"printf 'Status: 200 Fine\n\nhello, world\n'"),
@@ -322,7 +322,7 @@ fn lengths_and_ranges_of_answers_that_are_whole() {
                 let content_length = answer.field("Content-Length");
                 line == *status && content_length == *length && answer.text() == *body
             };
-            // Whether an answer is there as a whole is up to the moment too.
+            // Whether an answer is available at once depends on timing, too.
             let last = std::cell::RefCell::default();
             let wanted = within(DEADLINE, || {
                 let answer = ask();

@@ -114,7 +114,7 @@ under_every_mpm! {
     /// A daemon that dies is replaced. The only requests that fail are those whose scripts it was just starting.
     fn a_daemon_dies(mpm: Mpm) {
         let site = site();
-        // One daemon of those that die young is started at once, the others wait for 1, 2 … seconds.
+        // After early deaths one daemon is restarted at once, the others after 1, 2 … seconds.
         let server = start(mpm, &site, "CGIDScriptTimeout 20\n");
         for _ in 0..2 {
             let before = two_daemons(&server);
@@ -129,7 +129,7 @@ under_every_mpm! {
         assert_eq!(server.get("/a.txt").text(), "0123456789");
     }
 
-    /// The daemon of a child that dies lives on, and ends the scripts that nobody listens to.
+    /// A child's daemon survives it, and ends the scripts whose clients were lost.
     fn a_child_dies(mpm: Mpm) {
         let site = site();
         let server = start(mpm, &site, "");
@@ -161,7 +161,7 @@ under_every_mpm! {
         script.kill_group(Signal::KILL).expect("kill");
     }
 
-    /// The end of the server is the end of all scripts, also of those that do not obey.
+    /// The server's end is the end of all scripts, also of those that ignore signals.
     fn a_stop_ends_scripts(mpm: Mpm) {
         let site = site();
         site.script("wait", "#!/bin/sh\ntrap '' TERM\nprintf '\\n%s\\n' $$; while :; do sleep 60; done\n");

@@ -35,7 +35,7 @@ impl Chance {
     }
 }
 
-/// How often what was reached, by the table and its entry.
+/// How often each entry was reached, by table and entry.
 #[derive(Default)]
 pub struct Reached(BTreeMap<(&'static str, &'static str), usize>);
 

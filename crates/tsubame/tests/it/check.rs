@@ -1,4 +1,4 @@
-//! `tsubame check`: what it finds, what it ends with, and that it agrees with `-t`.
+//! `tsubame check`: its findings, its exit status, and its agreement with `-t`.
 
 use std::process::{Command, Output};
 

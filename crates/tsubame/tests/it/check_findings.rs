@@ -45,8 +45,8 @@ fn text<'a>(found: &'a Value, key: &str) -> &'a str {
     found[key].as_str().unwrap_or_default()
 }
 
-/// Lines, the topic and subject of what is found first of all, and words of its message or of its advice. Behind each of them
-/// stands an unknown directive, which has to be found too.
+/// Lines, the topic and subject of the first finding, and words of its message or its advice. An unknown directive
+/// follows each of them, and must be found too.
 const BROKEN: [(&str, &str, &str, &str); 40] = [
     ("Hader set X 1", "directive", "Hader", "Did you mean Header?"),
     ("RewriteRul ^a b", "directive", "RewriteRul", "Did you mean RewriteRule?"),

@@ -51,7 +51,7 @@ fn site(lines: &str) -> Site {
     site
 }
 
-/// The words that a directive which is not there may have; a directive that is gone is refused whatever they are.
+/// Arguments for a directive that no longer exists; it is refused with any of them.
 fn gone() -> impl Iterator<Item = String> {
     REMOVED.iter().map(|removed| format!("{} on", removed.name))
 }
@@ -69,7 +69,7 @@ fn old_directives_get_apaches_answer() {
     });
 }
 
-/// Every directive that is gone, in one configuration: each has a line of its own in the report, which says what to write.
+/// All removed directives in one configuration: each has its own line in the report, with the replacement.
 #[test]
 fn old_directives_are_explained_all_at_once() {
     let site = site(&gone().collect::<Vec<_>>().join("\n"));

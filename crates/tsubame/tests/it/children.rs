@@ -25,7 +25,7 @@ fn site() -> Site {
     Site::with([("index.html", "hello\n"), ("a.txt", "0123456789")])
 }
 
-/// Several children, of which each can serve everybody's share; nobody's connection ends for want of a request.
+/// Several children, each of which can serve all clients; no connection ends for lack of a request.
 fn several(mpm: Mpm) -> String {
     let number = match mpm {
         Mpm::Percore => "",
@@ -80,7 +80,7 @@ struct Killer<'a> {
     server: &'a Server<'a>,
     /// When each child was seen first.
     seen: BTreeMap<i32, Instant>,
-    /// Whose connections those had who were killed, at the moment of their death.
+    /// The connections of the killed children at the moment of their death.
     held: Vec<SocketAddr>,
 }
 
@@ -144,7 +144,7 @@ under_every_mpm! {
         assert!(hits > 0);
     }
 
-    /// A child that hangs keeps its clients waiting and nobody else: also when all children but one hang.
+    /// A child that hangs delays only its own clients, even if all children but one hang.
     fn stopped_children_hold_nobody_up(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, &several(mpm));
@@ -158,7 +158,7 @@ under_every_mpm! {
             clients.into_iter().partition(|client| held.contains(&client.address()));
         waiting.iter_mut().for_each(|client| client.send(get("/a.txt")));
         if mpm.is_one_connection_a_process() {
-            // The only child that is left serves somebody else when it has no client.
+            // The only remaining child serves another client when it has none.
             served.clear();
         }
         // If a connection needs neither a process nor a thread, connections stay open: a busy child lets others go

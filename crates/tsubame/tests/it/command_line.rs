@@ -1,4 +1,4 @@
-//! The command line beside Apache's: what is printed, where, and the exit status.
+//! The command line, compared with Apache's: output, errors, and the exit status.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

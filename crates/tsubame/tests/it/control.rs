@@ -37,7 +37,7 @@ pub fn pid_of(site: &Site) -> Option<Pid> {
     Pid::new(site.read("logs/pid").trim().parse().ok()?)
 }
 
-/// A server in the background; however the test ends, it does not outlive it.
+/// A server in the background; it ends with the test, however that ends.
 pub struct Daemon<'a>(pub &'a Site);
 
 impl Drop for Daemon<'_> {
@@ -236,7 +236,7 @@ under_every_mpm! {
         assert_eq!(run(&site, mpm, &["-k", "nonsense"]).2, Some(1));
     }
 
-    /// A socket that the service manager made is taken: who connected before the start is served after it.
+    /// A socket from the service manager is used: clients that connected before the start are served.
     fn a_socket_of_the_service_manager_is_taken(mpm: Mpm) {
         let site = site();
         site.configure(mpm, "");

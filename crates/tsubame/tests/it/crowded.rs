@@ -1,4 +1,4 @@
-//! More clients than a server has room for: whoever waits gets its turn.
+//! More clients than the server has room for: all waiting clients get their turn.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ fn two(mpm: Mpm) -> &'static str {
 }
 
 under_every_mpm! {
-    /// Clients that never end their requests hold all workers, until their time is over: those who wait are served.
+    /// Clients that never finish their requests hold all workers until they time out; then the waiting clients are
+    /// served.
     fn slow_clients_lose_their_place(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);
         let limits = ["RequestReadTimeout header=1", "RequestReadTimeout header=0\nTimeout 1"];

@@ -230,7 +230,7 @@ fn scripts_are_told_with_times_and_failures() {
         }
         assert!(row("slow")[7].ends_with("ms"), "{:?}", row("slow"));
 
-        // A script that is ended because its client has gone has not failed.
+        // A script that was ended because its client left has not failed.
         let mut client = server.client();
         client.send("GET /cgi/endless HTTP/1.1\r\nHost: localhost\r\n\r\n");
         until("it runs", || (about("endless", "running") == 1).then_some(()));
@@ -246,7 +246,7 @@ fn scripts_are_told_with_times_and_failures() {
     }
 }
 
-/// The socket is the server's own: nobody else may connect, and nothing that comes in upsets it.
+/// The socket is private to the server: other users cannot connect, and no input disturbs it.
 #[test]
 fn only_the_owner_may_ask() {
     let site = site();
@@ -264,7 +264,7 @@ fn only_the_owner_may_ask() {
         stranger.args(["ctl", "--socket"]).arg(&path).arg("status").uid(65534).gid(65534).current_dir("/");
         let (output, errors, code) = said(&stranger.output().expect("run"));
         assert_eq!((output.as_str(), code), ("", Some(1)));
-        // The server has refused it: the system, which says so with a number, let it through.
+        // The server refused it; the system, which would report an error number, let it through.
         assert!(errors.ends_with("ctl: only root and the user who started the server may ask it\n"), "{errors}");
     }
     // No word, half a word, too much, no end.

@@ -88,7 +88,7 @@ fn nothing_is_done_for_words_that_nobody_knows() {
             assert_eq!((output.as_str(), code), ("", Some(1)), "{command} {word}");
             assert!(errors.contains(&format!("{command}: what is {word}?")), "{errors}");
         }
-        // The server refuses them too, whatever the client is.
+        // The server also refuses them from any other client.
         let refused = answer(send(&site.root.join("logs/pid.ctl"), &format!("{command} --help")));
         assert!(refused.starts_with("error\n"), "{refused}");
     }
@@ -97,7 +97,7 @@ fn nothing_is_done_for_words_that_nobody_knows() {
     assert_eq!((&status["pid"], &status["generation"]), (&server.pid().number().into(), &0.into()));
 }
 
-/// Only a socket is replaced, and only one that nobody else listens to; the server serves all the same.
+/// Only a socket is replaced, and only if no other process listens to it; the server serves in any case.
 #[test]
 fn other_files_and_other_servers_stay() {
     for name in ["run/precious.txt", "run/link", "run"] {
@@ -129,8 +129,8 @@ fn other_files_and_other_servers_stay() {
     assert!(errors.contains("is the PidFile too") && errors.contains(&line) && code == Some(1), "{errors}");
 }
 
-/// A restart opens the new socket before it closes the old one, keeps the old one where it cannot have the new one, and
-/// makes one again that somebody has deleted.
+/// A restart opens the new socket before it closes the old one, keeps the old one if the new one cannot be opened, and
+/// recreates a deleted one.
 #[test]
 fn a_restart_never_loses_the_socket() {
     let site = site();
@@ -193,7 +193,7 @@ fn an_upgraded_server_leaves_others_alone() {
     assert_eq!(json(&one, &["status"])["pid"], other.pid().number());
 }
 
-/// While the parent waits for children to end it answers nobody, and does not turn in circles about it.
+/// While the parent waits for children to end, it answers no one, and does not spin.
 #[test]
 fn a_parent_that_waits_for_children_rests() {
     let site = site();
@@ -214,7 +214,7 @@ fn a_parent_that_waits_for_children_rests() {
     assert!(answer(asked).starts_with("ok\n"));
 }
 
-/// A parent without a descriptor for a conversation says so once, tries again each second, and does not turn in circles.
+/// A parent without a descriptor for a conversation logs that once, tries again each second, and does not spin.
 #[test]
 fn a_parent_without_descriptors_rests() {
     let site = site();
@@ -330,7 +330,7 @@ fn a_silent_server_is_said_to_be_silent() {
     assert!(errors.contains("no answer within 30 s") && code == Some(1), "{errors}");
 }
 
-/// A process that stands still, until this is dropped.
+/// A stopped process, until this is dropped.
 struct Still(Pid);
 
 impl Still {
@@ -362,7 +362,7 @@ fn no_conversation_takes_longer_than_a_minute() {
     // A byte now and then keeps the limit of a single read away.
     alone.set_read_timeout(Some(Duration::from_secs(10))).expect("timeout");
     let ended = |stream: &mut UnixStream| match stream.read(&mut [0]) {
-        // A test beside this one may have signals to wait for.
+        // A test running in parallel may have signals to wait for.
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => false,
         end => end.map_or(true, |length| length == 0),
     };

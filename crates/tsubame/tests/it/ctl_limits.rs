@@ -12,7 +12,7 @@ fn site() -> Site {
     Site::with([("index.html", "hello\n")])
 }
 
-/// `ServerLimit` stays what it was at the first start.
+/// `ServerLimit` keeps its value from the first start.
 #[test]
 fn limits_are_those_of_the_first_start() {
     let site = site();

@@ -30,7 +30,7 @@ INSERT INTO map VALUES('a', 'one'), ('b', 'x'), ('b', 'y'), ('n', NULL), ('e', '
 CREATE TABLE session(id text PRIMARY KEY, value text, expiry bigint);
 ";
 
-/// Runs statements with SQLite's own program, and gives what it says.
+/// Runs statements with SQLite's own program, and returns its output.
 fn sqlite(path: &Path, sql: &str) -> String {
     let mut child = Command::new("sqlite3")
         .args(["-cmd", ".timeout 10000"])
@@ -96,8 +96,8 @@ fn passwords(site: &Site) {
     assert!(log.contains("AH01654: No AuthDBDUserPWQuery has been specified"), "{log}");
 }
 
-/// Checks the same of SQLite and of PostgreSQL, and of both servers. `%DATABASE` stands for the lines that name it, and `reset`
-/// has statements run.
+/// Runs the same check with SQLite and with PostgreSQL, on both servers. `%DATABASE` stands for the lines that name the
+/// database, and `reset` runs statements.
 fn both(test: &str, configuration: &str, check: impl Fn(&Site, &dyn Fn(&str) -> String)) {
     if needs::SQLITE.is_there(test) {
         let configuration = configuration.replace("%DATABASE", SQLITE);
@@ -424,7 +424,7 @@ fn a_database_that_goes_away(mpm: Mpm) {
     assert_eq!(ask(), 200);
 }
 
-/// One that takes a connection and says nothing holds up nobody else, and nobody for ever.
+/// A database that accepts a connection and never answers delays only its own requests, for a limited time.
 fn a_database_that_hangs(mpm: Mpm) {
     if !needs::POSTGRES.is_there("a_database_that_hangs") {
         return;

@@ -44,7 +44,7 @@ fn ask(site: &Site, line: &str, fields: &[&str], body: &str) -> Response {
     client.response_to(method)
 }
 
-/// Runs a program, which has to succeed, and gives what it says.
+/// Runs a program, which must succeed, and returns its output.
 fn run(command: &mut Command) -> String {
     let output = command.output().expect("it runs");
     let text = [output.stdout, output.stderr].concat();
@@ -61,7 +61,7 @@ fn litmus_passes() {
     for mpm in Mpm::ALL {
         let site = place();
         let server = Server::start(mpm, &site, CONFIGURATION);
-        // It tries what has to be refused.
+        // It also tries requests that must be refused.
         server.allow("");
         let url = format!("http://{}/dav/", site.address());
         let said = run(Command::new("litmus").arg("-k").arg(url).current_dir(&site.root));

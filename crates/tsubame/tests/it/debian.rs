@@ -102,7 +102,7 @@ fn it_is_read_as_by_apache() {
     }
 }
 
-/// As `a2enmod ssl; a2ensite default-ssl` leave it, with a certificate of its own, and another address to listen to.
+/// The state after `a2enmod ssl; a2ensite default-ssl`, with a certificate and an address for the test.
 fn enable_ssl(site: &Site) {
     let modules = ["ssl.load", "ssl.conf", "socache_shmcb.load"].map(|name| ("mods", name));
     for (kind, name) in modules.into_iter().chain([("sites", "default-ssl.conf")]) {

@@ -31,7 +31,7 @@ under_every_mpm! {
             assert!(took >= Duration::from_secs(1), "{took:?}");
         }
         assert!(others < Duration::from_secs(1), "{others:?}");
-        // The connection stays, and what is no file has no pace.
+        // The connection stays open, and answers other than files are not paced.
         assert_eq!(slow[0].get("/slow/none").status, 404);
     }
 

@@ -1,4 +1,4 @@
-//! Logging in by digest (`AuthType Digest`), beside Apache: `htdigest` has made the users, curl is a client.
+//! Digest authentication (`AuthType Digest`), compared with Apache: `htdigest` creates the users, curl is a client.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -77,7 +77,7 @@ fn parameter<'a>(field: &'a str, name: &str) -> Option<&'a str> {
 }
 
 impl User {
-    /// Joe, who was challenged at a place.
+    /// Joe, after a challenge from a place.
     fn joe(site: &Site, path: &str) -> User {
         User::of(&ask(site, path, ""), path)
     }
@@ -141,7 +141,7 @@ fn digests_are_asked_for_and_checked() {
         let rest = field.replace(nonce, "N");
         let want = r#"Digest realm="x", nonce="N", algorithm=MD5, domain="/d http://other/d", qop="auth""#;
         assert_eq!(rest, want);
-        // A section that says anything of digests says it all.
+        // A section with any digest directive inherits none.
         let inner = ask(site, "/d/inner/f.txt", "");
         assert!(!inner.field("WWW-Authenticate").expect("a challenge").contains("domain"), "{inner:?}");
 
@@ -190,7 +190,7 @@ fn counts_rise_and_nonces_end() {
         let joe = User::joe(site, "/counted/f.txt");
         assert!(joe.opaque.is_some());
         let count = |nc: &str| User { nc: nc.into(), ..joe.clone() }.ask(site, "/counted/f.txt");
-        // Each on a connection of its own: all children know.
+        // A connection for each: all children share the state.
         assert_eq!(count("00000001").status, 200);
         assert!(count("00000001").status == 401, "the same again");
         assert_eq!(count("00000002").status, 200);

@@ -4,7 +4,7 @@
 use crate::oracle::{Allowed, rows};
 use crate::site::Site;
 
-/// Prints what it was asked.
+/// Prints its request.
 const TELL: &str = "#!/bin/sh\nprintf 'Content-type: text/plain\\n\\n'\n\
     for name in PATH_INFO PATH_TRANSLATED QUERY_STRING REQUEST_URI SCRIPT_NAME; do eval \"echo $name=\\\"\\$$name\\\"\"; done\n";
 

@@ -1,4 +1,4 @@
-//! Configuration that the documents show is accepted as it stands, by Tsubame and, where it has the modules, by Apache.
+//! Configuration shown in the documents is accepted unchanged, by Tsubame and, if it has the modules, by Apache.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -16,7 +16,7 @@ struct Shown {
     text: String,
     /// Identifiers of the modules that Tsubame is to have; empty is all of them.
     modules: Vec<String>,
-    /// `LoadModule` lines for Apache; none where it is not asked.
+    /// `LoadModule` lines for Apache; none if Apache does not check it.
     theirs: Option<String>,
     /// The text without what Apache does not have.
     common: String,
@@ -77,7 +77,7 @@ fn the_tutorial_ends_with_a_configuration_that_is_accepted() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "Syntax OK\n");
 }
 
-/// The blocks of configuration in a page, each with what stands before it.
+/// The blocks of configuration in a page, each with the text before it.
 fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut parts = page.split("```");
     let mut before = parts.next().unwrap_or_default();
@@ -137,7 +137,8 @@ fn recipe(text: &str) -> Vec<Shown> {
     blocks(text).map(block).collect()
 }
 
-/// `LoadModule` lines for an Apache that has the module, and everything else that it can have; none where it has it not.
+/// `LoadModule` lines for an Apache that has the module, and for everything else it can load; none if it lacks the
+/// module.
 fn apache_with(module: &str) -> Option<String> {
     const LINKED: [&str; 8] =
         ["core", "http_core", "mod_log_config", "mod_logio", "mod_so", "mod_unixd", "mod_version", "mod_watchdog"];
@@ -147,7 +148,7 @@ fn apache_with(module: &str) -> Option<String> {
     let own = infos().into_iter().find(|info| info.source.trim_end_matches(".c") == module);
     let is_there =
         LINKED.contains(&module) || module == "util_ldap" || module.starts_with("mpm_") || file(module).exists();
-    // suEXEC is a program of its own, which Debian has in another package.
+    // suEXEC is a separate program, in another package of Debian.
     if module == "mod_suexec" && !Path::new("/usr/lib/apache2/suexec").exists() {
         return None;
     }
@@ -197,8 +198,8 @@ fn refused(shown: &Shown, has_apache: bool) -> Option<String> {
     (!said.is_empty()).then(|| said.join("\n"))
 }
 
-/// Moves the directories that the text names below the site's root, and makes what it names there: a name with a dot is a
-/// file, every other a directory.
+/// Moves the directories that the text names below the site's root, and creates the named files there: a name with a
+/// dot is a file, any other a directory.
 fn placed(site: &Site, text: &str) -> String {
     const TREES: [&str; 4] = ["/etc/", "/srv/", "/usr/local/", "/var/"];
     let is_before = |c: char| c.is_whitespace() || matches!(c, '"' | ':' | '|');

@@ -422,7 +422,7 @@ const OWN_DIRECTIVES: [&str; 10] = [
     "SuexecDocumentRoot (mod_suexec.c)",
 ];
 
-/// Names, help, and where each may stand.
+/// Names, help, and the allowed places.
 #[test]
 fn directives_are_listed_as_by_apache() {
     if !oracle::is_there("directives_are_listed_as_by_apache") {

@@ -29,7 +29,7 @@ fn site() -> Site {
     site
 }
 
-/// A request with a body of four bytes, of which none is there yet.
+/// A request with a body of four bytes, none of which has arrived.
 fn ask(server: &Server<'_>, name: &str, version: &str) -> Client {
     let mut client = server.client();
     client.send(format!("POST /cgi/{name} HTTP/{version}\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"));
@@ -103,7 +103,7 @@ under_every_mpm! {
             (0..hints).for_each(|_| assert!(head(&mut client).starts_with("HTTP/1.1 103 ")));
             assert_eq!(client.response().status, 500, "{name}");
         }
-        // A script that speaks to the client itself says it itself.
+        // A script that talks to the client directly sends it itself.
         let mut client = server.client();
         client.send("GET /cgi/nph-hints HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert!(client.rest().0.starts_with(b"HTTP/1.1 200 OK\n\nStatus: 103"));

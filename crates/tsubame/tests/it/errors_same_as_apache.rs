@@ -1,11 +1,11 @@
-//! Answers to errors, `ErrorDocument`, and what is no request that could be served: as in Apache.
+//! Error answers, `ErrorDocument`, and malformed requests: as in Apache.
 
 use crate::oracle::{Allowed, Case, both, compare, rows};
 use crate::site::Site;
 use crate::wait::until;
 use crate::wire::Client;
 
-/// Prints what it was asked.
+/// Prints its request.
 const TELL: &str =
     "#!/bin/sh\nprintf 'Content-type: text/plain\\n\\n'\necho \"$QUERY_STRING $REDIRECT_STATUS $REDIRECT_URL\"\n";
 
@@ -188,7 +188,7 @@ fn hosts_that_are_not_known() {
     }
 }
 
-/// A link that may not be followed: Apache tells by a number of its own that the directory was met before.
+/// A link that must not be followed: Apache reports with a separate number that it has already met the directory.
 #[test]
 fn links_that_may_not_be_followed() {
     let build = |site: &Site| {
@@ -234,7 +234,7 @@ fn an_unmet_expectation_closes() {
     compare("an_unmet_expectation_closes", build, "", &cases, &[closes, logged]);
 }
 
-/// Control characters reach no client, whoever wrote them.
+/// Control characters reach no client, whatever their source.
 #[test]
 fn values_that_cannot_be_sent() {
     let meant = [

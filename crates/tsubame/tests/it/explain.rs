@@ -1,4 +1,4 @@
-//! `tsubame explain`: what it says is what the server does.
+//! `tsubame explain` predicts what the server does.
 
 use std::process::Command;
 
@@ -107,7 +107,7 @@ DocumentRoot ${DOCS}/sub
 </VirtualHost>
 ";
 
-/// Each directive has the value that counts, its origin with the chain of includes, and what it was written over.
+/// Each directive has its effective value, its origin with the chain of includes, and the values that it replaced.
 #[test]
 fn values_have_origins_and_losers() {
     let site = site();
@@ -161,7 +161,7 @@ fn an_error_document_hides_nothing() {
     assert_eq!((explained["paths"][1]["path"].as_str(), require(1).as_str()), (Some("/sorry.html"), "all granted"));
 }
 
-/// Only what those may read who serve is shown, however the file came there, and nothing is waited for.
+/// Only files that the serving user may read are shown, whatever includes them, and opening one never blocks.
 #[test]
 fn what_children_may_not_read_is_not_shown() {
     let site = Site::with([("a/x.html", "x\n"), ("b/x.html", "x\n")]);

@@ -1,4 +1,4 @@
-//! The answers that `tsubame explain` foretells are those that clients get.
+//! The answers predicted by `tsubame explain` are the ones that clients get.
 
 use serde_json::Value;
 
@@ -175,7 +175,7 @@ fn what_never_arrives_is_said() {
     assert!(text.starts_with(&first) && text.contains("\n200: ") && status == Some(0), "{text}");
 }
 
-/// A path alone is asked for with the name of the server, and an empty name stands for a client that sends none.
+/// A path alone is requested with the server's name, and an empty name stands for a client that sends none.
 #[test]
 fn a_client_may_send_no_host() {
     let site = site();

@@ -1,4 +1,4 @@
-//! mod_fastcgi, and applications that say who may.
+//! mod_fastcgi, and applications that authorize.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -45,7 +45,7 @@ fn judged(prefix: &str) -> String {
 }
 
 under_every_mpm! {
-    /// 200 means yes, and what it says besides is known to the application that answers; anything else is no.
+    /// 200 grants access, and its variables are passed to the application that answers; any other status refuses.
     fn applications_say_who_may(mpm: Mpm) {
         for (configuration, prefix) in [(FCGID, "Fcgid"), (CONFIGURATION, "FastCgi")] {
             let Some(site) = site() else { return };
@@ -150,7 +150,7 @@ under_every_mpm! {
         assert!(after.contains(&who(&server.get("/a.fcgi?who")).0));
     }
 
-    /// Applications that are named, those that listen themselves, and those that are started on demand.
+    /// Applications that are named, that run elsewhere, and that start on demand.
     fn kinds_of_applications(mpm: Mpm) {
         let Some(site) = site() else { return };
         let socket = site.root.join("marks/outside.socket");

@@ -12,7 +12,7 @@ use crate::wire::{Client, Response};
 
 const PORT: u16 = 8300;
 
-/// Answers as an authorizer: what it is asked stands in the query.
+/// Answers as an authorizer, by the command in the query.
 fn authorizer(site: &Site) {
     let listener = TcpListener::bind(SocketAddr::from((site.ip, PORT))).expect("bind");
     std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! FastCGI applications that tests run: of Perl with Debian's FCGI, of C with libfcgi, and one that says whatever it was asked to,
-//! well-formed or not.
+//! FastCGI applications for tests: in Perl with Debian's FCGI, in C with libfcgi, and one that sends whatever it is
+//! asked to, well-formed or not.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

@@ -22,7 +22,7 @@ fn restarts() -> usize {
 }
 
 under_every_mpm! {
-    /// Graceful restarts under load: no request fails, also of those who send theirs slowly.
+    /// Graceful restarts under load: no request fails, not even of slow senders.
     fn graceful_restarts_lose_no_request(mpm: Mpm) {
         let site = site();
         let mut server = Server::start(mpm, &site, "MaxKeepAliveRequests 50");
@@ -72,7 +72,7 @@ under_every_mpm! {
         }
     }
 
-    /// No descriptors left: connections wait, the log says so, and all goes on when there are some again.
+    /// No descriptors left: connections wait, the log says so, and service resumes when there are some again.
     fn descriptors_run_out(mpm: Mpm) {
         let site = site();
         site.configure(mpm, "<IfModule prefork.c>\nMaxRequestWorkers 4\n</IfModule>\nKeepAliveTimeout 60");
@@ -92,7 +92,7 @@ under_every_mpm! {
         until("it serves again", || (server.get("/").text() == "hello\n").then_some(()));
     }
 
-    /// A log on a full disk keeps nobody from being served.
+    /// A log on a full disk does not stop the service.
     fn the_disk_of_the_logs_is_full(mpm: Mpm) {
         let site = site();
         let logs = "ErrorLog /dev/full\n<IfModule log_config_module>\nCustomLog /dev/full \"%r\"\n</IfModule>";

@@ -8,7 +8,7 @@ use crate::site::Site;
 use crate::wait::until;
 use crate::wire::Response;
 
-/// Applications end in `.fcgi`, and none is kept that nobody has asked for.
+/// Applications end in `.fcgi`, and no minimum of idle ones is kept.
 pub const CONFIGURATION: &str = "LoadModule fcgid_module modules/mod_fcgid.so\nFcgidMinProcessesPerClass 0\nFcgidSpawnScoreUpLimit 1000\n<Directory ${DOCS}>\n\
     Options +ExecCGI\nAddHandler fcgid-script .fcgi\nRequire all granted\n</Directory>\n";
 
@@ -32,7 +32,7 @@ pub fn post(server: &Server<'_>, path: &str, body: &[u8]) -> Response {
     server.client().request([head.as_bytes(), body].concat())
 }
 
-/// The number of a process and how many requests it has served, of an answer to `who`.
+/// The process number and the count of served requests, from an answer to `who`.
 pub fn who(response: &Response) -> (i32, u32, String) {
     let text = response.text();
     let mut words = text.splitn(3, ' ');
@@ -54,7 +54,7 @@ under_every_mpm! {
         assert_ne!(who(&server.get("/b.fcgi?who")).0, first, "another file is another class");
     }
 
-    /// Bodies go both ways whole, whatever their length, and so do variables.
+    /// Bodies of any length pass unchanged in both directions, and so do variables.
     fn everything_arrives(mpm: Mpm) {
         let Some(site) = site() else { return };
         let server = Server::start(mpm, &site, &format!("{CONFIGURATION}FcgidMaxRequestLen 100000000\nLimitRequestFieldSize 100000\nLimitRequestLine 100000"));

@@ -78,8 +78,8 @@ under_every_mpm! {
         assert_eq!(who(&server.get("/a.fcgi?who")).1, 1);
     }
 
-    /// A process that has served and ends by itself with status 0 has done nothing wrong, however soon it ends: while nobody
-    /// needs it, or before all of its answer has been read.
+    /// A process that has served and exits with status 0 is not at fault, however soon it ends: while it is idle, or
+    /// before its answer has been read to the end.
     fn processes_that_have_served_may_end(mpm: Mpm) {
         let Some(site) = site() else { return };
         site.program("puppet.fcgi", PUPPET);
@@ -102,14 +102,14 @@ under_every_mpm! {
             until("its end", || is_gone(process).then_some(()));
             assert_eq!(client.response().body.len(), 150_000);
         }
-        // One that has not served is another matter.
+        // One that has not served is at fault.
         server.announce("ended before it answered");
         assert_eq!(asks("exit").response().status, 500);
     }
 
     /// A request that takes too long ends with its process.
     fn a_request_may_take_so_long(mpm: Mpm) {
-        // The options of a command have none for that.
+        // `FcgidCmdOptions` has no option for that.
         for options in ["", "FcgidCmdOptions ${DOCS}/a.fcgi MinProcesses 0\n"] {
             let Some(site) = site() else { return };
             let server = Server::start(mpm, &site, &format!("{CONFIGURATION}FcgidBusyTimeout 1\n{options}"));
@@ -126,7 +126,7 @@ under_every_mpm! {
         }
     }
 
-    /// So does a question to an application that only says who may: it is not asked a second time.
+    /// The same holds for a question to an authorizer: it is not asked a second time.
     fn a_question_may_take_so_long(mpm: Mpm) {
         let Some(site) = site() else { return };
         site.program("judge.fcgi", APPLICATION);

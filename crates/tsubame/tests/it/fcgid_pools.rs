@@ -1,4 +1,4 @@
-//! The processes of mod_fcgid: how many there are, for how long, and who waits for them.
+//! The processes of mod_fcgid: their number, their lifetime, and the requests that wait for them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -66,7 +66,7 @@ under_every_mpm! {
         assert_eq!(applications(&server).len(), 1);
     }
 
-    /// A process ends after so many requests, and none gets one more although others wait.
+    /// A process ends after its maximum of requests, and gets no further one although others wait.
     fn a_process_serves_so_many_requests(mpm: Mpm) {
         let Some(site) = site() else { return };
         let server = Server::start(mpm, &site, &format!("{CONFIGURATION}FcgidMaxRequestsPerProcess 3\nFcgidMaxProcessesPerClass 1\n"));
@@ -91,7 +91,7 @@ under_every_mpm! {
         let Some(site) = site() else { return };
         let text = format!("{CONFIGURATION}{METRICS}FcgidMaxRequestsPerProcess 20\nFcgidMaxProcessesPerClass 1\n");
         let server = Server::start(mpm, &site, &text);
-        // Each has a child of its own under prefork.
+        // Under prefork, each connection has its own child.
         let mut clients = [server.client(), server.client()];
         let began = Instant::now();
         for count in 0..40 {
@@ -111,7 +111,7 @@ under_every_mpm! {
         });
     }
 
-    /// The child asks nobody for a process that it keeps, not even one that could not answer.
+    /// A child does not ask the manager about a process that it keeps, even if that could not answer.
     fn a_kept_process_needs_no_manager(mpm: Mpm) {
         let Some(site) = site() else { return };
         let server = Server::start(mpm, &site, CONFIGURATION);
@@ -130,7 +130,7 @@ under_every_mpm! {
         manager.kill(Signal::CONT).expect("a signal");
     }
 
-    /// A child that had a process before has no say over it while another one has it, however long that takes.
+    /// A child has no claim on its former process while another one has it, however long that takes.
     fn a_lease_that_was_taken_back_is_forgotten(mpm: Mpm) {
         let Some(site) = site() else { return };
         let text = format!("{CONFIGURATION}FcgidMaxProcessesPerClass 1\nFcgidBusyTimeout 1\n");
@@ -207,7 +207,7 @@ under_every_mpm! {
         assert_ne!(who(&server.get("/a.fcgi?who")).0, first);
     }
 
-    /// All classes together have so many processes; one that idles makes room for one that is needed.
+    /// The limit on processes covers all classes; an idle one makes room for one that is needed.
     fn classes_share_what_there_may_be(mpm: Mpm) {
         let Some(site) = site() else { return };
         let server = Server::start(mpm, &site, &format!("{CONFIGURATION}FcgidMaxProcesses 1\n"));
@@ -224,7 +224,7 @@ under_every_mpm! {
 
     /// After too many recent starts, requests wait for the existing processes.
     fn starts_are_limited_by_a_score(mpm: Mpm) {
-        // The options of a command have none for that.
+        // `FcgidCmdOptions` has no option for that.
         for options in ["", "FcgidCmdOptions ${DOCS}/a.fcgi MinProcesses 0\n"] {
             let Some(site) = site() else { return };
             let text = "FcgidSpawnScore 1000\nFcgidTerminationScore 0\nFcgidTimeScore 1\nFcgidSpawnScoreUpLimit 1001\n";

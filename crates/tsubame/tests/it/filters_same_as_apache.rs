@@ -1,4 +1,4 @@
-//! Filters that change the bodies of answers, beside Apache's.
+//! Filters that change the bodies of answers, compared with Apache's.
 
 use crate::oracle::{Allowed, rows};
 use crate::site::Site;

@@ -65,12 +65,12 @@ impl Frames {
         Frames { stream, next: 1 }
     }
 
-    /// Sends bytes; `false`: the server is gone.
+    /// Sends bytes; `false`: the server has closed the connection.
     pub fn raw(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Sends a frame; `false`: the server is gone.
+    /// Sends a frame; `false`: the server has closed the connection.
     pub fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
         self.raw(&frame(kind, flags, stream, payload))
     }

@@ -62,7 +62,7 @@ const BAD_FRAMING: &[(&str, &str, u16)] = &[
     ("Host: else\r\n", "", 400),
 ];
 
-/// Bodies in chunks that another server could read differently, or that are none: the connection does not outlive them.
+/// Ambiguous or malformed chunked bodies: the connection is closed after them.
 const BAD_CHUNKS: &[&str] = &[
     "3\nabc\r\n0\r\n\r\n",
     "3\r\nabc\n0\r\n\r\n",
@@ -128,7 +128,7 @@ fn statuses(server: &Server<'_>, bytes: &str, whole: bool) -> Vec<u16> {
     statuses
 }
 
-/// Nobody was served what was hidden.
+/// No hidden request was served.
 fn nothing_was_hidden(server: &Server<'_>) {
     // Another child may still write the line of a request before it.
     assert_eq!(server.get("/index.html").status, 200);
@@ -159,7 +159,7 @@ under_every_mpm! {
         nothing_was_hidden(&server);
     }
 
-    /// The same of chunks, where a script reads them and where nobody does.
+    /// The same for chunks, whether a script reads them or not.
     fn no_request_hides_behind_chunks(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);
@@ -197,7 +197,7 @@ under_every_mpm! {
     }
 }
 
-/// Hundreds of heads that come a byte at a time hold nobody up, and are given up in time.
+/// Hundreds of heads that arrive byte by byte delay no other request, and time out.
 #[test]
 fn slow_heads_hold_nobody_up() {
     for mpm in [Mpm::Percore, Mpm::Event] {

@@ -1,4 +1,4 @@
-//! Which virtual host a request meets, what its limits are before that is known, and what it is called: as in Apache.
+//! The virtual host of a request, the limits before it is known, and the server's name: as in Apache.
 
 use crate::oracle::{Allowed, Case, compare, rows};
 use crate::site::Site;

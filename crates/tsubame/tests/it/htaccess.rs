@@ -1,4 +1,5 @@
-//! `.htaccess` files and `AllowOverride`: what counts, what is refused, what the log says. Every table holds for Apache too.
+//! `.htaccess` files and `AllowOverride`: which lines count, which are refused, and the log. Every table is also
+//! checked against Apache.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -294,7 +295,7 @@ fn access_files_that_are_none() {
     }
 }
 
-/// An access file is the same and means something else: what it asks for has changed.
+/// An unchanged access file changes its meaning: the condition that it tests has changed.
 #[test]
 fn conditions_on_files_are_asked_for_each_request() {
     for mpm in Mpm::ALL {

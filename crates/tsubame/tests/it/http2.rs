@@ -1,4 +1,4 @@
-//! HTTP/2: by curl and h2load as everybody has them, and by a client that sends what they would not.
+//! HTTP/2: with curl and h2load as commonly installed, and with a client that sends what they would not.
 
 use std::path::Path;
 use std::process::Command;
@@ -83,7 +83,7 @@ under_every_mpm! {
         for line in ["GET / HTTP/2.0|200|HTTP/2.0|6|on|1", "POST /cgi/count HTTP/2.0|200|HTTP/2.0|6|on|1"] {
             assert!(logged.lines().any(|other| other == line), "{line} in {logged}");
         }
-        // Others speak what they spoke before, over the same port.
+        // Other clients still speak HTTP/1.1, over the same port.
         assert_eq!(server.get("/").text(), "hello\n");
     }
 
@@ -247,7 +247,7 @@ under_every_mpm! {
         }
     }
 
-    /// Trailers are read, and are none of the head.
+    /// Trailers are read, and not mixed with the head.
     fn trailers_are_behind_a_body(mpm: Mpm) {
         let site = site();
         let text = format!("{CONFIGURATION}LogFormat \"%{{check}}^ti %{{check}}i\" t\nCustomLog logs/t t\n");

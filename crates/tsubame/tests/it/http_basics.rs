@@ -118,7 +118,7 @@ under_every_mpm! {
         }
     }
 
-    /// `StrictHostCheck` answers those whom it refuses.
+    /// `StrictHostCheck` answers refused clients.
     fn an_unknown_host_is_told_so(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, "StrictHostCheck On");

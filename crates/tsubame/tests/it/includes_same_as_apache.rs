@@ -1,4 +1,4 @@
-//! Server-side includes beside Apache's: what a page becomes, and what the error log has of it.
+//! Server-side includes, compared with Apache's: the resulting page, and the error log.
 
 use std::os::unix::fs::PermissionsExt;
 

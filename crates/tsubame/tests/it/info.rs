@@ -1,4 +1,4 @@
-//! The info page, beside Apache's.
+//! The info page, compared with Apache's.
 
 use std::cell::RefCell;
 use std::process::Command;
@@ -179,7 +179,7 @@ fn the_settings_of_the_server() {
         let value = |page| facts(page).into_iter().find(|(have, _)| *have == title).map(|(_, value)| value.to_string());
         assert_eq!(value(&ours), value(&theirs), "{title}");
     }
-    // Apache names the file in which the first directive stands.
+    // Apache shows the file of the first directive.
     assert!(ours.contains("<dt><strong>Config File:</strong> <tt>ROOT/conf/httpd.conf</tt></dt>\n"), "{ours}");
     let (head, end) =
         ("<h2><a name=\"server\">Server Settings</a></h2><dl><dt>", "</tt></dt>\n</dl><hr /></body></html>\n");

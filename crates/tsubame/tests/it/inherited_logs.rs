@@ -88,7 +88,7 @@ fn sockets_get_lines() {
     }
 }
 
-/// A full socket makes nobody wait: lines are lost instead, and the server goes on.
+/// A full socket blocks nothing: lines are dropped instead, and the server goes on.
 #[test]
 fn nobody_waits_for_a_socket_that_nobody_reads() {
     let site = Site::with([("index.html", "hello\n")]);

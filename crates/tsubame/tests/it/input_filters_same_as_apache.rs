@@ -1,4 +1,4 @@
-//! Filters of the bodies of requests, beside Apache's.
+//! Filters of request bodies, compared with Apache's.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Access logs of JSON: every line is, whoever made the request of it.
+//! Access logs in JSON: every line is valid JSON, whatever the request.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ fn parsed(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"))
 }
 
-/// Bytes that somebody might send, the same in every run.
+/// Arbitrary bytes, the same in every run.
 struct Hostile(u64);
 
 impl Hostile {

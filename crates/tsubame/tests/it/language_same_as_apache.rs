@@ -367,8 +367,8 @@ fn a_regular_expression_without_an_end_refuses() {
     }
 }
 
-/// The same where a request goes on at another path: what was to be decided by that path is refused. Only an error document
-/// is sent all the same: it tells of an error that has been decided.
+/// The same when a request continues at another path: conditions on that path are refused. Only an error document is
+/// sent all the same, since it reports an error that is already decided.
 #[test]
 fn a_regular_expression_without_an_end_refuses_behind_a_redirect() {
     let many = format!("/s{}b.txt", "a".repeat(200));

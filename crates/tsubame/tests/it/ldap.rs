@@ -1,4 +1,4 @@
-//! Users and groups of a directory (mod_ldap, mod_authnz_ldap), against a slapd and beside Apache.
+//! Users and groups of a directory (mod_ldap, mod_authnz_ldap), with a slapd and compared with Apache.
 
 use std::time::{Duration, Instant};
 
@@ -180,7 +180,7 @@ fn who_may_as_in_apache() {
     let slapd = Slapd::start(ENTRIES);
     let mut cases = Vec::new();
     for place in PLACES {
-        // Names that are none are so everywhere.
+        // Invalid names are invalid everywhere.
         let users = if place == "valid" { USERS.len() } else { 5 };
         for (user, password) in USERS.into_iter().take(users) {
             let bytes = request(&format!("/{place}/f.html"), user, password).into_bytes();

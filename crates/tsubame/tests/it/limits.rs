@@ -93,7 +93,7 @@ under_every_mpm! {
         assert!(waited > Duration::from_millis(250) && waited < Duration::from_secs(5), "{waited:?}");
     }
 
-    /// `Timeout` for a head that never ends: what was begun gets a 408, what was not is just closed.
+    /// `Timeout` for a head that never ends: an incomplete head gets a 408, an idle connection is just closed.
     fn a_slow_head_is_given_up(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, "Timeout 1\nAcceptFilter http none");
@@ -176,7 +176,7 @@ under_every_mpm! {
         assert!(bytes.len() < 64 << 20, "it was not given up");
     }
 
-    /// A client that reads slowly gets everything all the same: progress moves the deadline on.
+    /// A slow reader gets everything: progress extends the deadline.
     fn a_slow_reader_gets_everything(mpm: Mpm) {
         let site = site();
         let size = 24 << 20;
@@ -192,7 +192,7 @@ under_every_mpm! {
     }
 }
 
-/// A client that goes on sending when its connection is over is left all the same, after the two seconds that follow a time-out.
+/// A client that keeps sending after the end is disconnected two seconds after the time-out.
 #[test]
 fn whoever_never_stops_sending_is_left() {
     for mpm in [Mpm::Percore, Mpm::Worker] {

@@ -1,4 +1,4 @@
-//! Listening sockets: how many there are, and who accepts from them.
+//! Listening sockets: their number, and the processes that accept from them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::site::Site;
 use crate::wait::until;
 use crate::wire::Client;
 
-/// A bucket whose children are all busy gets another one: nobody waits for the clients of others.
+/// A bucket whose children are all busy gets another one: its clients do not wait for others'.
 #[test]
 fn no_bucket_is_left_alone() {
     if !needs::PROCESSORS.is_there("no_bucket_is_left_alone") {
@@ -45,8 +45,8 @@ fn listening(address: SocketAddr) -> usize {
 }
 
 under_every_mpm! {
-    /// `ListenCoresBucketsRatio 1`: a socket for each processor, and children for each; whoever connects is served, whichever
-    /// socket the kernel chose, also after restarts and while children are replaced.
+    /// `ListenCoresBucketsRatio 1`: a socket for each processor, and children for each. Every client is served,
+    /// whichever socket the kernel chose, also after restarts and while children are replaced.
     fn a_bucket_of_sockets_for_each_processor(mpm: Mpm) {
         let site = Site::with([("a.txt", TEXT)]);
         let buckets = sys::affinity::cpus();

@@ -1,4 +1,4 @@
-//! The live status page: what it is drawn from, what it costs, and what a browser makes of it.
+//! The live status page: its data, its costs, and its behaviour in a browser.
 
 use serde_json::Value;
 use sys::signal::Signal;
@@ -29,7 +29,7 @@ fn let_go(site: &Site) {
     std::fs::remove_file(site.root.join("hold")).expect("hold");
 }
 
-/// A request that wants to run in whoever shows it.
+/// A request with markup that would run as a script in a careless page.
 const HOSTILE: &str = "/cgi/held?<img src=x onerror=window.hacked=1></script><script>window.hacked=1</script>";
 
 fn hostile(server: &Server<'_>) -> Client {
@@ -321,7 +321,7 @@ fn a_browser_shows_it() {
     );
     browser.until("no line", "document.querySelector('#lines td').textContent.startsWith('No warning')");
 
-    // A page that begins anew knows what was before it.
+    // A new page also shows the time before it started.
     let seconds = "document.querySelector('#requests path.line0').getAttribute('d').split('L').length";
     browser.until("some seconds", &format!("{seconds} > 3"));
     browser.open(&format!("http://{}{PAGE}", server.address()));
@@ -345,7 +345,7 @@ fn a_browser_shows_it() {
     let_go(&site);
     assert_eq!(script.response().text(), "ok");
 
-    // For those who listen, and for those with a small screen.
+    // Screen readers, and small screens.
     let tables = "[...document.querySelectorAll('table')].every(table => table.caption && \
          [...table.querySelectorAll('th')].every(cell => cell.scope))";
     assert_eq!(browser.value(tables), true);
@@ -356,7 +356,7 @@ fn a_browser_shows_it() {
     browser.resize(375, 812);
     assert_eq!(browser.value("document.documentElement.scrollWidth"), 375);
 
-    // The next generation is shown; a server that has gone is missed, and found again.
+    // The page shows the next generation; it notices when the server is down, and reconnects.
     server.restart(Signal::USR1);
     browser.until("the next generation", "document.querySelector('header p').textContent.includes('generation 1')");
     assert_eq!(browser.complaints, Vec::<String>::new());

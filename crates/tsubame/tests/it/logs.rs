@@ -189,7 +189,7 @@ fn formats_are_those_of_apache() {
     }
 }
 
-/// An argument that nobody knows comes out as it was written, byte for byte.
+/// An unknown argument is written unchanged, byte for byte.
 #[test]
 fn bytes_of_a_format_are_kept() {
     let build = |site: &Site| {

@@ -1,5 +1,5 @@
-//! From URLs to files in ways that few sites need, beside Apache: directories of users, of virtual hosts,
-//! misspelled paths, maps of pictures.
+//! Rarer ways to map URLs to files, compared with Apache: users' directories, virtual hosts, misspelled paths, image
+//! maps.
 
 use crate::oracle::{Allowed, Case, compare};
 use crate::site::Site;

@@ -57,7 +57,7 @@ fn large_heads_of_many_clients() {
         let mut held = Vec::new();
         until("a child that has no memory left", || {
             let mut client = Client::over(TcpStream::connect(server.address()).ok()?);
-            // While no child is there nobody takes it all.
+            // Without a child, nothing could use all of the memory.
             client.patience_to_send(Duration::from_millis(1));
             client.send(&head);
             held.push(client);
@@ -80,7 +80,7 @@ fn threads_that_cannot_be_started() {
         // 400 stacks of 2 MB are more than this.
         let server = Start::new(&site, mpm).by(limited(500_000_000)).run();
         server.allow("a child cannot serve; it is tried again once a second");
-        // With the last thread the last memory may be gone, and with that the child.
+        // The last thread may have taken the last memory, which ends the child.
         server.allow("memory allocation of ");
         server.allow("skipping backtrace printing");
         server.allow("exit signal Aborted");
@@ -98,8 +98,8 @@ fn held(server: &Server<'_>) -> u64 {
     server.children().iter().filter_map(of).sum()
 }
 
-/// Clients that never finish their large heads share a budget: what is beyond it is refused, small requests are served all the
-/// while, and the memory goes back when the clients have gone.
+/// Clients that never finish their large heads share a budget: heads beyond it are refused, small requests are still
+/// served, and the memory is released when the clients have left.
 #[test]
 fn unfinished_heads_hold_no_more_than_a_budget() {
     /// Of each child, in bytes: see the server's budget for input that is no whole request yet, and buffers twice as large.

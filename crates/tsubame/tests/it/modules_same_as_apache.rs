@@ -1,5 +1,5 @@
-//! The modules of a site with plain files, beside Apache's: types, listings, aliases, negotiation, compression, pages of
-//! errors.
+//! The modules of a site with plain files, compared with Apache: types, listings, aliases, negotiation, compression,
+//! error pages.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -376,7 +376,7 @@ fn compression() {
             all.push(with(path, fields));
         }
     }
-    // How well something is compressed is nobody's business: what it says is compared after all.
+    // The compression ratio may differ: the decompressed content is compared.
     let differs = |what| Allowed { case: "*", what, entry: "Compressed bytes" };
     let allowed = ["content-length", "content-range", "body"].map(differs);
     for configuration in [

@@ -33,7 +33,7 @@ pub struct NameServer {
 struct State {
     replies: BTreeMap<String, Reply>,
     asked: Vec<String>,
-    /// Questions nobody has answered.
+    /// Unanswered questions.
     open: Vec<(Vec<u8>, SocketAddr)>,
 }
 
@@ -69,7 +69,7 @@ impl NameServer {
         lock(&self.state).asked.iter().filter(|asked| *asked == name).count()
     }
 
-    /// Says something else of a name from now on, also to those who have asked before.
+    /// Changes the answer for a name, also for clients that have asked before.
     pub fn speak(&self, name: &str, reply: Reply) {
         let mut state = lock(&self.state);
         state.replies.insert(name.into(), reply);

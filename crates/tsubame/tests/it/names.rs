@@ -1,4 +1,5 @@
-//! Names of clients: what they decide, where they are shown, and how often a name server is asked for them.
+//! Names of clients: their role in access control, the places that show them, and the number of queries to a name
+//! server.
 
 use std::net::Ipv4Addr;
 
@@ -47,7 +48,7 @@ fn start<'a>(site: &'a Site, mpm: Mpm, names: &NameServer, text: &str) -> Server
 }
 
 under_every_mpm! {
-    /// A client that has no name is none of those whom a line means. If that cannot be found out, it might be.
+    /// A client without a name matches no line. If the look-up fails, it might match.
     fn a_name_that_cannot_be_found_out_lets_nobody_in(mpm: Mpm) {
         if !needs::ROOT.is_there("a_name_that_cannot_be_found_out_lets_nobody_in") {
             return;
@@ -55,7 +56,7 @@ under_every_mpm! {
         let client = |reply| vec![(CLIENT, reply), ("bad.example", Reply::Failure)];
         for (replies, cause) in [
             (client(Reply::Failure), "the resolver failed: Temporary failure in name resolution: "),
-            // There is a name, and nobody can say whether it is the client's.
+            // There is a name, but it cannot be confirmed as the client's.
             (client(Reply::Name("bad.example")), "the resolver failed: Temporary failure in name resolution: "),
             (
                 vec![(CLIENT, Reply::Silence), ("bad.example", Reply::Silence)],
@@ -204,7 +205,7 @@ fn a_borrowed_name_counts_for_nothing_where_names_are_checked() {
 }
 
 under_every_mpm! {
-    /// A rule about the client's name may be the one that denies: whoever can disturb a name server must not turn it off.
+    /// A rule about the client's name may deny access: an attacker who disturbs a name server must not turn it off.
     fn what_asks_for_an_unknown_name_decides_nothing(mpm: Mpm) {
         if !needs::ROOT.is_there("what_asks_for_an_unknown_name_decides_nothing") {
             return;

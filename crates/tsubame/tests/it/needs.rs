@@ -15,7 +15,7 @@ pub struct Need {
     /// The remedy.
     remedy: &'static str,
     is_there: fn() -> bool,
-    /// The machine has it or not, and nobody can install it: no reason to fail.
+    /// The machine has it or not, and it cannot be installed: no reason to fail.
     is_fate: bool,
 }
 

@@ -175,8 +175,8 @@ pub fn compare(test: &str, build: impl Fn(&Site), configuration: &str, cases: &[
     compare_some(test, build, configuration, cases, allowed, 1);
 }
 
-/// The same where cases are many: ours answers all of them under event, as Apache does, and one in `share` under each of the
-/// others. Gives Apache's answers to each case; none where there is no Apache.
+/// The same for many cases: ours answers all of them under event, as Apache does, and one in `share` under each of the
+/// others. Returns Apache's answers to each case; none without an Apache.
 pub fn compare_some(
     test: &str,
     build: impl Fn(&Site),

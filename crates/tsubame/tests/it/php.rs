@@ -102,7 +102,7 @@ fn htaccess_has_the_rules_of_mod_php() {
         ("php_flag html_errors maybe", "html_errors", "'0'"),
         // Each byte is what it is.
         ("php_value error_append_string \"a'b $HOME c\\\\d;e\"", "error_append_string", "'a\\'b $HOME c\\\\d;e'"),
-        // PHP itself lets nobody set these for a directory.
+        // PHP does not allow these for a directory at all.
         ("php_value file_uploads 0", "file_uploads", "'1'"),
         ("php_value disable_functions strlen", "disable_functions", "''"),
         ("php_value open_basedir /", "open_basedir", base.as_str()),
@@ -120,7 +120,7 @@ fn htaccess_has_the_rules_of_mod_php() {
     assert_eq!(server.get("/d/a.php?precision").text(), "before\n'14'\n");
 }
 
-/// Without `Options` among what a `.htaccess` may say it sets nothing.
+/// Without `Options` among the allowed overrides, it sets nothing.
 #[test]
 fn settings_need_leave() {
     if !is_there("settings_need_leave") {
@@ -392,7 +392,7 @@ fn messages_are_logged_as_by_mod_php() {
     assert!(!server.log().contains("PHP Deprecated"), "{}", server.log());
 }
 
-/// phpMyAdmin asks for a password, with the file that its package has for Apache; WordPress says that nobody has set it up.
+/// phpMyAdmin asks for a password, with its package's file for Apache; WordPress reports that it is not installed.
 #[test]
 fn applications_of_debian_run() {
     if !is_there("applications_of_debian_run") || !needs::PHP_APPLICATIONS.is_there("applications_of_debian_run") {

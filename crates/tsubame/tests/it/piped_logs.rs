@@ -105,7 +105,7 @@ under_every_mpm! {
         until("its end", || (!heir.exists()).then_some(()));
     }
 
-    /// A program that does not read keeps nobody from being served, restarted or stopped; what is lost is said.
+    /// A program that does not read blocks neither requests nor restarts nor stops; the loss is reported.
     fn a_program_that_does_not_read_stops_nobody(mpm: Mpm) {
         let site = site();
         let mut server = Server::start(mpm, &site, LOG);
@@ -203,7 +203,7 @@ fn long_lines_are_whole() {
     until("the error", || site.read("logs/errors").lines().any(long).then_some(()));
 }
 
-/// A log that is a named pipe without a reader keeps nobody waiting, not even at start.
+/// A log to a named pipe without a reader blocks nothing, not even the start.
 #[test]
 fn a_pipe_without_a_reader_stops_nobody() {
     let site = site();

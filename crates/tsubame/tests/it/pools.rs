@@ -72,8 +72,8 @@ under_every_mpm! {
     }
 }
 
-/// Scripts that need a processor all the time would only be in each other's way: no more run than there are processors. For
-/// those that wait for something else there are as many as have to wait.
+/// CPU-bound scripts would only slow each other down: no more run than there are processors. Scripts that wait for
+/// something else get as many processes as needed.
 #[test]
 fn no_more_start_than_have_something_to_do() {
     let site = Site::new();
@@ -97,7 +97,7 @@ fn no_more_start_than_have_something_to_do() {
     assert!(size <= 15, "{size} interpreters for 30 clients");
     clients.iter_mut().for_each(|client| client.send(get("waits")));
     until("all wait", || (number("busy") == 30).then_some(()));
-    // As long as somebody has the fifo open for writing, nobody waits who opens it.
+    // While a writer holds the fifo open, opening it does not block.
     let writer = std::fs::File::options().write(true).open(&fifo).expect("a fifo");
     clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "done\n"));
     drop(writer);

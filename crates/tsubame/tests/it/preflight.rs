@@ -6,7 +6,7 @@ use crate::needs;
 use crate::server::Start;
 use crate::site::Site;
 
-/// Lines with which no server starts, and what is said of them.
+/// Lines that prevent the start, and their messages.
 const STOPS: [(&str, &str); 9] = [
     ("ErrorLog conf", "(21)Is a directory: AH00091: could not open error log file ROOT/conf."),
     ("CustomLog conf common", "(21)Is a directory: AH00649: could not open transfer log file ROOT/conf."),

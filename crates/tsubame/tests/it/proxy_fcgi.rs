@@ -1,4 +1,4 @@
-//! Requests that mod_proxy passes on to FastCGI servers that are there already: PHP-FPM, and one of the tests that misbehaves.
+//! Requests that mod_proxy passes on to running FastCGI servers: PHP-FPM, and a test server that misbehaves.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -47,7 +47,7 @@ pub fn open(socket: &Path) {
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o222)).expect("mode");
 }
 
-/// Says what it was told, and the sum of its body.
+/// Prints its input, and the sum of its body.
 const TELL: &str = "<?php $sum = 0; $in = file_get_contents('php://input');
 foreach (count_chars($in, 1) as $byte => $count) { $sum += $byte * $count; }
 if (isset($_GET['log'])) { error_log($_GET['log']); }

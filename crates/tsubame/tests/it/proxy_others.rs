@@ -1,4 +1,4 @@
-//! Servers that are there already and speak SCGI or uwsgi, and fcgiwrap.
+//! Running servers that speak SCGI or uwsgi, and fcgiwrap.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

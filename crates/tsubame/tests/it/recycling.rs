@@ -1,4 +1,4 @@
-//! Children that have done enough are replaced, and nobody notices.
+//! Children are replaced after enough work, without an effect on clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 

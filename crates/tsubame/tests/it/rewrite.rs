@@ -1,4 +1,4 @@
-//! mod_rewrite, beside Apache's: contexts, flags, conditions, variables, maps.
+//! mod_rewrite, compared with Apache: contexts, flags, conditions, variables, maps.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -36,7 +36,7 @@ fn ask(server: &Server<'_>, name: &str) -> (Client, Pid) {
 }
 
 under_every_mpm! {
-    /// The end of the server is the end of all scripts, whether they obey or not, and nobody complains of it.
+    /// The server's end is the end of all scripts, whether they obey signals or not, and nothing is logged as an error.
     fn a_stop_ends_scripts(mpm: Mpm) {
         let site = site();
         let mut server = Server::start(mpm, &site, CONFIGURATION);

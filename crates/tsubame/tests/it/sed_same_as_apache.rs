@@ -1,4 +1,4 @@
-//! The stream editor of mod_sed, beside Apache's.
+//! The stream editor of mod_sed, compared with Apache's.
 
 use crate::input_filters_same_as_apache::{chunked, framing, post};
 use crate::oracle::{Allowed, Case, compare};

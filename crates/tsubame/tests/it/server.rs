@@ -291,7 +291,7 @@ impl<'a> Server<'a> {
         ["logs/stdout", "logs/stderr", self.error_log].map(|name| self.site.read(name)).concat()
     }
 
-    /// Waits for the end of the parent, which somebody has asked for.
+    /// Waits for the end of the parent, which was requested before.
     pub fn ends(&mut self) -> ExitStatus {
         let status = until("the end of the server", || self.process.try_wait().expect("wait"));
         self.ended = Some(status);
@@ -326,7 +326,7 @@ impl<'a> Server<'a> {
         problems
     }
 
-    /// Descriptors that nobody needs any more.
+    /// Descriptors that are no longer needed.
     fn leaked(&self) -> Option<String> {
         let leaks = || {
             let mut leaks = descriptors::leaks(self.pid(), self.children());
@@ -344,7 +344,7 @@ impl<'a> Server<'a> {
         within(Duration::from_secs(8), &mut none_left).is_none().then(|| format!("descriptors are left: {left:#?}"))
     }
 
-    /// Lines that nobody announced, and announced ones that did not come.
+    /// Unexpected lines, and announced ones that did not appear.
     fn unexpected(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let announced = self.announced.borrow();

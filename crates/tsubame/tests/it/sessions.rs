@@ -120,7 +120,7 @@ fn sessions_are_encrypted() {
         for path in ["/one/show", "/two/show"] {
             assert_eq!(get(site, path, &sealed).text(), "a=secret", "{path}");
         }
-        // Another key, a changed text, a text in clear: nobody has written that.
+        // Another key, a changed text, a text in clear: none is accepted.
         let (name, text) = sealed.split_once('=').expect("a cookie");
         let mut changed = text.to_string();
         changed.replace_range(40..41, if &text[40..41] == "A" { "B" } else { "A" });

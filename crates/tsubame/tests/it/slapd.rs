@@ -102,7 +102,7 @@ impl Slapd {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Stops it in the middle of whatever it does, so that it accepts and says nothing.
+    /// Stops it at any point of its work, so that it accepts connections and never answers.
     pub fn stop(&self) {
         self.pid().kill(Signal::STOP).expect("signal");
         // A thread runs until it gets the signal to stop, which takes a while on a busy machine.

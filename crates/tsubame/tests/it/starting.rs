@@ -58,7 +58,7 @@ under_every_mpm! {
             assert_eq!(status, Some(1), "{errors}");
             assert!(errors.contains("AH00099: could not create "), "{errors}");
 
-            // Only root has children that are somebody else.
+            // Only with root do the children have another user.
             if !needs::ROOT.is_there("a_daemon_that_cannot_serve_is_a_failure") {
                 continue;
             }

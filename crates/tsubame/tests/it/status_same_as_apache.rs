@@ -1,4 +1,5 @@
-//! The status page beside Apache's: the same fields, the same tables, the same counts, under the same three modules.
+//! The status page, compared with Apache's: the same fields, the same tables, the same counts, under the same three
+//! modules.
 
 use crate::mpm::Mpm;
 use crate::oracle::{self, Apache};
@@ -95,7 +96,7 @@ fn page_form(text: &str) -> Vec<String> {
     };
     let mut lines: Vec<String> = board.lines().filter_map(line_form).collect();
     for line in &mut lines {
-        // Which of the workers are busy is nobody's business; how many are is.
+        // Which of the workers are busy may differ; how many are must not.
         if let Some(letters) = letters(line) {
             *line = line.replace(&letters, &sorted(&letters));
         }

@@ -1,4 +1,4 @@
-//! Scripts that run as their owners: who they are, what they know, and which of them are refused.
+//! Scripts that run as their owners: their user, their environment, and the refusals.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 
@@ -62,7 +62,7 @@ fn start<'a>(mpm: Mpm, site: &'a Site, module: &str, text: &str) -> Server<'a> {
 }
 
 under_every_mpm! {
-    /// A virtual host's scripts are its owner's, the others are the server's, whoever starts scripts.
+    /// A virtual host's scripts run as its owner, the others as the server's user, with either module.
     fn scripts_run_as_their_owners(mpm: Mpm) {
         for module in ["cgi", "cgid"] {
             let Some(site) = site() else { return };
@@ -106,7 +106,7 @@ fn a_daemon_is_not_led_astray() {
     assert_eq!((server.get("/link/ok").status, server.get("/cgi/ok").status), (500, 200));
 }
 
-/// A restart with a configuration that cannot be used changes nothing for scripts. Without root nobody can become an owner.
+/// A restart with an unusable configuration does not affect scripts. Without root, no process can change to an owner.
 #[test]
 fn a_refused_restart_leaves_the_daemons() {
     let Some(site) = site() else { return };
@@ -116,7 +116,7 @@ fn a_refused_restart_leaves_the_daemons() {
         .filter(|line| !line.contains(" cgi_module "))
         .fold(String::new(), |all, line| all + line + "\n");
     site.configure_with(&modules, &format!("{CONFIGURATION}MaxConnectionsPerChild 1\n"));
-    // Everything belongs to whoever starts it.
+    // Everything belongs to the starting user.
     let all = std::process::Command::new("chown").args(["-R", "33:33"]).arg(&site.root).status().expect("chown");
     assert!(all.success());
     let by = ["setpriv", "--reuid=33", "--regid=33", "--clear-groups"].map(str::to_string).to_vec();

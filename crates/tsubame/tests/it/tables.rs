@@ -15,7 +15,7 @@ pub fn infos() -> Vec<&'static ModuleInfo> {
     [&mpm::tables::CORE].into_iter().chain(modules).chain(mpms).collect()
 }
 
-/// A name stands once in a module's table: the second row would never be reached.
+/// A name occurs once in a module's table: the second row would never be reached.
 #[test]
 fn no_module_has_a_directive_twice() {
     for info in infos() {
@@ -37,7 +37,7 @@ fn every_directive_has_help() {
     }
 }
 
-/// Remarks stand in the pages about directives as they are.
+/// Remarks appear unchanged in the pages about directives.
 #[test]
 fn remarks_are_sentences() {
     for info in infos() {

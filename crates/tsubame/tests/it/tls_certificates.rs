@@ -1,4 +1,4 @@
-//! Certificates and keys: every form of a file, what is wrong with one, and which certificate a client gets.
+//! Certificates and keys: every file format, faulty files, and the choice of certificate for a client.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -301,7 +301,7 @@ fn sections_are_guarded_as_by_apache() {
             .iter()
             .flat_map(|certificate| paths.map(|path| ask(certificate, &[], path)))
             .collect();
-        // Nobody is a certificate by saying so, however it is said.
+        // A client cannot claim a certificate's user by its name and password, in any form.
         answers.push(ask("", &["-u", "/CN=plain:password"], "fake"));
         let typed = STANDARD.encode("/CN=plain:password");
         for field in [format!("{typed}!"), format!("\t{typed}===")] {

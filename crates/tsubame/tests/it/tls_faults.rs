@@ -1,4 +1,4 @@
-//! Handshakes that do not go as they should: half of them, slow ones, very many, and what they cost others.
+//! Handshakes that go wrong: partial, slow, and very many ones, and their cost to other clients.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -87,12 +87,12 @@ fn what_the_authority_says_is_stapled() {
     let responder = Responder::start(&site, "V\t350101000000Z\t");
     let server = Server::start(Mpm::Event, &site, &configuration(responder.1));
     until("a stapled response", || (status(&server) == "OCSP Response Status: successful (0x0)").then_some(()));
-    // It is kept: nobody asks the responder for each handshake.
+    // It is cached: there is no request to the responder for each handshake.
     drop(responder);
     assert_eq!(status(&server), "OCSP Response Status: successful (0x0)");
 }
 
-/// Handshakes go on without: a response that says that the certificate is bad helps nobody.
+/// Handshakes continue without it: stapling a response that revokes the certificate helps no client.
 #[test]
 fn nothing_is_stapled_where_there_is_nothing_good() {
     if !needs::OPENSSL.is_there("nothing_is_stapled_where_there_is_nothing_good") {

@@ -134,7 +134,7 @@ under_every_mpm! {
         until("the old one has ended", || is_gone(old).then_some(()));
     }
 
-    /// The new program has a pid file of another name: the old one's goes with it, and nobody complains.
+    /// The new program has a pid file of another name: the old one's file is removed with it, without an error.
     fn the_pid_file_may_have_another_name(mpm: Mpm) {
         let site = Site::with([("a.txt", TEXT)]);
         site.configure(mpm, "");

@@ -114,7 +114,7 @@ fn dbm_files_are_read() {
     });
 }
 
-/// A change counts at once, however it was made.
+/// A change takes effect at once, however it was made.
 #[test]
 fn a_dbm_file_may_change() {
     let configuration = "<Location />\nAuthType Basic\nAuthName x\nAuthBasicProvider dbm\n\

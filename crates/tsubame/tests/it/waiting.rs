@@ -1,4 +1,4 @@
-//! Connections that wait for their clients: they cost event no worker, and nobody is kept waiting for ever.
+//! Connections that wait for their clients: under event they hold no worker, and no client waits for ever.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ fn tells(server: &Server<'_>, field: &str, wanted: usize) {
     .unwrap_or_else(|| panic!("{field}: {last:?} and not {wanted}"));
 }
 
-/// A new request is answered as if nobody were there.
+/// A new request is answered as if there were no other connection.
 fn is_prompt(server: &Server<'_>) {
     let start = Instant::now();
     assert_eq!(server.get("/a.txt").status, 200);
@@ -252,7 +252,7 @@ fn nobody_hangs() {
     }
 }
 
-/// Somebody who may not be let in waits only until those who have nothing to ask are gone.
+/// A connection that cannot be accepted waits only until idle ones are closed.
 #[test]
 fn idle_connections_make_room() {
     let site = site();

@@ -90,8 +90,8 @@ fn the_limit_is_explained() {
     }
 }
 
-/// Clients that only wait for their next request stall nobody, though they hold all workers; nor do halves of requests that hold
-/// none.
+/// Clients that only wait for their next request do not count as a stall, though they hold all workers; nor do partial
+/// requests, which hold none.
 #[test]
 fn waiting_clients_are_no_stall() {
     for (mpm, halves) in [(Mpm::Worker, false), (Mpm::Prefork, false), (Mpm::Event, true)] {

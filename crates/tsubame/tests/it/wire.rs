@@ -109,7 +109,7 @@ impl Client {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Resets the connection: what a client does that has gone for good.
+    /// Resets the connection, like a client that has vanished.
     pub fn reset(self) {
         sys::socket::set_linger(&self.stream, Some(Duration::ZERO)).expect("linger");
     }
@@ -162,7 +162,7 @@ impl Client {
         self.try_response_to(method).unwrap_or_else(|why| panic!("no answer: {why}"))
     }
 
-    /// The next answer, or why there is none. An answer that breaks the rules is a failure of the test all the same.
+    /// The next answer, or why there is none. An answer that breaks the rules always fails the test.
     pub fn try_response_to(&mut self, method: &str) -> Result<Response, String> {
         let (response, whole) = self.beginning_to(method)?;
         whole.map(|()| response)
