@@ -13,7 +13,7 @@ use http1::{Chunked, Limits};
 use seam::executor::Descriptor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most bytes read of an answer: a chain of certificates has a few thousand.
+/// The most bytes read of an answer: a certificate chain has a few thousand.
 const ANSWER_MAX: usize = 1 << 20;
 /// The size of a read, in bytes.
 pub(crate) const STEP: usize = 8 << 10;
@@ -48,7 +48,7 @@ pub(crate) async fn connect(host: &str, port: u16, deadline: Instant) -> io::Res
     result
 }
 
-/// Sends a request and reads to the end of the connection.
+/// Sends a request and reads until the connection ends.
 pub(crate) async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, message: &[u8]) -> io::Result<Vec<u8>> {
     write(&mut stream, message).await?;
     let mut answer = Vec::new();
@@ -64,7 +64,7 @@ pub(crate) async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, me
     }
 }
 
-/// Writes all of it.
+/// Writes all bytes.
 pub(crate) async fn write(stream: &mut (impl AsyncWrite + Unpin), mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let count = poll_fn(|cx| Pin::new(&mut *stream).poll_write(cx, bytes)).await?;
@@ -82,7 +82,7 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), into: &mut Vec<u
     Ok(buffer.filled().len())
 }
 
-/// Parses an answer. `headless`: whatever its fields say, nothing follows them.
+/// Parses an answer. `headless`: no body follows, whatever the fields say.
 pub(crate) fn parse(bytes: &[u8], headless: bool) -> io::Result<Response<Bytes>> {
     let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is no HTTP");
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];

@@ -1,4 +1,4 @@
-//! How HTTP/2 is spoken, and what requests know of it. The server's own protocol obeys [`Http2`].
+//! The settings of HTTP/2, and its variables for requests. The server's protocol implementation reads [`Http2`].
 //!
 //! Apache manual: mod_http2. Messages are those of Apache 2.4.71.
 
@@ -28,7 +28,7 @@ pub static MODULE: Module = Module {
 };
 
 settings! {
-    /// The module's settings of a section.
+    /// The settings of a section.
     pub struct Http2Dir {
         resources: Listed<Hint>,
         hints: Listed<Hint>,
@@ -89,7 +89,7 @@ const DIRECTIVES: &[Directive] = &[
     row("H2WebSockets", SERVER, Take1(|c, v| flag(c, |s| &mut s.websockets, v)), on_or_off(Http2::WEBSOCKETS), "off to disable WebSockets over HTTP/2"),
 ];
 
-/// Without this module HTTP/2 is not spoken, whatever `Protocols` says.
+/// Enables HTTP/2: without this module it is not used, whatever `Protocols` says.
 fn allow(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     let origin = Origin { source: Arc::new(Source::new("mod_http2")), line: 0 };
     let hosts = draft.hosts.iter_mut().map(|host| &mut host.server);
@@ -160,7 +160,7 @@ fn session_extra_files(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
     Ok(())
 }
 
-/// `TYPE [after|before|interleaved] [WEIGHT]`
+/// Checks `TYPE [after|before|interleaved] [WEIGHT]`.
 fn push_priority(_: &mut Cmd<'_>, media_type: &str, dependency: &str, weight: Option<&str>) -> Outcome {
     if media_type.is_empty() {
         return Err("1st argument must be a mime-type, like 'text/css' or '*'".into());
@@ -196,7 +196,7 @@ fn padding(_: &mut Cmd<'_>, value: &str) -> Outcome {
     }
 }
 
-/// `[add] PATH [critical]`
+/// Parses `[add] PATH [critical]`.
 fn push_resource(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>, third: Option<&str>) -> Outcome {
     let (path, last) = if first == "add" { (second.unwrap_or(first), third) } else { (first, second) };
     if first != "add" && third.is_some() {
@@ -220,10 +220,10 @@ fn early_hint(cmd: &mut Cmd<'_>, name: &str, value: &str) -> Outcome {
     cmd.push(|d: &mut Http2Dir| &mut d.hints, Hint { name: name.into(), value: value.trim_start().into() })
 }
 
-/// The names of what a request knows of HTTP/2, in Apache's order.
+/// The variables about HTTP/2, in Apache's order.
 const NAMES: [&str; 7] = ["HTTP2", "H2PUSH", "H2_PUSH", "H2_PUSHED", "H2_PUSHED_ON", "H2_STREAM_ID", "H2_STREAM_TAG"];
 
-/// What a variable of that name is; there is none for a request of HTTP/1 but `HTTP2` and `H2PUSH`.
+/// The value of a variable. Requests over HTTP/1 only have `HTTP2` and `H2PUSH`.
 fn variable(request: &Request, name: &str) -> Option<String> {
     if !NAMES.contains(&name) {
         return None;
@@ -237,7 +237,7 @@ fn variable(request: &Request, name: &str) -> Option<String> {
     })
 }
 
-/// Tells scripts what they may want to know.
+/// Sets the variables for scripts.
 fn set_variables(request: &mut Request) -> Flow {
     if request.asked.stream.is_some() && !request.is_lookup() && !request.env.contains(NAMES[0]) {
         for name in NAMES {
@@ -248,7 +248,7 @@ fn set_variables(request: &mut Request) -> Flow {
     Flow::Declined
 }
 
-/// Whether something is to be told to the client before the answer.
+/// Whether there are early hints to send.
 fn has_hints(request: &Request) -> bool {
     request.asked.stream.is_some()
         && !request.is_lookup()
@@ -257,8 +257,8 @@ fn has_hints(request: &Request) -> bool {
         && request.dir::<Http2Dir>().all().next().is_some()
 }
 
-/// Sends an early hint (RFC 8297): what `Header early` has set so far, and what is configured for it. As in Apache all of that
-/// is in the hint alone.
+/// Sends early hints (RFC 8297): the fields set so far by `Header early`, and the configured ones. As in Apache, they
+/// appear only in the hint.
 fn send_hints(request: &mut Request) -> Waiting<'_, Flow> {
     Box::pin(async {
         let mut hints: Fields = std::mem::take(&mut request.answer.headers_out);

@@ -1,3 +1,3 @@
-//! Certificates that are fetched from a certificate authority.
+//! Certificates obtained from a certificate authority.
 
 pub mod mod_md;

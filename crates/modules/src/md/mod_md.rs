@@ -1,9 +1,9 @@
-//! Managed domains: certificates that the server fetches from a certificate authority, and renews, by itself.
+//! Managed domains: the server obtains certificates from a certificate authority and renews them automatically.
 //! tidy: table
 //!
-//! Apache manual: mod_md; its checks and messages were measured on 2.4.71. A helper process does the work
-//! ([`renewal`]): it orders certificates by ACME (RFC 8555) and keeps them, with their keys, where the children cannot read them
-//! ([`store`]). The children prove meanwhile that the names are ours ([`challenges`]).
+//! Apache manual: mod_md; checks and messages were measured on 2.4.71. A helper process does the work ([`renewal`]): it
+//! orders certificates by ACME (RFC 8555) and stores them with their keys, out of the children's reach ([`store`]).
+//! Meanwhile the children answer the challenges ([`challenges`]).
 
 mod certificates;
 mod challenges;
@@ -46,7 +46,7 @@ pub static MODULE: Module = Module {
 };
 
 settings! {
-    /// The module's settings of a server, or of a managed domain.
+    /// The settings of a server or of a managed domain.
     pub struct MdServer {
         pub authorities: Setting<Vec<String>>,
         pub agreement: Setting<String>,
@@ -61,7 +61,7 @@ settings! {
         pub require_https: Setting<RequireHttps>,
         pub certificate_files: Listed<String>,
         pub key_files: Listed<String>,
-        /// Key identifier and key (MAC) of an account that exists elsewhere.
+        /// Key identifier and MAC key of an existing external account.
         pub account_binding: Setting<Option<(String, String)>>,
         pub dns01: Setting<String>,
         pub stapling: Setting<bool>,
@@ -69,7 +69,7 @@ settings! {
         pub profile: Setting<String>,
         pub profile_is_mandatory: Setting<bool>,
         pub ca_file: Setting<Option<String>>,
-        // Those below are the server's alone.
+        // The settings below can only be set for the whole server.
         pub http_port: Setting<Option<u16>>,
         pub https_port: Setting<Option<u16>>,
         pub http_proxy: Setting<String>,
@@ -143,7 +143,7 @@ const DIRECTIVES: &[Directive] = &[
 
 #[cfg(test)]
 mod tests {
-    /// The messages are those of Apache 2.4.71, but for what is said not to be made here.
+    /// The messages are those of Apache 2.4.71, except for features not supported here.
     #[test]
     fn directives() {
         let on_off = "unknown 'x', supported parameter values are 'on' and 'off'";

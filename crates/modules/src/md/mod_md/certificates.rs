@@ -1,4 +1,4 @@
-//! The certificates of a domain: which files virtual hosts use, and when it is time for new ones.
+//! The certificates of a domain: the files that virtual hosts use, and when to renew them.
 
 use std::time::SystemTime;
 
@@ -17,22 +17,22 @@ use super::keys::{self, KeyKind};
 use super::values::Span;
 use crate::ssl::mod_ssl::{NamedFile, SslServer};
 
-/// `MDRenewWindow` and `MDWarnWindow` where nothing is said.
+/// The defaults of `MDRenewWindow` and `MDWarnWindow`.
 const RENEW_WINDOW: Span = Span::Percent(33);
 const WARN_WINDOW: Span = Span::Percent(10);
 
-/// The files of a virtual host that belongs to a managed domain.
+/// The certificate files of a virtual host that belongs to a managed domain.
 pub(crate) struct Served {
-    /// Those with certificates.
+    /// The files of the certificates.
     pub(crate) files: Vec<NamedFile>,
-    /// Those with their keys.
+    /// The files of their keys.
     pub(crate) keys: Vec<NamedFile>,
-    /// Nobody else has signed the certificates.
+    /// The certificates are self-signed fallbacks.
     pub(crate) is_fallback: bool,
 }
 
 impl Served {
-    /// What the log is told of them.
+    /// A line for the log about these files.
     pub(crate) fn note(&self, host: &VirtualHost) -> Option<(Level, String)> {
         let name = host.log_name();
         if self.is_fallback {
@@ -53,9 +53,9 @@ impl Served {
     }
 }
 
-/// The files with the certificates of a virtual host, where they are not those of `SSLCertificateFile` because it belongs to a managed
-/// domain. For a process that may read them; where there are none of either kind, one that `serves` makes one that nobody else has
-/// signed. `Err` is what the log says.
+/// The certificate files of a virtual host in a managed domain; `None` if it uses those of `SSLCertificateFile`. Call
+/// it in a process that may read them. If the domain has no files yet, a process that `serves` creates a self-signed
+/// certificate. `Err` is a message for the log.
 pub(crate) fn served(host: &VirtualHost, serves: bool) -> Option<Result<Served, String>> {
     let settings = host.settings.get::<MdServer>();
     let domain = settings.found.own.as_ref()?;
@@ -78,8 +78,8 @@ pub(crate) fn served(host: &VirtualHost, serves: bool) -> Option<Result<Served, 
     }))
 }
 
-/// The names of the files with certificates that an authority has signed, where a virtual host has such that are fetched: none before
-/// there are any.
+/// The names of a virtual host's files with certificates from an authority, if they are fetched; empty before the first
+/// are there.
 pub(crate) fn certificate_names(host: &VirtualHost) -> Option<Vec<String>> {
     let domain = host.settings.get::<MdServer>().found.own.as_ref().filter(|domain| !domain.is_static())?;
     let kinds = if domain.is_ready() { domain.key_kinds() } else { &[] };
@@ -87,7 +87,7 @@ pub(crate) fn certificate_names(host: &VirtualHost) -> Option<Vec<String>> {
     Some(kinds.iter().map(|kind| path(kind).to_string_lossy().into_owned()).collect())
 }
 
-/// A certificate and its key: the names of their files.
+/// The file names of a certificate and its key.
 type Pair = (String, String);
 
 fn fetched(domain: &Domain) -> Vec<Pair> {
@@ -99,7 +99,7 @@ fn fallbacks(domain: &Domain) -> Result<Vec<Pair>, String> {
     pairs.map_err(|error| format!("AH10174: {}: make fallback certificate: {error}", domain.name))
 }
 
-/// The files of a kind of key, if they are there.
+/// The files for a kind of key, if they exist.
 fn existing(domain: &Domain, kind: KeyKind, certificate: &str, key: &str) -> Option<Pair> {
     let path = |stem: &str| domain.store.path(&["domains", &domain.name, &kind.file(stem)]);
     let (certificate, key) = (path(certificate), path(key));
@@ -107,7 +107,7 @@ fn existing(domain: &Domain, kind: KeyKind, certificate: &str, key: &str) -> Opt
     (certificate.exists() && key.exists()).then(|| (text(&certificate), text(&key)))
 }
 
-/// A certificate of our own, which is made anew each time: none that is about to end is served.
+/// Creates a self-signed certificate; a new one each time, so that it never expires in use.
 fn fallback(domain: &Domain, kind: KeyKind) -> Result<Pair, String> {
     const STEMS: [&str; 2] = ["fallback-pubcert", "fallback-privkey"];
     let broken = |error: &dyn std::fmt::Display| error.to_string();
@@ -121,7 +121,7 @@ fn fallback(domain: &Domain, kind: KeyKind) -> Result<Pair, String> {
     existing(domain, kind, STEMS[0], STEMS[1]).ok_or_else(|| "it cannot be read".into())
 }
 
-/// Whether a domain has certificates that were fetched since then.
+/// Whether a domain has certificates that were fetched after this time.
 pub(super) fn is_newer(domain: &Domain, than: SystemTime) -> bool {
     let is_newer = |kind: &KeyKind| {
         let path = domain.store.path(&["domains", &domain.name, &kind.file("pubcert")]);
@@ -130,7 +130,8 @@ pub(super) fn is_newer(domain: &Domain, than: SystemTime) -> bool {
     domain.encrypted_hosts > 0 && domain.key_kinds().iter().any(is_newer)
 }
 
-/// When a domain needs new certificates, in seconds since 1970, and why; and when it has to be warned of the end of what it has.
+/// The time at which a domain needs new certificates, in seconds since 1970, and the reason; and when to warn that the
+/// current ones expire.
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) renew: i64,
@@ -138,7 +139,7 @@ pub(super) struct Due {
     pub(super) warn: i64,
 }
 
-/// Looks at the certificates of a domain in the store.
+/// Inspects the certificates of a domain in the store.
 pub(super) fn due(domain: &Domain) -> Due {
     let mut due = Due { renew: i64::MAX, why: "", warn: i64::MAX };
     for kind in domain.key_kinds() {
@@ -161,14 +162,14 @@ pub(super) fn due(domain: &Domain) -> Due {
     due
 }
 
-/// What a certificate says of itself: the names of hosts, in lower case, and from when until when it is good, in seconds since 1970.
+/// Facts from a certificate: the host names, in lower case, and the limits of its validity, in seconds since 1970.
 struct Facts {
     names: Vec<String>,
     begins: i64,
     ends: i64,
 }
 
-/// What the first certificate of a PEM file says.
+/// The facts from the first certificate of a PEM file.
 fn facts(pem: &[u8]) -> Option<Facts> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     let (_, certificate) = X509Certificate::from_der(&der).ok()?;
@@ -183,8 +184,8 @@ fn facts(pem: &[u8]) -> Option<Facts> {
     Some(Facts { names: alternatives.filter_map(name).collect(), begins, ends })
 }
 
-/// Whether what an authority has sent is what was ordered: certificates, for all names, good at this moment, and for this key.
-/// `Err`: what is wrong with it.
+/// Checks that an authority has sent what was ordered: certificates for all names, valid now, and for this key. `Err`:
+/// the mismatch.
 pub(super) fn check(domain: &Domain, key: &KeyPair, pem: &str) -> Result<(), String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let chain = chain.map_err(|error| format!("certificates that cannot be read: {error}"))?;

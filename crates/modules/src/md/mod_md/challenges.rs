@@ -1,5 +1,5 @@
-//! What the children do for managed domains: they prove to certificate authorities that names are ours, and serve nothing by a
-//! certificate that nobody has signed.
+//! The children's part in managed domains: they answer the challenges of certificate authorities, and serve nothing
+//! under a self-signed certificate.
 
 use std::sync::Arc;
 
@@ -17,21 +17,22 @@ use super::MdServer;
 use super::domains::{self, Domain};
 use super::values::RequireHttps;
 
-/// The protocol that asks for a certificate of `tls-alpn-01` (RFC 8737 section 6.2).
+/// The protocol name by which an authority requests a `tls-alpn-01` certificate (RFC 8737 section 6.2).
 pub(super) const ALPN: &str = "acme-tls/1";
-/// The files of challenges in the store, with mod_md's names.
+/// The challenge files in the store, with mod_md's names.
 pub(super) const HTTP01: &str = "acme-http-01.txt";
 pub(super) const TLS_ALPN01_CERTIFICATE: &str = "acme-tls-alpn-01.cert.pem";
 pub(super) const TLS_ALPN01_KEY: &str = "acme-tls-alpn-01.key.pem";
-/// Where `http-01` is asked for (RFC 8555 section 8.3).
+/// The path of `http-01` challenges (RFC 8555 section 8.3).
 const PREFIX: &str = "/.well-known/acme-challenge/";
 const WELL_KNOWN: &str = "/.well-known/";
-/// The handler that answers there.
+/// The handler for that path.
 const HANDLER: &str = "acme-http-01";
-/// What `MDRequireHttps permanent` tells browsers: half a year, as mod_md does.
+/// The header value for `MDRequireHttps permanent`: half a year, as in mod_md.
 const TRANSPORT_SECURITY: &str = "max-age=15768000";
 
-/// What a client gets that asks for the proof of a name and nothing else. `None`: it does not, or there is none.
+/// The configuration that answers a `tls-alpn-01` challenge. `None`: the client does not ask for one, or there is none
+/// for the name.
 pub(crate) fn answer(server: &Server, hello: &ClientHello<'_>) -> Option<Arc<ServerConfig>> {
     let mut protocols = hello.alpn()?;
     if protocols.next() != Some(ALPN.as_bytes()) || protocols.next().is_some() {
@@ -50,7 +51,7 @@ fn challenge_config(domain: &Domain, name: &str) -> Option<Arc<ServerConfig>> {
     let certificate = CertificateDer::from_pem_slice(&read(TLS_ALPN01_CERTIFICATE)?).ok()?;
     let key = PrivateKeyDer::from_pem_slice(&read(TLS_ALPN01_KEY)?).ok()?;
     let provider = aws_lc_rs::default_provider();
-    // Without rustls's look at the certificate, which has a critical extension that nobody but the authority knows.
+    // Skips rustls's checks of the certificate: its critical extension is meant for the authority alone.
     let certified = CertifiedKey::new(vec![certificate], provider.key_provider.load_private_key(key).ok()?);
     let builder = ServerConfig::builder_with_provider(Arc::new(provider));
     let builder = builder.with_safe_default_protocol_versions().ok()?.with_no_client_auth();
@@ -63,11 +64,11 @@ fn challenge_config(domain: &Domain, name: &str) -> Option<Arc<ServerConfig>> {
 
 /// The domain that a name belongs to.
 fn find<'d>(all: &'d [Arc<Domain>], name: &str) -> Option<&'d Arc<Domain>> {
-    // It becomes a part of a path.
+    // The name becomes part of a path.
     all.iter().find(|domain| domain.is_named(name)).filter(|_| domains::is_name(name))
 }
 
-/// Answers to challenges go out before anything that the configuration says of requests.
+/// Answers challenges before the configuration decides anything about the request.
 pub(super) fn is_challenge(request: &mut Request) -> Flow {
     if request.asked.method != "GET" || request.previous().is_some() {
         return Flow::Declined;
@@ -81,7 +82,7 @@ pub(super) fn is_challenge(request: &mut Request) -> Flow {
             request.notes.set(HANDLER, from_bytes(text.trim_ascii()));
             Flow::Ok
         }
-        // Somebody else's program may prove names of a domain that we do not order certificates for.
+        // Another program may answer challenges for a domain whose certificates we do not order.
         Ok(_) if !domain.is_driven() => Flow::Declined,
         Ok(_) => Flow::Status(404),
         Err(error) => {
@@ -91,7 +92,7 @@ pub(super) fn is_challenge(request: &mut Request) -> Flow {
     }
 }
 
-/// Sends the proof that was found.
+/// Sends the challenge response.
 pub(super) fn handle(request: &mut Request) -> Answer {
     if request.handler_name() != Some(HANDLER) {
         return Answer::Declined;
@@ -105,7 +106,7 @@ pub(super) fn handle(request: &mut Request) -> Answer {
     }
 }
 
-/// As long as a host has no certificate but ours, it serves nothing by TLS; nor does the proof of a name.
+/// Refuses requests over TLS while the host only has our fallback certificate, and on connections made for a challenge.
 pub(super) fn is_unready(request: &mut Request) -> Flow {
     let Some(session) = request.client.session() else { return Flow::Declined };
     if session.protocol.as_deref() == Some(ALPN.as_bytes()) {
@@ -135,7 +136,7 @@ pub(super) fn require_https(request: &mut Request) -> Flow {
     let query = request.asked.args.iter().map(|query| format!("?{query}")).collect::<String>();
     let location = format!("https://{}{}{query}", request.server_name(), request.asked.uri);
     request.answer.headers_out.set("Location", location);
-    // A client that sends something does so again with the same method.
+    // 307 and 308 make a client repeat the request with the same method.
     let status = match (mode, request.asked.method == "GET") {
         (RequireHttps::Permanent, true) => 301,
         (RequireHttps::Permanent, false) => 308,

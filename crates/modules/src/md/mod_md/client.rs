@@ -1,4 +1,5 @@
-//! The way to a certificate authority: HTTP/1.1 over TLS, one connection for each request, every step with a deadline.
+//! The HTTP client for certificate authorities: HTTP/1.1 over TLS, one connection per request, a deadline for each
+//! step.
 
 use std::future::Future;
 use std::io;
@@ -17,23 +18,23 @@ use tokio_rustls::TlsConnector;
 
 use crate::http_client::{STEP, connect, converse, endpoint, parse, read, write};
 
-/// How long a request may take, from the name to the last byte of the answer.
+/// The time limit of a request, from the name lookup to the last byte of the answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest pause that an authority may ask for: certificates are not to end meanwhile.
+/// The longest pause that an authority may demand: certificates must not expire meanwhile.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Speaks with certificate authorities.
+/// A client for certificate authorities.
 #[derive(Clone)]
 pub(super) struct Client {
     tls: Arc<ClientConfig>,
     /// `MDHttpProxy`: host and port.
     proxy: Option<(String, u16)>,
-    /// When the last answer said that we should come again (`Retry-After`).
+    /// The pause that the last answer demanded (`Retry-After`).
     retry_after: Arc<Mutex<Option<Duration>>>,
 }
 
 impl Client {
-    /// One that trusts the certificates in this file, or those that the system trusts.
+    /// A client that trusts the certificates in this file, or else those that the system trusts.
     pub(super) fn new(ca_file: Option<&str>, proxy: Option<&str>) -> io::Result<Client> {
         let mut roots = RootCertStore::empty();
         match ca_file {
@@ -45,7 +46,8 @@ impl Client {
                     roots.add(certificate).map_err(|error| invalid(&error))?;
                 }
             }
-            // What cannot be read of them is missing; if it is missed the authority is not trusted, and the log says so.
+            // Unreadable certificates are skipped; if one of them is needed, the authority is not trusted, and the log
+            // says so.
             None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -55,7 +57,7 @@ impl Client {
         Ok(Client { tls: Arc::new(config), proxy, retry_after: Arc::default() })
     }
 
-    /// How long the last answer asks us to wait.
+    /// The pause that the last answer demanded.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         *self.retry_after.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,7 +65,7 @@ impl Client {
     async fn exchange(&self, request: Request<BodyWrapper<Bytes>>) -> io::Result<BytesResponse> {
         let deadline = Instant::now() + PATIENCE;
         let (parts, body) = request.into_parts();
-        // A response gives its body as a whole, a request does not.
+        // A response provides its body as a whole; a request does not.
         let body = BytesResponse::from(Response::new(body)).body.into_bytes().await.map_err(io::Error::other)?;
         let (host, port) = endpoint(&parts.uri)?;
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -84,7 +86,7 @@ impl Client {
             converse(stream, &message).await
         });
         let mut response = parse(&answer.await??, parts.method == "HEAD")?;
-        // The library does not see it: it adds it to the present time, however much it is.
+        // Hidden from the library, which would add any value to the current time unchecked.
         let after = response.headers_mut().remove("retry-after");
         let after = after.and_then(|value| retry_after(value.to_str().ok()?.trim()));
         *self.retry_after.lock().unwrap_or_else(PoisonError::into_inner) = after;
@@ -92,7 +94,7 @@ impl Client {
         Ok(BytesResponse { parts, body: Box::new(body) })
     }
 
-    /// A connection to this host, through the proxy if there is one.
+    /// Connects to this host, through the proxy if there is one.
     async fn connect(&self, host: &str, port: u16, deadline: Instant) -> io::Result<Descriptor> {
         let Some((proxy, proxy_port)) = &self.proxy else { return connect(host, port, deadline).await };
         let mut stream = connect(proxy, *proxy_port, deadline).await?;

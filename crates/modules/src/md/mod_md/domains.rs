@@ -1,4 +1,4 @@
-//! The managed domains, once the whole configuration is known: their names, settings, and virtual hosts.
+//! The managed domains of a complete configuration: their names, settings, and virtual hosts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,47 +16,47 @@ use super::values::{Names, RenewMode, RequireHttps};
 use crate::ssl::mod_ssl::SslServer;
 
 settings! {
-    /// The domains that lines define, wherever they stand.
+    /// The domains that the configuration defines, in any place.
     pub struct Defined {
         pub(super) all: Listed<Arc<Definition>>,
     }
 }
 
-/// `MDomain` or `<MDomainSet>`.
+/// A domain defined by `MDomain` or `<MDomainSet>`.
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
     pub(super) names: Vec<String>,
-    /// What stands inside it.
+    /// The settings inside the section.
     pub(super) own: SettingsMap,
 }
 
-/// Words in memory of all processes, and which of them is meant.
+/// A flag per domain in memory that all processes share, and the index of the domain's own.
 type Ready = (Arc<Shared<AtomicU64>>, usize);
 
 /// A managed domain.
 #[derive(Debug)]
 pub(super) struct Domain {
-    /// Its first name, which is its name in the store.
+    /// The first name, which is also its name in the store.
     pub(super) name: String,
-    /// The names of its certificate.
+    /// The names that its certificate covers.
     pub(super) names: Vec<String>,
-    /// What holds for it.
+    /// The settings in effect for it.
     pub(super) settings: SettingsMap,
-    /// How many virtual hosts with `SSLEngine on` have it.
+    /// The number of its virtual hosts with `SSLEngine on`.
     pub(super) encrypted_hosts: usize,
-    /// One of them takes `acme-tls/1` (`Protocols`).
+    /// Whether one of its hosts accepts `acme-tls/1` (`Protocols`).
     pub(super) takes_tls_alpn: bool,
-    /// The line that defines it.
+    /// The directive that defines it.
     pub(super) origin: Origin,
-    /// Where its certificates are.
+    /// The store of its certificates.
     pub(super) store: Store,
-    /// Whether it is ready.
+    /// Whether it has a certificate from an authority.
     ready: Ready,
-    /// `ServerAdmin`, for where there is no `MDContactEmail`.
+    /// `ServerAdmin`, used if there is no `MDContactEmail`.
     admin: Option<String>,
 }
 
-/// What was found out, in the settings of a server: all domains in those of the main server, its own in those of each.
+/// The resolved domains, in the settings of a server: the main server has all of them, each server its own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) all: Arc<[Arc<Domain>]>,
@@ -68,22 +68,22 @@ impl Merge for Found {
         add.clone()
     }
 
-    /// It is worked out, and no line says it.
+    /// The values are derived; no directive sets them.
     fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
 impl Domain {
-    /// Its settings.
+    /// The domain's settings.
     pub(super) fn conf(&self) -> &MdServer {
         self.settings.get()
     }
 
-    /// The kinds of its keys, each of which has a certificate.
+    /// The kinds of its keys; each kind has a certificate of its own.
     pub(super) fn key_kinds(&self) -> &[KeyKind] {
         self.conf().private_keys.get().map_or(&[KeyKind::DEFAULT], Vec::as_slice)
     }
 
-    /// Whether its certificates are fetched without being asked for.
+    /// Whether its certificates are fetched automatically.
     pub(super) fn is_driven(&self) -> bool {
         match self.conf().renew_mode.or(RenewMode::Auto) {
             RenewMode::Auto => self.encrypted_hosts > 0 && !self.is_static(),
@@ -92,39 +92,39 @@ impl Domain {
         }
     }
 
-    /// Whether it has files of the administrator's (`MDCertificateFile`).
+    /// Whether the administrator provides its files (`MDCertificateFile`).
     pub(super) fn is_static(&self) -> bool {
         !self.conf().certificate_files.is_empty()
     }
 
-    /// Whom the authority may write to.
+    /// The contact address for the authority.
     pub(super) fn contact(&self) -> Option<String> {
         let address = self.conf().contact.get().cloned().or_else(|| self.admin.clone())?;
         Some(if address.starts_with("mailto:") { address } else { format!("mailto:{address}") })
     }
 
-    /// Whether a name is one of its.
+    /// Whether a name belongs to the domain.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.names.iter().any(|known| covers(known, name))
     }
 
-    /// Whether it has a certificate that an authority has signed.
+    /// Whether it has a certificate from an authority.
     pub(super) fn is_ready(&self) -> bool {
         self.ready.0[self.ready.1].load(Ordering::Relaxed) != 0
     }
 
-    /// Tells all processes whether it has.
+    /// Tells all processes whether it has one.
     pub(super) fn set_ready(&self, is_ready: bool) {
         self.ready.0[self.ready.1].store(is_ready.into(), Ordering::Relaxed);
     }
 
-    /// Whether a certificate for these names is one for all of its.
+    /// Whether a certificate with these names covers all names of the domain.
     pub(super) fn is_covered_by(&self, names: &[String]) -> bool {
         self.names.iter().all(|name| names.iter().any(|known| covers(known, name)))
     }
 }
 
-/// Whether a name in a certificate is good for a host: `*` stands for one label.
+/// Whether a name in a certificate matches a host: `*` stands for one label.
 fn covers(known: &str, host: &str) -> bool {
     known == host
         || known.strip_prefix("*.").is_some_and(|domain| host.split_once('.').is_some_and(|(_, rest)| rest == domain))
@@ -135,7 +135,7 @@ pub(super) fn all(server: &Server) -> &Arc<[Arc<Domain>]> {
     &server.main().settings.get::<MdServer>().found.all
 }
 
-/// Finds out which virtual hosts belong to which domain, and gives them its certificate.
+/// Assigns virtual hosts to domains, and gives them the domains' certificates.
 pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let defined = context.language.kept.get::<Defined>().all.entries().to_vec();
     if defined.is_empty() {
@@ -187,7 +187,7 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
     Ok(())
 }
 
-/// `MDStapling` and `MDStapleOthers`: mod_ssl staples, for a host that has a domain or for one that has none.
+/// Applies `MDStapling` and `MDStapleOthers` to a host with or without a domain; mod_ssl does the stapling.
 fn staple(settings: &mut SettingsMap, domain: Option<&Domain>) {
     let conf = domain.map_or(settings.get::<MdServer>(), Domain::conf);
     if conf.stapling.or(false)
@@ -198,7 +198,7 @@ fn staple(settings: &mut SettingsMap, domain: Option<&Domain>) {
     }
 }
 
-/// Makes a domain of what defines it and of the hosts that belong to it.
+/// Makes a domain from its definition and the hosts that belong to it.
 fn domain(
     definition: &Definition,
     origin: &Origin,
@@ -271,7 +271,7 @@ fn domain(
     Ok(Domain { name, names, settings, encrypted_hosts, takes_tls_alpn, origin: origin.clone(), store, ready, admin })
 }
 
-/// Whether a server is one of a domain's.
+/// Whether a server belongs to a domain.
 fn is_for(definition: &Definition, settings: &SettingsMap, main: &SettingsMap) -> bool {
     let names = names_of(settings);
     let names = match main.get::<MdServer>().match_names.or(Names::All) {
@@ -281,14 +281,14 @@ fn is_for(definition: &Definition, settings: &SettingsMap, main: &SettingsMap) -
     names.iter().any(|name| definition.names.iter().any(|known| covers(known, name)))
 }
 
-/// `ServerName` and `ServerAlias`, in lower case.
+/// The `ServerName` and `ServerAlias` of a server, in lower case.
 fn names_of(settings: &SettingsMap) -> Vec<String> {
     let core = settings.get::<CoreServer>();
     let name = core.server_name.get().map(|name| &name.name);
     name.into_iter().chain(core.server_aliases.iter()).map(|name| name.to_ascii_lowercase()).collect()
 }
 
-/// A server's name for messages.
+/// The name of a server in messages.
 fn name_of(settings: &SettingsMap) -> String {
     settings.get::<CoreServer>().server_name.get().map_or_else(String::new, |name| name.name.clone())
 }
@@ -297,7 +297,7 @@ fn is_encrypted(settings: &SettingsMap) -> bool {
     settings.get::<SslServer>().engine.or(false)
 }
 
-/// Whether it can be the name of a host, with a `*` in front perhaps. It becomes a file name, too.
+/// Whether a text is a valid host name, optionally with a leading `*`. It also becomes a file name.
 pub(super) fn is_name(name: &str) -> bool {
     let labels = name.strip_prefix("*.").unwrap_or(name).split('.');
     let is_label = |label: &str| {

@@ -1,5 +1,5 @@
-//! Private keys (`MDPrivateKeys`), and what is signed with them: requests for certificates, and certificates of our own for
-//! the time until there is a real one and for the challenge `tls-alpn-01`.
+//! Private keys (`MDPrivateKeys`), certificate signing requests, and self-signed certificates: the fallback until an
+//! authority has issued a certificate, and those for the challenge `tls-alpn-01`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rcgen::{
 /// The kind of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyKind {
-    /// RSA with so many bits.
+    /// RSA with this many bits.
     Rsa(u32),
     /// An elliptic curve.
     Curve(&'static Curve),
@@ -20,9 +20,9 @@ pub(super) enum KeyKind {
 /// A curve for ECDSA.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Curve {
-    /// The name in file names.
+    /// Its name in file names.
     name: &'static str,
-    /// Further names, without difference of case.
+    /// Further names, case-insensitive.
     others: &'static [&'static str],
     algorithm: &'static SignatureAlgorithm,
 }
@@ -33,22 +33,22 @@ static CURVES: [Curve; 3] = [
     Curve { name: "secp521r1", others: &["P-521"], algorithm: &PKCS_ECDSA_P521_SHA512 },
 ];
 
-/// The most bits that an RSA key may have.
+/// The largest RSA key, in bits.
 pub(super) const RSA_MAX: u32 = 4096;
-/// The sizes in which RSA keys are made.
+/// The sizes of generated RSA keys.
 const RSA_SIZES: [(u32, RsaKeySize); 3] =
     [(2048, RsaKeySize::_2048), (3072, RsaKeySize::_3072), (RSA_MAX, RsaKeySize::_4096)];
-/// How long a certificate of our own is good.
+/// The validity of a self-signed certificate.
 const FALLBACK_LIFE: Duration = Duration::from_secs(60 * 24 * 60 * 60);
-/// What a certificate must be stapled for (RFC 7633): `status_request`.
+/// The value of the TLS feature extension for must-staple (RFC 7633): `status_request`.
 const MUST_STAPLE: &[u8] = &[0x30, 0x03, 0x02, 0x01, 0x05];
 const TLS_FEATURE: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 1, 24];
 
 impl KeyKind {
-    /// Where nothing is said.
+    /// The default kind.
     pub(super) const DEFAULT: KeyKind = KeyKind::Rsa(2048);
 
-    /// The curve of that name.
+    /// The curve with this name.
     pub(super) fn curve(name: &str) -> Option<KeyKind> {
         let is_named = |curve: &&Curve| {
             std::iter::once(&curve.name).chain(curve.others).any(|known| known.eq_ignore_ascii_case(name))
@@ -56,7 +56,8 @@ impl KeyKind {
         CURVES.iter().find(is_named).map(KeyKind::Curve)
     }
 
-    /// The name of a file about a key of this kind: `privkey.pem` for RSA, `privkey.secp384r1.pem` for a curve, as mod_md has it.
+    /// The name of a file for this kind of key: `privkey.pem` for RSA, `privkey.secp384r1.pem` for a curve, as in
+    /// mod_md.
     pub(super) fn file(self, stem: &str) -> String {
         match self {
             KeyKind::Rsa(_) => format!("{stem}.pem"),
@@ -64,7 +65,7 @@ impl KeyKind {
         }
     }
 
-    /// A new key.
+    /// Generates a key.
     pub(super) fn generate(self) -> Result<KeyPair, rcgen::Error> {
         match self {
             KeyKind::Curve(curve) => KeyPair::generate_for(curve.algorithm),
@@ -76,7 +77,7 @@ impl KeyKind {
     }
 }
 
-/// A request for a certificate for these names, in DER.
+/// A certificate signing request for these names, in DER.
 pub(super) fn request(key: &KeyPair, names: &[String], must_staple: bool) -> Result<Vec<u8>, rcgen::Error> {
     let mut params = CertificateParams::new(names.to_vec())?;
     params.distinguished_name = DistinguishedName::new();
@@ -86,7 +87,7 @@ pub(super) fn request(key: &KeyPair, names: &[String], must_staple: bool) -> Res
     Ok(params.serialize_request(key)?.der().to_vec())
 }
 
-/// A certificate for these names that nobody but ourselves has signed, in PEM. It says so in its subject, as mod_md's does.
+/// A self-signed certificate for these names, in PEM. Its subject says so, as mod_md's does.
 pub(super) fn fallback(key: &KeyPair, names: &[String]) -> Result<String, rcgen::Error> {
     let mut params = CertificateParams::new(names.to_vec())?;
     params.distinguished_name = DistinguishedName::new();
@@ -96,7 +97,7 @@ pub(super) fn fallback(key: &KeyPair, names: &[String]) -> Result<String, rcgen:
     Ok(params.self_signed(key)?.pem())
 }
 
-/// The certificate that answers `tls-alpn-01` for a name (RFC 8737 section 3), in PEM.
+/// The certificate for a name's `tls-alpn-01` challenge (RFC 8737 section 3), in PEM.
 pub(super) fn challenge(key: &KeyPair, name: &str, digest: &[u8]) -> Result<String, rcgen::Error> {
     let mut params = CertificateParams::new(vec![name.to_string()])?;
     params.distinguished_name = DistinguishedName::new();

@@ -1,4 +1,4 @@
-//! Programs that are told of what happens: `MDNotifyCmd`, `MDMessageCmd`, `MDChallengeDns01`.
+//! Programs that react to events: `MDNotifyCmd`, `MDMessageCmd`, `MDChallengeDns01`.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use conf::words::words;
 use seam::executor::sleep;
 
-/// How long a program may take, which may have to change a zone of the DNS.
+/// The time limit of a program, which may have to change a DNS zone.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How often it is looked whether it has ended.
+/// The interval at which to check whether it has ended.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Who runs programs, where that is not whoever runs this one: the user and the group of the children, as in Apache.
+/// The user and group that run programs, if they differ from the current ones: those of the children, as in Apache.
 pub(super) type User = Option<(u32, u32)>;
 
-/// Runs a command line with further arguments behind it. `Err`: it could not be run, or its exit status.
+/// Runs a command line with further arguments appended. `Err`: it could not be run, or its exit status.
 pub(super) async fn run(line: &str, more: &[&str], user: User) -> io::Result<()> {
     let line = words(line);
     let (program, arguments) = line.split_first().ok_or(io::ErrorKind::NotFound)?;

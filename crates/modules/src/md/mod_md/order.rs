@@ -1,4 +1,4 @@
-//! The way of a certificate from an order to files in the store, by ACME (RFC 8555).
+//! Obtains a certificate by ACME (RFC 8555), from the order to files in the store.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -18,23 +18,23 @@ use super::domains::Domain;
 use super::keys::{self, KeyKind};
 use super::{certificates, notify, proofs};
 
-/// The authority that is asked where nothing is said.
+/// The default authority.
 pub(super) const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
-/// How long an authority may take to check a name, and to sign.
+/// The time an authority may take to check a name, and to sign.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How soon it is asked again first, and how long it takes at most until it is asked once more.
+/// The first and the longest pause between two polls of an order.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
-/// The problem of an account that the authority does not know (any more).
+/// The problem type for an account that the authority does not know, or no longer knows.
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
-/// Why there is no certificate.
+/// The reason why there is no certificate.
 #[derive(Debug)]
 pub(super) struct Failed {
-    /// The kind of problem, a URN where the authority has named one.
+    /// The type of the problem: a URN if the authority has given one.
     pub(super) problem: String,
-    /// For the log.
+    /// A description for the log.
     pub(super) detail: String,
-    /// How long the authority wants us to wait.
+    /// The pause that the authority demands.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -72,18 +72,18 @@ impl From<Problem> for Failed {
     }
 }
 
-/// What has to be known beside the domain to order its certificates.
+/// The facts beside the domain that an order depends on.
 #[derive(Debug)]
 pub(super) struct Means {
-    /// The server can be reached at port 80, at port 443.
+    /// Whether the server is reachable at port 80, and at port 443.
     pub(super) reachable: (bool, bool),
-    /// User and group of the children.
+    /// The user and group of the children.
     pub(super) children: notify::User,
     pub(super) proxy: Option<String>,
     pub(super) dns01_version: u32,
 }
 
-/// Fetches new certificates for a domain from the authority with this URL, and puts them in the place of those that it has.
+/// Fetches new certificates for a domain from the authority at this URL, and replaces the current ones.
 pub(super) async fn renew(domain: &Domain, authority: &str, means: &Means) -> Result<(), Failed> {
     let client = Client::new(domain.conf().ca_file.get().and_then(Option::as_deref), means.proxy.as_deref())?;
     let fetched = fetch(domain, authority, means, &client).await;
@@ -99,7 +99,7 @@ async fn fetch(domain: &Domain, authority: &str, means: &Means, client: &Client)
         if let Err(Failed { problem, .. }) = &ordered
             && problem == NO_ACCOUNT
         {
-            // The next try makes a new one.
+            // The next attempt creates a new account.
             let mut known = domain.store.read_json(&["accounts", &id, "account.json"]);
             known["status"] = "deactivated".into();
             domain.store.write_json(&["accounts", &id, "account.json"], &known)?;
@@ -123,7 +123,7 @@ async fn fetch(domain: &Domain, authority: &str, means: &Means, client: &Client)
     Ok(domain.store.activate(&domain.name)?)
 }
 
-/// The account at an authority, with its name in the store: the one that there is, or a new one.
+/// The account at an authority and its name in the store: the existing one, or a new one.
 async fn account(domain: &Domain, authority: &str, client: &Client) -> Result<(String, Account), Failed> {
     let contact = domain.contact();
     let ids = domain.store.names("accounts");
@@ -136,7 +136,7 @@ async fn account(domain: &Domain, authority: &str, client: &Client) -> Result<(S
         if let (true, true, Some(url), Some(key)) = (fits, same, known["url"].as_str(), key) {
             let builder = Account::builder_with_http(Box::new(client.clone()));
             match builder.from_parts(url.into(), key, authority.into()).await {
-                // A key of another kind, as Apache makes them.
+                // The library rejects keys of other kinds, such as those that Apache makes: go on with a new account.
                 Err(Error::KeyRejected) => {}
                 account => return Ok((id.clone(), account?)),
             }
@@ -159,7 +159,8 @@ async fn account(domain: &Domain, authority: &str, client: &Client) -> Result<(S
     Ok((id, account))
 }
 
-/// An account is made only where the terms of its authority are accepted, if it has any (RFC 8555 section 7.1.1).
+/// Checks that the terms of the authority are accepted, if it has any (RFC 8555 section 7.1.1); without that no account
+/// is created.
 async fn accept_terms(domain: &Domain, authority: &str, client: &Client) -> Result<(), Failed> {
     let request = http::Request::get(authority).body(instant_acme::BodyWrapper::default());
     let mut answer = client.request(request.map_err(io::Error::other)?).await?;
@@ -193,7 +194,7 @@ fn external_account(domain: &Domain) -> Result<Option<ExternalAccountKey>, Faile
     Ok(Some(ExternalAccountKey::new(id.clone(), &key)))
 }
 
-/// Orders a certificate. Returns its key and it with its chain, both in PEM.
+/// Orders a certificate. Returns the key, and the certificate with its chain, both in PEM.
 async fn order(
     domain: &Domain,
     account: &Account,
@@ -230,7 +231,7 @@ async fn order(
     Ok((key.serialize_pem(), chain))
 }
 
-/// Asks how an order goes until it is as wanted, with pauses that grow, or that the authority asks for.
+/// Polls an order until it has the wanted status, with growing pauses, or those that the authority demands.
 pub(super) async fn wait_for(
     order: &mut Order,
     client: &Client,
@@ -257,7 +258,7 @@ pub(super) async fn wait_for(
     }
 }
 
-/// Why the authority does not believe that a name is ours.
+/// The reason why the authority rejected the proof for a name.
 pub(super) async fn refused(order: &mut Order) -> Option<Failed> {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {

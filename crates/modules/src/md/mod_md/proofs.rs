@@ -1,4 +1,5 @@
-//! How the names of an order are proven to be ours: which way is taken, what is put where the authority looks, and taken away again.
+//! Proves control of the names of an order: selects the challenge, puts the response where the authority looks, and
+//! removes it.
 
 use instant_acme::{AuthorizationStatus, Challenge, ChallengeType, Identifier, Order, OrderStatus};
 
@@ -8,15 +9,15 @@ use super::keys::{self, KeyKind};
 use super::order::{Failed, Means, refused, wait_for};
 use super::{challenges, notify};
 
-/// What was put where the authority looks for it.
+/// A challenge response in place.
 pub(super) struct Proof {
     name: String,
     kind: ChallengeType,
-    /// Of `dns-01`.
+    /// The value for `dns-01`.
     value: String,
 }
 
-/// Proves that the names of an order are ours.
+/// Answers the challenges for all names of an order.
 pub(super) async fn prove(
     domain: &Domain,
     order: &mut Order,
@@ -34,7 +35,7 @@ pub(super) async fn prove(
             status => return Err(Failed::new(format!("unexpected AUTHZ state {status:?}"))),
         }
         let name = match authorization.identifier().identifier {
-            // It becomes a part of paths: only a name of ours does.
+            // The name becomes part of paths: accept only ordered ones.
             Identifier::Dns(name) if is_ordered(domain, name) => name.clone(),
             other => return Err(Failed::new(format!("an authorization for {other:?}, which was not ordered"))),
         };
@@ -76,12 +77,12 @@ pub(super) async fn prove(
     }
 }
 
-/// Whether a name is one of those that were ordered. An authority leaves out the asterisk (RFC 8555 section 7.1.4).
+/// Whether a name was ordered. An authority omits the asterisk (RFC 8555 section 7.1.4).
 fn is_ordered(domain: &Domain, name: &str) -> bool {
     domain.names.iter().any(|known| known.strip_prefix("*.").unwrap_or(known).eq_ignore_ascii_case(name))
 }
 
-/// Takes away what proves a name, once nobody looks for it any more.
+/// Removes a challenge response that is no longer needed.
 pub(super) async fn withdraw(domain: &Domain, proof: &Proof, means: &Means) {
     let Proof { name, kind, value } = proof;
     if *kind != ChallengeType::Dns01 {
@@ -95,7 +96,7 @@ pub(super) async fn withdraw(domain: &Domain, proof: &Proof, means: &Means) {
     }
 }
 
-/// The first way to prove a name that both sides know, and the names of those that are offered.
+/// The first challenge type for a name that both sides support, and the names of the offered ones.
 fn usable(domain: &Domain, offered: &[Challenge], wildcard: bool, means: &Means) -> (Option<ChallengeType>, String) {
     let names: Vec<&str> = offered.iter().map(|challenge| kind_name(&challenge.r#type)).collect();
     let kinds = available(domain, means).into_iter();
@@ -104,7 +105,7 @@ fn usable(domain: &Domain, offered: &[Challenge], wildcard: bool, means: &Means)
     (found, names.join(" "))
 }
 
-/// The ways to prove a name that the configuration leaves, in its order (`MDCAChallenges`).
+/// The challenge types that the configuration allows, in its order (`MDCAChallenges`).
 fn available(domain: &Domain, means: &Means) -> Vec<ChallengeType> {
     const ALL: [(&str, ChallengeType); 3] = [
         ("tls-alpn-01", ChallengeType::TlsAlpn01),

@@ -1,7 +1,8 @@
-//! The process that keeps the certificates of managed domains fresh. It stays who the parent is, so that keys are nobody else's.
+//! The helper process that renews the certificates of managed domains. It keeps the parent's user, so that only that
+//! user has the keys.
 //!
-//! What was tried stands in the store (`staging/NAME/job.json`): neither a restart nor another process in the place of this one
-//! asks an authority sooner than it wants to be asked.
+//! The store keeps the history of attempts (`staging/NAME/job.json`), so neither a restart nor a replacement process
+//! contacts an authority earlier than it asked for.
 
 use std::future::poll_fn;
 use std::io;
@@ -28,23 +29,24 @@ use super::store::Store;
 use super::{MdServer, notify};
 use crate::ssl::mod_ssl::reload_certificates;
 
-/// `MDCheckInterval`, `MDRetryDelay` and `MDRetryFailover` where nothing is said.
+/// The defaults of `MDCheckInterval`, `MDRetryDelay` and `MDRetryFailover`.
 const CHECK_INTERVAL: Duration = Duration::from_secs(12 * 60 * 60);
 const RETRY_DELAY: Duration = Duration::from_secs(30);
 const RETRY_FAILOVER: u32 = 13;
 /// The longest pause after a failure.
 const RETRY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// How soon the store is looked at again that another process works on.
+/// How long to wait for a store that another process has locked.
 const LOCKED: Duration = Duration::from_secs(1);
-/// How long the process of the next generation has to take over, after which this one goes on: the restart has failed.
+/// How long the next generation's process may take to replace this one. After that the restart has failed, and this one
+/// continues.
 const SUCCESSION: Duration = Duration::from_secs(600);
-/// How often somebody is told that the end of a certificate is near.
+/// The interval between warnings that a certificate is about to expire, in seconds.
 const WARN_EVERY: i64 = 24 * 60 * 60;
 
-/// Starts it where there is anything to do.
+/// Starts the helper if there is anything to do.
 pub(super) static HELPER: HelperHook = helper;
 
-/// What it does, for one configuration.
+/// The helper's work for one configuration.
 struct Steward {
     server: Arc<Server>,
     domains: Vec<Arc<Domain>>,
@@ -89,7 +91,7 @@ fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<He
     }))
 }
 
-/// Whether the server listens to a port, by its `Listen` lines.
+/// Whether a `Listen` directive has this port.
 fn listens(tree: &[Node], port: Option<u16>) -> bool {
     let Some(port) = port else { return false };
     tree.iter().filter(|node| node.name.eq_ignore_ascii_case("Listen")).any(|node| {
@@ -99,7 +101,7 @@ fn listens(tree: &[Node], port: Option<u16>) -> bool {
 }
 
 impl Steward {
-    /// Works until an order comes, whichever it is: what it was about to do its successor finds in the store.
+    /// Works until any order from the parent arrives; the store tells a successor where to continue.
     async fn live(&self, orders: &SignalFd) -> io::Result<()> {
         let order = watch(orders.descriptor(), Interest::READABLE)?;
         let mut work = pin!(self.work());
@@ -115,7 +117,7 @@ impl Steward {
     async fn work(&self) -> io::Result<()> {
         seam::log!("md", Debug, "AH10054: md watchdog start, auto drive {} mds", self.domains.len());
         if self.domains.iter().any(|domain| certificates::is_newer(domain, self.server.configured)) {
-            // A process that died has fetched it, and nobody uses it yet.
+            // A process that has died since fetched it, and the children do not use it yet.
             self.take_in().await;
         }
         sleep(self.conf.initial_delay.or(Duration::ZERO)).await;
@@ -134,7 +136,8 @@ impl Steward {
         }
     }
 
-    /// Renews the certificates of a domain if it is time. Returns when it is to be looked at again, in seconds since 1970.
+    /// Renews the certificates of a domain when they are due. Returns the time of the next check, in seconds since
+    /// 1970.
     async fn look_at(&self, domain: &Domain) -> io::Result<i64> {
         let (name, due) = (&domain.name, certificates::due(domain));
         let mut job = Job::read(domain);
@@ -153,7 +156,8 @@ impl Steward {
             seam::log!("md", Info, "AH10060: {name}: event-handler for 'renewing' prevents renewal to proceed.");
             return self.put_off(domain, job, Failed::prevented()).await;
         }
-        // Before the authority hears of it: where nothing can be kept, it would be asked again and again.
+        // Saved before the authority is contacted: if the store cannot be written, the authority must not be asked
+        // again and again.
         let delay = self.conf.retry_delay.or(RETRY_DELAY);
         job.next_run = now() + seconds(pause_after(delay, job.errors + 1)).max(1);
         job.write(domain)?;
@@ -171,7 +175,7 @@ impl Steward {
                 let mut next = certificates::due(domain).renew;
                 let mut job = Job::default();
                 if next <= now() {
-                    // The window is longer than the life of what the authority gives: it is not asked all the time.
+                    // The renewal window exceeds the lifetime of the authority's certificates: limits how often to ask.
                     next = now() + seconds(self.conf.check_interval.or(CHECK_INTERVAL));
                     (job.next_run, job.is_ordered_to_wait) = (next, true);
                 }
@@ -191,7 +195,7 @@ impl Steward {
         }
     }
 
-    /// Remembers a failure, and when the next try is due: that is returned.
+    /// Records a failure. Returns the time of the next attempt.
     async fn put_off(&self, domain: &Domain, mut job: Job, failed: Failed) -> io::Result<i64> {
         let name = &domain.name;
         job.errors += 1;
@@ -222,7 +226,7 @@ impl Steward {
         Ok(())
     }
 
-    /// Tells the program of `MDMessageCmd` what has happened. `false`: it does not agree.
+    /// Runs the program of `MDMessageCmd` for an event. `false`: the program vetoes it.
     async fn tell(&self, event: &str, domain: &Domain) -> bool {
         let Some(line) = self.conf.message.get().filter(|line| !line.is_empty()) else { return true };
         let result = notify::run(line, &[event, &domain.name], self.means.children).await;
@@ -232,7 +236,8 @@ impl Steward {
         result.is_ok()
     }
 
-    /// Has the children take in what is new. Where that cannot be, the parent restarts gracefully, and this process has a successor.
+    /// Lets the children load new certificates. If that is impossible, the parent restarts gracefully and replaces this
+    /// process.
     async fn take_in(&self) {
         let Err(why) = reload_certificates(&self.server) else { return };
         seam::log!("md", Error, "new certificates cannot be taken in ({why}): the server restarts gracefully");
@@ -249,16 +254,16 @@ impl Failed {
     }
 }
 
-/// What was tried for a domain.
+/// The record of attempts for a domain.
 #[derive(Debug, Default)]
 struct Job {
     errors: u32,
     next_run: i64,
-    /// The authority has said when it wants to be asked again.
+    /// Whether `next_run` is a time that the authority demanded.
     is_ordered_to_wait: bool,
     problem: String,
     detail: String,
-    /// When somebody was told last that the end of the certificate is near.
+    /// The time of the last warning that the certificate is about to expire.
     warned: i64,
 }
 
@@ -290,8 +295,8 @@ impl Job {
     }
 }
 
-/// At a start the administrator may have mended what was wrong, so a failure does not count any more; what an authority has
-/// said does.
+/// Resets the failures at a start, because the administrator may have fixed the cause. A pause that the authority
+/// demanded stays.
 fn forget_failures(domain: &Domain) {
     let job = Job::read(domain);
     if job.next_run > 0 && !job.is_ordered_to_wait {
@@ -307,8 +312,8 @@ fn forget_failures(domain: &Domain) {
     }
 }
 
-/// How long to wait after so many failures: twice as long each time, and a little more or less, so that many servers do not all
-/// come at once.
+/// The pause after this many failures: doubles each time, with some random variation so that many servers do not ask at
+/// once.
 fn pause_after(first: Duration, errors: u32) -> Duration {
     let pause = first.saturating_mul(1 << errors.saturating_sub(1).min(20)).min(RETRY_MAX);
     let share = u32::try_from(sys::random::number() % 256).unwrap_or_default();

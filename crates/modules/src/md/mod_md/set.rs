@@ -1,4 +1,4 @@
-//! The functions behind the directives.
+//! The functions that implement the directives.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::domains::{Defined, Definition};
 use super::keys::{KeyKind, RSA_MAX};
 use super::values::{Names, RenewMode, RequireHttps, Span, time};
 
-/// Where a value belongs.
+/// The setting that a directive sets.
 type Field<T> = fn(&mut MdServer) -> &mut Setting<T>;
 
-/// The authorities that have names.
+/// The authorities that can be given by name.
 const AUTHORITIES: [(&str, &str); 4] = [
     ("LetsEncrypt", super::order::LETS_ENCRYPT),
     ("LetsEncrypt-Test", "https://acme-staging-v02.api.letsencrypt.org/directory"),
@@ -44,12 +44,12 @@ fn only_in_set(cmd: &Cmd<'_>) -> Outcome {
     if in_set(cmd) { Ok(()) } else { Err(format!("{} is only valid inside a '{SET}' context, not here", cmd.row.name)) }
 }
 
-/// A text of a server or domain.
+/// Sets a text of a server or domain.
 pub(super) fn text(cmd: &mut Cmd<'_>, field: Field<String>, value: &str) -> Outcome {
     cmd.server_set(field, value.to_string())
 }
 
-/// A text of the server alone.
+/// Sets a text that only the server has.
 pub(super) fn global_text(cmd: &mut Cmd<'_>, field: Field<String>, value: &str) -> Outcome {
     not_in_set(cmd)?;
     text(cmd, field, value)
@@ -65,7 +65,7 @@ pub(super) fn global_on_off(cmd: &mut Cmd<'_>, field: Field<bool>, value: &str) 
     on_off(cmd, field, value)
 }
 
-/// Of a directive without effect.
+/// Checks the value of a directive without effect.
 pub(super) fn any_on_off(_: &mut Cmd<'_>, value: &str) -> Outcome {
     parse_on_off(value).map(|_| ())
 }
@@ -80,7 +80,7 @@ pub(super) fn span(cmd: &mut Cmd<'_>, field: Field<Span>, value: &str) -> Outcom
     cmd.server_set(field, span)
 }
 
-/// Of a directive without effect.
+/// Checks the value of a directive without effect.
 pub(super) fn any_span(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     Span::parse(value).map(|_| ()).map_err(|why| format!("{} {why}", cmd.row.name))
 }
@@ -103,7 +103,7 @@ pub(super) fn domain_set(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failur
     Ok(define(cmd, &words(argument), own)?)
 }
 
-/// Takes a domain with these names, and what stands inside it.
+/// Adds a domain with these names and the settings inside its section.
 fn define(cmd: &mut Cmd<'_>, words: &[String], mut own: SettingsMap) -> Outcome {
     let mut names: Vec<String> = Vec::new();
     let inside: Vec<String> = own.get::<Members>().names.iter().cloned().collect();
@@ -125,7 +125,7 @@ fn define(cmd: &mut Cmd<'_>, words: &[String], mut own: SettingsMap) -> Outcome 
 }
 
 conf::settings! {
-    /// The names that stand inside a `<MDomainSet>`.
+    /// The names inside a `<MDomainSet>`.
     pub struct Members {
         names: conf::Listed<String>,
     }
@@ -326,7 +326,7 @@ pub(super) fn account_binding(cmd: &mut Cmd<'_>, first: &str, second: Option<&st
     cmd.server_set(|s: &mut MdServer| &mut s.account_binding, binding)
 }
 
-/// A binding in a file of JSON.
+/// Reads an account binding from a JSON file.
 fn read_binding(cmd: &Cmd<'_>, file: &str) -> Result<(String, String), String> {
     let (name, path) = (cmd.row.name, cmd.context.server_relative(file));
     if !cmd.context.system.exists(&path) {

@@ -1,15 +1,16 @@
-//! The directory in which everything is kept that has to outlive the server (`MDStoreDir`), in mod_md's layout:
+//! The directory for everything that has to outlive the server (`MDStoreDir`), in mod_md's layout:
 //!
 //! | | |
 //! |---|---|
 //! | `accounts/ID/account.json`, `account.pem` | accounts at certificate authorities, and their keys |
-//! | `domains/NAME/md.json`, `pubcert.pem`, `privkey.pem` | what is served; `fallback-*` until there is something |
-//! | `challenges/NAME/` | what proves that a name is ours; the children read it |
-//! | `staging/NAME/job.json` | how far the work on a certificate has come |
-//! | `tmp/NAME/` | certificates on their way to `domains` |
-//! | `archive/NAME.N/` | certificates that were replaced |
+//! | `domains/NAME/md.json`, `pubcert.pem`, `privkey.pem` | the files in use; `fallback-*` until there are any |
+//! | `challenges/NAME/` | challenge responses; the children read them |
+//! | `staging/NAME/job.json` | the progress of an order |
+//! | `tmp/NAME/` | new certificates before they move to `domains` |
+//! | `archive/NAME.N/` | replaced certificates |
 //!
-//! All belongs to root alone, but for the challenges, which the group of the children may read. A file is replaced as a whole, so nobody ever reads half of one.
+//! Everything belongs to root alone, except for the challenges, which the children's group may read. A file is replaced
+//! as a whole, so a reader never sees a part of one.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -18,10 +19,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// How many older certificates of a domain are kept.
+/// The number of old certificates kept per domain.
 const ARCHIVED_MAX: u32 = 1000;
 
-/// The longest name that a file may have on the systems that there are, less what is put behind it in the archive.
+/// The longest name of a domain: the systems' limit for a file name, less the suffix in the archive.
 pub(super) const NAME_MAX: usize = 240;
 
 /// A store.
@@ -36,13 +37,13 @@ impl Store {
         Store { root: server::paths::os_path(root) }
     }
 
-    /// The path of something in it.
+    /// The path of a file or directory in the store.
     pub(super) fn path(&self, parts: &[&str]) -> PathBuf {
         parts.iter().fold(self.root.clone(), |path, part| path.join(part))
     }
 
-    /// Makes its directories where they are missing. Anybody may go through it, to the challenges.
-    /// The group `readers` is that of the children, where they are somebody else.
+    /// Creates missing directories. Everyone may traverse the store to reach the challenges. `readers` is the
+    /// children's group, if it differs from ours.
     pub(super) fn open(&self, readers: Option<u32>) -> io::Result<()> {
         make_directory(&self.root, 0o755)?;
         for group in ["accounts", "domains", "staging", "tmp", "archive"] {
@@ -51,7 +52,7 @@ impl Store {
         make_readable(&self.path(&["challenges"]), readers)
     }
 
-    /// Locks it against other processes that work on it, as long as the result is kept. `None`: another one has it.
+    /// Locks the store against other processes while the result lives. `None`: another process has the lock.
     pub(super) fn lock(&self) -> io::Result<Option<fs::File>> {
         let file = fs::OpenOptions::new()
             .create(true)
@@ -62,7 +63,7 @@ impl Store {
         Ok(sys::file::try_lock(&file)?.then_some(file))
     }
 
-    /// Writes a file that is root's.
+    /// Writes a file that only root can read.
     pub(super) fn write(&self, parts: &[&str], contents: &[u8]) -> io::Result<()> {
         let path = self.path(parts);
         if let Some(directory) = path.parent() {
@@ -71,7 +72,7 @@ impl Store {
         replace(&path, contents, 0o600, None)
     }
 
-    /// Writes a file of a challenge, which the children may read, and nobody else.
+    /// Writes a challenge file, which the children may read, but no other users.
     pub(super) fn write_challenge(
         &self,
         name: &str,
@@ -83,13 +84,13 @@ impl Store {
         replace(&self.path(&["challenges", name, file]), contents, 0o640, readers)
     }
 
-    /// Removes what was written for the challenges of a name.
+    /// Removes the challenge files of a name.
     pub(super) fn remove_challenges(&self, name: &str) {
-        // What is left of them proves nothing any more.
+        // Leftovers prove nothing any more.
         let _ = fs::remove_dir_all(self.path(&["challenges", name]));
     }
 
-    /// Reads a file; `None`: it is not there.
+    /// Reads a file; `None`: it does not exist.
     pub(super) fn read(&self, parts: &[&str]) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.path(parts)) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -98,7 +99,7 @@ impl Store {
         }
     }
 
-    /// Reads what was written as JSON; nothing where it is not there or is none.
+    /// Reads a JSON file; null if it does not exist or is not JSON.
     pub(super) fn read_json(&self, parts: &[&str]) -> Value {
         self.read(parts).ok().flatten().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
@@ -108,7 +109,7 @@ impl Store {
         self.write(parts, format!("{value:#}").as_bytes())
     }
 
-    /// The names in a directory, in their order.
+    /// The names in a directory, sorted.
     pub(super) fn names(&self, group: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(&[group])).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -116,7 +117,7 @@ impl Store {
         names
     }
 
-    /// Makes room for new files of a domain in `tmp/NAME`.
+    /// Prepares `tmp/NAME` for new files of a domain.
     pub(super) fn begin(&self, name: &str) -> io::Result<()> {
         match fs::remove_dir_all(self.path(&["tmp", name])) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -124,7 +125,7 @@ impl Store {
         }
     }
 
-    /// Puts the files of `tmp/NAME` in the place of those in `domains/NAME`, which go to the archive.
+    /// Moves the files of `tmp/NAME` to `domains/NAME`, and the old ones to the archive.
     pub(super) fn activate(&self, name: &str) -> io::Result<()> {
         let (new, current) = (self.path(&["tmp", name]), self.path(&["domains", name]));
         if current.exists() {
@@ -134,7 +135,7 @@ impl Store {
         fs::rename(new, current)
     }
 
-    /// A free place in the archive; where there is none, that of the oldest, which goes.
+    /// A free place in the archive. If there is none, removes the oldest entry and returns its place.
     fn place_in_archive(&self, name: &str) -> io::Result<PathBuf> {
         let all = || (1..ARCHIVED_MAX).map(|number| self.path(&["archive", &format!("{name}.{number}")]));
         if let Some(free) = all().find(|path| !path.exists()) {
@@ -147,7 +148,7 @@ impl Store {
     }
 }
 
-/// Makes a directory for a group to look into. Nobody but root may write there: root could be led elsewhere by it.
+/// Creates a directory that a group may read. Only root may write there: others could redirect root's writes.
 fn make_readable(path: &Path, readers: Option<u32>) -> io::Result<()> {
     make_directory(path, 0o750)?;
     readers.map_or(Ok(()), |group| lchown(path, None, Some(group)))
@@ -162,7 +163,7 @@ fn make_directory(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Puts a file with this in the place of what is there.
+/// Replaces a file as a whole with these contents.
 fn replace(path: &Path, contents: &[u8], mode: u32, group: Option<u32>) -> io::Result<()> {
     let new = path.with_extension("new");
     let written = write_new(&new, contents, mode, group).and_then(|()| fs::rename(&new, path));

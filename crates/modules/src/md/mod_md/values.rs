@@ -1,4 +1,4 @@
-//! The values of directives.
+//! The values of mod_md's directives.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// `MDRenewMode`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenewMode {
-    /// For domains that a virtual host with `SSLEngine on` has.
+    /// For domains with a virtual host that has `SSLEngine on`.
     Auto,
-    /// For all.
+    /// For all domains.
     Always,
     /// For none.
     Manual,
@@ -20,34 +20,34 @@ pub enum RenewMode {
 /// `MDRequireHttps`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequireHttps {
-    /// Not at all.
+    /// No redirects.
     Off,
-    /// With 302.
+    /// Redirects with 302.
     Temporary,
-    /// With 301, and `Strict-Transport-Security`.
+    /// Redirects with 301, and sends `Strict-Transport-Security`.
     Permanent,
 }
 
 /// `MDMatchNames`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// A virtual host belongs to a domain by any of its names.
+    /// Any name of a virtual host assigns it to a domain.
     All,
-    /// By its `ServerName` alone.
+    /// Only its `ServerName` does.
     ServerNames,
 }
 
-/// A part of a certificate's life, or a time.
+/// A part of a certificate's lifetime, or a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// So many hundredths of its life.
+    /// A percentage of the lifetime.
     Percent(u32),
-    /// So long.
+    /// A duration.
     Time(Duration),
 }
 
 impl Span {
-    /// What a line says; a number alone counts days. `Err`: the end of the message.
+    /// Parses a value; a number alone counts days. `Err`: the end of the message.
     pub(super) fn parse(text: &str) -> Result<Span, &'static str> {
         if let Some(percent) = text.strip_suffix('%') {
             return match percent.parse() {
@@ -59,7 +59,7 @@ impl Span {
         time(text, DAY).map(Span::Time).ok_or("has unrecognized format")
     }
 
-    /// How much of a life it is, in seconds.
+    /// The duration for a certificate with this lifetime, in seconds.
     pub(super) fn of(self, life: i64) -> i64 {
         match self {
             Span::Percent(percent) => life / 100 * i64::from(percent),
@@ -68,7 +68,7 @@ impl Span {
     }
 }
 
-/// A time: days (`d`) as well as what [`duration`] knows; less than nothing is nothing.
+/// Parses a duration: days (`d`), and the units of [`duration`]; a negative one becomes zero.
 pub(super) fn time(text: &str, unit: Duration) -> Option<Duration> {
     if let Some(rest) = text.strip_prefix('-') {
         return time(rest, unit).map(|_| Duration::ZERO);

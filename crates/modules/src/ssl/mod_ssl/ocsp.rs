@@ -80,7 +80,7 @@ impl Question {
     /// The entry for this certificate in a response.
     fn single(&self, mut rest: &[u8]) -> Option<Result<Answer, String>> {
         let mut bytes = whole(take(&mut rest)?.1, SEQUENCE)?;
-        take(&mut bytes)?; // The kind of response: there is one.
+        take(&mut bytes)?; // The response type: there is only one.
         let mut basic = whole(take(&mut bytes)?.1, SEQUENCE)?;
         let mut data = take(&mut basic)?.1;
         let mut responses = loop {

@@ -61,8 +61,8 @@ impl Source {
         }
     }
 
-    /// Passes on a ready `polled`. Otherwise sends `100 Continue` if the client expects it, and waits until the
-    /// deadline.
+    /// Passes on a ready `polled`. Otherwise sends `100 Continue` if the client expects it, and fails with
+    /// [`BodyError::Timeout`] at the deadline.
     fn or_late<T>(&mut self, cx: &mut Context<'_>, polled: Poll<T>) -> Poll<Result<T, BodyError>> {
         if let Poll::Ready(there) = polled {
             return Poll::Ready(Ok(there));
