@@ -123,7 +123,7 @@ fn has_a_place(node: &Node) {
 }
 
 fn knows_its_line(error: &Error) {
-    assert!(!error.message.is_empty() && !error.render("tsubame").is_empty());
+    assert!(!error.message.is_empty() && !error.own_lines("tsubame").is_empty());
     match &error.origin {
         Some(origin) => assert!(origin.line > 0, "{error:?}"),
         // Only checks of the whole configuration, and Apache's messages without a line, have no origin.
