@@ -374,7 +374,8 @@ fn an_interrupted_view_is_gone() {
         return;
     }
     let url = format!("http://{}/", serve());
-    let load = format!("stty cols 80 && {} load -c 2 -r 500 -d 1h {url}", env!("CARGO_BIN_EXE_tsubame-lab"));
+    // Without `exec`, some shells wait for the load, and the key's signal ends them too.
+    let load = format!("stty cols 80 && exec {} load -c 2 -r 500 -d 1h {url}", env!("CARGO_BIN_EXE_tsubame-lab"));
     let mut script = Command::new("script");
     script.args(["-qec", &load, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut script = script.spawn().expect("a terminal");
