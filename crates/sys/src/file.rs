@@ -162,6 +162,15 @@ pub fn read_at(file: impl AsFd, into: &mut [u8], offset: u64) -> io::Result<usiz
     Ok(rustix::io::pread(file, into, offset)?)
 }
 
+/// Like [`read_at`], but appends at most `most` bytes to `into`, which grows where it has no room for them.
+pub fn read_at_into(file: impl AsFd, into: &mut Vec<u8>, most: usize, offset: u64) -> io::Result<usize> {
+    into.reserve(most);
+    let filled = rustix::io::pread(file, &mut into.spare_capacity_mut()[..most], offset)?.0.len();
+    // SAFETY: the call has initialised that many bytes after the present length, within the capacity.
+    unsafe { into.set_len(into.len() + filled) };
+    Ok(filled)
+}
+
 /// Reads from a pipe or another file without positions. Returns 0 at the end.
 pub fn read(file: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(file, into)?)

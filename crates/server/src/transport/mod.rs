@@ -32,7 +32,7 @@ pub trait Endpoint: Send + Sync {
 
 /// Carries bytes in both directions. All methods take `&self`, so that a body can be read while an answer is written.
 pub trait Transport: Endpoint {
-    /// Receives into the spare room of `buffer`, at least `room` bytes of it. `Ok(0)` is the end. An empty buffer
+    /// Appends received bytes to `buffer`, for which it makes room for at least `room`. `Ok(0)` is the end. An empty buffer
     /// occupies no memory during a wait.
     fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, room: usize) -> Poll<io::Result<usize>>;
 

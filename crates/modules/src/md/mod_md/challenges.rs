@@ -59,6 +59,7 @@ fn challenge_config(domain: &Domain, name: &str) -> Option<Arc<ServerConfig>> {
     config.alpn_protocols = vec![ALPN.into()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
+    config.enable_secret_extraction = true;
     Some(config.into())
 }
 

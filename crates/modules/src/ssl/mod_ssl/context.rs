@@ -115,6 +115,8 @@ pub(super) fn prepare(
     config.ignore_client_order = server.honor_cipher_order.or(false);
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = host.alpn();
+    // The server opens and seals records itself.
+    config.enable_secret_extraction = true;
     if server.session_tickets.or(true) {
         let lifetime = server.cache_timeout.or(SESSION_TIMEOUT);
         let secret = match server.ticket_key_file.get() {

@@ -2,7 +2,8 @@
 //!
 //! A key is derived from a secret, the name of the virtual host and the number of the period in which it is used, so
 //! processes need not exchange keys. The parent generates the secret, or reads it from `SSLSessionTicketKeyFile`; a
-//! graceful restart keeps it. Tickets from before the previous period can no longer be decrypted.
+//! graceful restart keeps it. Tickets from before the previous period can no longer be decrypted. A ticket carries the
+//! id of its session, so that a resumed session has the same.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -11,6 +12,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::rand;
 use rustls::server::ProducesTickets;
+use server::tls;
 
 /// Bytes before the ciphertext: the number of the period, and a nonce.
 const HEAD: usize = 8 + NONCE_LEN;
@@ -82,7 +84,7 @@ impl ProducesTickets for Tickets {
         let period = self.period();
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
-        let mut sealed = plain.to_vec();
+        let mut sealed = [&tls::session(), plain].concat();
         self.key(period)?
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut sealed)
             .ok()?;
@@ -98,9 +100,10 @@ impl ProducesTickets for Tickets {
         }
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut sealed = sealed.to_vec();
-        let length = self.key(period)?.open_in_place(nonce, Aad::empty(), &mut sealed).ok()?.len();
-        sealed.truncate(length);
-        Some(sealed)
+        let opened = self.key(period)?.open_in_place(nonce, Aad::empty(), &mut sealed).ok()?;
+        let (id, plain) = opened.split_first_chunk::<{ tls::ID }>()?;
+        tls::resumed(*id);
+        Some(plain.to_vec())
     }
 }
 

@@ -6,12 +6,13 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use rustls::server::{Accepted, AcceptedAlert, Acceptor, ClientHello};
+use rustls::server::{Accepted, AcceptedAlert, Acceptor, ClientHello, UnbufferedServerConnection};
 use rustls::sign::CertifiedKey;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{HandshakeKind, ServerConfig};
 
-use super::records::Outgoing;
-use super::{ID, Records, Session, Tls, told};
+use super::records::{Left, Records};
+use super::{ID, Session, Tls, told};
 use crate::transport::socket::{Direction, Socket};
 
 /// The configuration selected for a client.
@@ -28,10 +29,10 @@ pub(crate) struct Handshake {
 }
 
 enum State {
-    /// Waiting for the ClientHello.
-    Hello(Box<Acceptor>),
-    /// The ClientHello has arrived; a configuration is needed.
-    Greeted(Box<Accepted>),
+    /// Waiting for the ClientHello, with the bytes received so far.
+    Hello(Box<Acceptor>, Vec<u8>),
+    /// The ClientHello has arrived, in these bytes; a configuration is needed.
+    Greeted(Box<Accepted>, Vec<u8>),
     /// Exchanging the remaining messages.
     Going(Box<Going>),
     /// The handshake failed; the bytes of the alert are still to be sent.
@@ -39,8 +40,12 @@ enum State {
     Over,
 }
 
+/// The most bytes of unfinished messages, as rustls limits them elsewhere.
+const MOST_UNFINISHED: usize = 0xffff;
+
 pub(super) struct Going {
-    pub(super) connection: ServerConnection,
+    pub(super) connection: UnbufferedServerConnection,
+    left: Left,
     pub(super) server_name: Option<Arc<str>>,
     pub(super) host: usize,
     pub(super) certificate: Option<Arc<CertifiedKey>>,
@@ -69,7 +74,7 @@ impl fmt::Display for Broken {
 
 impl Handshake {
     pub(crate) fn new() -> Handshake {
-        Handshake { state: State::Hello(Box::default()) }
+        Handshake { state: State::Hello(Box::default(), Vec::new()) }
     }
 
     /// Whether the next step computes keys or signatures.
@@ -80,95 +85,82 @@ impl Handshake {
     /// Consumes all received bytes and advances the handshake as much as they allow. Computes keys and signatures,
     /// except for the ClientHello.
     pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, socket: &Arc<Socket>) -> Result<Progress, Broken> {
-        let mut rest = &bytes[..];
-        while !rest.is_empty() {
-            match &mut self.state {
-                State::Hello(acceptor) => {
-                    acceptor.read_tls(&mut rest).map_err(|error| Broken(error.to_string()))?;
+        match &mut self.state {
+            State::Hello(acceptor, seen) => {
+                let mut rest = &bytes[..];
+                let accepted = loop {
+                    let read = acceptor.read_tls(&mut rest).map_err(|error| Broken(error.to_string()))?;
                     match acceptor.accept() {
-                        Ok(None) => {}
-                        Ok(Some(accepted)) => {
-                            self.state = State::Greeted(Box::new(accepted));
-                            // Bytes after the ClientHello belong to the handshake too.
-                            let used = bytes.len() - rest.len();
-                            bytes.drain(..used);
-                            return Ok(Progress::Greeted);
-                        }
-                        Err((error, alert)) => return Err(self.fail(error.to_string(), alert)),
+                        Ok(None) if read > 0 => {}
+                        accepted => break accepted,
                     }
+                };
+                // Bytes after the ClientHello belong to the handshake too.
+                seen.append(bytes);
+                match accepted {
+                    Ok(None) => Ok(Progress::Wants),
+                    Ok(Some(accepted)) => {
+                        self.state = State::Greeted(Box::new(accepted), std::mem::take(seen));
+                        Ok(Progress::Greeted)
+                    }
+                    Err((error, alert)) => Err(self.fail(error.to_string(), alert)),
                 }
-                State::Going(going) => {
-                    going.connection.read_tls(&mut rest).map_err(|error| Broken(error.to_string()))?;
-                    if let Err(error) = going.connection.process_new_packets() {
-                        return Err(Broken(error.to_string()));
-                    }
-                    if !going.connection.is_handshaking() {
-                        // The first bytes of a request follow; rustls keeps those that it has not read yet.
-                        let used = bytes.len() - rest.len();
-                        bytes.drain(..used);
-                        return self.complete(bytes, socket);
-                    }
-                }
-                State::Greeted(_) | State::Failed(..) | State::Over => break,
             }
-        }
-        let used = bytes.len() - rest.len();
-        bytes.drain(..used);
-        match self.state {
-            State::Greeted(_) => Ok(Progress::Greeted),
-            _ => Ok(Progress::Wants),
+            State::Going(going) => {
+                going.left.wire.append(bytes);
+                if !going.advance()? {
+                    return Ok(Progress::Wants);
+                }
+                self.complete(socket)
+            }
+            State::Greeted(..) => Ok(Progress::Greeted),
+            State::Failed(..) | State::Over => {
+                bytes.clear();
+                Ok(Progress::Wants)
+            }
         }
     }
 
     /// The ClientHello; `None` before it has arrived.
     pub(crate) fn hello(&self) -> Option<ClientHello<'_>> {
         match &self.state {
-            State::Greeted(accepted) => Some(accepted.client_hello()),
+            State::Greeted(accepted, _) => Some(accepted.client_hello()),
             _ => None,
         }
     }
 
     /// Continues with this configuration: computes keys and the server's part of the handshake.
     pub(crate) fn configure(&mut self, configured: Configured) -> Result<(), Broken> {
-        let State::Greeted(accepted) = std::mem::replace(&mut self.state, State::Over) else {
+        let State::Greeted(accepted, wire) = std::mem::replace(&mut self.state, State::Over) else {
             return Err(Broken("a configuration before the client has spoken".into()));
         };
         let server_name = accepted.client_hello().server_name().map(|name| name.to_ascii_lowercase().into());
+        let connection = UnbufferedServerConnection::new(configured.config);
+        let mut going = Box::new(Going {
+            connection: connection.map_err(|error| Broken(error.to_string()))?,
+            left: Left { wire, ..Left::default() },
+            server_name,
+            host: configured.host,
+            certificate: None,
+            id: sys::random::bytes(),
+        });
         told::take_shown();
-        match accepted.into_connection(configured.config) {
-            Ok(mut connection) => {
-                let certificate = told::take_shown();
-                let id = session_id(&mut connection);
-                let going = Going { connection, server_name, host: configured.host, certificate, id };
-                self.state = State::Going(Box::new(going));
-                Ok(())
-            }
-            Err((error, alert)) => Err(self.fail(error.to_string(), alert)),
-        }
+        let advanced = going.advance();
+        going.certificate = told::take_shown();
+        self.state = State::Going(going);
+        advanced.map(|_| ())
     }
 
     /// Sends pending bytes. Ready once none are left.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> Poll<io::Result<()>> {
         match &mut self.state {
-            State::Going(going) => {
-                while going.connection.wants_write() {
-                    ready!(socket.poll_ready(cx, Direction::Write, |socket| {
-                        Ok((going.connection.write_tls(&mut Outgoing(socket))?, false))
-                    }))?;
-                }
-            }
+            State::Going(going) => poll_send_all(cx, socket, &mut going.left.unsent),
             State::Failed(alert, bytes) => {
                 while alert.write(bytes)? > 0 {}
-                while !bytes.is_empty() {
-                    let sent = ready!(socket.poll_ready(cx, Direction::Write, |socket| {
-                        Ok((sys::socket::send(socket, bytes, false)?, false))
-                    }))?;
-                    bytes.drain(..sent);
-                }
+                poll_send_all(cx, socket, bytes)
             }
-            State::Hello(_) | State::Greeted(_) | State::Over => {}
+            State::Hello(..) | State::Greeted(..) | State::Over => Poll::Ready(Ok(())),
         }
-        Poll::Ready(Ok(()))
     }
 
     fn fail(&mut self, why: String, alert: AcceptedAlert) -> Broken {
@@ -176,21 +168,81 @@ impl Handshake {
         Broken(why)
     }
 
-    fn complete(&mut self, rest: &mut Vec<u8>, socket: &Arc<Socket>) -> Result<Progress, Broken> {
+    fn complete(&mut self, socket: &Arc<Socket>) -> Result<Progress, Broken> {
         let State::Going(going) = std::mem::replace(&mut self.state, State::Over) else {
             return Err(Broken("an end without a beginning".into()));
         };
         let session = Session::of(&going).ok_or_else(|| Broken("a handshake that agreed on nothing".into()))?;
-        let records = Records { connection: going.connection, early: std::mem::take(rest), sealed: 0 };
+        let records = Records::new(going.connection, going.left).map_err(|error| Broken(error.to_string()))?;
         Ok(Progress::Complete(Arc::new(Tls { socket: socket.clone(), session, records: records.into() })))
     }
 }
 
-/// The session's id: random for a new session, which carries it in its tickets. On resumption rustls returns it for TLS
-/// 1.3 only.
-fn session_id(connection: &mut ServerConnection) -> [u8; ID] {
-    let kept = connection.received_resumption_data().and_then(|data| data.try_into().ok());
-    let id = kept.unwrap_or_else(sys::random::bytes);
-    connection.set_resumption_data(&id);
-    id
+impl Going {
+    /// Advances as far as the received bytes allow. Whether the handshake is complete.
+    fn advance(&mut self) -> Result<bool, Broken> {
+        told::set_session(self.id);
+        let advanced = self.process();
+        if let Some(id) = told::take_resumed()
+            && self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
+        {
+            self.id = id;
+        }
+        advanced
+    }
+
+    fn process(&mut self) -> Result<bool, Broken> {
+        let mut broken = None;
+        loop {
+            let Left { wire, early, unsent, is_at_end } = &mut self.left;
+            let UnbufferedStatus { discard, state } = self.connection.process_tls_records(wire);
+            let mut waits = false;
+            match state {
+                Ok(ConnectionState::EncodeTlsData(mut message)) => {
+                    let start = unsent.len();
+                    if let Err(EncodeError::InsufficientSize(needs)) = message.encode(&mut []) {
+                        unsent.resize(start + needs.required_size, 0);
+                        message.encode(&mut unsent[start..]).map_err(|error| Broken(error.to_string()))?;
+                    }
+                }
+                // They are sent in their order, before anything else.
+                Ok(ConnectionState::TransmitTlsData(messages)) => messages.done(),
+                Ok(ConnectionState::ReadTraffic(mut data)) => {
+                    while let Some(record) = data.next_record() {
+                        early.extend_from_slice(record.map_err(|error| Broken(error.to_string()))?.payload);
+                    }
+                }
+                Ok(ConnectionState::PeerClosed) => *is_at_end = true,
+                Ok(_) => waits = true,
+                // The alert with the reason is the next message.
+                Err(error) if broken.is_none() => broken = Some(Broken(error.to_string())),
+                Err(_) => waits = true,
+            }
+            wire.drain(..discard);
+            if !waits {
+                continue;
+            }
+            if let Some(broken) = broken {
+                return Err(broken);
+            }
+            if !self.connection.is_handshaking() {
+                return Ok(true);
+            }
+            if *is_at_end || wire.len() > MOST_UNFINISHED {
+                return Err(Broken("the client sent what belongs to no handshake".into()));
+            }
+            return Ok(false);
+        }
+    }
+}
+
+/// Sends all of `bytes`, and removes what was sent.
+fn poll_send_all(cx: &mut Context<'_>, socket: &Socket, bytes: &mut Vec<u8>) -> Poll<io::Result<()>> {
+    while !bytes.is_empty() {
+        let sent = ready!(
+            socket.poll_ready(cx, Direction::Write, |socket| { Ok((sys::socket::send(socket, bytes, false)?, false)) })
+        )?;
+        bytes.drain(..sent);
+    }
+    Poll::Ready(Ok(()))
 }

@@ -1,10 +1,11 @@
 //! TLS: a transport that encrypts a socket's traffic.
 //!
-//! rustls does the cryptography and knows no sockets; this module moves its records. A [`Handshake`] becomes a [`Tls`]
-//! when it is complete. The code that supplies the configuration ([`Encryption`](crate::Encryption)) selects the
+//! rustls makes the handshake and knows no sockets; this module moves its messages. A [`Handshake`] becomes a [`Tls`]
+//! when it is complete: from then on we open and seal records ourselves, with the keys that it has agreed on. The code that supplies the configuration ([`Encryption`](crate::Encryption)) selects the
 //! certificate.
 
 mod handshake;
+mod protection;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,7 @@ mod told;
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -22,23 +23,24 @@ use std::task::{Context, Poll, Waker, ready};
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
-use rustls::{HandshakeKind, NamedGroup, ProtocolVersion, ServerConnection, SupportedCipherSuite};
+use rustls::{HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
 
 pub use self::handshake::Configured;
 use self::handshake::Going;
 pub(crate) use self::handshake::{Handshake, Progress};
-use self::records::{Incoming, Outgoing};
+use self::protection::Fault;
+use self::records::Records;
 pub(crate) use self::told::take_remarks;
-pub use self::told::{remark, shown};
+pub use self::told::{remark, resumed, session, shown};
 use super::socket::{Direction, Socket};
 use super::{Endpoint, Transport, buffers};
 
-/// The size of the pieces in which a file is encrypted, in bytes: four full records.
-const FILE_PIECE: usize = 64 * 1024;
+/// The size of the pieces in which answers are encrypted, in bytes: four full records.
+const PIECE: usize = 64 * 1024;
 
 thread_local! {
-    /// Holds a piece of a file between disk and cipher.
-    static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Holds the records of a piece on their way to the socket.
+    static MEMORY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The result of a handshake. It does not change during the connection.
@@ -70,7 +72,7 @@ pub struct Session {
 }
 
 /// The size of a session id, in bytes.
-pub(crate) const ID: usize = 32;
+pub const ID: usize = 32;
 
 /// The trust in a client's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,14 +133,6 @@ pub(crate) struct Tls {
     records: Mutex<Records>,
 }
 
-struct Records {
-    connection: ServerConnection,
-    /// Bytes received after the handshake, not decrypted yet.
-    early: Vec<u8>,
-    /// Bytes of the answer that are encrypted, but whose records have not been sent completely.
-    sealed: usize,
-}
-
 impl Tls {
     /// The name of the negotiated protocol.
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
@@ -149,20 +143,50 @@ impl Tls {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends pending records. Ready once none are left.
+    /// Sends sealed records. Ready once none are left.
     fn poll_flush(&self, cx: &mut Context<'_>, records: &mut Records) -> Poll<io::Result<()>> {
-        while records.connection.wants_write() {
-            ready!(self.socket.poll_ready(cx, Direction::Write, |socket| {
-                Ok((records.connection.write_tls(&mut Outgoing(socket))?, false))
+        while !records.unsent().is_empty() {
+            let sent = ready!(self.socket.poll_ready(cx, Direction::Write, |socket| {
+                let bytes = records.unsent();
+                let sent = sys::socket::send(socket, bytes, false)?;
+                Ok((sent, sent < bytes.len()))
             }))?;
+            records.note_sent(sent);
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Sends the sealed records; returns how many bytes of the answer they hold.
-    fn poll_sealed(&self, cx: &mut Context<'_>, records: &mut Records) -> Poll<io::Result<usize>> {
-        ready!(self.poll_flush(cx, records))?;
+    /// Seals a piece of at most `most` bytes, unless one has been begun, and sends its records. Returns its length.
+    fn poll_piece(
+        &self,
+        cx: &mut Context<'_>,
+        most: usize,
+        fill: impl FnMut(&mut Vec<u8>, usize, usize) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let mut records = self.records();
+        if records.sealed > 0 {
+            ready!(self.poll_flush(cx, &mut records))?;
+        } else {
+            records.lend(MEMORY.take());
+            let sealed = records.seal(most.min(PIECE), fill);
+            let flushed = match sealed {
+                Ok(sealed) => {
+                    records.sealed = sealed;
+                    self.poll_flush(cx, &mut records)
+                }
+                Err(error) => Poll::Ready(Err(error)),
+            };
+            MEMORY.set(records.reclaim());
+            ready!(flushed)?;
+        }
         Poll::Ready(Ok(std::mem::take(&mut records.sealed)))
+    }
+
+    /// Ends the connection, and tells the client why.
+    fn refuse(&self, records: &mut Records, fault: Fault) -> io::Error {
+        records.refuse(&fault);
+        let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()), records);
+        io::Error::new(io::ErrorKind::InvalidData, fault.1)
     }
 }
 
@@ -181,27 +205,24 @@ impl Endpoint for Tls {
 }
 
 impl Transport for Tls {
-    fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, room: usize) -> Poll<io::Result<usize>> {
+    /// Appends all that arrived: the content of a record cannot be opened in parts.
+    fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, _room: usize) -> Poll<io::Result<usize>> {
         let mut records = self.records();
+        let before = buffer.len();
         loop {
-            if let Some(read) = records.take(buffer, room)? {
-                return Poll::Ready(Ok(read));
+            if let Err(fault) = records.open(buffer) {
+                return Poll::Ready(Err(self.refuse(&mut records, fault)));
             }
-            let received = match records.take_early() {
-                Some(received) => Poll::Ready(received),
-                None => {
-                    // The end of a handshake, new keys, an alert: the client may wait for it before it sends more.
-                    if let Poll::Ready(Err(error)) = self.poll_flush(cx, &mut records) {
-                        return Poll::Ready(Err(error));
-                    }
-                    self.socket.poll_ready(cx, Direction::Read, |socket| {
-                        let mut incoming = Incoming::new(socket);
-                        let read = records.connection.read_tls(&mut incoming)?;
-                        Ok((read, incoming.is_exhausted))
-                    })
-                }
-            };
+            if buffer.len() > before || records.is_at_end() {
+                return Poll::Ready(Ok(buffer.len() - before));
+            }
+            // The end of a handshake, new keys, an alert: the client may wait for it before it sends more.
+            if let Poll::Ready(Err(error)) = self.poll_flush(cx, &mut records) {
+                return Poll::Ready(Err(error));
+            }
+            let received = self.socket.poll_ready(cx, Direction::Read, |socket| records.receive(socket));
             let Poll::Ready(received) = received else {
+                records.rest();
                 if buffer.is_empty() {
                     // A waiting connection holds no buffer.
                     buffers::give(std::mem::take(buffer));
@@ -212,21 +233,15 @@ impl Transport for Tls {
                 // The end without a closing alert. HTTP's framing shows whether anything is missing.
                 return Poll::Ready(Ok(0));
             }
-            if let Err(error) = records.connection.process_new_packets() {
-                // Sends the alert with the reason, if the client still reads.
-                let _ = self.poll_flush(cx, &mut records);
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
-            }
         }
     }
 
     /// A piece, once encrypted, must be sent: after `Pending`, the next call must pass the same bytes.
     fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], _more: bool) -> Poll<io::Result<usize>> {
-        let mut records = self.records();
-        if records.sealed == 0 {
-            records.sealed = records.connection.writer().write(bytes)?;
-        }
-        self.poll_sealed(cx, &mut records)
+        self.poll_piece(cx, bytes.len(), |record, from, count| {
+            record.extend_from_slice(&bytes[from..from + count]);
+            Ok(count)
+        })
     }
 
     fn poll_send_file(
@@ -236,15 +251,9 @@ impl Transport for Tls {
         offset: &mut u64,
         count: usize,
     ) -> Poll<io::Result<usize>> {
-        let mut records = self.records();
-        if records.sealed == 0 {
-            records.sealed = PIECE.with_borrow_mut(|piece| {
-                piece.resize(FILE_PIECE, 0);
-                let read = sys::file::read_at(file, &mut piece[..count.min(FILE_PIECE)], *offset)?;
-                records.connection.writer().write(&piece[..read])
-            })?;
-        }
-        let sent = ready!(self.poll_sealed(cx, &mut records))?;
+        let sent = ready!(self.poll_piece(cx, count, |record, from, count| {
+            sys::file::read_at_into(file, record, count, *offset + from as u64)
+        }))?;
         *offset += sent as u64;
         Poll::Ready(Ok(sent))
     }
@@ -254,11 +263,7 @@ impl Transport for Tls {
     }
 
     fn has_input(&self) -> bool {
-        let mut records = self.records();
-        let has_plaintext = records.connection.reader().into_first_chunk().is_ok_and(|chunk| !chunk.is_empty());
-        let is_known = has_plaintext || !records.early.is_empty();
-        drop(records);
-        is_known || self.socket.has_input()
+        self.records().has_input() || self.socket.has_input()
     }
 
     fn shutdown(&self) -> io::Result<()> {
@@ -269,45 +274,7 @@ impl Transport for Tls {
     /// Sends close_notify (RFC 8446 section 6.1), unless the client has stopped reading.
     fn close(&self) {
         let mut records = self.records();
-        records.connection.send_close_notify();
+        records.close();
         let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()), &mut records);
-    }
-}
-
-impl Records {
-    /// Decrypts bytes received after the handshake, if any are left.
-    fn take_early(&mut self) -> Option<io::Result<usize>> {
-        if self.early.is_empty() {
-            return None;
-        }
-        let mut rest = &self.early[..];
-        let read = self.connection.read_tls(&mut rest);
-        let used = self.early.len() - rest.len();
-        self.early.drain(..used);
-        if self.early.is_empty() {
-            self.early = Vec::new();
-        }
-        Some(read)
-    }
-
-    /// Takes decrypted bytes. `None`: there are none now, but more may arrive.
-    fn take(&mut self, buffer: &mut Vec<u8>, room: usize) -> io::Result<Option<usize>> {
-        use std::io::BufRead;
-
-        let mut reader = self.connection.reader();
-        let chunk = match reader.fill_buf() {
-            Ok(chunk) => chunk,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Some(0)),
-            Err(error) => return Err(error),
-        };
-        if buffer.capacity() == 0 && !chunk.is_empty() {
-            *buffer = buffers::take();
-        }
-        buffer.reserve(room);
-        let count = chunk.len().min(buffer.capacity() - buffer.len());
-        buffer.extend_from_slice(&chunk[..count]);
-        reader.consume(count);
-        Ok(Some(count))
     }
 }

@@ -5,24 +5,35 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
+use rustls::{AlertDescription, ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig, StreamOwned};
 
 use super::*;
 use crate::transport::read;
 
 /// Configurations of client and server that fit each other.
 fn configurations() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+    configurations_with(aws_lc_rs::default_provider())
+}
+
+fn configurations_with(provider: CryptoProvider) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     let made = rcgen::generate_simple_self_signed(["test.example".to_string()]).expect("certificate");
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("key");
     let mut roots = RootCertStore::empty();
     roots.add(made.cert.der().clone()).expect("root");
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let client = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let versions: Vec<_> = rustls::ALL_VERSIONS
+        .iter()
+        .copied()
+        .filter(|version| provider.cipher_suites.iter().any(|suite| suite.version() == *version))
+        .collect();
+    let provider = Arc::new(provider);
+    let client = ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(&versions);
     let client = client.expect("versions").with_root_certificates(roots).with_no_client_auth();
-    let server = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
-    let server = server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).expect("pair");
+    let server = ServerConfig::builder_with_provider(provider).with_protocol_versions(&versions).expect("versions");
+    let server = server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key);
+    let mut server = server.expect("pair");
+    server.enable_secret_extraction = true;
     (client.into(), server.into())
 }
 
@@ -62,7 +73,7 @@ async fn shake(socket: &Arc<Socket>, config: Arc<ServerConfig>, piece: usize) ->
                     handshake.configure(Configured { host: 3, config: config.clone() }).map_err(|broken| broken.0)?;
                 }
                 Ok(Progress::Complete(tls)) => {
-                    tls.records().early.append(&mut received);
+                    tls.records().wire.append(&mut received);
                     return Ok(tls);
                 }
                 Err(why) => {
@@ -174,4 +185,109 @@ fn what_is_no_handshake_is_told_so() {
     assert!(shaken.is_err());
     let alert = client.join().expect("client");
     assert_eq!(alert.first(), Some(&21), "{alert:?}");
+}
+
+/// Reads up to the client's end, and sends all of it back.
+async fn echo(tls: &Tls) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    while read(tls, &mut bytes, 1).await? > 0 {
+        while !bytes.is_empty() {
+            let sent = poll_fn(|cx| tls.poll_send(cx, &bytes, false)).await?;
+            bytes.drain(..sent);
+        }
+    }
+    tls.shutdown()
+}
+
+#[test]
+fn every_cipher_suite_carries_data_in_both_directions() {
+    let mut tried = 0;
+    for suite in aws_lc_rs::default_provider().cipher_suites {
+        let provider = CryptoProvider { cipher_suites: vec![suite], ..aws_lc_rs::default_provider() };
+        // The certificate has an ECDSA key.
+        if format!("{:?}", suite.suite()).contains("RSA") {
+            continue;
+        }
+        tried += 1;
+        let (client_config, server_config) = configurations_with(provider);
+        let (socket, server) = connected();
+        let client = client(socket, client_config, |stream| {
+            let mut answers = Vec::new();
+            for length in [1, 100, 16_384, 16_385, 40_000] {
+                let sent = vec![b'x'; length];
+                stream.write_all(&sent).expect("write");
+                let mut answer = vec![0; length];
+                stream.read_exact(&mut answer).expect("answer");
+                answers.push(answer == sent);
+            }
+            stream.conn.send_close_notify();
+            stream.flush().expect("close");
+            answers.push(stream.read_to_end(&mut Vec::new()).is_ok_and(|rest| rest == 0));
+            answers
+        });
+        run(async {
+            let tls = shake(&server, server_config, usize::MAX).await.expect("handshake");
+            assert_eq!(tls.session().map(|session| session.suite), Some(suite));
+            echo(&tls).await.expect("echo");
+        });
+        assert_eq!(client.join().expect("client"), [true; 6], "{suite:?}");
+    }
+    assert_eq!(tried, 6);
+}
+
+/// The client asks for new keys several times; the server renews its own when they have carried enough records.
+#[test]
+fn keys_are_renewed_on_both_sides() {
+    let (client_config, server_config) = configurations();
+    let (socket, server) = connected();
+    let client = client(socket, client_config, |stream| {
+        (0..100_u8)
+            .filter(|number| {
+                if number % 3 == 1 {
+                    stream.conn.refresh_traffic_keys().expect("new keys");
+                }
+                let (sent, mut answer) = ([*number; 100], [0; 100]);
+                stream.write_all(&sent).expect("write");
+                stream.read_exact(&mut answer).expect("answer");
+                answer == sent
+            })
+            .count()
+    });
+    run(async {
+        let tls = shake(&server, server_config, usize::MAX).await.expect("handshake");
+        tls.records().most_sealed = 7;
+        // The client leaves without an announcement.
+        echo(&tls).await.expect("echo");
+    });
+    assert_eq!(client.join().expect("client"), 100);
+}
+
+#[test]
+fn a_record_that_cannot_be_right_ends_the_connection_with_an_alert() {
+    let forged = [&[23, 3, 3, 0, 40][..], &[0; 40]].concat();
+    for (record, alert) in [
+        (forged.as_slice(), AlertDescription::BadRecordMac),
+        (&[22, 3, 3, 0, 1, 0], AlertDescription::UnexpectedMessage),
+        (&[23, 3, 3, 0xff, 0xff], AlertDescription::RecordOverflow),
+        (&[23, 3, 3, 0, 3, 1, 2, 3], AlertDescription::DecodeError),
+        (b"GET / HTTP/1.1", AlertDescription::UnexpectedMessage),
+    ] {
+        let (client_config, server_config) = configurations();
+        let (socket, server) = connected();
+        let record = record.to_vec();
+        let client = client(socket, client_config, move |stream| {
+            stream.write_all(b"hello").expect("write");
+            stream.sock.write_all(&record).expect("write");
+            let failed = stream.read_to_end(&mut Vec::new()).expect_err("alert");
+            failed.downcast::<Error>().expect("an error of TLS")
+        });
+        run(async {
+            let tls = shake(&server, server_config, usize::MAX).await.expect("handshake");
+            let mut received = Vec::new();
+            while let Ok(1..) = read(&*tls, &mut received, 1).await {}
+            assert_eq!(received, b"hello");
+            tls.shutdown().expect("shutdown");
+        });
+        assert_eq!(client.join().expect("client"), Error::AlertReceived(alert));
+    }
 }
