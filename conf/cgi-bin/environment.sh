@@ -1,7 +1,7 @@
 #!/bin/sh
-# What the server tells a script about a request: variables, arguments, working directory.
+# Shows what a script learns about its request: variables, arguments, working directory.
 
-# Whatever comes from outside is text, never markup.
+# Values from outside are text, never markup.
 text() { sed 's/&/\&amp;/g; s/</\&lt;/g; s/>/\&gt;/g; s/"/\&quot;/g'; }
 
 cat <<'PAGE'
@@ -10,15 +10,13 @@ Content-Type: text/html; charset=utf-8
 <!doctype html>
 <html lang="en">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>What a script is told</title>
+<title>The environment of a script</title>
 <link rel="stylesheet" href="/.tsubame/style.css">
 <link rel="icon" href="/.tsubame/icon.svg">
-<h1>What a script is told</h1>
+<h1>The environment of a script</h1>
 <h2>Working directory and arguments</h2>
 PAGE
-echo "<pre>$(pwd | text)"
-printf '%s\n' "$@" | text
-echo "</pre>"
+echo "<pre>$({ pwd; printf '%s\n' "$@"; } | text)</pre>"
 echo "<h2>Variables</h2>"
 echo "<pre>$(env | sort | text)</pre>"
 echo '<p><a href="/">Back</a></p>'

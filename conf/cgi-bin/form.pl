@@ -1,9 +1,9 @@
 #!/usr/bin/perl
-# Shows a form, and what came back from it: by GET in the query, by POST in the body.
+# Shows a form, and the fields that it sent: in the query with GET, in the body with POST.
 use strict;
 use warnings;
 
-# More than this is not read, whoever sends it.
+# The most bytes that are read.
 my $LONGEST = 64 * 1024;
 
 sub decode {
@@ -13,7 +13,7 @@ sub decode {
     return $text;
 }
 
-# Whatever comes from outside is text, never markup.
+# Values from outside are text, never markup.
 sub text {
     my ($text) = @_;
     my %entity = ('&' => '&amp;', '<' => '&lt;', '>' => '&gt;', '"' => '&quot;', "'" => '&#39;');
@@ -39,7 +39,7 @@ my $rows = join '', map {
     '<tr><th scope="row">' . text($name) . '</th><td>' . text($value // '') . "</td></tr>\n";
 } @fields;
 my $answer = $rows
-    ? '<h2>What came by ' . text($method) . "</h2>\n<table class=\"sent\">\n$rows</table>\n"
+    ? '<h2>Fields sent with ' . text($method) . "</h2>\n<table class=\"sent\">\n$rows</table>\n"
     : '';
 my $action = text($ENV{SCRIPT_NAME} // '');
 
@@ -49,10 +49,10 @@ print "Content-Type: text/html; charset=utf-8\n\n", <<"PAGE";
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>A form and its answer</title>
+<title>A form</title>
 <link rel="stylesheet" href="/.tsubame/style.css">
 <link rel="icon" href="/.tsubame/icon.svg">
-<h1>A form and its answer</h1>
+<h1>A form</h1>
 $answer
 <form method="post" action="$action" accept-charset="utf-8">
   <label>Your name <input name="name" autocomplete="name"></label>

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A script writes a header, an empty line, and what it has to say.
+# A script writes a header, an empty line, and a page.
 cat <<PAGE
 Content-Type: text/html; charset=utf-8
 

@@ -1,15 +1,15 @@
 #!/bin/sh
-# What a script writes goes out at once; the server waits for the rest.
+# The server sends each line as soon as the script has written it.
 cat <<'PAGE'
 Content-Type: text/html; charset=utf-8
 
 <!doctype html>
 <html lang="en">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>An answer in the making</title>
+<title>A slow answer</title>
 <link rel="stylesheet" href="/.tsubame/style.css">
 <link rel="icon" href="/.tsubame/icon.svg">
-<h1>An answer in the making</h1>
+<h1>A slow answer</h1>
 PAGE
 for second in 1 2 3 4 5; do
     echo "<p>Second $second</p>"
