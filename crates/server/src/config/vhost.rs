@@ -26,7 +26,7 @@ pub struct VirtualHost {
     pub port: Option<u16>,
     /// The scheme of our own URLs: `ServerName https://…` states that it differs from that of the connection.
     pub scheme: &'static str,
-    /// Name and port of a connection for the status page, if all addresses have the same port.
+    /// Its [`label`](VirtualHost::label), if all addresses have the same port.
     pub(crate) label: Option<String>,
     /// Names and wildcard names of `ServerAlias`.
     pub aliases: Vec<String>,
@@ -66,6 +66,12 @@ impl VirtualHost {
     /// The scheme of URLs that lead to its connections.
     pub fn scheme_of_connections(&self) -> &'static str {
         if self.settings.get::<CoreServer>().encrypted.or(false) { "https" } else { "http" }
+    }
+
+    /// Its name with the port of its connections, for the status page: that of its first address if they differ.
+    pub fn label(&self) -> String {
+        let port = || self.addresses.first().and_then(|address| address.port);
+        self.label.clone().or_else(|| Some(format!("{}:{}", self.name, port()?))).unwrap_or_else(|| self.log_name())
     }
 
     /// Its name with its port, as in log lines.

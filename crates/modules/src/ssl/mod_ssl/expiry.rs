@@ -18,7 +18,7 @@ const STEPS: [(i64, Level); 3] = [(30, Level::Warn), (7, Level::Warn), (1, Level
 /// The expiry of a certificate.
 #[derive(Clone, Debug)]
 pub struct Expiry {
-    /// Name and port of the virtual host.
+    /// Name of the virtual host, and the port of its connections.
     pub host: String,
     /// The position of the certificate in its virtual host.
     pub index: usize,
@@ -79,7 +79,7 @@ fn of(host: &VirtualHost) -> Vec<Expiry> {
     let fetched = mod_md::certificate_names(host);
     let is_renewed = fetched.is_some();
     let each = fetched.unwrap_or_else(|| context.files.clone()).into_iter().zip(ends).enumerate();
-    each.map(|(index, (file, end))| Expiry { host: host.log_name(), index, file, end, is_renewed }).collect()
+    each.map(|(index, (file, end))| Expiry { host: host.label(), index, file, end, is_renewed }).collect()
 }
 
 /// The warnings logged so far.
