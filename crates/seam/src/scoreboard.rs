@@ -25,7 +25,7 @@ use sys::shm::Shared;
 pub use history::{MOMENTS, Moment};
 use row::{Field, Header, ProcessRow, WorkerField, WorkerRow};
 pub use snapshot::{Described, Process, Snapshot, Watch, Worker};
-pub use states::{ChildState, Gauge, State};
+pub use states::{ChildState, Gauge, Handshake, State};
 pub use visits::{Place, Visit, Visited};
 pub use workers::{Answered, Row, Rows, Texts, Traffic, Workers};
 

@@ -1,22 +1,22 @@
 //! The last ten minutes: where the counters stood, second by second.
 //!
 //! The parent notes them when it looks at its children, so a request pays nothing for it. The memory is fixed:
-//! [`MOMENTS`] times 256 bytes, which is 150 KiB.
+//! [`MOMENTS`] times 272 bytes, which is 160 KiB.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
-use super::row::{self, CLASSES, DURATIONS, Field, Header, WATCH};
+use super::row::{self, CLASSES, DURATIONS, Field, HANDSHAKES, Header, WATCH};
 use super::{BUCKETS, Board, State, now};
 
 /// How many moments are kept: one for each second of ten minutes.
 pub const MOMENTS: usize = 600;
 /// Words of a moment.
-pub const WORDS: usize = 7 + CLASS_COUNT + BUCKETS;
+pub const WORDS: usize = 9 + CLASS_COUNT + BUCKETS;
 const CLASS_COUNT: usize = 5;
 
-/// Where the counters of the whole server stood. Requests of the live page are left out of all but the CPU time and the
-/// number of connections.
+/// Where the counters of the whole server stood. Requests of the live page are left out, except from the CPU time, the
+/// number of connections and the handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// When, in µs since 1970.
@@ -33,6 +33,10 @@ pub struct Moment {
     pub connections: u64,
     /// Requests being served.
     pub served: u64,
+    /// TLS handshakes that were completed.
+    pub handshakes: u64,
+    /// Those that failed.
+    pub failed_handshakes: u64,
     /// Answers with a status of 1xx to 5xx.
     pub classes: [u64; CLASS_COUNT],
     /// Requests by how long they took, counted between the [`BOUNDS`](super::BOUNDS).
@@ -42,14 +46,16 @@ pub struct Moment {
 impl Moment {
     /// Its numbers, in the order of its fields.
     pub fn words(&self) -> [u64; WORDS] {
-        let Moment { at, accesses, sent, received, cpu, connections, served, classes, durations } = self;
-        let single = [*at, *accesses, *sent, *received, *cpu, *connections, *served];
+        let Moment { at, accesses, sent, received, cpu, connections, served, .. } = *self;
+        let Moment { handshakes, failed_handshakes, classes, durations, .. } = self;
+        let single = [at, accesses, sent, received, cpu, connections, served, *handshakes, *failed_handshakes];
         let mut all = single.iter().chain(classes).chain(durations).copied();
         std::array::from_fn(|_| all.next().unwrap_or(0))
     }
 
     fn of(words: [u64; WORDS]) -> Moment {
-        let [at, accesses, sent, received, cpu, connections, served, ref series @ ..] = words;
+        let [at, accesses, sent, received, cpu, connections, served, handshakes, failed_handshakes, ref series @ ..] =
+            words;
         Moment {
             at,
             accesses,
@@ -58,6 +64,8 @@ impl Moment {
             cpu,
             connections,
             served,
+            handshakes,
+            failed_handshakes,
             classes: std::array::from_fn(|index| series[index]),
             durations: std::array::from_fn(|index| series[CLASS_COUNT + index]),
         }
@@ -85,6 +93,9 @@ impl Board {
         sum.accesses += (row.load(Field::PastAccesses) + row.load(Field::OwnAccesses)).saturating_sub(watched);
         sum.sent += bytes.saturating_sub(received).saturating_sub(watch_sent);
         sum.received += received.saturating_sub(watch_received);
+        let [completed @ .., failed] = row.series(HANDSHAKES);
+        sum.handshakes += completed.iter().sum::<u64>();
+        sum.failed_handshakes += failed;
         for (count, of) in sum.classes.iter_mut().zip(row.series(CLASSES)) {
             *count += of;
         }

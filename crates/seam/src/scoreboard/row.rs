@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
-use super::{BUCKETS, ChildState, State};
+use super::{BUCKETS, ChildState, Handshake, State};
 
 /// Words of the header.
 pub(super) const HEADER: usize = 16;
-/// Words of a process row: nine cache lines.
-pub(super) const PROCESS: usize = 72;
+/// Words of a process row: eleven cache lines.
+pub(super) const PROCESS: usize = 88;
 /// Words of a worker row: six cache lines.
 pub(super) const WORKER: usize = 48;
 
@@ -85,6 +85,10 @@ pub(super) enum Field {
     WatchSent,
     /// Bytes received from them.
     WatchReceived,
+    /// Connections that speak HTTP/2.
+    Http2,
+    /// Their streams whose requests are being served.
+    Streams,
 }
 
 /// Counters in a row, over the life of the server: their position in a process row, and how many there are.
@@ -92,14 +96,16 @@ pub(super) enum Field {
 pub(super) struct Series<const N: usize>(usize);
 
 /// Answers with a status of 1xx to 5xx.
-pub(super) const CLASSES: Series<5> = Series(27);
+pub(super) const CLASSES: Series<5> = Series(29);
 /// Requests that took longer than the previous bound but no longer than this one.
-pub(super) const DURATIONS: Series<BUCKETS> = Series(32);
+pub(super) const DURATIONS: Series<BUCKETS> = Series(34);
 /// Of these, those by clients that watch the server.
 pub(super) const WATCH: Series<BUCKETS> = Series(DURATIONS.0 + BUCKETS);
-const _: () = assert!(Field::WatchReceived as usize + 1 == CLASSES.0 && WATCH.0 + BUCKETS <= PROCESS);
+/// TLS handshakes by their outcomes; the last: those that failed.
+pub(super) const HANDSHAKES: Series<{ Handshake::COUNT + 1 }> = Series(WATCH.0 + BUCKETS);
+const _: () = assert!(Field::Streams as usize + 1 == CLASSES.0 && HANDSHAKES.0 + Handshake::COUNT < PROCESS);
 
-pub(super) const GAUGES: [Field; 7] = [
+pub(super) const GAUGES: [Field; 9] = [
     Field::Connections,
     Field::Writing,
     Field::KeepAlive,
@@ -107,6 +113,8 @@ pub(super) const GAUGES: [Field; 7] = [
     Field::Reading,
     Field::Released,
     Field::Unlisted,
+    Field::Http2,
+    Field::Streams,
 ];
 pub(super) const CPU: [Field; 4] = [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem];
 

@@ -1,7 +1,9 @@
 //! The data of a status page.
 
-use super::row::{CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField, WorkerRow};
-use super::{BUCKETS, Board, ChildState, State};
+use super::row::{
+    CLASSES, CLIENT, DURATIONS, Field, HANDSHAKES, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField, WorkerRow,
+};
+use super::{BUCKETS, Board, ChildState, Handshake, State};
 
 /// The scoreboard at a moment. Times of day are in microseconds since 1970, durations in microseconds.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +54,12 @@ pub struct Process {
     /// Those whose request found no row, if there is no limit: they are served like the others. `None`: there is a
     /// limit, and the rows are its workers.
     pub unlisted: Option<u64>,
+    /// Those that speak HTTP/2.
+    pub http2: u64,
+    /// Their streams whose requests are being served.
+    pub streams: u64,
+    /// TLS handshakes by their outcomes, in the order of [`Handshake::all`]; the last: those that failed.
+    pub handshakes: [u64; Handshake::COUNT + 1],
     /// Connections the child has accepted.
     pub accepted: u64,
     /// Requests of this slot since the counters were last reset.
@@ -161,6 +169,9 @@ fn process(board: &Board, slot: usize, described: Described) -> Process {
         reading: row.load(Field::Reading),
         released: row.load(Field::Released),
         unlisted: board.limit().is_none().then(|| row.load(Field::Unlisted)),
+        http2: row.load(Field::Http2),
+        streams: row.load(Field::Streams),
+        handshakes: row.series(HANDSHAKES),
         accepted: row.load(Field::Accepted),
         accesses: row.load(Field::PastAccesses) + row.load(Field::OwnAccesses),
         bytes: row.load(Field::PastBytes) + row.load(Field::OwnBytes),

@@ -93,7 +93,7 @@ impl ChildState {
     }
 }
 
-/// A count of a child's connections: in a stage without a worker, or in total.
+/// A count of a child's connections: in a stage without a worker, by protocol, or in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gauge {
     /// All open connections.
@@ -110,6 +110,10 @@ pub enum Gauge {
     Released,
     /// Those whose request found no row.
     Unlisted,
+    /// Those that speak HTTP/2.
+    Http2,
+    /// Streams of HTTP/2 whose requests are being served.
+    Streams,
 }
 
 impl Gauge {
@@ -122,6 +126,46 @@ impl Gauge {
             Gauge::Reading => Field::Reading,
             Gauge::Released => Field::Released,
             Gauge::Unlisted => Field::Unlisted,
+            Gauge::Http2 => Field::Http2,
+            Gauge::Streams => Field::Streams,
         }
+    }
+}
+
+/// The outcome of a TLS handshake: each combination is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    /// TLS 1.3; otherwise 1.2.
+    pub is_tls13: bool,
+    /// The connection speaks HTTP/2; otherwise HTTP/1.
+    pub is_http2: bool,
+    /// It resumed an earlier session.
+    pub is_resumed: bool,
+}
+
+impl Handshake {
+    /// How many outcomes there are.
+    pub const COUNT: usize = 8;
+
+    /// All of them, in the order in which they are counted.
+    pub fn all() -> [Handshake; Handshake::COUNT] {
+        std::array::from_fn(|place| Handshake {
+            is_tls13: place & 1 != 0,
+            is_http2: place & 2 != 0,
+            is_resumed: place & 4 != 0,
+        })
+    }
+
+    /// Its properties: their names and values.
+    pub fn labels(self) -> [(&'static str, &'static str); 3] {
+        [
+            ("version", if self.is_tls13 { "1.3" } else { "1.2" }),
+            ("protocol", if self.is_http2 { "h2" } else { "http/1.1" }),
+            ("session", if self.is_resumed { "resumed" } else { "new" }),
+        ]
+    }
+
+    pub(super) fn place(self) -> usize {
+        usize::from(self.is_tls13) | usize::from(self.is_http2) << 1 | usize::from(self.is_resumed) << 2
     }
 }

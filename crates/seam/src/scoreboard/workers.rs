@@ -8,8 +8,10 @@ use std::time::Duration;
 use sys::process::Pid;
 use sys::time::{Who, cpu};
 
-use super::row::{self, CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField};
-use super::{BOUNDS, Board, ChildState, Gauge, State, Visit, micros, now};
+use super::row::{
+    self, CLASSES, CLIENT, DURATIONS, Field, HANDSHAKES, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField,
+};
+use super::{BOUNDS, Board, ChildState, Gauge, Handshake, State, Visit, micros, now};
 
 /// The traffic of a connection so far: kept by the connection, since its row changes from request to request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,7 +171,7 @@ impl Workers {
         }
     }
 
-    /// Counts one more connection in a stage. For the MPM.
+    /// Counts one more. The MPM counts connections and their stages, a protocol its own.
     pub fn enter(&self, gauge: Gauge) {
         if !self.counts(gauge) {
             return;
@@ -177,7 +179,7 @@ impl Workers {
         self.board.process(self.process).add(gauge.field(), 1);
     }
 
-    /// Counts one fewer. For the MPM.
+    /// Counts one fewer.
     pub fn leave(&self, gauge: Gauge) {
         if !self.counts(gauge) {
             return;
@@ -188,6 +190,12 @@ impl Workers {
     /// Whether a stage counts: a connection with a worker to itself, or with no need of one, will not take one.
     fn counts(&self, gauge: Gauge) -> bool {
         gauge != Gauge::Reading || self.rows == Rows::OfThreads
+    }
+
+    /// Counts a TLS handshake; `None`: it failed.
+    pub fn count_handshake(&self, outcome: Option<Handshake>) {
+        let place = outcome.map_or(Handshake::COUNT, Handshake::place);
+        self.board.process(self.process).tally(HANDSHAKES, place);
     }
 
     /// How many connections of this child are in a stage.

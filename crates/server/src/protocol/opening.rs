@@ -11,9 +11,10 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use conf::Level;
+use rustls::ProtocolVersion;
 use rustls::server::ClientHello;
 use seam::executor::Timer;
-use seam::scoreboard::Workers;
+use seam::scoreboard::{self, Workers};
 use seam::{Connection, Stage, Stepping};
 
 use super::http1::{HEAD_PIECE, HttpService};
@@ -23,9 +24,9 @@ use crate::config::{Server, VirtualHost};
 use crate::request::Client;
 use crate::request::client::Announced;
 use crate::request::hooks::{Encryption, Preface, Said};
-use crate::transport::Transport;
 use crate::transport::socket::Socket;
 use crate::transport::tls::{Configured, Handshake, Progress, Tls, take_remarks};
+use crate::transport::{Endpoint, Transport};
 
 /// A connection whose first bytes belong to no protocol yet.
 pub(super) struct Opening {
@@ -155,7 +156,7 @@ impl Opening {
         let mut cx = Context::from_waker(Waker::noop());
         match self.poll_flush(&mut cx) {
             Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(_)) => return Some(Stage::Closed),
+            Poll::Ready(Err(_)) => return Some(self.lost()),
             Poll::Pending => return Some(Stage::ReadHead),
         }
         if self.buffer.is_empty() {
@@ -195,6 +196,7 @@ impl Opening {
             None => {
                 if self.encryption.is_some() {
                     self.log(Level::Info, format_args!("the TLS handshake took too long"));
+                    self.count_failure();
                 }
                 Stage::Closed
             }
@@ -209,12 +211,14 @@ impl Opening {
     fn lost(&self) -> Stage {
         if self.received > 0 && self.encryption.is_some() {
             self.log(Level::Info, format_args!("AH02007: SSL handshake stopped: connection was closed"));
+            self.count_failure();
         }
         Stage::Closed
     }
 
     /// The handshake has failed: tells the client so.
     fn fail(&mut self, why: &str) -> Stage {
+        self.count_failure();
         let host = &self.host;
         self.log(
             Level::Info,
@@ -229,6 +233,7 @@ impl Opening {
 
     /// The client speaks HTTP without TLS: tells it so in plain HTTP.
     fn speak_plainly(&mut self) -> Stage {
+        self.count_failure();
         self.log(
             Level::Info,
             format_args!("AH01996: SSL handshake failed: HTTP spoken on HTTPS port; trying to send HTML error page"),
@@ -252,6 +257,11 @@ impl Opening {
     /// The handshake is complete.
     fn speak_over(&mut self, tls: Arc<Tls>) -> Stage {
         let is_http2 = tls.protocol() == Some(b"h2");
+        if let Some(session) = tls.session() {
+            let is_tls13 = session.version == ProtocolVersion::TLSv1_3;
+            let outcome = scoreboard::Handshake { is_tls13, is_http2, is_resumed: session.is_resumed };
+            self.workers.count_handshake(Some(outcome));
+        }
         self.speak(tls, is_http2)
     }
 
@@ -271,6 +281,13 @@ impl Opening {
             Box::new(connection)
         });
         Stage::Serve
+    }
+
+    /// Counts a handshake that failed. A silent client has not begun one.
+    fn count_failure(&self) {
+        if self.received > 0 {
+            self.workers.count_handshake(None);
+        }
     }
 
     /// Writes to the log of the address's virtual host, as Apache does.

@@ -308,7 +308,7 @@ fn a_browser_shows_it() {
 
     // A mouse or the keys select a moment in a chart, and its values are shown.
     let said = "document.querySelector('#latency .said').textContent";
-    browser.until("the peak", &format!("/^most: p50 .*s · p90 .*s · p99 /.test({said})"));
+    browser.until("the peak", &format!("/^peak: p50 .*s · p90 .*s · p99 /.test({said})"));
     let key =
         "document.querySelector('#latency .chart').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))";
     browser.value(key);
@@ -365,7 +365,7 @@ fn a_browser_shows_it() {
     drop(server);
     browser.until("a lost connection", "document.querySelector('#state').dataset.state === 'lost'");
     let said = browser.value("document.querySelector('#state').textContent");
-    let time = said.as_str().and_then(|said| said.strip_prefix("connection lost, trying again; all figures are of "));
+    let time = said.as_str().and_then(|said| said.strip_prefix("connection lost, trying again; figures from "));
     assert!(time.is_some_and(|time| time.starts_with("20") && time.len() == "2026-11-22 13:23:06".len()), "{said}");
     let server = Start::new(&site, Mpm::Event).run();
     server.allow("server seems busy");

@@ -1,13 +1,20 @@
 //! `SetHandler metrics`: text that a strict reader takes, numbers that are true.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
 use sys::signal::Signal;
 
+use crate::frames::{Ended, Frames};
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::open_metrics::{Family, Format, parse};
 use crate::server::Server;
-use crate::site::Site;
+use crate::site::{PORT, Site};
+use crate::tls::{self, NAME, Secure};
 use crate::wait::until;
 use crate::wire::{Client, Response};
 
@@ -125,4 +132,79 @@ fn each_gets_the_format_that_it_reads() {
     assert_eq!(head.field("Content-Type"), Some(open));
     let post = "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     assert!(Client::connect(server.address()).request(post).status >= 400);
+}
+
+/// Handshakes are counted by version, protocol and session; the live page has the same numbers, and the certificates.
+#[test]
+fn handshakes_are_counted() {
+    let site = Site::with([("a.txt", "0123456789")]);
+    let (lines, config) = tls::lines(&site);
+    let pages = "Protocols h2 http/1.1\n<Location /status>\nSetHandler server-status\n</Location>\n";
+    let server = Server::start(Mpm::Event, &site, &format!("{CONFIGURATION}{pages}{lines}"));
+    let get = |config: &Arc<ClientConfig>, path: &str| Secure::to(server.address(), config).try_get(path);
+    for _ in 0..2 {
+        assert!(get(&config, "/a.txt").expect("an answer").ends_with("0123456789"));
+    }
+    let mut roots = RootCertStore::empty();
+    let certificate = CertificateDer::from_pem_file(site.root.join("conf/tls.pem"));
+    roots.add(certificate.expect("certificate")).expect("root");
+    let old = ClientConfig::builder_with_provider(config.crypto_provider().clone())
+        .with_protocol_versions(&[&rustls::version::TLS12]);
+    let old = Arc::new(old.expect("versions").with_root_certificates(roots).with_no_client_auth());
+    assert!(get(&old, "/a.txt").expect("an answer").ends_with("0123456789"));
+    let mut h2 = (*config).clone();
+    h2.alpn_protocols = vec![b"h2".to_vec()];
+    h2.resumption = rustls::client::Resumption::disabled();
+    assert!(
+        !get(&Arc::new(h2), "/a.txt").unwrap_or_default().ends_with("0123456789"),
+        "a request of HTTP/1 over HTTP/2"
+    );
+    assert_eq!(server.get("/a.txt").status, 400, "HTTP without TLS");
+
+    let new = [("1.3", "http/1.1"), ("1.2", "http/1.1"), ("1.3", "h2"), ("1.2", "h2")];
+    let told = until("all of them", || {
+        let text = get(&config, "/metrics").expect("metrics");
+        let told = parse(text.split_once("\r\n\r\n").expect("a head").1, Format::OpenMetrics);
+        (value(&told, "tsubame_tls_handshake_failures", None) == 1.0).then_some(told)
+    });
+    let of = |version: &str, protocol: &str, session: &str| {
+        let labels = [("version", version), ("protocol", protocol), ("session", session)];
+        let mut samples = told["tsubame_tls_handshakes"].samples.iter();
+        let is = |one: &&crate::open_metrics::Sample| labels.iter().all(|(name, value)| one.label(name) == Some(value));
+        samples.find(is).unwrap_or_else(|| panic!("{labels:?}")).value
+    };
+    assert_eq!(new.map(|(version, protocol)| of(version, protocol, "new")), [1.0, 1.0, 1.0, 0.0]);
+    assert!(of("1.3", "http/1.1", "resumed") >= 2.0, "the second request, and metrics");
+    let page = get(&config, "/status?live").expect("a snapshot");
+    let data = page.split_once("data: ").expect("an event").1;
+    let live: Value = serde_json::from_str(data).expect("JSON");
+    let count = |name: &str| live["handshakes"]["of"][name].as_u64().expect("a count");
+    assert_eq!((count("new"), count("1.2"), count("h2")), (3, 1, 1));
+    assert_eq!(live["handshakes"]["completed"], count("1.2") + count("1.3"));
+    assert_eq!(live["handshakes"]["failed"], 1);
+    assert_eq!(live["certificates"][0]["host"], format!("{NAME}:{PORT}"));
+}
+
+under_every_mpm! {
+    /// Connections of HTTP/2 and their streams are counted as long as they exist.
+    fn streams_are_counted(mpm: Mpm) {
+        let site = Site::with([("hold", "")]);
+        site.script("held", "#!/bin/sh\nwhile [ -e ../htdocs/hold ]; do sleep 0.05; done\nprintf 'Content-Type: text/plain\\n\\nok'\n");
+        let server = Server::start(mpm, &site, &format!("Protocols h2c http/1.1\n{CONFIGURATION}"));
+        server.allow("server seems busy");
+        let now = || {
+            let told = families(&server);
+            ["tsubame_http2_connections", "tsubame_http2_streams"].map(|name| value(&told, name, None))
+        };
+        assert_eq!(now(), [0.0, 0.0]);
+        let mut client = Frames::connect(server.address(), &[]);
+        let streams = [(); 3].map(|()| client.get("/cgi/held"));
+        until("three streams", || (now() == [1.0, 3.0]).then_some(()));
+        std::fs::remove_file(site.root.join("htdocs/hold")).expect("hold");
+        let ended = client.all(&streams);
+        assert!(ended.iter().all(|one| *one == Ended::Answered(200, b"ok".to_vec())), "{ended:?}");
+        until("no stream", || (now() == [1.0, 0.0]).then_some(()));
+        drop(client);
+        until("no connection", || (now() == [0.0, 0.0]).then_some(()));
+    }
 }

@@ -1,8 +1,10 @@
 //! The metrics: the scoreboard and the gate as families.
 
+use std::collections::BTreeMap;
+
 use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
-use seam::scoreboard::{BOUNDS, ChildState, Process, Snapshot, State};
+use seam::scoreboard::{BOUNDS, ChildState, Handshake, Process, Snapshot, State};
 
 use super::text::Kind::{Counter, Gauge, Histogram, Info};
 use super::text::{Family, Kind, Sample};
@@ -24,7 +26,7 @@ pub(super) fn of(
         all.extend(backends(pools));
     }
     if !certificates.is_empty() {
-        all.push(expiries(certificates));
+        all.extend(tls(board, certificates));
     }
     all
 }
@@ -149,6 +151,20 @@ fn processes(board: &Snapshot) -> Vec<Family> {
             "Child processes by where they are in their lives.",
             labelled("", "life", children),
         ),
+        one(
+            Gauge,
+            "http2_connections",
+            "",
+            "Open connections that speak HTTP/2.",
+            sum(board, |process| process.http2).to_string(),
+        ),
+        one(
+            Gauge,
+            "http2_streams",
+            "",
+            "Streams of HTTP/2 whose requests are being served.",
+            sum(board, |process| process.streams).to_string(),
+        ),
     ]);
     all
 }
@@ -229,16 +245,43 @@ fn backends(pools: &[PoolStats]) -> Vec<Family> {
     ]
 }
 
-/// The expiry of certificates: a line for each of them.
-fn expiries(certificates: &[Expiry]) -> Family {
-    let line = |one: &Expiry| Sample {
-        suffix: "",
-        labels: vec![("host", one.host.clone()), ("index", one.index.to_string())],
-        value: one.end.to_string(),
+/// Handshakes, and the expiry of certificates: a line for each of them.
+fn tls(board: &Snapshot, certificates: &[Expiry]) -> Vec<Family> {
+    let outcome = |(place, outcome): (usize, Handshake)| Sample {
+        suffix: "_total",
+        labels: outcome.labels().map(|(name, value)| (name, value.into())).to_vec(),
+        value: sum(board, |process| process.handshakes[place]).to_string(),
     };
-    let help = "When a certificate of a virtual host expires, since 1970.";
-    let name = "certificate_expiry_timestamp_seconds";
-    family(Gauge, name, "seconds", help, certificates.iter().map(line).collect())
+    let outcomes = Handshake::all().into_iter().enumerate().map(outcome).collect();
+    let failures = sum(board, |process| process.handshakes[Handshake::COUNT]).to_string();
+    // Virtual hosts may share name and port: the certificate that expires first stands for all.
+    let mut ends = BTreeMap::new();
+    for one in certificates {
+        let end = ends.entry((&one.host, one.index)).or_insert(one.end);
+        *end = one.end.min(*end);
+    }
+    let expiry = |((host, index), end): ((&String, usize), i64)| Sample {
+        suffix: "",
+        labels: vec![("host", host.clone()), ("index", index.to_string())],
+        value: end.to_string(),
+    };
+    vec![
+        family(
+            Counter,
+            "tls_handshakes",
+            "",
+            "TLS handshakes that were completed, by version, protocol, and whether they resumed a session.",
+            outcomes,
+        ),
+        one(Counter, "tls_handshake_failures", "", "TLS handshakes that were begun but not completed.", failures),
+        family(
+            Gauge,
+            "certificate_expiry_timestamp_seconds",
+            "seconds",
+            "When a certificate of a virtual host expires, since 1970.",
+            ends.into_iter().map(expiry).collect(),
+        ),
+    ]
 }
 
 fn name_of(state: State) -> &'static str {

@@ -14,7 +14,7 @@ const live = (() => {
 
   const integer = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
   const count = (n) => integer.format(n);
-  const rate = (n) => n === null ? "–" : n < 10 && !Number.isInteger(n) ? n.toFixed(1) : count(n);
+  const rate = (n) => n === null ? "–" : n < 9.95 && !Number.isInteger(n) ? n.toFixed(1) : count(n);
   const scaled = (n, step, units) => {
     let unit = 0;
     while (n >= step * 0.9995 && unit < units.length - 1) { n /= step; unit += 1; }
@@ -70,7 +70,7 @@ const live = (() => {
     const node = make("figure", { class: "chart", tabindex: 0, role: "img" },
       ticks, image, make("div", { class: "times", "aria-hidden": "true" }, ...labels), said);
     let past = null; // What is drawn: times, series, and how many seconds wide.
-    let chosen = null; // The time that somebody points at.
+    let chosen = null; // The time at the pointer.
 
     const x = (time) => 600 - (past.times[past.times.length - 1] - time) * 0.6 / past.seconds;
     const told = (index) => lines.map(([name, label]) => {
@@ -91,7 +91,7 @@ const live = (() => {
           const known = past.series[name].filter((value) => value !== null);
           return known.length === 0 ? null : `${lines.length > 1 ? `${label} ` : ""}${tell(Math.max(...known))}`;
         }).filter((text) => text !== null);
-        show(said, peaks.length === 0 ? "nothing yet" : `most: ${peaks.join(" · ")}`);
+        show(said, peaks.length === 0 ? "nothing yet" : `peak: ${peaks.join(" · ")}`);
       }
       cursor.setAttribute("visibility", chosen === null ? "hidden" : "visible");
       node.setAttribute("aria-label", `${title}: now ${told(past.times.length - 1)}; ${said.textContent}`);

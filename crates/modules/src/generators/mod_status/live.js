@@ -5,8 +5,12 @@
   const CELLS = 2048; // Workers that are drawn.
   const SILENCE = 4000; // Milliseconds without a snapshot after which the connection counts as lost.
   const AGAIN = 2000; // Milliseconds until one that was refused is tried again.
-  const TOLD = 15000; // Milliseconds between two summaries for those who listen.
+  const TOLD = 15000; // Milliseconds between two summaries for screen readers.
   const MOST_URLS = 12; // URLs that are shown.
+
+  // Properties of TLS handshakes whose shares are shown, and what they are called.
+  const SHARES = ["resumed", "1.3", "1.2", "h2", "http/1.1"];
+  const PROPERTIES = { 1.3: "TLS 1.3", 1.2: "TLS 1.2", h2: "HTTP/2", "http/1.1": "HTTP/1.1" };
 
   const STATES = [
     ["_", "waiting"], ["W", "sending reply"], ["R", "reading"], ["K", "keep-alive"], ["C", "closing"], ["G", "finishing"],
@@ -23,6 +27,8 @@
     cpuChart: ["CPU", { scale: linear(1e6), tell: (n) => `${rate(n / 1e4)} %`, lines: [["cpu", "CPU"]] }],
     connectionChart: ["Connections", { scale: linear(10), tell: count,
       lines: [["connections", "open"], ["served", "requests being served"]] }],
+    handshakeChart: ["TLS handshakes a second", { scale: linear(10), tell: (n) => `${rate(n)}/s`,
+      lines: [["handshakes", "completed"], ["failedHandshakes", "failed"]] }],
   };
 
   // The frame of the page. `at` holds what changes.
@@ -73,27 +79,31 @@
       held("told", make("p", { class: "hidden", "aria-live": "polite" })));
     const main = make("main", {},
       panel("requests", "Requests", "half", number("perSecond", "per second"), ...drawn("requestChart"),
-        pairs(["accesses", "in all"], ["c2", "2xx/s"], ["c3", "3xx/s"], ["c4", "4xx/s"], ["c5", "5xx/s"])),
+        pairs(["accesses", "total"], ["c2", "2xx/s"], ["c3", "3xx/s"], ["c4", "4xx/s"], ["c5", "5xx/s"])),
       panel("latency", "Time to answer, last 10 s", "half", triple, ...drawn("latencyChart").slice(-1),
         pairs(["slow", "slower than 1 s"])),
       panel("traffic", "Traffic", "third", number("sent", "sent/s"), ...drawn("trafficChart"),
-        pairs(["received", "received/s"], ["sentAll", "sent in all"])),
+        pairs(["received", "received/s"], ["sentAll", "sent in total"])),
       panel("machine", "CPU and memory", "third", number("cpu", "% of a core"), ...drawn("cpuChart"),
         pairs(["load", "load"], ["free", "memory free"])),
       panel("connections", "Connections", "third", number("total", "open"), ...drawn("connectionChart"),
         pairs(["serving", "being served"], ["keepalive", "keep-alive"], ["writing", "writing"], ["closing", "closing"],
-          ["reading", "reading"], ["waiting", "waiting for a script"])),
+          ["reading", "reading"], ["waiting", "waiting for a script"], ["http2", "HTTP/2"], ["streams", "streams"])),
+      held("tls", panel("handshakes", "TLS handshakes", "half", number("handshakeRate", "per second"), ...drawn("handshakeChart"),
+        pairs(["completed", "total"], ["failedHandshakes", "failed"], ...SHARES.map((name) => [name, PROPERTIES[name] ?? name])))),
+      tables("certificates", "Certificates", "certificateRows", "Certificates", [
+        ["Virtual host", "text"], ["Expires", "text long"], ["Days left"]], "tall"),
       held("workers", make("section", { "aria-labelledby": "title-workers", id: "workers" },
         make("div", { class: "title" }, make("h2", { id: "title-workers" }, "Workers"), held("workerSum", make("p"))),
         held("grid", make("div", { class: "grid", role: "img" })), held("key", make("ul", { class: "key" })))),
       tables("now", "Requests being served", "requestRows", "Requests being served", [
-        ["For"], ["State", "text"], ["Request", "text wide"], ["Client", "text"], ["Host", "text"], ["Protocol", "text"],
+        ["Running for"], ["State", "text"], ["Request", "text wide"], ["Client", "text"], ["Host", "text long"], ["Protocol", "text"],
         ["PID"]], "tall"),
       tables("urls", "URLs", "urlRows", "URLs, last minutes", [
-        ["URL", "text wide"], ["Time in all", "", "time"], ["Requests", "", "requests"], ["Mean", "", "mean"],
-        ["Slowest", "", "slowest"], ["5xx", "", "failures"], ["By a script", "", "scripts"]]),
+        ["URL", "text wide"], ["Total time", "", "time"], ["Requests", "", "requests"], ["Mean", "", "mean"],
+        ["Slowest", "", "slowest"], ["5xx", "", "failures"], ["By scripts", "", "scripts"]]),
       tables("hosts", "Virtual hosts", "hostRows", "Virtual hosts, last minutes", [
-        ["Virtual host", "text"], ["Requests"], ["Time in all"], ["Mean"], ["Slowest"], ["5xx"]]),
+        ["Virtual host", "text"], ["Requests"], ["Total time"], ["Mean"], ["Slowest"], ["5xx"]]),
       tables("lines", "Error log", "lineRows", "Error log", [["When", "text"], ["Level", "text"], ["Line", "text wide"]], "tall"),
       held("scripting", panel("gate", "Gate for scripts", "",
         pairs(["running", "running"], ["queued", "waiting"], ["refused", "refused"], ["reserved", "memory taken"],
@@ -101,19 +111,17 @@
         bar("gateBar", "Memory that scripts have or are expected to need"))),
       tables("scripts", "Scripts", "scriptRows", "Scripts", [
         ["Script", "text wide"], ["Running"], ["Waiting"], ["Runs"], ["Failed"], ["Refused"], ["p50"], ["p99"], ["CPU each"],
-        ["Memory expected"], ["Memory, most"]]),
+        ["Expected memory"], ["Peak memory"]]),
       tables("pools", "Backends", "poolRows", "Backends", [
-        ["Pool", "text wide"], ["Size"], ["Busy"], ["Most"], ["Waiting"], ["Requests"], ["Refused"], ["Waited"], ["Served in"],
+        ["Pool", "text wide"], ["Size"], ["Busy"], ["Limit"], ["Waiting"], ["Requests"], ["Refused"], ["Waited"], ["Served in"],
         ["Memory"], ["Started"], ["Ended", "text"]]),
-      tables("certificates", "Certificates", "certificateRows", "Certificates", [
-        ["Virtual host", "text"], ["Expires", "text"], ["Days left"]]),
       tables("children", "Children", "childRows", "Children", [
         ["PID", "text"], ["Life", "text"], ["Generation"], ["Age"], ["Connections"], ["Busy"], ["Requests"], ["Traffic"],
         ["CPU"]], "tall"));
     const link = (query, text) => make("a", { href: query }, text);
     const footer = make("footer", {},
-      make("span", {}, "Requests of pages like this one are left out, except from CPU, connections and what a child has done."),
-      link("?refresh=5", "Plain page, again every 5 s"), link("?notable", "Without tables"), link("?auto", "For programs"));
+      make("span", {}, "Requests of this page are not counted, except in CPU, connections, handshakes and the figures of children."),
+      link("?refresh=5", "Plain page, refreshed every 5 s"), link("?notable", "Without tables"), link("?auto", "For programs"));
     for (const [letter, name] of STATES) {
       const amount = make("b", {}, "0");
       const item = make("li", {}, make("span", { class: "tag", "data-s": letter, "aria-hidden": "true" }, letter),
@@ -229,7 +237,7 @@
   };
 
   const drawTables = (now) => {
-    const off = "Not told: ExtendedStatus is Off.";
+    const off = "Not shown: ExtendedStatus is Off.";
     partly(at.requestRows, now.requests, now.extended ? now.served : 0, "the longest");
     fill(at.requestRows, now.requests.map((one) => ({
       cells: [micros(one.for * 1000), one.state, one.request, one.client, one.host, one.protocol, String(one.pid)] })),
@@ -247,26 +255,37 @@
       kind: one.old || one.life === "finishing" ? "old" : "",
       cells: [String(one.pid), one.life, count(one.generation), span(one.age), count(one.connections),
         one.workers === null ? count(one.busy) : `${count(one.busy)} of ${count(one.workers)}`, count(one.requests), bytes(one.bytes), micros(one.cpu)] })), "None.");
-    fill(at.scriptRows, now.scripts.map((one) => ({
+    const pools = new Set(now.pools.map((one) => one.name));
+    const scripts = now.scripts.filter((one) => !pools.has(one.name)); // Pools have a table of their own.
+    fill(at.scriptRows, scripts.map((one) => ({
       cells: [one.name, count(one.running), count(one.waiting), count(one.runs), count(one.failures), count(one.refused),
         one.median ? micros(one.median) : "–", one.p99 ? micros(one.p99) : "–", one.runs ? micros(one.cpu) : "–",
         one.expected ? bytes(one.expected) : "–", one.peak ? bytes(one.peak) : "–"] })), "None.");
-    at.scripts.hidden = now.scripts.length === 0;
+    at.scripts.hidden = scripts.length === 0;
     at.scripting.hidden = now.scripts.length === 0 && now.pools.length === 0;
     fill(at.poolRows, now.pools.map((one) => ({
       cells: [one.name, count(one.size), count(one.busy), count(one.max), count(one.waiting), count(one.served),
         count(one.refused), one.served ? micros(one.waited) : "–", one.served ? micros(one.worked) : "–",
         one.memory ? bytes(one.memory) : "–", count(one.started), one.ended || "–"] })), "None.");
     at.pools.hidden = now.pools.length === 0;
+    partly(at.certificateRows, now.certificates, now.certificateCount, "the first");
     fill(at.certificateRows, now.certificates.map((one) => ({
       kind: one.soon ? "level bad" : "", cells: [one.host, new Date(one.end * 1000).toLocaleString("sv"), count(one.days)] })), "None.");
     at.certificates.hidden = now.certificates.length === 0;
   };
 
+  const drawHandshakes = ({ completed, failed, of }, isTls) => {
+    at.tls.hidden = !isTls;
+    show(at.handshakeRate, rate(past.change((one) => one.handshakes)));
+    show(at.completed, count(completed));
+    show(at.failedHandshakes, count(failed));
+    SHARES.forEach((name) => show(at[name], completed === 0 ? "–" : `${rate(of[name] * 100 / completed)} %`));
+  };
+
   const drawQueues = ({ connections, gate }) => {
-    const { total, reading, waiting, writing, keepalive, closing } = connections;
+    const { total, reading, waiting, writing, keepalive, closing, http2, streams } = connections;
     const serving = Math.max(0, total - reading - waiting - writing - keepalive - closing);
-    Object.entries({ total, serving, reading, waiting, writing, keepalive, closing })
+    Object.entries({ total, serving, reading, waiting, writing, keepalive, closing, http2, streams })
       .forEach(([name, value]) => show(at[name], count(value)));
     show(at.running, count(gate.running));
     show(at.queued, count(gate.waiting));
@@ -279,11 +298,14 @@
   let told = 0;
   const tell = (text) => { told = Date.now(); show(at.told, text); };
   const drawAll = (now) => {
-    const { accesses, sent, received, cpu, classes, durations, served, connections } = now;
-    past.add({ now: now.now, accesses, sent, received, cpu, classes, durations, served, connections: connections.total }, now.bounds);
-    show(at.about, `${now.version} · ${now.mpm} · generation ${now.generation} · up ${span(now.uptime)}`);
+    const { accesses, sent, received, cpu, classes, durations, served, connections, handshakes } = now;
+    past.add({ now: now.now, accesses, sent, received, cpu, classes, durations, served, connections: connections.total,
+      handshakes: handshakes.completed, failedHandshakes: handshakes.failed }, now.bounds);
+    const restarted = now.generation > 0 ? `, restarted ${span(now.uptime)} ago` : "";
+    show(at.about, `${now.version} · ${now.mpm} · generation ${now.generation} · up ${span(now.started)}${restarted}`);
     const summary = [drawRates(now), drawWorkers(now)];
     drawQueues(now);
+    drawHandshakes(handshakes, now.certificateCount > 0);
     drawTables(now);
     document.title = `${rate(past.change((one) => one.accesses))}/s · ${location.host}`;
     // The first snapshot is nothing to compare with.
@@ -293,7 +315,7 @@
   // The connection: each ends after its snapshot, and the browser reconnects by itself, except after a refusal. A
   // connection that ends without a snapshot has failed.
   let source = null;
-  let last = null; // When a snapshot came, by the clock of who looks.
+  let last = null; // When a snapshot came, by the viewer's clock.
   let failed = false;
   let timer = 0;
   let built = false;
@@ -307,7 +329,7 @@
     show(at.state, text);
     tell(text);
   };
-  const lost = () => state("lost", `connection lost, trying again; all figures are of ${last?.toLocaleString("sv")}`);
+  const lost = () => state("lost", `connection lost, trying again; figures from ${last?.toLocaleString("sv")}`);
   const watch = (wait) => {
     clearTimeout(timer);
     timer = setTimeout(() => { lost(); connect(); }, wait);

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gateway::backend::stats::PoolStats;
 use gateway::gate::{GateStatus, ScriptStats};
-use seam::scoreboard::{BOUNDS, BUCKETS, Process, Snapshot, State, Watch, Worker};
-use serde_json::{Value, json};
+use seam::scoreboard::{BOUNDS, BUCKETS, Handshake, Process, Snapshot, State, Watch, Worker};
+use serde_json::{Map, Value, json};
 
 use super::page::rows;
 use super::{Counts, Facts, past, workers};
@@ -78,6 +78,10 @@ pub(super) fn leave_out(board: &mut Snapshot, line: &str) {
         for worker in process.workers.iter_mut().filter(watches) {
             if worker.state != State::Closing {
                 less(&mut process.connections, 1);
+                if worker.protocol.starts_with("h2") {
+                    less(&mut process.http2, 1);
+                    less(&mut process.streams, 1);
+                }
             }
             worker.state = State::Ready;
         }
@@ -100,6 +104,7 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         "now": facts.now / 1000,
         "version": facts.version,
         "mpm": facts.mpm,
+        "started": facts.now.saturating_sub(board.started) / 1_000_000,
         "uptime": facts.uptime,
         "generation": board.generation,
         "load": facts.load,
@@ -121,7 +126,10 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
             "writing": sum(|process| process.writing),
             "keepalive": sum(|process| process.keep_alive),
             "closing": sum(|process| process.closing),
+            "http2": sum(|process| process.http2),
+            "streams": sum(|process| process.streams),
         },
+        "handshakes": handshakes(board),
         "gate": gate(&facts.gate),
         "children": living().take(CHILDREN).map(|process| child(facts, board, process)).collect::<Vec<Value>>(),
         "served": served(board).count() as u64 + unlisted,
@@ -131,7 +139,8 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         "lineCount": count,
         "requests": if facts.extended { requests(facts, board) } else { Vec::new() },
         "scripts": scripts(&facts.gate.scripts),
-        "certificates": facts.certificates.iter().take(CERTIFICATES).map(certificate).collect::<Vec<Value>>(),
+        "certificates": certificates(&facts.certificates),
+        "certificateCount": facts.certificates.len(),
         "pools": facts.pools.iter().take(SCRIPTS).map(pool).collect::<Vec<Value>>(),
     });
     format!("retry: {RETRY}\ndata: {text}\n\n")
@@ -215,8 +224,25 @@ fn scripts(scripts: &[ScriptStats]) -> Vec<Value> {
     all.into_iter().take(SCRIPTS).map(told).collect()
 }
 
-fn certificate(one: &Expiry) -> Value {
-    json!({"host": one.host, "end": one.end, "days": one.days(), "soon": one.warning().is_some()})
+/// TLS handshakes: how many were completed and how many failed, and of the completed ones how many had which property.
+fn handshakes(board: &Snapshot) -> Value {
+    let of = |place: usize| board.processes.iter().map(|process| process.handshakes[place]).sum::<u64>();
+    let mut properties: Map<String, Value> = Map::new();
+    for (place, outcome) in Handshake::all().into_iter().enumerate() {
+        for (_, value) in outcome.labels() {
+            let before = properties.get(value).and_then(Value::as_u64).unwrap_or(0);
+            properties.insert(value.into(), (before + of(place)).into());
+        }
+    }
+    json!({"completed": (0..Handshake::COUNT).map(of).sum::<u64>(), "failed": of(Handshake::COUNT), "of": properties})
+}
+
+/// Certificates, those that expire first come first.
+fn certificates(certificates: &[Expiry]) -> Vec<Value> {
+    let mut all: Vec<&Expiry> = certificates.iter().collect();
+    all.sort_by_key(|one| one.end);
+    let told = |one: &Expiry| json!({"host": one.host, "index": one.index, "end": one.end, "days": one.days(), "soon": one.warning().is_some()});
+    all.into_iter().take(CERTIFICATES).map(told).collect()
 }
 
 fn pool(pool: &PoolStats) -> Value {

@@ -3,7 +3,8 @@
 live.past = (() => {
   const SECONDS = 600; // As many as the server keeps.
   const WINDOW = 10; // Seconds over which latencies are told.
-  const SERIES = ["requests", "failed", "p50", "p90", "p99", "sent", "received", "cpu", "connections", "served"];
+  const SERIES = ["requests", "failed", "p50", "p90", "p99", "sent", "received", "cpu", "connections", "served",
+    "handshakes", "failedHandshakes"];
 
   let moments = [];
   let times = [];
@@ -70,6 +71,8 @@ live.past = (() => {
       cpu: change((one) => one.cpu, 3), // Children look at their CPU time once a second.
       connections: moment.connections,
       served: moment.served,
+      handshakes: change((one) => one.handshakes),
+      failedHandshakes: change((one) => one.failedHandshakes),
     };
     times.push(moment.now);
     SERIES.forEach((name) => series[name].push(values[name]));
@@ -84,12 +87,12 @@ live.past = (() => {
   const begin = (lists, bounds) => {
     const ours = moments;
     forget();
-    const sums = new Array(7 + 5 + bounds.length + 1).fill(0);
+    const sums = new Array(9 + 5 + bounds.length + 1).fill(0);
     for (const list of lists) {
       list.forEach((more, i) => { sums[i] += more; });
-      const [at, accesses, sent, received, cpu, connections, served] = sums;
-      const moment = { now: at / 1000, accesses, sent, received, cpu, connections, served,
-        classes: sums.slice(7, 12), durations: sums.slice(12) };
+      const [at, accesses, sent, received, cpu, connections, served, handshakes, failedHandshakes] = sums;
+      const moment = { now: at / 1000, accesses, sent, received, cpu, connections, served, handshakes, failedHandshakes,
+        classes: sums.slice(9, 14), durations: sums.slice(14) };
       if (ours.length === 0 || moment.now < ours[0].now) add(moment, bounds);
     }
     ours.forEach((moment) => add(moment, bounds));

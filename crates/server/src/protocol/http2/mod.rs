@@ -26,7 +26,7 @@ use bytes::Bytes;
 use conf::Level;
 use h2::Reason;
 use seam::executor::Timer;
-use seam::scoreboard::Workers;
+use seam::scoreboard::{Gauge, Workers};
 use seam::{Connection, Stage, Stepping};
 
 use self::stream::{Begun, Common};
@@ -105,6 +105,7 @@ impl Http2Connection {
         let largest = settings.max_data_frame_len().map_or(LARGEST_FRAME, |most| most.min(LARGEST_FRAME));
         let first = plan.head_timeout.map_or(plan.timeout, |limit| limit.first.min(plan.timeout));
         let tasks = Tasks::new();
+        workers.enter(Gauge::Http2);
         Http2Connection {
             common: Arc::new(Common {
                 running,
@@ -347,6 +348,12 @@ fn header_list_size(limits: &http1::Limits) -> u32 {
     let fields = if limits.fields == 0 { http1::Limits::FIELDS_MAX } else { limits.fields };
     let all = limits.line.saturating_add(fields.saturating_mul(limits.field_size + EACH));
     all.clamp(LEAST, MOST) as u32
+}
+
+impl Drop for Http2Connection {
+    fn drop(&mut self) {
+        self.common.workers.leave(Gauge::Http2);
+    }
 }
 
 impl Connection for Http2Connection {

@@ -10,7 +10,7 @@ use conf::Level;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http1::HeadError;
-use seam::scoreboard::Workers;
+use seam::scoreboard::{Gauge, Workers};
 
 use super::answer::{Broken, Respond, Sending, Sink};
 use super::body::Source;
@@ -60,6 +60,22 @@ impl Drop for Listed<'_> {
     }
 }
 
+/// Counts a stream as long as its request is being served.
+struct Counted<'a>(&'a Workers);
+
+impl<'a> Counted<'a> {
+    fn of(workers: &'a Workers) -> Counted<'a> {
+        workers.enter(Gauge::Streams);
+        Counted(workers)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.leave(Gauge::Streams);
+    }
+}
+
 /// A request whose head has arrived.
 pub(super) struct Begun {
     pub(super) request: http::Request<RecvStream>,
@@ -76,6 +92,7 @@ enum Why {
 
 /// Serves a request, from its head to the end of its answer.
 pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
+    let _counted = Counted::of(&common.workers);
     let Begun { request, mut respond, tick } = begun;
     let (parts, body) = request.into_parts();
     let asked = match head::read(&parts, &common.host.plan.limits) {
