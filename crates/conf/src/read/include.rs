@@ -6,14 +6,14 @@ use crate::fnmatch;
 use crate::paths::join;
 use crate::system::System;
 
-/// The files that an absolute path names, in reading order. Any part of the path may contain wildcards. `optional`: no
-/// match is not an error.
+/// The files that an absolute path names, in reading order. Any part of the path may contain wildcards. `optional`: a
+/// file that does not exist is not an error, not even one that a symbolic link names.
 pub(super) fn files(system: &dyn System, path: &str, optional: bool) -> Result<Vec<String>, String> {
     let mut search = Search { system, optional, found: Vec::new() };
     if fnmatch::is_pattern(path) {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         search.matching("/", &parts)?;
-    } else if !optional || system.exists(path) {
+    } else {
         search.below(path)?;
     }
     Ok(search.found)
@@ -40,7 +40,7 @@ impl Search<'_> {
         }
         let mut names = match self.system.list(dir) {
             Ok(names) => names,
-            Err(_) if self.optional => return Ok(()),
+            Err(error) if self.optional && error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => {
                 let why = reason(&error);
                 return Err(format!("Include/IncludeOptional: Could not open directory {dir}: {why}"));
@@ -72,7 +72,9 @@ impl Search<'_> {
     /// Adds one path: a file, or every file below a directory.
     fn below(&mut self, path: &str) -> Result<(), String> {
         if !self.system.is_dir(path) {
-            self.found.push(path.to_string());
+            if !self.optional || self.system.exists(path) {
+                self.found.push(path.to_string());
+            }
             return Ok(());
         }
         let names = self.system.list(path);
