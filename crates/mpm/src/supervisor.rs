@@ -303,6 +303,9 @@ impl Supervisor<'_> {
             };
             self.asked = self.asked.max(asked);
         }
+        if self.asked == Asked::Stop {
+            self.helpers.expect_end();
+        }
     }
 
     /// The time until the next second, or until a child may be started again.

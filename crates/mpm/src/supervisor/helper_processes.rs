@@ -85,6 +85,12 @@ impl HelperProcesses {
         }
     }
 
+    /// Starts no more. Those that end from now on have probably received the signal that ends this process too, as all
+    /// processes of a terminal do.
+    pub(super) fn expect_end(&mut self) {
+        self.groups.iter_mut().for_each(|group| group.leaving = true);
+    }
+
     /// Sends a signal to all, and starts no more.
     fn order(&mut self, signal: Signal) {
         for group in &mut self.groups {

@@ -1,9 +1,10 @@
 //! Reports to the user who starts a server: whether it serves, or why it does not.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::control::{Daemon, pid_of, said};
@@ -147,4 +148,21 @@ fn a_demonstration_that_cannot_start() {
     assert!(holder.ends_with(&format!(" (pid {})", std::process::id())), "{errors}");
     assert!(help.starts_with("      = help: try --port "), "{errors}");
     assert!(start(&["none"]).contains("cannot serve none"));
+}
+
+/// Ctrl-C reaches every process of a terminal. The demo ends, and reports nothing else.
+#[test]
+fn ctrl_c_ends_a_demonstration() {
+    let site = site();
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+    command.arg0("tsubame").args(["--port", &port]).env("TMPDIR", site.root.join("run")).process_group(0);
+    let mut demo = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run");
+    let mut lines = BufReader::new(demo.stderr.take().expect("errors")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("AH00094")), "it does not serve");
+    let group = format!("-{}", demo.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill").success());
+    let rest: Vec<String> = lines.collect();
+    assert!(rest.len() == 1 && rest[0].ends_with("caught SIGTERM, shutting down"), "{rest:?}");
+    assert_eq!(demo.wait().expect("its end").code(), Some(0));
 }
