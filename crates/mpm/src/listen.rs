@@ -62,6 +62,11 @@ pub struct OpenError {
 }
 
 impl OpenError {
+    /// There is no `Listen` line.
+    pub fn none() -> OpenError {
+        OpenError::of(Vec::new())
+    }
+
     fn of(failures: Vec<(SocketAddr, ListenError)>) -> OpenError {
         let is_busy = |error: &ListenError| matches!(error, ListenError::Bind(error) | ListenError::Listen(error) if error.kind() == io::ErrorKind::AddrInUse);
         let lines = failures.iter().map(|(address, error)| failure(*address, error));
@@ -108,7 +113,7 @@ impl Listeners {
             }
         }
         if opened.0.is_empty() {
-            return Err(OpenError::of(Vec::new()));
+            return Err(OpenError::none());
         }
         Ok(opened)
     }
@@ -196,7 +201,7 @@ impl Listeners {
 }
 
 /// Returns one bucket per so many processors, if that is configured.
-pub(crate) fn buckets(s: &MpmSettings) -> usize {
+pub fn buckets(s: &MpmSettings) -> usize {
     let ratio = usize::try_from(s.buckets_ratio.or(0)).unwrap_or(0);
     sys::affinity::cpus().checked_div(ratio).unwrap_or(1).max(1)
 }

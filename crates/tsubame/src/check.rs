@@ -26,7 +26,7 @@ use crate::boot;
 use crate::cli::{self, Options};
 use crate::misuse;
 use crate::output;
-use crate::preflight::{self, Preflight};
+use crate::preflight::{self, Obstacle, Preflight};
 use crate::style::Style;
 
 /// The help page of `tsubame check`.
@@ -143,10 +143,10 @@ fn obstacles(report: &mut Report, server: &Server) {
         report.stops(report::Topic::Start, "User", &text);
     }
     let Preflight { stops, doubts } = preflight::look(server);
-    for text in stops {
+    for Obstacle { text, help } in stops {
         let is_said = |found: &Finding| found.topic == report::Topic::Log && text.contains(&found.subject);
         if !report.findings.iter().any(is_said) {
-            report.stops(report::Topic::Start, "start", &text);
+            report.add(Finding { instead: help, ..Finding::new(Weight::Stops, report::Topic::Start, "start", text) });
         }
     }
     for text in doubts {

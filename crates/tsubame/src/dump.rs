@@ -84,6 +84,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         let Preflight { stops, doubts } = if dumped { Preflight::default() } else { preflight::look(server) };
         // Apache does not report what only another user could do.
         let doubts = doubts.iter().filter(|_| !cli::is_httpd_name(&options.program));
+        let stops: Vec<String> = stops.iter().map(ToString::to_string).collect();
         stops.iter().chain(doubts).for_each(|text| boot::tell(options, text));
         if !stops.is_empty() {
             return ExitCode::FAILURE;

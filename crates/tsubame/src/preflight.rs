@@ -1,22 +1,42 @@
 //! Predicts what would prevent the start of a correct configuration, as the server opens logs, the pid file and ports
 //! only then. Nothing is opened, created or executed here.
 
+use std::fmt;
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::path::Path;
 
 use conf::Origin;
-use mpm::pidfile;
+use mpm::listen::buckets;
 use mpm::settings::{Listen, MpmSettings};
+use mpm::{OpenError, pidfile};
 use server::Server;
+
+use crate::complaint;
 
 /// The findings.
 #[derive(Debug, Default)]
 pub(crate) struct Preflight {
     /// Why the server would not start.
-    pub(crate) stops: Vec<String>,
+    pub(crate) stops: Vec<Obstacle>,
     /// Why it would not start for this user, though it might for root.
     pub(crate) doubts: Vec<String>,
+}
+
+/// A reason why the server would not start.
+#[derive(Debug)]
+pub(crate) struct Obstacle {
+    /// The message that the server would end with.
+    pub(crate) text: String,
+    /// What to do about it.
+    pub(crate) help: Option<String>,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        self.help.iter().try_for_each(|help| write!(f, "\n{}", complaint::note(&format!("help: {help}"))))
+    }
 }
 
 /// The prefix of a message about a lack of permission (EACCES).
@@ -28,21 +48,50 @@ pub(crate) fn look(server: &Server) -> Preflight {
     let settings = &server.main().settings;
     server::log::only_look();
     server.unopenable_logs().into_iter().for_each(|text| found.add(text));
-    if let Some(path) = settings.get::<MpmSettings>().pid_file.get()
+    let mpm = settings.get::<MpmSettings>();
+    if let Some(path) = mpm.pid_file.get()
         && let Err(error) = pidfile::can_be_written(Path::new(path))
     {
         found.add(format!("{}: AH00099: could not create {path}", sys::describe(&error)));
     }
-    for (line, origin) in settings.get::<MpmSettings>().listen.entries() {
+    for (line, origin) in mpm.listen.entries() {
         found.listen(line, origin);
     }
+    found.stops.extend(wrong_lines(mpm));
     found
+}
+
+/// Why no machine can open the sockets of these `Listen` lines.
+pub(crate) fn wrong_lines(mpm: &MpmSettings) -> Option<Obstacle> {
+    let lines = mpm.listen.entries();
+    if lines.is_empty() {
+        let help = Some("Write a line such as `Listen 80`".to_string());
+        return Some(Obstacle { text: OpenError::none().to_string(), help });
+    }
+    if buckets(mpm) > 1 {
+        return None;
+    }
+    lines.iter().enumerate().find_map(|(index, (line, origin))| {
+        let (other, theirs) = lines[..index].iter().find(|(other, _)| overlap(line, other))?;
+        let text = format!("AH00072: make_sock: could not bind to address {line} ({origin})");
+        let help = format!("Remove one of two lines: `Listen {other}` ({theirs}) takes the same connections");
+        Some(Obstacle { text: format!("(98)Address already in use: {text}"), help: Some(help) })
+    })
+}
+
+/// Whether both lines want the same connections, so that the second cannot have its address.
+fn overlap(one: &Listen, other: &Listen) -> bool {
+    let takes = |one: &Listen, other: &Listen| {
+        let mut own = other.addresses.iter().filter(|address| !address.ip().is_unspecified());
+        one.port != 0 && own.any(|address| one.hears(*address))
+    };
+    takes(one, other) || takes(other, one)
 }
 
 impl Preflight {
     fn add(&mut self, text: String) {
         let is_doubt = text.starts_with(DENIED) && !sys::cred::is_root();
-        if is_doubt { self.doubts.push(text) } else { self.stops.push(text) }
+        if is_doubt { self.doubts.push(text) } else { self.stops.push(Obstacle { text, help: None }) }
     }
 
     /// Checks whether the machine has the addresses of a line, and whether its port needs root. It does not try the
@@ -57,7 +106,7 @@ impl Preflight {
                 && error.kind() == ErrorKind::AddrNotAvailable
             {
                 let text = format!("could not bind to address {address}: no interface has it ({origin})");
-                self.stops.push(format!("{}: AH00072: make_sock: {text}", sys::describe(&error)));
+                self.add(format!("{}: AH00072: make_sock: {text}", sys::describe(&error)));
             }
         }
     }

@@ -19,6 +19,7 @@ use crate::complaint;
 use crate::ctl;
 use crate::holder;
 use crate::output;
+use crate::preflight;
 use crate::running::{self, Asked, Running};
 use crate::starting;
 use crate::version;
@@ -75,9 +76,13 @@ pub(crate) fn serve(
         Err(error) => {
             boot::tell(options, &error.to_string());
             boot::tell(options, "AH00015: Unable to open logs");
-            let may_choose = matches!(text, Text::Own(..));
-            let notes = error.busy.map(|address| holder::notes(address, may_choose));
-            notes.iter().flatten().for_each(|note| boot::tell(options, note));
+            let own = preflight::wrong_lines(main.get()).and_then(|obstacle| obstacle.help);
+            let notes = match (own, error.busy) {
+                (Some(help), _) => vec![complaint::note(&format!("help: {help}"))],
+                (None, Some(address)) => holder::notes(address, matches!(text, Text::Own(..))),
+                (None, None) => Vec::new(),
+            };
+            notes.iter().for_each(|note| boot::tell(options, note));
             return ExitCode::FAILURE;
         }
     };

@@ -158,6 +158,7 @@ fn restart(asked: &Asked<'_>, signal: Signal, what: &str) -> Result<Answer, Stri
     let mut text = format!("the configuration on disk can be used: {what} begins\n");
     let stops = preflight::look(&loaded.server).stops;
     if !stops.is_empty() {
+        let stops: Vec<String> = stops.iter().map(ToString::to_string).collect();
         return Err(unusable(&stops.join("\n")));
     }
     let said = mpm.check(&loaded.server.main().settings, When::Restart(asked.fixed.limits));

@@ -117,7 +117,7 @@ impl Case {
         }
         site.file("exists", "");
         let identity = if sys::cred::is_root() { "User www-data\nGroup www-data\n" } else { "" };
-        site.file("base.conf", format!("ServerName localhost\n{identity}{modules}<IfModule mod_mime.c>\nTypesConfig conf/mime.types\n</IfModule>\n"));
+        site.file("base.conf", format!("ServerName localhost\nListen 127.0.0.1:9\n{identity}{modules}<IfModule mod_mime.c>\nTypesConfig conf/mime.types\n</IfModule>\n"));
         let output = Command::new(program)
             .arg0("apache2")
             .args(["-d", root, "-f", "c.conf", "-C", &format!("Include {root}/base.conf"), "-t"])
@@ -169,7 +169,7 @@ fn neutral(text: &str) -> Vec<String> {
 }
 
 fn is_directive_of_base(word: &str) -> bool {
-    ["ServerName", "User", "Group", "TypesConfig"].contains(&word)
+    ["ServerName", "Listen", "User", "Group", "TypesConfig"].contains(&word)
 }
 
 fn our_modules() -> String {
