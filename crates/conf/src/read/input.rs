@@ -10,11 +10,13 @@ use crate::source::{Origin, Source};
 pub(super) struct Input {
     lines: Lines,
     source: Arc<Source>,
+    /// An end tag was wrong, so it is only a guess which sections are open.
+    pub(super) is_unbalanced: bool,
 }
 
 impl Input {
     pub(super) fn new(bytes: impl Into<Arc<Vec<u8>>>, max: usize, source: Source) -> Input {
-        Input { lines: Lines::new(bytes, max), source: Arc::new(source) }
+        Input { lines: Lines::new(bytes, max), source: Arc::new(source), is_unbalanced: false }
     }
 
     /// The next line that is not empty, and its place.

@@ -172,7 +172,7 @@ impl Reader {
                 return Ok(top);
             }
             if let Err(error) = self.read_line(&origin, &line, input, &mut open, &mut top) {
-                self.errors.meet(error)?;
+                self.meet(error, input)?;
                 let Some(end) = line.strip_prefix("</") else { continue };
                 // If an end tag matches an outer section, it also ends the sections inside. If it matches none, it
                 // counts as a misspelled end of the innermost one.
@@ -197,10 +197,21 @@ impl Reader {
                 format!("{}:{}: {}> was not closed.", node.origin.file(), node.origin.line, node.name)
             });
             let message = unclosed.collect::<Vec<_>>().join("\n");
-            self.errors.meet(Error::at(Phase::Read, &outermost.node.origin, message))?;
+            if !input.is_unbalanced {
+                self.errors.meet(Error::at(Phase::Read, &outermost.node.origin, message))?;
+            }
             end_all(&mut open, 0, &mut top);
         }
         Ok(top)
+    }
+
+    /// Meets an error in a line. Only the first wrong end tag of a text is reported: it makes others wrong that are not.
+    fn meet(&mut self, error: Error, input: &mut Input) -> Result<(), Error> {
+        let is_end = error.message.contains("</") && error.phase == Phase::Read && error.unknown.is_none();
+        if is_end && self.errors.go_on() && std::mem::replace(&mut input.is_unbalanced, true) {
+            return Ok(());
+        }
+        self.errors.meet(error)
     }
 
     fn read_line(
