@@ -82,7 +82,7 @@ Instead of a URL:
 
 Exit status:
   0  there is an answer, whatever its status
-  1  there is none: the configuration or the command line is wrong, or no server could read such a request
+  1  there is none: the configuration or the command line is wrong
 ";
 
 /// Runs `tsubame explain` for the configuration on disk.
@@ -156,7 +156,10 @@ pub(crate) fn read(
             Long("header") => {
                 let field = parser.value()?.string()?;
                 let (name, value) = field.split_once(':').ok_or("a header is 'NAME: VALUE'")?;
-                query.fields.push((name.trim().to_string(), value.trim().to_string()));
+                match name.trim() {
+                    name if name.eq_ignore_ascii_case("Host") => query.host = Some(value.trim().to_string()),
+                    name => query.fields.push((name.to_string(), value.trim().to_string())),
+                }
             }
             Long("from") => query.from = Some(parser.value()?.parse()?),
             Long("to") => query.to = Some(parser.value()?.parse()?),
@@ -194,7 +197,11 @@ pub(crate) fn answer(
     let server: &'static Server = Box::leak(Box::new(server));
     let question = question(query, server)?;
     let doubt = unreachable(server, query, &question);
-    let explanation = server::explain::explain(server, &question)?;
+    let explanation = match server::explain::explain(server, &question) {
+        Ok(explanation) => explanation,
+        Err(refused) if query.json => return Ok(json::of_refused(&question, doubt.as_deref(), &refused)),
+        Err(refused) => return Ok(text::of_refused(&question, doubt.as_deref(), &refused, style)),
+    };
     let directives = |settings| directives::of(settings, server, query.defaults);
     let paths: Vec<_> = explanation.paths.iter().map(|settings| (settings, directives(settings))).collect();
     let doubt = doubt.as_deref();
@@ -210,7 +217,7 @@ fn question(query: &Query, server: &Server) -> Result<Question, String> {
     let (host, target) = match url.split_once("://") {
         Some((scheme, rest)) if !url.starts_with('/') => {
             let Some((_, usual)) = SCHEMES.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known)) else {
-                return Err(format!("{scheme}: http and https are served"));
+                return Err(format!("{scheme}: a URL begins with http:// or https://"));
             };
             let end = rest.find(['/', '?']).unwrap_or(rest.len());
             (Some((rest[..end].to_string(), *usual)), &rest[end..])
@@ -285,13 +292,11 @@ fn unreachable(server: &Server, query: &Query, question: &Question) -> Option<St
     if is_ipv6(client.ip()) != is_ipv6(local.ip()) {
         return Some(format!("a client at {} cannot connect to {local}", client.ip()));
     }
-    let expected = server.host_at(*local, None).0.scheme_of_connections();
-    if let Some(scheme) = asked_scheme(query).filter(|scheme| *scheme != expected) {
-        return Some(format!("connections to {local} are {expected}, not {scheme}"));
-    }
     let lines = server.main().settings.get::<MpmSettings>().listen.entries();
     if lines.iter().any(|(line, _)| line.hears(*local)) {
-        return None;
+        let expected = server.host_at(*local, None).0.scheme_of_connections();
+        let scheme = asked_scheme(query).filter(|scheme| *scheme != expected)?;
+        return Some(format!("connections to {local} are {expected}, not {scheme}"));
     }
     let wanted = match lines.iter().any(|(line, _)| line.port == local.port()) {
         true => local.to_string(),
@@ -299,5 +304,5 @@ fn unreachable(server: &Server, query: &Query, question: &Question) -> Option<St
     };
     let there: Vec<String> = lines.iter().map(|(line, origin)| format!("{line} ({origin})")).collect();
     let there = if there.is_empty() { "nothing".to_string() } else { there.join(", ") };
-    Some(format!("no Listen line has {wanted}, they have {there}"))
+    Some(format!("no Listen line has {wanted}; the server listens at {there}"))
 }

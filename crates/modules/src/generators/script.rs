@@ -141,7 +141,7 @@ pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Answer
         }
         // The start would find that out anyway: only an explanation checks it before.
         Some(meta) if request.is_question() && !meta.is_executable() => {
-            let text = |request: &Request| (request.mapped.filename.clone(), "may be executed by nobody".into());
+            let text = |request: &Request| (request.mapped.filename.clone(), "is not executable (chmod +x)".into());
             request.note_reason(500, way.module, None, text);
             return Some(Answer::Status(500));
         }

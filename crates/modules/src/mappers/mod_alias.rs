@@ -189,7 +189,7 @@ fn search(request: &Request, regex: &Regex, origin: &Origin, captures: &mut Capt
 /// Answers with a redirect. `debug` and `error` are the numbers of the messages.
 fn send(request: &mut Request, dir: &AliasDir, hit: Hit, debug: &str, error: &str) -> Flow {
     let Hit { status, mut target, origin } = hit;
-    request.note_step("alias", origin.as_ref(), |_| format!("Redirect: {status} {target}"));
+    request.note_step("alias", origin.as_ref(), |_| format!("Redirect: {status} {target}").trim_end().into());
     request.note_reason(status, "alias", origin.as_ref(), |_| ("Redirect".into(), String::new()));
     if !is_redirect(status) {
         return Flow::Status(status);

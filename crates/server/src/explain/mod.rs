@@ -126,8 +126,17 @@ pub enum Fate {
     Unmet,
 }
 
-/// Explains a request. `Err`: it is invalid, or would be refused early; the text says why.
-pub fn explain(server: &'static Server, question: &Question) -> Result<Explanation, String> {
+/// A request that is refused before its virtual host or any module sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The status.
+    pub status: u16,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// Explains a request.
+pub fn explain(server: &'static Server, question: &Question) -> Result<Explanation, Refused> {
     let mut request = begin(server, question)?;
     let mut trace = Trace::default();
     let is_reached = trace.is_reached.clone();
@@ -179,8 +188,8 @@ fn settings(server: &Server, vhost: &VirtualHost, mapped: &Mapped) -> Settings {
     Settings { path: mapped.path.clone(), layers, options: dir.get::<CoreDir>().options.0.effective() }
 }
 
-fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, String> {
-    let refused = |(status, why): (u16, &str)| format!("{status}: {why}. Nothing of the configuration was looked at");
+fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, Refused> {
+    let refused = |(status, why): (u16, &'static str)| Refused { status, why };
     let version = if question.host.is_some() { "1.1" } else { "1.0" };
     let mut text = format!("{} {} HTTP/{version}\r\n", question.method, question.target);
     let host = question.host.iter().map(|host| ("Host", host.as_str()));
@@ -193,7 +202,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
     let mut head = Head::default();
     match Head::parse(&bytes, &server.main().plan.limits, &mut head) {
         Ok(Parse::Complete { .. }) => {}
-        Ok(Parse::Partial) => return Err("it is only a part of a request".into()),
+        Ok(Parse::Partial) => return Err(refused((400, "it is only a part of a request"))),
         Err(error) => return Err(refused((error.status(), error.reason()))),
     }
     let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;

@@ -27,6 +27,8 @@ pub(super) fn of(request: &Request, steps: &[Step], waits: Option<Option<&str>>)
     let error = document.and_then(|_| first_error(request));
     let status = match waits {
         None => Some(request.answer.status()),
+        // The listing of a directory that can be read.
+        Some(Some("autoindex")) => error.or(Some(request.answer.status())),
         // A script may say another one, and seldom does.
         Some(_) => error,
     };
@@ -157,8 +159,8 @@ fn to_be_made(request: &Request, module: Option<&str>) -> Reason {
         return reason(text, String::new());
     };
     match backend(request) {
-        Some(url) => reason(url, format!("would be asked by {by}, and chooses the status")),
-        None => reason(&request.mapped.filename, format!("would be run by {by}, and chooses the status")),
+        Some(url) => reason(&format!("{by} would ask {url}, which chooses the status"), String::new()),
+        None => reason(&format!("{by} would run {}, which chooses the status", request.mapped.filename), String::new()),
     }
 }
 

@@ -144,7 +144,7 @@ fn checked(request: &mut Request) -> Result<Meta, Answer> {
             let text = format!("AH00135: Invalid method in request {}", request.request_line());
             request.log("core", Level::Error, text);
             request.note_reason(501, "core", None, |request| {
-                (request.asked.method.to_string(), "is no known method".into())
+                (request.asked.method.to_string(), "is not a method that the server knows".into())
             });
             return Err(Answer::Status(501));
         }

@@ -2,7 +2,7 @@
 
 use conf::Origin;
 use serde_json::{Value, json};
-use server::explain::{AccessLine, Explanation, Fate, Layer, Line, Note, Question, Reason, Settings, Step};
+use server::explain::{AccessLine, Explanation, Fate, Layer, Line, Note, Question, Reason, Refused, Settings, Step};
 
 use super::directives::{self, Said};
 use super::verdict;
@@ -19,13 +19,7 @@ pub(super) fn of(
         "never_arrives": doubt,
         "verdict": verdict::lines(explanation).join("; "),
         "reason": reason(&explanation.verdict.reason),
-        "request": {
-            "method": question.method,
-            "target": question.target,
-            "host": question.host,
-            "client": question.client.ip().to_string(),
-            "server": question.local.to_string(),
-        },
+        "request": asked(question),
         "virtual_host": {
             "name": vhost.name,
             "origin": vhost.origin.as_ref().map(origin),
@@ -47,6 +41,31 @@ pub(super) fn of(
         "paths": paths.iter().map(path).collect::<Vec<_>>(),
     });
     format!("{value:#}\n")
+}
+
+/// A request that is refused before there is anything to explain: the same keys, without those that have no value.
+pub(super) fn of_refused(question: &Question, doubt: Option<&str>, Refused { status, why }: &Refused) -> String {
+    let value = json!({
+        "never_arrives": doubt,
+        "verdict": format!("{status}: {why}"),
+        "reason": { "module": "core", "cause": why, "origin": Value::Null, "effect": "" },
+        "request": asked(question),
+        "virtual_host": Value::Null,
+        "steps": [],
+        "answer": { "status": status, "made_by": Value::Null, "runs": false },
+        "paths": [],
+    });
+    format!("{value:#}\n")
+}
+
+fn asked(question: &Question) -> Value {
+    json!({
+        "method": question.method,
+        "target": question.target,
+        "host": question.host,
+        "client": question.client.ip().to_string(),
+        "server": question.local.to_string(),
+    })
 }
 
 fn reason(Reason { module, cause, origin: at, effect, .. }: &Reason) -> Value {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use conf::Origin;
-use server::explain::{AccessLine, Explanation, Fate, Note, Question, Reason, Settings, Step};
+use server::explain::{AccessLine, Explanation, Fate, Note, Question, Reason, Refused, Settings, Step};
 
 use super::directives::Said;
 use super::verdict;
@@ -29,7 +29,7 @@ pub(super) fn of(
     for (of, directives) in paths {
         // There is more than one path only after an error document or another redirect.
         let whose = if paths.len() > 1 { format!(" of {}", of.path) } else { String::new() };
-        let title = format!("What has a part in the settings{whose}: what comes later counts more");
+        let title = format!("Settings{whose}: later sections override earlier ones");
         writeln!(out);
         writeln!(out, "{}", style.bold(title));
         let mut number = 0;
@@ -52,6 +52,18 @@ pub(super) fn doubt(out: &mut Page, doubt: Option<&str>, style: Style) {
     if let Some(why) = doubt {
         writeln!(out, "{} such a request never arrives: {why}", style.bad("Warning:"));
     }
+}
+
+/// A request that is refused before there is anything to explain.
+pub(super) fn of_refused(question: &Question, doubt: Option<&str>, refused: &Refused, style: Style) -> String {
+    let mut out = Page::default();
+    self::doubt(&mut out, doubt, style);
+    writeln!(out, "{}", style.bad(format!("{}: {}", refused.status, refused.why)));
+    writeln!(out);
+    writeln!(out, "{}", style.bold("How it went"));
+    writeln!(out, "  {}", asked(question));
+    writeln!(out, "  refused when its head was read, before any section or module saw it");
+    out.finish()
 }
 
 /// The verdict: what the client gets, and why.

@@ -215,16 +215,22 @@ fn the_text_is_plain_and_errors_are_told() {
     }
     assert!(!text.contains('\x1b'));
     for (arguments, part) in [
-        (&["ftp://x/"][..], "http and https are served"),
+        (&["ftp://x/"][..], "a URL begins with http:// or https://"),
         (&["x"], "a path begins with a slash"),
         (&["/a", "--mpm"], "name one thing to explain"),
         (&["--nonsense", "/"], "unknown option '--nonsense'"),
-        (&["/a b"], "400: "),
     ] {
         let (output, errors, status) = explain(&site, arguments);
         assert_eq!((output.as_str(), status), ("", Some(1)), "{arguments:?}");
         assert!(errors.contains(part), "{arguments:?}: {errors}");
     }
+    // A request that no server can read has an answer too.
+    let (text, errors, status) = explain(&site, &["/a b"]);
+    assert!(text.starts_with("400: the request line is malformed\n"), "{text}");
+    assert_eq!((errors.as_str(), status), ("", Some(0)));
+    let refused = json(&site, &["/a b"]);
+    assert_eq!(refused["answer"]["status"], 400);
+    assert_eq!(refused["verdict"], "400: the request line is malformed");
     site.configure(Mpm::Percore, "Bogus");
     let (_, errors, status) = explain(&site, &["/"]);
     assert!(errors.contains("Invalid command 'Bogus'") && status == Some(1), "{errors}");

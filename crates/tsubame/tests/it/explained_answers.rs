@@ -147,8 +147,8 @@ fn what_never_arrives_is_said() {
     let site = Site::with([("index.html", "hello\n")]);
     site.configure(Mpm::Percore, "Listen [::1]:8503");
     let ip = site.ip.to_string();
-    let base = format!("no Listen line has port 80, they have {ip}:8080 (");
-    let (port80, elsewhere) = (base.as_str(), "no Listen line has 192.0.2.1:8503, they have ");
+    let base = format!("no Listen line has port 80; the server listens at {ip}:8080 (");
+    let (port80, elsewhere) = (base.as_str(), "no Listen line has 192.0.2.1:8503; the server listens at ");
     let (from6, to6) = (["--from", "2001:db8::1"], ["--to", "[::1]:8503"]);
     let (to, mixed) = (format!("{ip}:8080"), format!("a client at 2001:db8::1 cannot connect to {ip}:8080"));
     // Options and URL; the beginning of the warning, the client and the server that are supposed.

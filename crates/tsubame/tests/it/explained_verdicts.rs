@@ -140,7 +140,7 @@ fn each_status_has_its_reason() {
         ),
         (&["/%2e%2e/x"], "400: /%2e%2e/x: the path is not absolute or leads above the root"),
         (&["/a%2fb"], "404: AllowEncodedSlashes Off forbids the %2F in /a%2fb"),
-        (&["/cgi-bin/env.cgi"], "ROOT/cgi-bin/env.cgi would be run by mod_cgi, and chooses the status"),
+        (&["/cgi-bin/env.cgi"], "mod_cgi would run ROOT/cgi-bin/env.cgi, which chooses the status"),
         (&["/cgi-bin/none.cgi"], "404: ROOT/cgi-bin/none.cgi does not exist"),
     ];
     let mut wrong = Vec::new();
