@@ -58,11 +58,55 @@ pub(super) fn finding(error: &Error, weight: Weight, topic: Topic, known: &Known
         found.places.extend(error.origin.clone());
     }
     if found.instead.is_none() {
-        found.instead = undefined_variable(error, known.notices).map(define);
+        let undefined = || undefined_variable(error, known.notices).map(define);
+        found.instead = undefined().or_else(|| elsewhere(error, known)).or_else(|| near_value(&error.message));
     }
     found.excerpt = error.excerpt();
     found
 }
+
+/// Advice for a directive in the wrong place: where it is allowed.
+fn elsewhere(error: &Error, known: &Known<'_>) -> Option<String> {
+    let is_misplaced = ["not allowed in <", "cannot occur within <"].iter().any(|text| error.message.contains(text));
+    let name = name_at(known.tree, error.origin.as_ref().filter(|_| is_misplaced)?)?;
+    let (_, row) = conf::directive::find(&known.loaded, name.trim_end_matches('>'))?;
+    let place = match row.allowed.phrases().0 {
+        _ if row.allowed.global_only() => "only outside all sections",
+        // Its function refuses other sections.
+        _ if row.name.starts_with("AllowOverride") => "only inside <Directory>",
+        place if place.starts_with("only") => place,
+        _ => return None,
+    };
+    Some(format!("Move it: {} is allowed {place}", named(row.name)))
+}
+
+/// Advice for a misspelt value.
+fn near_value(message: &str) -> Option<String> {
+    const VALUES: [(&str, &[&str]); 2] = [
+        ("Illegal option ", &OPTIONS),
+        (
+            "Illegal override option ",
+            &["All", "None", "AuthConfig", "FileInfo", "Indexes", "Limit", "Nonfatal", "Options"],
+        ),
+    ];
+    let (values, value) =
+        VALUES.iter().find_map(|(start, values)| Some((values, message.trim_end().strip_prefix(start)?)))?;
+    let near = nearest_name(values.iter().copied(), value.trim_start_matches(['+', '-']))?;
+    Some(format!("Did you mean {near}?"))
+}
+
+/// The values of `Options`.
+const OPTIONS: [&str; 9] = [
+    "All",
+    "None",
+    "Indexes",
+    "Includes",
+    "IncludesNOEXEC",
+    "FollowSymLinks",
+    "SymLinksIfOwnerMatch",
+    "ExecCGI",
+    "MultiViews",
+];
 
 /// A finding about files that include each other, with the lines that do so. The place of the error is the first of
 /// these lines.
@@ -160,9 +204,12 @@ fn module(weight: Weight, id: &str) -> Finding {
             .loss(other.loss)
             .instead(other.instead);
     }
+    // Without the end that all have, as it makes short names look alike.
+    const END: &str = "_module";
     let ids = boot::known().iter().map(|info| info.id).chain(MODULES.iter().map(|page| page.identifier));
-    let instead = match nearest_name(ids, id) {
-        Some(near) => format!("Did you mean {near}?"),
+    let names = ids.filter_map(|id| id.strip_suffix(END));
+    let instead = match nearest_name(names, id.strip_suffix(END).unwrap_or(id)) {
+        Some(near) => format!("Did you mean {near}{END}?"),
         None => format!("Remove the line, and put what needs it inside <IfModule {id}>"),
     };
     found("No module of this name is known.".into()).instead(instead)
@@ -171,6 +218,30 @@ fn module(weight: Weight, id: &str) -> Finding {
 /// Advice for a missing Apache module: what replaces it, or `guard` it.
 fn without(page: &Page, guard: &str) -> String {
     if page.instead.is_empty() { format!("{guard} inside <IfModule {}>", page.identifier) } else { page.instead.into() }
+}
+
+/// Advice for a directive of a module that is not loaded.
+fn load(info: &ModuleInfo, name: &str, known: &Known<'_>) -> String {
+    let module = info.source.trim_end_matches(".c");
+    // PHP's own names: libphp.so, and on Debian php8.2 or another version for a2enmod.
+    let (file, debian) = match info.log_name() {
+        "php" => ("libphp", "a2enmod with your version, as in php8.2".to_string()),
+        name => (module, format!("a2enmod {name}")),
+    };
+    let line = format!("LoadModule {} {}/{file}.so", info.id, modules_directory(known.ran));
+    if info.id.starts_with("mpm_") {
+        return format!(
+            "Remove it, or put it inside <IfModule {}>: another multi-processing module is loaded",
+            info.id
+        );
+    }
+    let modern = match info.id {
+        "access_compat_module" if !name.eq_ignore_ascii_case("Satisfy") => {
+            "Write `Require all granted`, `Require all denied` or `Require ip ADDRESS` instead, as of Apache 2.4; or add"
+        }
+        _ => "Add",
+    };
+    format!("{modern} `{line}` (Debian: {debian})")
 }
 
 /// The directory of module files, as the `LoadModule` lines of this configuration write it.
@@ -189,13 +260,10 @@ fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Fin
     let is_loaded = |info: &ModuleInfo| known.loaded.iter().any(|have| have.id == info.id);
     let ours = conf::directive::find_all(boot::known(), name).find(|(info, _)| !is_loaded(info));
     if let Some((info, row)) = ours {
-        let file = info.source.trim_end_matches(".c");
-        return found(format!("{file} has it, and is not loaded.")).does(row.help).instead(format!(
-            "Add `LoadModule {} {}/{file}.so` (Debian: a2enmod {})",
-            info.id,
-            modules_directory(known.ran),
-            info.log_name()
-        ));
+        let module = info.source.trim_end_matches(".c");
+        return found(format!("{module} has it, and is not loaded."))
+            .does(row.help)
+            .instead(load(info, row.name, known));
     }
     if let Some(fact) = refused(name) {
         let why = manual::refusal(fact, boot::known());
@@ -220,6 +288,9 @@ fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Fin
             .does(other.purpose)
             .loss(other.loss)
             .instead(other.instead);
+    }
+    if name.starts_with('\u{feff}') {
+        return found("The file begins with a UTF-8 byte order mark.".into()).instead("Save it without the mark");
     }
     let found = found(NO_SUCH_DIRECTIVE.into());
     match meant(name) {

@@ -117,7 +117,7 @@ fn warning(loss: Loss) -> &'static str {
     match loss {
         Loss::Nothing => " You lose nothing without it.",
         Loss::Speed => " Without it the same answers come, only later.",
-        Loss::Feature => " Without it you lose what it does.",
+        Loss::Feature => " Without it this feature is missing.",
         Loss::Protection => " Do not just remove it: it keeps something closed that would be open then.",
     }
 }
