@@ -229,6 +229,14 @@ pub(crate) fn say_broken(options: &Options, failed: &Failed) {
         options,
         complaint::of(&failed.error, &failed.into(), &options.program, style(options)).trim_end_matches('\n'),
     );
+    misplaced(options).iter().for_each(|advice| tell(options, &complaint::note(&format!("help: {advice}"))));
+}
+
+/// Advice for a `-f` that names a file of the working directory: as in Apache, a relative one starts at `ServerRoot`.
+pub(crate) fn misplaced(options: &Options) -> Option<String> {
+    let here = options.directory.join(options.file.as_ref()?);
+    let is_only_here = here.is_file() && !Path::new(&config_file(options)).exists();
+    is_only_here.then(|| format!("-f starts at ServerRoot, {}: write -f {}", server_root(options), here.display()))
 }
 
 /// Reports the other errors of a configuration; the first was reported already.

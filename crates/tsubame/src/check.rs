@@ -110,6 +110,10 @@ fn report(options: &Options, query: &Query) -> Report {
         Err(failed) => {
             errors::notices(&mut report, &failed.notices, &failed.tree);
             errors::all(&mut report, failed.errors.iter().chain([&failed.error]), &(&*failed).into());
+            let mut errors = report.findings.iter_mut().filter(|found| found.topic == report::Topic::Syntax);
+            if let (Some(advice), Some(found)) = (boot::misplaced(options), errors.next()) {
+                found.instead = Some(advice);
+            }
             report.read.files = failed.included.len();
         }
     }

@@ -88,6 +88,34 @@ const COMMANDS: [(&str, Command); 4] = [
     ("completions", Command::Completions),
 ];
 
+/// Words that are no commands here, and the command line to write instead.
+const OTHER_WORDS: [(&str, &str); 13] = [
+    ("configtest", "-t -f FILE"),
+    ("fullstatus", "ctl -f FILE status"),
+    ("graceful", "-f FILE -k graceful"),
+    ("graceful-stop", "-f FILE -k graceful-stop"),
+    ("reload", "-f FILE -k graceful"),
+    ("restart", "-f FILE -k restart"),
+    ("run", "-f FILE -DFOREGROUND"),
+    ("serve", "-f FILE -DFOREGROUND"),
+    ("start", "-f FILE -k start"),
+    ("status", "ctl -f FILE status"),
+    ("stop", "-f FILE -k stop"),
+    ("test", "-t -f FILE"),
+    ("version", "--version"),
+];
+
+/// `tsubame help` and `tsubame help COMMAND` as `--help`.
+pub(crate) fn as_options(program: &str, args: Vec<OsString>) -> Vec<OsString> {
+    match &args[..] {
+        [help] if help == "help" && !is_httpd_name(program) => vec!["--help".into()],
+        [help, name] if help == "help" && command(program, std::slice::from_ref(name)).is_some() => {
+            vec![name.clone(), "--help".into()]
+        }
+        _ => args,
+    }
+}
+
 /// Our own command, if the first argument is one. There are none under the names of httpd.
 pub(crate) fn command(program: &str, args: &[OsString]) -> Option<Command> {
     let word = args.first().filter(|_| !is_httpd_name(program))?;
@@ -179,6 +207,9 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
     if ours && (httpd || is_httpd_name(program)) {
         return refused(program, &demo, &Bad::Mixed);
     }
+    if let Some(word) = demo.root.as_ref().map(|root| root.to_string_lossy()).filter(|word| is_no_directory(word)) {
+        return refused(program, &demo, &Bad::Command(word.into_owned()));
+    }
     if !httpd && !is_httpd_name(program) {
         options.action = Action::Demo(demo);
     }
@@ -202,6 +233,8 @@ enum Bad {
     Level(String),
     /// An invalid value for `--port`; `None` if it is missing.
     Port(Option<String>),
+    /// An unknown command.
+    Command(String),
     /// An unexpected argument.
     Word(OsString),
     /// A directory or `--port` together with options of httpd.
@@ -240,17 +273,26 @@ impl Bad {
         if COMMANDS.iter().any(|(name, _)| *name == first) {
             return format!("'{first}' is a command: put it before all options, as in {program} {first} -f FILE ...");
         }
-        if near_command(&first).is_some() {
-            return misuse::unknown("command", &first, COMMANDS.iter().map(|(name, _)| *name));
+        if first == "help"
+            && let Bad::Word(word) = self
+        {
+            return unknown_command(program, &word.to_string_lossy());
+        }
+        if is_no_directory(&first) {
+            return unknown_command(program, &first);
         }
         match self {
+            Bad::Command(word) => unknown_command(program, word),
             Bad::Option(option) => misuse::unknown("option", option, OPTIONS.into_iter()),
             Bad::Missing(option) => format!("option '-{option}' needs a value"),
             Bad::Signal(None) => format!("option '-k' needs one of {}", SIGNALS.map(|(word, _)| word).join(", ")),
+            Bad::Signal(Some(word)) if word == "reload" => {
+                "unknown word after -k 'reload': did you mean 'graceful'?".into()
+            }
             Bad::Signal(Some(word)) => misuse::unknown("word after -k", word, SIGNALS.iter().map(|(word, _)| *word)),
             Bad::Level(word) => misuse::unknown("level", word, Level::NAMES.iter().map(|(name, _)| *name)),
             Bad::Port(None) => "option '--port' needs a number".into(),
-            Bad::Port(Some(word)) => format!("'{word}' is no port: --port takes a number from 0 to 65535"),
+            Bad::Port(Some(word)) => format!("'{word}' is no port: --port takes a number from 1 to 65535"),
             Bad::Word(word) => format!("unexpected word '{}'", word.to_string_lossy()),
             Bad::Mixed => "--port and a directory do not go with a configuration (-f, -d, -C, -c, -D, -k, -t)".into(),
             Bad::Other(error) => misuse::reason(error, ""),
@@ -259,10 +301,21 @@ impl Bad {
     }
 }
 
-/// The command that was probably meant by a word that is not a file.
-pub(crate) fn near_command(word: &str) -> Option<&'static str> {
-    let near = || nearest_name(COMMANDS.iter().map(|(name, _)| *name), word);
-    (!word.is_empty() && !Path::new(word).exists()).then(near).flatten()
+/// Whether a word looks like a command rather than a path, and no directory has this name.
+fn is_no_directory(word: &str) -> bool {
+    !word.is_empty() && !word.contains(['/', '.']) && !Path::new(word).exists()
+}
+
+/// A message about an unknown command, with what was probably meant.
+fn unknown_command(program: &str, word: &str) -> String {
+    if let Some((_, line)) = OTHER_WORDS.iter().find(|(other, _)| *other == word) {
+        return format!("unknown command '{word}': write `{program} {line}`");
+    }
+    let names = || COMMANDS.iter().map(|(name, _)| *name);
+    match nearest_name(names(), word) {
+        Some(_) => misuse::unknown("command", word, names()),
+        None => format!("unknown command '{word}', and no directory has this name"),
+    }
 }
 
 /// Our own options.
@@ -339,7 +392,8 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
             Long("version") => options.action = Action::Version,
             Long("port") => {
                 let port = value(&mut parser).map_err(|_| Bad::Port(None))?;
-                demo.port = Some(port.parse().map_err(|_| Bad::Port(Some(port)))?);
+                let number = port.parse().ok().filter(|number| *number > 0);
+                demo.port = Some(number.ok_or(Bad::Port(Some(port)))?);
             }
             Value(root) if demo.root.is_none() => demo.root = Some(root),
             Short(other) => return Err(Bad::Option(format!("-{other}"))),
@@ -422,7 +476,7 @@ A first look, with an embedded configuration:
 
 Your own configuration:
   {program} check -f /etc/apache2/apache2.conf             all that is wrong with it, and what to write instead
-  {program} -t -f /etc/apache2/apache2.conf                check it as httpd does, up to the first error
+  {program} -t -f /etc/apache2/apache2.conf                check it as httpd does: Syntax OK, or the errors
   {program} -S -f /etc/apache2/apache2.conf                show its virtual hosts and run settings
   {program} -f /etc/apache2/apache2.conf -DFOREGROUND      serve it, in the foreground
   {program} -f /etc/apache2/apache2.conf -k start          serve it as a daemon; then -k graceful, -k stop ...

@@ -6,7 +6,7 @@ mod shells;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::{check, cli, ctl, explain, output};
+use crate::{check, cli, ctl, explain, misuse, output};
 
 /// The help page of `tsubame completions`.
 pub(crate) const USAGE: &str = "\
@@ -56,7 +56,7 @@ struct Page {
 /// Runs `tsubame completions`.
 pub(crate) fn run(program: &str, args: &[OsString]) -> ExitCode {
     let [shell] = args else {
-        output::complain(&format!("{program} completions: name one shell\n{}", USAGE.trim_end()));
+        misuse::say(program, "completions", USAGE, &"name one shell: bash, zsh or fish".into());
         return ExitCode::FAILURE;
     };
     let pages = pages();
@@ -66,8 +66,8 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> ExitCode {
         Some("zsh") => output::print(&shells::zsh(&pages)),
         Some("fish") => output::print(&shells::fish(&pages)),
         _ => {
-            let shell = shell.to_string_lossy();
-            output::complain(&format!("{program} completions: {shell} is none of bash, zsh, fish"));
+            let why = format!("'{}' is none of the shells: bash, zsh, fish", shell.to_string_lossy());
+            misuse::say(program, "completions", USAGE, &why.into());
             return ExitCode::FAILURE;
         }
     }

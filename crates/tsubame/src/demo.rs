@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use mpm::Listeners;
 
 use crate::boot::{self, Text};
-use crate::cli::{self, Action, Demo, Options};
+use crate::cli::{Action, Demo, Options};
 use crate::output;
 use crate::start;
 use crate::style::{Page, Style};
@@ -53,13 +53,11 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 /// Serves with the files of the demonstration in `home`.
 fn serve(options: &Options, demo: &Demo, home: &Path) -> ExitCode {
     let root = demo.root.as_ref().map_or_else(|| home.join("site"), PathBuf::from);
-    let root = match root.canonicalize() {
+    let root = match root.canonicalize().and_then(|root| std::fs::read_dir(&root).map(|_| root)) {
         Ok(root) => root,
         Err(error) => {
             let (why, root) = (sys::describe(&error), root.to_string_lossy());
-            let meant = cli::near_command(&root)
-                .map_or_else(String::new, |near| format!("; did you mean the command '{near}'?"));
-            output::complain(&format!("{}: {why}: cannot serve {root}{meant}", options.program));
+            output::complain(&format!("{}: {why}: cannot serve {root}", options.program));
             return ExitCode::FAILURE;
         }
     };

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     server::module::set_known(modules::MODULES);
     server::identity::set(version::identity());
     let program = cli::program_name();
-    let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut args: Vec<OsString> = cli::as_options(&program, std::env::args_os().skip(1).collect());
     if let Some(command) = cli::command(&program, &args) {
         args.remove(0);
         return match command {

@@ -80,6 +80,7 @@ pub(crate) fn serve(
             let notes = match (own, error.busy) {
                 (Some(help), _) => vec![complaint::note(&format!("help: {help}"))],
                 (None, Some(address)) => holder::notes(address, matches!(text, Text::Own(..))),
+                (None, None) if error.lines[0].starts_with("(13)") => vec![complaint::note(PRIVILEGED)],
                 (None, None) => Vec::new(),
             };
             notes.iter().for_each(|note| boot::tell(options, note));
@@ -125,6 +126,10 @@ pub(crate) fn serve(
     server::log::tend_last();
     code
 }
+
+/// Advice for a port that the kernel keeps for root.
+const PRIVILEGED: &str =
+    "help: A port below 1024 needs root (or CAP_NET_BIND_SERVICE): take a higher one, such as 8080";
 
 /// Creates `DefaultRuntimeDir` if it is missing. Debian's is in `/run`, where only `apache2ctl` creates it after a
 /// boot.

@@ -13,7 +13,8 @@ pub(super) fn change(server: &Server, words: &[&str], json: bool) -> Result<Stri
         [] => {}
         ["reset"] => log_levels::clear(),
         [module, level] => {
-            let level = Level::parse(level).ok_or_else(|| format!("{level}: no level; they are {}", names()))?;
+            let level =
+                Level::parse(level).ok_or_else(|| format!("unknown level '{level}'; the levels are {}", names()))?;
             let loaded = || server.infos().iter().find(|info| info.logs_as(module)).map(|info| info.log_name());
             let unknown = || format!("{module}: no such module is loaded; `*` stands for all");
             let name = if module == ALL { ALL } else { loaded().ok_or_else(unknown)? };

@@ -108,7 +108,7 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
 }
 
 fn no_more(command: &str, words: &[impl AsRef<str>]) -> Result<(), String> {
-    words.first().map_or(Ok(()), |word| Err(format!("{command}: what is {}?", word.as_ref())))
+    words.first().map_or(Ok(()), |word| Err(format!("{command}: unexpected word '{}'", word.as_ref())))
 }
 
 /// Answers the commands that show something, and `log-level`.

@@ -101,8 +101,9 @@ fn a_wrong_command_line_is_explained() {
         (&["--prot", "8000"][..], "unknown option '--prot': did you mean '--port'?", 1),
         (&["-Z"], "unknown option '-Z'", 1),
         (&["--port"], "option '--port' needs a number", 1),
-        (&["--port", "abc"], "'abc' is no port: --port takes a number from 0 to 65535", 1),
-        (&["--port", "65536", "."], "'65536' is no port: --port takes a number from 0 to 65535", 1),
+        (&["--port", "abc"], "'abc' is no port: --port takes a number from 1 to 65535", 1),
+        (&["--port", "65536", "."], "'65536' is no port: --port takes a number from 1 to 65535", 1),
+        (&["--port", "0"], "'0' is no port: --port takes a number from 1 to 65535", 1),
         (
             &["--port", "80", "-t"],
             "--port and a directory do not go with a configuration (-f, -d, -C, -c, -D, -k, -t)",
@@ -113,6 +114,14 @@ fn a_wrong_command_line_is_explained() {
         (&["-k"], "option '-k' needs one of start, stop, restart, graceful, graceful-stop, upgrade", 1),
         (&["-t", "-e", "debgu"], "unknown level 'debgu': did you mean 'debug'?", 1),
         (&["chekc", "-f", "conf/httpd.conf"], "unknown command 'chekc': did you mean 'check'?", 1),
+        (&["chekc"], "unknown command 'chekc': did you mean 'check'?", 1),
+        (&["none"], "unknown command 'none', and no directory has this name", 1),
+        (&["configtest"], "unknown command 'configtest': write `tsubame -t -f FILE`", 1),
+        (&["status", "-f", "conf/httpd.conf"], "unknown command 'status': write `tsubame ctl -f FILE status`", 1),
+        (&["help", "chekc"], "unknown command 'chekc': did you mean 'check'?", 1),
+        (&["-k", "reload"], "unknown word after -k 'reload': did you mean 'graceful'?", 1),
+        (&["completions", "tcsh"], "'tcsh' is none of the shells: bash, zsh, fish", 1),
+        (&["completions"], "name one shell: bash, zsh or fish", 1),
         (&["conf", "logs"], "unexpected word 'logs'", 1),
         (&["check", "--jsn"], "unknown option '--jsn': did you mean '--json'?", 2),
         (&["check", "here"], "unexpected word 'here'", 2),
@@ -126,7 +135,7 @@ fn a_wrong_command_line_is_explained() {
         let output = command.arg0("tsubame").args(arguments).current_dir(&site.root).output().expect("run");
         let errors = String::from_utf8(output.stderr).expect("text");
         let called = match arguments[0] {
-            command @ ("check" | "explain" | "ctl") => format!("tsubame {command}"),
+            command @ ("check" | "explain" | "ctl" | "completions") => format!("tsubame {command}"),
             _ => "tsubame".into(),
         };
         assert!(errors.starts_with(&format!("{called}: {reason}\nUsage: tsubame ")), "{arguments:?}: {errors}");
@@ -135,14 +144,15 @@ fn a_wrong_command_line_is_explained() {
         assert_eq!(output.status.code(), Some(status), "{arguments:?}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
-    for (word, reason) in
-        [("none", "cannot serve none\n"), ("chekc", "cannot serve chekc; did you mean the command 'check'?\n")]
-    {
+    for (words, page) in [
+        (&["help"][..], "tsubame: a web server"),
+        (&["help", "ctl"], "tsubame ctl: ask"),
+        (&["help", "completions"], "tsubame completions: "),
+    ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
-        let output = command.arg0("tsubame").arg(word).current_dir(&site.root).output().expect("run");
-        let errors = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(errors, format!("tsubame: (2)No such file or directory: {reason}"));
-        assert_eq!(output.status.code(), Some(1));
+        let output = command.arg0("tsubame").args(words).current_dir(&site.root).output().expect("run");
+        assert!(output.stdout.starts_with(page.as_bytes()), "{words:?}");
+        assert_eq!((output.stderr.len(), output.status.code()), (0, Some(0)));
     }
 }
 

@@ -34,5 +34,5 @@ fn there_are_three_shells() {
     }
     let output = run(&["completions", "csh"]);
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && text.contains("csh is none of bash, zsh, fish"), "{text}");
+    assert!(!output.status.success() && text.contains("'csh' is none of the shells: bash, zsh, fish"), "{text}");
 }

@@ -176,7 +176,7 @@ fn options_have_no_place_of_their_own() {
     let (output, _, code) = run(&[&["explain", "-h"], &here[..]].concat());
     assert!(output.starts_with("tsubame explain:") && code == Some(0), "{output}");
     for (arguments, want) in [
-        (&["status", "--all"][..], "status: what is --all?"),
+        (&["status", "--all"][..], "status: unexpected word '--all'"),
         (&["status", "-q"], "unknown option '-q'"),
         (&["--all", "status"], "unknown option '--all'"),
         (&["--json"], "a command is missing"),

@@ -86,7 +86,7 @@ fn nothing_is_done_for_words_that_nobody_knows() {
         for word in ["now", "--json", "--force"] {
             let (output, errors, code) = ctl(&site, &[command, word]);
             assert_eq!((output.as_str(), code), ("", Some(1)), "{command} {word}");
-            assert!(errors.contains(&format!("{command}: what is {word}?")), "{errors}");
+            assert!(errors.contains(&format!("{command}: unexpected word '{word}'")), "{errors}");
         }
         // The server also refuses them from any other client.
         let refused = answer(send(&site.root.join("logs/pid.ctl"), &format!("{command} --help")));

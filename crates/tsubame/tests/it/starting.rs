@@ -147,7 +147,8 @@ fn a_demonstration_that_cannot_start() {
     assert!(holder.starts_with(&format!("      = port {port} is held by ")), "{errors}");
     assert!(holder.ends_with(&format!(" (pid {})", std::process::id())), "{errors}");
     assert!(help.starts_with("      = help: try --port "), "{errors}");
-    assert!(start(&["none"]).contains("cannot serve none"));
+    assert!(start(&["./none"]).contains("(2)No such file or directory: cannot serve ./none"));
+    assert!(start(&["htdocs/index.html"]).contains("(20)Not a directory: cannot serve htdocs/index.html"));
 }
 
 /// Ctrl-C reaches every process of a terminal. The demo ends, and reports nothing else.
