@@ -181,7 +181,7 @@ fn refused(shown: &Shown, has_apache: bool) -> Option<String> {
     let mut said = Vec::new();
     let mut ask = |program: &str, modules: &str, text: &str| {
         let text = placed(&site, text);
-        let base = "ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\nErrorLog logs/error_log\n";
+        let base = "ServerName localhost\nListen 127.0.0.1:9\nDefaultRuntimeDir run\nPidFile logs/pid\nErrorLog logs/error_log\n";
         site.file("conf/httpd.conf", format!("{modules}{base}Include conf/shown.conf\n"));
         site.file("conf/shown.conf", text);
         let output =

@@ -20,7 +20,7 @@ const ALL: &[&str] =
 /// The beginning of every configuration. It sets locks and the pid file, since their default places are compiled in.
 fn base() -> String {
     let wanted = ["mpm_event", "authz_core", "socache_shmcb", "ssl", "info"];
-    format!("ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{}", modules(&wanted))
+    format!("ServerName localhost\nListen 127.0.0.1:9\nDefaultRuntimeDir run\nPidFile logs/pid\n{}", modules(&wanted))
 }
 
 /// Files that configurations include, certificates that are named.
@@ -241,7 +241,7 @@ fn modules_are_those_that_are_loaded() {
         format!("<IfModule none_module>\n{}</IfModule>\nRequire all granted\n", wanted[0]),
     ];
     let mpm = modules(&["mpm_event"]);
-    let base = "ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n";
+    let base = "ServerName localhost\nListen 127.0.0.1:9\nDefaultRuntimeDir run\nPidFile logs/pid\n";
     if oracle::is_there("modules_are_those_that_are_loaded") {
         compare(&texts, |text| {
             let site = Site::new();

@@ -12,7 +12,10 @@ const STOPS: [(&str, &str); 10] = [
     ("CustomLog conf common", "(21)Is a directory: AH00649: could not open transfer log file ROOT/conf."),
     ("CustomLog |/nosuch/program common", "AH00104: unable to start piped log program '/nosuch/program'"),
     ("Listen 192.0.2.1:8081", "AH00072: make_sock: could not bind to address 192.0.2.1:8081"),
-    ("Listen 9\nListen 127.0.0.1:9", "AH00072: make_sock: could not bind to address 127.0.0.1:9 (ROOT/conf/httpd.conf:"),
+    (
+        "Listen 9\nListen 127.0.0.1:9",
+        "AH00072: make_sock: could not bind to address 127.0.0.1:9 (ROOT/conf/httpd.conf:",
+    ),
     ("PidFile nosuch/pid", "(2)No such file or directory: AH00099: could not create ROOT/nosuch/pid"),
     ("TypesConfig nosuch", "AH01597: could not open mime types config file ROOT/nosuch."),
     ("ScriptSock ${DOCS}/index.html/sock", "AH01242: Couldn't bind unix domain socket ROOT/htdocs/index.html/sock"),

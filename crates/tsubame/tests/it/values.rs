@@ -16,7 +16,7 @@ fn values_of_the_core_are_checked_as_by_apache() {
     let lines: Vec<String> =
         include_str!("listing/core_lines.txt").lines().map(|line| line.replace("\\n", "\n")).collect();
     let base = format!(
-        "ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{}",
+        "ServerName localhost\nListen 127.0.0.1:9\nDefaultRuntimeDir run\nPidFile logs/pid\n{}",
         modules(&["mpm_event", "authz_core", "alias"])
     );
     compare(&lines, |line| {
