@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Like `print!`, for a reader that may leave; see [`say`].
 macro_rules! say {
@@ -24,11 +25,16 @@ pub(crate) fn warn(text: fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_fmt(text);
 }
 
+/// Whether an error on standard output was reported. Once is enough: a full disk stays full.
+static REPORTED: AtomicBool = AtomicBool::new(false);
+
 /// Writes to standard output. `head` and pagers leave when they have seen enough, which is not reported; the current
 /// work ends as usual, so that nothing stays behind.
 pub(crate) fn say(text: fmt::Arguments<'_>) {
     match std::io::stdout().write_fmt(text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => warn_line!("cannot write the output: {error}"),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe && !REPORTED.swap(true, Ordering::Relaxed) => {
+            warn_line!("cannot write the output: {error}");
+        }
         _ => {}
     }
 }

@@ -3,6 +3,7 @@
 //! The same code reads the configuration for a server; here it continues after each error. The check executes nothing
 //! that the configuration names, binds no port and needs no root privileges.
 
+mod advice;
 mod certificates;
 mod disk;
 mod errors;
@@ -126,7 +127,7 @@ fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
     let Loaded { server, included, notices, errors: wrong } = loaded;
     report.read = Read { files: included.len(), hosts: server.hosts.len() - 1, ..Read::default() };
     errors::notices(report, &notices, &server.tree);
-    obstacles(report, &server);
+    obstacles(report, &server, wrong.is_empty());
     lines::all(report, &server, &wrong);
     hosts::all(report, &server);
     certificates::all(report, &server);
@@ -135,8 +136,8 @@ fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
     }
 }
 
-/// Reports what prevents a correct configuration from being served.
-fn obstacles(report: &mut Report, server: &Server) {
+/// Reports what prevents a configuration from being served. Lines that a wrong one hides may not be missing.
+fn obstacles(report: &mut Report, server: &Server, is_correct: bool) {
     for text in server.obstacles() {
         report.stops(report::Topic::Start, "start", &text);
     }
@@ -147,7 +148,7 @@ fn obstacles(report: &mut Report, server: &Server) {
         report.stops(report::Topic::Start, "User", &text);
     }
     let Preflight { stops, doubts } = preflight::look(server);
-    for Obstacle { text, help } in stops {
+    for Obstacle { text, help, .. } in stops.into_iter().filter(|obstacle| is_correct || !obstacle.is_absence) {
         let is_said = |found: &Finding| found.topic == report::Topic::Log && text.contains(&found.subject);
         if !report.findings.iter().any(is_said) {
             report.add(Finding { instead: help, ..Finding::new(Weight::Stops, report::Topic::Start, "start", text) });

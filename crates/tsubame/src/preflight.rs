@@ -30,6 +30,8 @@ pub(crate) struct Obstacle {
     pub(crate) text: String,
     /// What to do about it.
     pub(crate) help: Option<String>,
+    /// A line is missing.
+    pub(crate) is_absence: bool,
 }
 
 impl fmt::Display for Obstacle {
@@ -66,7 +68,7 @@ pub(crate) fn wrong_lines(mpm: &MpmSettings) -> Option<Obstacle> {
     let lines = mpm.listen.entries();
     if lines.is_empty() {
         let help = Some("Write a line such as `Listen 80`".to_string());
-        return Some(Obstacle { text: OpenError::none().to_string(), help });
+        return Some(Obstacle { text: OpenError::none().to_string(), help, is_absence: true });
     }
     if buckets(mpm) > 1 {
         return None;
@@ -75,7 +77,7 @@ pub(crate) fn wrong_lines(mpm: &MpmSettings) -> Option<Obstacle> {
         let (other, theirs) = lines[..index].iter().find(|(other, _)| overlap(line, other))?;
         let text = format!("AH00072: make_sock: could not bind to address {line} ({origin})");
         let help = format!("Remove one of two lines: `Listen {other}` ({theirs}) takes the same connections");
-        Some(Obstacle { text: format!("(98)Address already in use: {text}"), help: Some(help) })
+        Some(Obstacle { text: format!("(98)Address already in use: {text}"), help: Some(help), is_absence: false })
     })
 }
 
@@ -91,7 +93,11 @@ fn overlap(one: &Listen, other: &Listen) -> bool {
 impl Preflight {
     fn add(&mut self, text: String) {
         let is_doubt = text.starts_with(DENIED) && !sys::cred::is_root();
-        if is_doubt { self.doubts.push(text) } else { self.stops.push(Obstacle { text, help: None }) }
+        if is_doubt {
+            self.doubts.push(text)
+        } else {
+            self.stops.push(Obstacle { text, help: None, is_absence: false })
+        }
     }
 
     /// Checks whether the machine has the addresses of a line, and whether its port needs root. It does not try the

@@ -143,7 +143,9 @@ fn made(request: &Request, module: &str, status: u16) -> Reason {
         (_, _, Some(name)) => format!("the handler {name}"),
         _ => request.asked.uri.clone(),
     };
-    let kind = request.answer.content_type().map_or_else(String::new, |kind| format!(", {kind}"));
+    // The listing of a directory gets its own type when it is made.
+    let kind = request.answer.content_type().filter(|kind| *kind != "httpd/unix-directory");
+    let kind = kind.map_or_else(String::new, |kind| format!(", {kind}"));
     let cause = format!("{what}{kind}, by {}", by(module));
     Reason { status, module: module.to_string(), cause, origin: None, effect: String::new() }
 }

@@ -1,11 +1,11 @@
 //! Reports errors and warnings of the configuration reader, and explains names that it does not know.
 
 use conf::directive::nearest_name;
-use conf::read::Ran;
-use conf::words::{next_word, words};
+use conf::words::next_word;
 use conf::{Error, Level, ModuleInfo, Node, Notice, Origin, Unknown};
 use modules::manual::{self, Fact, MODULES, Other, Page, REMOVED};
 
+use super::advice;
 use super::report::{Finding, Report, Topic, Weight};
 use crate::boot;
 use crate::complaint::Known;
@@ -59,54 +59,16 @@ pub(super) fn finding(error: &Error, weight: Weight, topic: Topic, known: &Known
     }
     if found.instead.is_none() {
         let undefined = || undefined_variable(error, known.notices).map(define);
-        found.instead = undefined().or_else(|| elsewhere(error, known)).or_else(|| near_value(&error.message));
+        let others = || {
+            advice::elsewhere(error, known)
+                .or_else(|| advice::near_value(&error.message))
+                .or_else(|| advice::mpms(error, known))
+        };
+        found.instead = undefined().or_else(others);
     }
     found.excerpt = error.excerpt();
     found
 }
-
-/// Advice for a directive in the wrong place: where it is allowed.
-fn elsewhere(error: &Error, known: &Known<'_>) -> Option<String> {
-    let is_misplaced = ["not allowed in <", "cannot occur within <"].iter().any(|text| error.message.contains(text));
-    let name = name_at(known.tree, error.origin.as_ref().filter(|_| is_misplaced)?)?;
-    let (_, row) = conf::directive::find(&known.loaded, name.trim_end_matches('>'))?;
-    let place = match row.allowed.phrases().0 {
-        _ if row.allowed.global_only() => "only outside all sections",
-        // Its function refuses other sections.
-        _ if row.name.starts_with("AllowOverride") => "only inside <Directory>",
-        place if place.starts_with("only") => place,
-        _ => return None,
-    };
-    Some(format!("Move it: {} is allowed {place}", named(row.name)))
-}
-
-/// Advice for a misspelt value.
-fn near_value(message: &str) -> Option<String> {
-    const VALUES: [(&str, &[&str]); 2] = [
-        ("Illegal option ", &OPTIONS),
-        (
-            "Illegal override option ",
-            &["All", "None", "AuthConfig", "FileInfo", "Indexes", "Limit", "Nonfatal", "Options"],
-        ),
-    ];
-    let (values, value) =
-        VALUES.iter().find_map(|(start, values)| Some((values, message.trim_end().strip_prefix(start)?)))?;
-    let near = nearest_name(values.iter().copied(), value.trim_start_matches(['+', '-']))?;
-    Some(format!("Did you mean {near}?"))
-}
-
-/// The values of `Options`.
-const OPTIONS: [&str; 9] = [
-    "All",
-    "None",
-    "Indexes",
-    "Includes",
-    "IncludesNOEXEC",
-    "FollowSymLinks",
-    "SymLinksIfOwnerMatch",
-    "ExecCGI",
-    "MultiViews",
-];
 
 /// A finding about files that include each other, with the lines that do so. The place of the error is the first of
 /// these lines.
@@ -220,40 +182,6 @@ fn without(page: &Page, guard: &str) -> String {
     if page.instead.is_empty() { format!("{guard} inside <IfModule {}>", page.identifier) } else { page.instead.into() }
 }
 
-/// Advice for a directive of a module that is not loaded.
-fn load(info: &ModuleInfo, name: &str, known: &Known<'_>) -> String {
-    let module = info.source.trim_end_matches(".c");
-    // PHP's own names: libphp.so, and on Debian php8.2 or another version for a2enmod.
-    let (file, debian) = match info.log_name() {
-        "php" => ("libphp", "a2enmod with your version, as in php8.2".to_string()),
-        name => (module, format!("a2enmod {name}")),
-    };
-    let line = format!("LoadModule {} {}/{file}.so", info.id, modules_directory(known.ran));
-    if info.id.starts_with("mpm_") {
-        return format!(
-            "Remove it, or put it inside <IfModule {}>: another multi-processing module is loaded",
-            info.id
-        );
-    }
-    let modern = match info.id {
-        "access_compat_module" if !name.eq_ignore_ascii_case("Satisfy") => {
-            "Write `Require all granted`, `Require all denied` or `Require ip ADDRESS` instead, as of Apache 2.4; or add"
-        }
-        _ => "Add",
-    };
-    format!("{modern} `{line}` (Debian: {debian})")
-}
-
-/// The directory of module files, as the `LoadModule` lines of this configuration write it.
-fn modules_directory(ran: &[Ran]) -> String {
-    let mut files = ran.iter().filter_map(|ran| {
-        let [name, _, file] = words(&ran.text).try_into().ok()?;
-        let (directory, _) = file.rsplit_once('/').filter(|_| name.eq_ignore_ascii_case("LoadModule"))?;
-        Some(directory.to_string())
-    });
-    files.next().unwrap_or_else(|| "modules".into())
-}
-
 fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Finding {
     let subject = named(name);
     let found = |message: String| Finding::new(weight, topic, &subject, message);
@@ -263,7 +191,7 @@ fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Fin
         let module = info.source.trim_end_matches(".c");
         return found(format!("{module} has it, and is not loaded."))
             .does(row.help)
-            .instead(load(info, row.name, known));
+            .instead(advice::load(info, row.name, known));
     }
     if let Some(fact) = refused(name) {
         let why = manual::refusal(fact, boot::known());
