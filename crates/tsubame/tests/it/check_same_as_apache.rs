@@ -43,7 +43,7 @@ const CHANGED: [&str; 24] = [
 fn site(lines: &str) -> Site {
     let site = Site::new();
     let text = format!(
-        "ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{}{}\n",
+        "ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{}{}\nListen 127.0.0.1:9\n",
         modules(&MODULES),
         lines.replace("\\n", "\n")
     );

@@ -402,7 +402,9 @@ fn every_directive_takes_what_it_takes_in_apache() {
         let wanted = modules(&["mpm_event", "authz_core", "http2"]);
         site.file(
             "conf/httpd.conf",
-            format!("ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{wanted}{line}\n"),
+            format!(
+                "ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{wanted}{line}\nListen 127.0.0.1:9\n"
+            ),
         );
         let call = Call { site: &site, arguments: &["-t"], user: None };
         (line.clone(), call.both(Path::new(env!("CARGO_BIN_EXE_tsubame"))))

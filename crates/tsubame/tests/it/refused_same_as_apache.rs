@@ -21,7 +21,7 @@ fn lines_of_a_server() {
     }
     const OWN: [&str; 6] = ["RewriteMap", "RewriteOptions", "RewriteBase", "<", "RequestHeader", "RewriteCond expr"];
     let base = format!(
-        "ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{}",
+        "ServerName localhost\nDefaultRuntimeDir run\nListen 127.0.0.1:9\nPidFile logs/pid\n{}",
         modules(&["mpm_event", "authz_core", "rewrite", "headers"])
     );
     let lines: Vec<String> =

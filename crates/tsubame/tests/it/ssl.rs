@@ -23,7 +23,7 @@ fn site(text: &str) -> Site {
     let wanted = modules(&["mpm_event", "authz_core", "env", "socache_shmcb", "ssl"]);
     site.file(
         "conf/httpd.conf",
-        format!("ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{wanted}{text}\n"),
+        format!("ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{wanted}{text}\nListen 127.0.0.1:9\n"),
     );
     site
 }
