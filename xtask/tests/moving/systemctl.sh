@@ -3,8 +3,9 @@
 set -e
 ended() { [ ! -d "/proc/$1" ] || grep -q '^State:.*zombie' "/proc/$1/status"; }
 running() { [ -e "/run/main.$1" ] && ! ended "$(cat "/run/main.$1")"; }
-line() { sed -n "s/^$2=-\{0,1\}//p" "/usr/lib/systemd/system/$1.service" | head -n 1; }
-run() { sh -c "$(line "$@")"; }
+line() { sed -n "s/^$2=-\{0,1\}//p" "/usr/lib/systemd/system/$1.service"; }
+# Several lines run one after another, until one fails.
+run() { sh -e -c "$(line "$@")"; }
 # For half a minute.
 until_it() {
     for _ in $(seq 300); do
