@@ -216,6 +216,12 @@ impl Board {
         self.process(slot).load(Field::Connections)
     }
 
+    /// Whether every connection of the child in a slot waits for its next request.
+    pub fn is_idle(&self, slot: usize) -> bool {
+        let process = self.process(slot);
+        process.load(Field::Connections) == process.load(Field::KeepAlive)
+    }
+
     /// How many connections the child in a slot has accepted.
     pub fn accepted(&self, slot: usize) -> u64 {
         self.process(slot).load(Field::Accepted)

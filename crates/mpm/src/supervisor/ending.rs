@@ -22,6 +22,9 @@ const ESCALATION: [(u64, Option<Signal>); 6] = [
     (10, None),
 ];
 
+/// How often a graceful stop looks for children that have nothing left to finish.
+const IDLE_LOOK: Duration = Duration::from_millis(250);
+
 impl Supervisor<'_> {
     /// Ends all children, by force if they take too long.
     pub(super) fn end_children(&mut self) {
@@ -75,7 +78,7 @@ impl Supervisor<'_> {
         ExitCode::SUCCESS
     }
 
-    /// `SIGWINCH`: no new connections; the open ones have `GracefulShutdownTimeout`, or until `SIGTERM`.
+    /// `SIGWINCH`: no new connections. Open requests have `GracefulShutdownTimeout`, or until `SIGTERM`.
     pub(super) fn stop_gracefully(&mut self) -> ExitCode {
         self.notifier.send("STOPPING=1\nSTATUS=Finishing requests");
         self.disinherit();
@@ -94,10 +97,15 @@ impl Supervisor<'_> {
         let seconds = self.generation.settings.get::<MpmSettings>().graceful_shutdown_timeout();
         let limit = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
         let end = limit.map(|seconds| monotonic() + Duration::from_secs(seconds));
+        let (mut idle, mut look) = (Vec::new(), monotonic() + IDLE_LOOK);
         while !self.family.is_empty() {
-            let left = end.map_or(super::TICK, |end| end.saturating_sub(monotonic()).min(super::TICK));
+            let left = end.map_or(IDLE_LOOK, |end| end.saturating_sub(monotonic()).min(IDLE_LOOK));
             self.wait(left);
             self.reap();
+            if order == Signal::WINCH && monotonic() >= look {
+                idle = self.end_idle(&idle);
+                look = monotonic() + IDLE_LOOK;
+            }
             self.accompany();
             self.callbacks.tick();
             if self.asked == Asked::Stop || end.is_some_and(|end| monotonic() >= end) {
@@ -106,6 +114,16 @@ impl Supervisor<'_> {
         }
         self.end_companions();
         ExitCode::SUCCESS
+    }
+
+    /// Ends the children whose clients have sent nothing, neither now nor at the look before. Others cannot serve those
+    /// clients until this server has ended. Returns the slots of those that are idle now.
+    fn end_idle(&self, before: &[usize]) -> Vec<usize> {
+        let idle = || self.family.iter().filter(|member| self.board.is_idle(member.slot));
+        for member in idle().filter(|member| before.contains(&member.slot)) {
+            let _ = member.pid.kill(Signal::TERM);
+        }
+        idle().map(|member| member.slot).collect()
     }
 
     /// Writes the pid file. `false`: it cannot be written.

@@ -167,7 +167,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
 
 #[rustfmt::skip]
 const HTTP_DIRECTIVES: &[Directive] = &[
-    row("KeepAliveTimeout", SERVER, Take1(protocol::keep_alive_timeout), shown!(defaults::KEEP_ALIVE_TIMEOUT.as_secs()), "Keep-Alive timeout duration (sec)").differs("If clients wait to be let in, event closes connections that were idle for a tenth of a second; a child that leaves keeps to the timeout."),
+    row("KeepAliveTimeout", SERVER, Take1(protocol::keep_alive_timeout), shown!(defaults::KEEP_ALIVE_TIMEOUT.as_secs()), "Keep-Alive timeout duration (sec)").differs("If clients wait to be let in, event closes connections that were idle for a tenth of a second; a child that leaves keeps to the timeout, except at a graceful stop."),
     row("MaxKeepAliveRequests", SERVER, Take1(protocol::max_keep_alive_requests), shown!(defaults::MAX_KEEP_ALIVE_REQUESTS), "Maximum number of Keep-Alive requests per connection, or 0 for infinite"),
     row("KeepAlive", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.keep_alive, on)), on_or_off(defaults::KEEP_ALIVE), "Whether persistent connections should be On or Off"),
 ];

@@ -121,6 +121,17 @@ under_every_mpm! {
         assert_eq!(server.ends().code(), Some(0));
     }
 
+    /// A graceful stop does not wait for clients that might send another request.
+    fn a_graceful_stop_closes_idle_connections(mpm: Mpm) {
+        let site = site();
+        let mut server = Server::start(mpm, &site, "KeepAliveTimeout 600");
+        let mut client = server.client();
+        assert_eq!(client.get("/").status, 200);
+        server.signal(Signal::WINCH);
+        client.is_closed();
+        assert_eq!(server.ends().code(), Some(0));
+    }
+
     /// Connections that wait to be accepted at a graceful stop are served, however often the stop is ordered.
     fn a_graceful_stop_serves_who_waits(mpm: Mpm) {
         let site = site();
