@@ -21,6 +21,7 @@ pub mod mappers;
 pub mod md;
 pub mod metadata;
 pub mod proxy;
+mod run_directory;
 pub mod session;
 pub mod ssl;
 #[cfg(test)]

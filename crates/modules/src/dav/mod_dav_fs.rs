@@ -2,20 +2,31 @@
 //!
 //! Apache manual: mod_dav_fs.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
+use seam::HelperProcess;
 use server::PhaseHook::Now;
-use server::{Flow, Hook, Module, Order, Request};
+use server::{Flow, HelperHook, Hook, Module, Order, Request, Server};
+use sys::cred::Identity;
 
 use super::locks::Database;
 use super::tree;
-use crate::row;
+use crate::{row, run_directory};
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_fs_module", source: "mod_dav_fs.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Fixups(Order::First, Now(hide)), Hook::Provider("dav", PROVIDER)],
+    hooks: &[
+        Hook::Fixups(Order::First, Now(hide)),
+        Hook::Provider("dav", PROVIDER),
+        Hook::HelperProcess(&MAKE_DIRECTORIES),
+    ],
 };
+
+static MAKE_DIRECTORIES: HelperHook = make_directories;
 
 /// Its name after `Dav`.
 pub(super) const PROVIDER: &str = "filesystem";
@@ -44,6 +55,18 @@ impl FsServer {
 fn set_lock_database(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
     let path = cmd.context.server_relative(path);
     cmd.server_set(|s: &mut FsServer| &mut s.lock_database, path)
+}
+
+/// Makes the directories of the files of locks, for the children. It needs no process: only this hook knows their user. A
+/// directory that cannot be made is reported by the first request that needs it.
+fn make_directories(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+    let files = server.hosts.iter().filter_map(|host| host.settings.get::<FsServer>().lock_database.get());
+    for file in files {
+        if let Err(error) = run_directory::make("dav_fs", Path::new(file), children) {
+            seam::log!("dav_fs", Warn, "{}: the directory of {file} cannot be made", sys::describe(&error));
+        }
+    }
+    Ok(None)
 }
 
 /// Hides the server's own files beside those of clients.

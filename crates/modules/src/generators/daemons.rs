@@ -1,7 +1,5 @@
 //! The daemons that start scripts, for the modules that need them.
 
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, lchown};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,6 +11,8 @@ use server::{Draft, Server};
 use sys::cred::Identity;
 use sys::local::Kind;
 use sys::process::Pid;
+
+use crate::run_directory;
 
 settings! {
     /// The number of daemons, and their address.
@@ -63,7 +63,7 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Helpe
         0 => format!("{}.{}", conf.path.0, Pid::own()),
         restarts => format!("{}.{}.{restarts}", conf.path.0, Pid::own()),
     };
-    make_directory(Path::new(&path), children).map_err(|error| {
+    run_directory::make("cgid", Path::new(&path), children).map_err(|error| {
         format!(
             "{}: AH01242: Couldn't bind unix domain socket {path}: its directory cannot be made",
             sys::describe(&error)
@@ -93,18 +93,4 @@ pub(super) fn can_be_opened(server: &Server) -> Result<(), String> {
         )),
         _ => Ok(()),
     }
-}
-
-/// Makes the directory of the socket if it is missing, as Debian's `apache2ctl` does after each boot: it belongs to the
-/// user of the children, and its parents to the user who starts the server.
-fn make_directory(socket: &Path, children: Option<&Identity>) -> io::Result<()> {
-    let Some(directory) = socket.parent().filter(|directory| !directory.exists()) else { return Ok(()) };
-    let make = |path: &Path| std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path);
-    directory.parent().map_or(Ok(()), make)?;
-    make(directory)?;
-    if let Some(identity) = children {
-        lchown(directory, Some(identity.uid), None)?;
-    }
-    seam::log!("cgid", Info, "the directory {} was missing and has been made", directory.display());
-    Ok(())
 }
