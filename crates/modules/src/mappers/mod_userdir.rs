@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use conf::directive::Args::Raw;
 use conf::words::{next_word, words};
-use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Origin, Outcome, Setting, settings};
 use seam::{Load, offload};
 use server::paths::c_path;
-use server::{Flow, Hook, Module, Order, PhaseHook, Request};
+use server::{Flow, Hook, Module, Order, PhaseHook, Request, VirtualHost};
 
 use super::mod_alias::file_path;
 use crate::row;
@@ -40,6 +40,11 @@ settings! {
         disabled: Setting<bool> = false,
         users: Gathered<Users>,
     }
+}
+
+/// The `UserDir` line that gives users of this virtual host a directory.
+pub fn origin(host: &VirtualHost) -> Option<&Origin> {
+    host.settings.get::<UserDirServer>().directories.origin()
 }
 
 /// Users by name. A virtual host with any of these lines inherits none.

@@ -1,5 +1,7 @@
 //! Reports errors and warnings of the configuration reader, and explains names that it does not know.
 
+use std::path::Path;
+
 use conf::directive::nearest_name;
 use conf::words::next_word;
 use conf::{Error, Level, ModuleInfo, Node, Notice, Origin, Unknown};
@@ -43,7 +45,7 @@ pub(crate) fn explained(error: &Error, known: &Known<'_>) -> Explained {
 /// The finding for an error. `topic` is the topic for an unknown directive.
 pub(super) fn finding(error: &Error, weight: Weight, topic: Topic, known: &Known<'_>) -> Finding {
     let mut found = match &error.unknown {
-        Some(Unknown::Module(id)) => module(weight, id),
+        Some(Unknown::Module(id)) => module(weight, id, error.origin.as_ref()),
         Some(Unknown::Directive(name)) => directive(weight, topic, name, known),
         None => {
             let topic = if topic == Topic::Directive { Topic::Syntax } else { topic };
@@ -148,7 +150,7 @@ pub(super) fn named(name: &str) -> String {
     format!("{}{more}{close}", &name[..end])
 }
 
-fn module(weight: Weight, id: &str) -> Finding {
+fn module(weight: Weight, id: &str, origin: Option<&Origin>) -> Finding {
     let found = |message: String| Finding::new(weight, Topic::Module, id, message);
     if let Some(page) = MODULES.iter().find(|page| page.identifier == id) {
         return found(format!(
@@ -158,7 +160,7 @@ fn module(weight: Weight, id: &str) -> Finding {
         ))
         .does(page.purpose)
         .loss(page.loss)
-        .instead(without(page, "Remove the line, and put what needs it"));
+        .instead(without(page, &format!("{}, and put what needs it", unload(origin))));
     }
     if let Some(other) = Other::with_identifier(id) {
         return found(format!("Tsubame does not have {}.", other.name))
@@ -172,9 +174,19 @@ fn module(weight: Weight, id: &str) -> Finding {
     let names = ids.filter_map(|id| id.strip_suffix(END));
     let instead = match nearest_name(names, id.strip_suffix(END).unwrap_or(id)) {
         Some(near) => format!("Did you mean {near}{END}?"),
-        None => format!("Remove the line, and put what needs it inside <IfModule {id}>"),
+        None => format!("{}, and put what needs it inside <IfModule {id}>", unload(origin)),
     };
     found("No module of this name is known.".into()).instead(instead)
+}
+
+/// How to take out a `LoadModule` line. On Debian it has a file of its own, which a program switches off.
+fn unload(origin: Option<&Origin>) -> String {
+    let file = origin.map(|origin| Path::new(origin.file()));
+    let debian = file.filter(|file| file.parent().is_some_and(|directory| directory.ends_with("mods-enabled")));
+    match debian.and_then(Path::file_stem) {
+        Some(name) => format!("Run `a2dismod {}`", name.display()),
+        None => "Remove the line".into(),
+    }
 }
 
 /// Advice for a missing Apache module: what replaces it, or `guard` it.
@@ -259,9 +271,10 @@ fn warning(notice: &Notice, tree: &[Node]) -> Finding {
     let text = notice.text.trim_end();
     let name = notice.origin.as_ref().and_then(|origin| name_at(tree, origin));
     let is = |number: &str| text.contains(number);
-    // A missing handler, a missing root, an undefined variable.
+    // A missing handler, no PHP, a missing root, an undefined variable.
     let (weight, topic, subject) = match () {
         () if is("requests for it are answered with 500") => (Weight::Loses, Topic::Handler, "handler"),
+        () if is("PHP is not installed") => (Weight::Loses, Topic::Handler, "php"),
         () if is("AH00112") => (Weight::Loses, Topic::Warning, "DocumentRoot"),
         () if is(UNDEFINED) => (Weight::Loses, Topic::Warning, "variable"),
         () if is("AH00558") => (Weight::Harmless, Topic::Warning, "ServerName"),

@@ -124,6 +124,19 @@ fn faults_of_the_whole_are_all_found() {
         text(found, "message").contains("TSUBAME_NO_SUCH_VARIABLE") && found["places"][0]["line"] == 2,
         "{found:#}"
     );
+    let (_site, report) = check("LoadModule php_module modules/libphp.so\nPhpProgram /nosuch/php-cgi");
+    assert_eq!(find(&report, "handler", "php")["weight"], "loses");
+    let (_site, report) = check("LoadModule suexec_module modules/mod_suexec.so\nUserDir public_html");
+    assert_eq!(find(&report, "script", "UserDir")["weight"], "loses");
+}
+
+#[test]
+fn a_module_is_switched_off_in_debian_s_way() {
+    let site = Site::new();
+    site.file("mods-enabled/cache.load", "LoadModule cache_module modules/mod_cache.so\n");
+    site.configure_with(&site::load_lines(Mpm::Event), "Include mods-enabled/*.load");
+    let report = report(&command(&site, &["--json"]).output().expect("run"));
+    assert!(text(find(&report, "module", "cache_module"), "instead").starts_with("Run `a2dismod cache`"));
 }
 
 #[test]
