@@ -1,4 +1,5 @@
-//! Checks that links between the pages, and citations of pages in comments, lead somewhere.
+//! Checks that links between the pages, and citations of pages in comments, lead somewhere, and that the site has every
+//! page.
 
 use super::Finding;
 use crate::tree::{File, Rust, Tree};
@@ -6,7 +7,24 @@ use crate::tree::{File, Rust, Tree};
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let pages = tree.files.iter().filter(|file| file.path.ends_with(".md"));
     let cited = tree.rust().flat_map(|(file, rust)| citations(file, rust, tree));
-    pages.flat_map(|file| page(file, tree)).chain(cited).collect()
+    pages.flat_map(|file| page(file, tree)).chain(cited).chain(unlisted(tree)).collect()
+}
+
+/// The table of contents of the site.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Finds pages of `docs` that the site would not have.
+fn unlisted(tree: &Tree) -> Vec<Finding> {
+    let Some(summary) = tree.files.iter().find(|file| file.path == SUMMARY) else { return Vec::new() };
+    let listed: Vec<String> = links(&summary.text).iter().map(|(_, target)| resolve(SUMMARY, target)).collect();
+    let is_page =
+        |path: &str| path.strip_prefix("docs/").is_some_and(|name| name.ends_with(".md") && !name.contains('/'));
+    let pages = tree.files.iter().map(|file| &file.path).filter(|path| is_page(path) && *path != SUMMARY);
+    let missing = pages.filter(|path| !listed.contains(path));
+    let advice = "add a line with a link to it, in the part where a reader would look for it";
+    missing
+        .map(|path| Finding::error(SUMMARY, 1, format!("`{path}` is not in the table of contents"), advice))
+        .collect()
 }
 
 /// Checks that pages named in comments exist: at the top of the repository, in `docs`, or at the given path, unless the
@@ -134,6 +152,15 @@ mod tests {
         let bad = ("docs/a.md", "\n[b](c.md) [b](b.md#three)\n");
         let found = check(&Tree::of(&[bad, files[1]]));
         assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [2, 2]);
+    }
+
+    #[test]
+    fn the_site_has_every_page() {
+        let (a, raw) = (("docs/a.md", "# A\n"), ("docs/raw/report.md", ""));
+        let listed = |text| check(&Tree::of(&[a, raw, (SUMMARY, text)]));
+        assert_eq!(listed("- [A](a.md)\n"), []);
+        assert_eq!(listed("# Contents\n").len(), 1);
+        assert_eq!(listed("- [A](a.md)\n- [B](b.md)\n").len(), 1, "a page that does not exist");
     }
 
     #[test]
