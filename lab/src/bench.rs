@@ -249,7 +249,7 @@ impl Bench {
         let busiest = watch.busiest();
         let fresh = fresh(site.address(), client(shot.over)?.as_ref(), FRESH_LIMIT);
         if counts.requests == 0 {
-            return Err(Error::new("not one request was answered under load"));
+            return Err(Error::new("no request was answered under load"));
         }
         Ok(Measure::from(Load {
             fresh_us: fresh.unwrap_or(FRESH_LIMIT).as_micros() as u64,

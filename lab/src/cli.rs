@@ -250,7 +250,7 @@ Examples:
   tsubame-lab run cgi --rounds 3 --seconds 8 --out DIR
 
 Everything takes about 25 minutes, --quick about six. Let nothing else run meanwhile.
-The C scripts are compiled here (gcc); what cannot be made is told under \"Not measured\".";
+The C scripts are compiled here (gcc); scripts that cannot be compiled are listed under \"Not measured\".";
 
 const PERL_EXAMPLES: &str = "\
 Examples:
@@ -259,15 +259,15 @@ Examples:
 
 Everything takes about a quarter of an hour, --quick about six minutes. Let nothing else run meanwhile.
 It needs CGI.pm and, for FastCGI, CGI::Fast (libcgi-pm-perl libcgi-fast-perl); Apache is measured with
-libapache2-mod-perl2 and libapache2-mod-fcgid. What is missing is told under \"Not measured\".";
+libapache2-mod-perl2 and libapache2-mod-fcgid. What is missing is listed under \"Not measured\".";
 
 const MEMORY_EXAMPLES: &str = "\
 Examples:
   tsubame-lab run memory --workloads memory-10,memory-100
   tsubame-lab run memory --rounds 3 --seconds 10 --subjects tsubame-event,apache-prefork --out DIR
 
-Everything takes about three quarters of an hour, --quick about five minutes. It has to be root, and needs gcc.
-Swap is used as it is there. To have some as on a small server:
+Everything takes about three quarters of an hour, --quick about five minutes. Run it as root; it needs gcc.
+It uses the machine's swap. To add some, as on a small server:
   fallocate -l 4G FILE && chmod 600 FILE && mkswap FILE && swapon FILE       (and swapoff FILE afterwards)";
 
 /// Choices for `run`.

@@ -107,7 +107,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
         false => say!("{}", text(&sides, &doubts)),
     }
     match sides.iter().find(|side| side.rounds[1].iter().all(|rate| *rate == 0.0)) {
-        Some(side) => Err(Error::new(format!("{} answered not one request", side.name))),
+        Some(side) => Err(Error::new(format!("{} answered no request", side.name))),
         None => Ok(()),
     }
 }

@@ -174,11 +174,11 @@ each is started, checked (the bytes of two answers), warmed up for a second, mea
 and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and then their \
 median. **req per CPU-s** is requests per second of CPU time that all processes of the server used; it is the figure to \
 compare, the more so as the generator has to do the other half of each handshake. All servers show the same certificate \
-(ECDSA, P-256), and clients offer TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256 alone, so that everybody computes the same; \
-they verify nothing. Sessions go on by tickets, which every server has by itself; handshakes that were full all the same are \
-among the reasons to doubt a run. HTTP/2 is agreed on by ALPN, and the bodies of all its answers are compared. Errors are failed \
-connections and handshakes, timeouts and statuses above 399, of all rounds together. Idle connections have made one request \
-each and rested for a second; memory is the proportional set size of all processes of the server.";
+(ECDSA, P-256), and clients offer TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256 alone, so that all servers compute \
+the same; they verify nothing. Sessions are resumed by tickets, which every server makes itself; handshakes that were \
+full all the same are among the reasons to doubt a run. HTTP/2 is agreed on by ALPN, and the bodies of all its answers \
+are compared. Errors are failed connections and handshakes, timeouts and statuses above 399, of all rounds together. \
+Idle connections have made one request each and rested for a second; memory is the proportional set size of all processes of the server.";
 
 const CGI_METHOD: &str = "\
 Server and scripts have both cores; the load generator (one thread) shares one of them. The servers take turns: \
@@ -189,8 +189,8 @@ however short their lives; it is the figure to compare. Each request has a conne
 process for each core that does nothing but accept, read, start the script with posix_spawn, read what it says, wait for \
 it, answer and close. Errors are failed connections, timeouts (five seconds) and statuses above 399, of all rounds \
 together. *Busiest* is the share of a core that the server's busiest thread used, of those that lived through the \
-measurement; *idle* is the share of both cores that nobody used: a thread near 1 while there is something idle is the \
-bottleneck. Everybody has 256 workers, where there are workers; percore and lighttpd have none.";
+measurement; *idle* is the share of both cores that nothing used: a thread near 1 while there is something idle is the \
+bottleneck. Every server has 256 workers, where there are workers; percore and lighttpd have none.";
 
 const PERL_METHOD: &str = "\
 After a comparison of 2006 of the ways to keep a Perl CGI in memory. One Perl application (CGI.pm, a dozen modules, a page with a table of twenty rows) in every way that a server can run it. \
@@ -218,9 +218,10 @@ group had in use, with what it has read of files.";
 
 const CGI_MPM_METHOD: &str = "\
 After an article on running CGI with prefork and on tuning it, in which prefork with mod_cgi answered nearly twice as \
-many requests as worker with mod_cgid, whose one daemon was the limit, on 24 cores with 2 048 workers. Here everybody has \
-256 workers, for the machine has the memory for those, and each request has a connection of its own: the article's clients \
-kept theirs, and then as many of them as exceed the workers of prefork only wait. Server and scripts have two cores; the load \
+many requests as worker with mod_cgid, whose one daemon was the limit, on 24 cores with 2 048 workers. Here every \
+server has 256 workers, as many as the machine has memory for, and each request has a connection of its own: the \
+article's clients kept theirs, and then as many of them as exceed the workers of prefork only wait. \
+Server and scripts have two cores; the load \
 generator (one thread) shares one of them. The servers take turns; figures are medians over the rounds, and ratios are \
 taken within a round. *Busiest* is the share of a core that the server's busiest thread used: a thread near 1 while \
 something is *idle* is the bottleneck, which is what the article saw in the daemon.";

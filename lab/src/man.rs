@@ -23,10 +23,10 @@ The command line is wrong.
 .SH FILES
 .TP
 .I report.html, report.md, setup.txt, results.json, raw.csv
-What a run leaves in the directory of
+Files that a run leaves in the directory of
 .BR \\-\\-out .
 .SH EXAMPLES
-How fast does this page come, by 50 clients, for ten seconds?
+How fast is this page, with 50 clients, for ten seconds?
 .PP
 .RS
 .EX

@@ -158,7 +158,7 @@ fn record(subject: &Subject, located: &std::result::Result<PathBuf, String>) -> 
 
 fn check_names(what: &str, asked: &[String], known: &[&str]) -> Result<()> {
     match asked.iter().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(Error::new(format!("there is no {what} {name:?}"))
+        Some(name) => Err(Error::new(format!("no {what} is called {name:?}"))
             .advise(format!("one of {}, or `tsubame-lab list`", known.join(", ")))),
         None => Ok(()),
     }

@@ -92,7 +92,7 @@ pub(crate) fn parse(text: &str) -> Result<Status> {
     }
     let workers = value("ServerMPM").zip(number("BusyWorkers")).zip(number("IdleWorkers"));
     let ((mpm, busy), idle) = workers.ok_or_else(|| {
-        Error::new("the page is no status page for programs").advise(
+        Error::new("the page is not a status page for programs").advise(
             "the address of `SetHandler server-status` (Apache 2.4, Tsubame) or of `stub_status` (nginx), with --url",
         )
     })?;

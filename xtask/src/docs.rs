@@ -92,7 +92,7 @@ fn without_example() -> Vec<Finding> {
     let known: Vec<String> = infos().iter().map(|info| title(info)).collect();
     let strange = examples.modules().filter(|name| !known.iter().any(|have| have == name)).map(|name| {
         let file = format!("{}/{name}.conf", examples::DIRECTORY);
-        Finding::error(&file, 1, "is named after no module", "name it as docs/directives.md names the module")
+        Finding::error(&file, 1, "is not named after a module", "name it as docs/directives.md names the module")
     });
     bare.chain(strange).collect()
 }

@@ -36,7 +36,7 @@ pub struct MatchError {
 
 impl fmt::Display for MatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "regular expression /{}/ gives no answer: {}", self.source, self.why)
+        write!(f, "regular expression /{}/ cannot be matched: {}", self.source, self.why)
     }
 }
 

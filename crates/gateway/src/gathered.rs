@@ -43,7 +43,7 @@ impl NotGathered {
 impl fmt::Display for NotGathered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotGathered::TooLong(length) => write!(f, "{length} bytes and more are too many"),
+            NotGathered::TooLong(length) => write!(f, "{length} bytes or more are too many"),
             NotGathered::Body(error) => f.write_str(&sys::describe(&io::Error::from(*error))),
             NotGathered::File(error) => write!(f, "it cannot be kept in a file: {}", sys::describe(error)),
         }

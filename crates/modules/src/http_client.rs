@@ -84,7 +84,7 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), into: &mut Vec<u
 
 /// Parses an answer. `headless`: no body follows, whatever the fields say.
 pub(crate) fn parse(bytes: &[u8], headless: bool) -> io::Result<Response<Bytes>> {
-    let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is no HTTP");
+    let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut head = httparse::Response::new(&mut fields);
     let httparse::Status::Complete(length) = head.parse(bytes).map_err(|_| broken())? else { return Err(broken()) };
@@ -109,7 +109,7 @@ pub(crate) fn parse(bytes: &[u8], headless: bool) -> io::Result<Response<Bytes>>
 }
 
 fn unchunk(mut bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is no HTTP");
+    let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");
     let mut chunked = Chunked::new(&LIMITS);
     let mut body = Vec::new();
     loop {

@@ -212,7 +212,7 @@ pub fn refusal(fact: &Fact, infos: &[&'static ModuleInfo]) -> &'static str {
     let there = fact.page().is_some_and(|page| page.info(infos).is_some());
     match single {
         Some((_, why)) => why,
-        None if there => "the module is there without it",
+        None if there => "the module does not have it",
         None => missing(fact.module),
     }
 }
@@ -236,7 +236,7 @@ const ELSEWHERE: &str = "for another operating system";
 /// Refused directives of existing modules.
 const REFUSED: &[(&[&str], &str)] = &[
     (&["CGIMapExtension", "ScriptInterpreterSource", "StartThreads", "UNCList"], ELSEWHERE),
-    (&["MDCertificateMonitor"], "Apache 2.4.71 has it under the name of MDCertificateCheck alone"),
+    (&["MDCertificateMonitor"], "Apache 2.4.71 knows it only as MDCertificateCheck"),
     (&["GprofDir"], "Apache has it only where it was built for profiling"),
     (&["EnableExceptionHook"], "Apache has it only where it was built for debugging"),
 ];
@@ -249,7 +249,7 @@ const MISSING: &[(&[&str], &str)] = &[
     (&["mod_heart", "mod_lbmethod", "mod_proxy"], "only FastCGI, SCGI and uwsgi are proxied"),
     (&["mod_cache"], "answers are not cached yet"),
     (&["mod_lua"], "there is no Lua"),
-    (&["mod_systemd"], "the program speaks with systemd by itself"),
+    (&["mod_systemd"], "the server notifies systemd itself"),
     (&["mod_echo", "mod_example"], "a demonstration of Apache's own interface"),
 ];
 

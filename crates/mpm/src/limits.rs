@@ -281,7 +281,7 @@ fn tell(check: &mut Check, asked: &[(&str, &Setting<i64>, bool)], plan: &Plan, c
     }
     let Plan { children, workers, start, .. } = *plan;
     let plural = |count: usize, more: &'static str| if count == 1 { "" } else { more };
-    let mut text = format!("{}: what runs is {children} child{}", asked.join(", "), plural(children, "ren"));
+    let mut text = format!("{}: the server runs {children} child{}", asked.join(", "), plural(children, "ren"));
     if start < children {
         text += &format!(" at most, {start} at the start");
     }
@@ -293,7 +293,7 @@ fn tell(check: &mut Check, asked: &[(&str, &Setting<i64>, bool)], plan: &Plan, c
         text += plural(children, " each");
     }
     if let Spare::Between(min, max) = plan.spare {
-        text += &format!("; from {min} to {max} workers are kept idle, as far as there are so many");
+        text += &format!("; from {min} to {max} workers are kept idle, if there are that many");
     }
     check.notices.push(Notice { module: check.module, level: Level::Notice, text, bare: false, origin: None });
 }

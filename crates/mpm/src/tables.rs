@@ -295,7 +295,7 @@ const STALL_TIMEOUT: Directive = row(
     "StallTimeout",
     Args::Take1(|cmd, word| match duration(word, Duration::from_secs(1)) {
         Some(time) => cmd.server_set(|s: &mut MpmSettings| &mut s.stall_timeout, time),
-        None => Err(format!("StallTimeout: '{word}' is no time, such as 30 or 5min; 0 is for never")),
+        None => Err(format!("StallTimeout: '{word}' is not a time, such as 30 or 5min; 0 means never")),
     }),
     shown!(defaults::STALL_TIMEOUT.as_secs()),
     "Time without progress in any worker of a child until the error log says what each waits for; 0 means never",
@@ -303,9 +303,9 @@ const STALL_TIMEOUT: Directive = row(
 .syntax("time[ms|s|min]");
 
 const fn max_connections(name: &'static str, help: &'static str) -> Directive {
-    row(name, Args::Take1(set::max_connections_per_child), "0", help)
-        .syntax("number")
-        .differs("Each child draws its own limit from the uppermost quarter, and goes on until its successor accepts.")
+    row(name, Args::Take1(set::max_connections_per_child), "0", help).syntax("number").differs(
+        "Each child draws its own limit from the top quarter, and serves until its successor accepts connections.",
+    )
 }
 
 const CORE_DUMP_DIRECTORY: Directive = row(
@@ -321,7 +321,7 @@ const MAX_MEM_FREE: Directive = row(
     "2048",
     "Maximum number of 1k blocks a particular child's allocator may hold.",
 )
-.differs("It concerns memory at the end of a heap, of each child as a whole; without it the allocator decides.");
+.differs("It limits the free memory at the end of a child's heap; without it the allocator decides.");
 
 const THREAD_STACK_SIZE: Directive = row(
     "ThreadStackSize",
@@ -336,7 +336,7 @@ const MAX_REQUESTS_SERVED: Directive = row(
     "MaxRequestsServedPerChild",
     Args::Take1(|cmd, word| match number(word).and_then(|count| u64::try_from(count).ok()) {
         Some(count) => cmd.server_set(|s: &mut MpmSettings| &mut s.max_requests_served, count),
-        None => Err(format!("MaxRequestsServedPerChild: '{word}' is no number of requests; 0 is without end")),
+        None => Err(format!("MaxRequestsServedPerChild: '{word}' is not a number of requests; 0 means no limit")),
     }),
     "0",
     "How many requests a child answers before another one takes its place",
@@ -348,7 +348,7 @@ const MAX_MEMORY_GROWTH: Directive = row(
     "MaxMemoryGrowthPerChild",
     Args::Take1(|cmd, word| match size(word) {
         Some(bytes) => cmd.server_set(|s: &mut MpmSettings| &mut s.max_memory_growth, bytes),
-        None => Err(format!("MaxMemoryGrowthPerChild: '{word}' is no size, such as 64M; 0 is without end")),
+        None => Err(format!("MaxMemoryGrowthPerChild: '{word}' is not a size, such as 64M; 0 means no limit")),
     }),
     "0",
     "How much memory a child may gain before another one takes its place, in bytes or with K, M or G",

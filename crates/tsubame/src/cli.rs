@@ -292,9 +292,11 @@ impl Bad {
             Bad::Signal(Some(word)) => misuse::unknown("word after -k", word, SIGNALS.iter().map(|(word, _)| *word)),
             Bad::Level(word) => misuse::unknown("level", word, Level::NAMES.iter().map(|(name, _)| *name)),
             Bad::Port(None) => "option '--port' needs a number".into(),
-            Bad::Port(Some(word)) => format!("'{word}' is no port: --port takes a number from 1 to 65535"),
+            Bad::Port(Some(word)) => format!("'{word}' is not a port: --port takes a number from 1 to 65535"),
             Bad::Word(word) => format!("unexpected word '{}'", word.to_string_lossy()),
-            Bad::Mixed => "--port and a directory do not go with a configuration (-f, -d, -C, -c, -D, -k, -t)".into(),
+            Bad::Mixed => {
+                "--port and a directory cannot be combined with a configuration (-f, -d, -C, -c, -D, -k, -t)".into()
+            }
             Bad::Other(error) => misuse::reason(error, ""),
             Bad::Help => String::new(),
         }

@@ -39,7 +39,7 @@ fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
         std::thread::sleep(UPGRADE_LOOK);
     }
     let seconds = UPGRADE_MAX.as_secs();
-    boot::tell(options, &format!("nobody took over from pid {pid} within {seconds} s: its error log says why"));
+    boot::tell(options, &format!("no new server took over from pid {pid} within {seconds} s: its error log says why"));
     ExitCode::FAILURE
 }
 

@@ -229,8 +229,11 @@ fn meant(pid_file: &Path) -> Result<String, String> {
     let name = pid_file.display();
     match mpm::pidfile::read(pid_file) {
         Ok(Some(pid)) => Ok(format!("{PID}{pid}")),
-        Ok(None) => Err(format!("{name}: no such PidFile, so another server listens; --socket asks whoever does")),
-        Err(error) => Err(format!("{name}: {}: which server is meant cannot be read", sys::describe(&error))),
+        Ok(None) => Err(format!("{name}: no such PidFile, so another server listens; use --socket to ask that one")),
+        Err(error) => Err(format!(
+            "{name}: {}: the PidFile cannot be read, so it is unknown which server you mean",
+            sys::describe(&error)
+        )),
     }
 }
 

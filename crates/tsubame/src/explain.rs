@@ -131,7 +131,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
 fn become_child(server: &Server) -> Result<(), String> {
     match boot::identity(&server.main().settings)? {
         Some(children) => {
-            children.assume().map_err(|error| format!("{}: cannot become the user who serves", sys::describe(&error)))
+            children.assume().map_err(|error| format!("{}: cannot become the server's user", sys::describe(&error)))
         }
         None => Ok(()),
     }

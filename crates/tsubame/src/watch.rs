@@ -23,12 +23,12 @@ pub(crate) fn stalled(stalls: &[Stall]) {
         let seconds = stall.since.as_secs();
         let who = match (stall.child, stall.deaf) {
             (Some((_, pid)), true) => {
-                format!("child {pid} has not answered for {seconds} s: its event loop does not go on")
+                format!("child {pid} has not answered for {seconds} s: its event loop is stuck")
             }
             (Some((_, pid)), false) => {
-                format!("no worker of child {pid} has begun or ended a request for {seconds} s, and all are busy")
+                format!("no worker of child {pid} has started or finished a request for {seconds} s, and all are busy")
             }
-            (None, _) => format!("no worker has begun or ended a request for {seconds} s, and all are busy"),
+            (None, _) => format!("no worker has started or finished a request for {seconds} s, and all are busy"),
         };
         let kernel = stall.child.map_or_else(String::new, |(_, pid)| format!("; its threads: {}", threads_of(pid)));
         seam::log!("core", Warn, "{who}{kernel}{} (StallTimeout)", scripts());
@@ -39,12 +39,12 @@ pub(crate) fn stalled(stalls: &[Stall]) {
             let what = match worker.state {
                 // The row still describes the previous request.
                 State::Read => String::new(),
-                _ => format!(" since {} s: {}", age(process, worker).as_secs(), request(worker)),
+                _ => format!(" for {} s: {}", age(process, worker).as_secs(), request(worker)),
             };
             seam::log!("core", Warn, "worker {slot}-{index} of child {pid} {doing}{what}");
         }
         if busy.len() > left {
-            seam::log!("core", Warn, "and {} workers more; all of them: {}", busy.len() - left, kinds(&busy));
+            seam::log!("core", Warn, "and {} more workers; all of them: {}", busy.len() - left, kinds(&busy));
         }
         left = left.saturating_sub(busy.len());
     }
@@ -53,7 +53,7 @@ pub(crate) fn stalled(stalls: &[Stall]) {
         seam::log!(
             "core",
             Warn,
-            "{more} children more make no progress; all busy workers: {}",
+            "{more} more children make no progress; all busy workers: {}",
             kinds(&busy(&processes))
         );
     }
@@ -137,7 +137,7 @@ fn kinds(workers: &[Busy<'_>]) -> String {
     let told =
         kinds.into_iter().take(KINDS_TOLD).map(|((doing, request), (count, longest))| match request.is_empty() {
             true => format!("{count} x a connection ({doing})"),
-            false => format!("{count} x {request} ({doing}, since {} s at most)", longest.as_secs()),
+            false => format!("{count} x {request} ({doing}, for up to {} s)", longest.as_secs()),
         });
     let more = (more > 0).then(|| format!("{more} other kinds"));
     told.chain(more).collect::<Vec<_>>().join(", ")

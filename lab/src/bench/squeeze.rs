@@ -99,6 +99,6 @@ impl Bench {
         let path = self.scripts_directory().join("runs");
         write_file(&path, "0\n")?;
         let everybody = std::fs::Permissions::from_mode(0o666);
-        std::fs::set_permissions(&path, everybody).context(|| format!("give {} to everybody", path.display()))
+        std::fs::set_permissions(&path, everybody).context(|| format!("give everyone access to {}", path.display()))
     }
 }

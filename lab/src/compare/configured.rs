@@ -167,7 +167,7 @@ pub(super) fn are_files(given: [&str; 2]) -> Result<bool> {
         [one, other] if one == other => Ok(one),
         [is_file, _] => {
             let (file, other) = if is_file { (given[0], given[1]) } else { (given[1], given[0]) };
-            Err(Error::new(format!("{file} is a file and {other} is none")).advise("two URLs, or two configurations"))
+            Err(Error::new(format!("{file} is a file and {other} is not")).advise("two URLs, or two configurations"))
         }
     }
 }

@@ -406,7 +406,7 @@ impl Http2 {
         let size = size as u64;
         match (&mut stream.answer, status) {
             (Some(answer), None) if ends => answer.framing += size,
-            (Some(_), _) => return Err(Malformed("fields behind its body do not end it")),
+            (Some(_), _) => return Err(Malformed("fields after its body do not end it")),
             (None, Some(100..200)) if !ends => stream.interim += size,
             (None, Some(status @ 200..1000)) => {
                 let head = size + std::mem::take(&mut stream.interim);

@@ -292,7 +292,7 @@ fn parse_into<'b>(fields: &mut [httparse::Header<'b>], bytes: &'b [u8]) -> Resul
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(TOO_MANY_FIELDS),
-        Err(_) => return Err(Malformed("it is no answer of HTTP/1.1")),
+        Err(_) => return Err(Malformed("it is not an HTTP/1.1 answer")),
     };
     let status = parsed.code.ok_or(Malformed("it has no status"))?;
     let (mut lengths, mut chunked, mut server) = (None, false, None);
@@ -302,7 +302,7 @@ fn parse_into<'b>(fields: &mut [httparse::Header<'b>], bytes: &'b [u8]) -> Resul
             name if name.eq_ignore_ascii_case("content-length") => {
                 let text = std::str::from_utf8(field.value).ok();
                 let length = text.and_then(|text| text.trim().parse().ok());
-                lengths = Some(length.ok_or(Malformed("its Content-Length is no number"))?);
+                lengths = Some(length.ok_or(Malformed("its Content-Length is not a number"))?);
             }
             name if name.eq_ignore_ascii_case("transfer-encoding") => chunked = has(field.value, b"chunked"),
             name if name.eq_ignore_ascii_case("connection") => {

@@ -25,7 +25,7 @@ impl Url {
     /// The text is no URL, or not one of HTTP.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
-            Error::new(format!("{text:?} is no URL: {why}")).advise("a URL like http://localhost:8080/index.html")
+            Error::new(format!("{text:?} is not a URL: {why}")).advise("a URL like http://localhost:8080/index.html")
         };
         let (is_secure, rest) = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
@@ -34,7 +34,7 @@ impl Url {
             None => (false, text),
         };
         if text.chars().any(|char| char.is_ascii_control() || char == ' ') {
-            return Err(wrong("it has a blank in it; write %20"));
+            return Err(wrong("it contains a blank; write %20"));
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);

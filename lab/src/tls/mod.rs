@@ -139,7 +139,7 @@ impl Tls {
         config.alpn_protocols = self.protocols.iter().map(|name| name.clone().into_bytes()).collect();
         config.resumption = if self.resumes { Resumption::in_memory_sessions(SERVERS) } else { Resumption::disabled() };
         let name = ServerName::try_from(self.name.clone());
-        let name = name.map_err(|_| Error::new(format!("{:?} is no name of a server", self.name)))?;
+        let name = name.map_err(|_| Error::new(format!("{:?} is not a server name", self.name)))?;
         Ok(Client { config: Arc::new(config), name })
     }
 }

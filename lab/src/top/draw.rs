@@ -183,7 +183,7 @@ fn bar(state: &State, width: usize, shares: &[f64]) -> Vec<Span<'static>> {
 fn pressure(state: &State) -> Line<'static> {
     let mut spans = vec![Span::raw("psi  ")];
     if state.sample.machine.pressure.is_empty() {
-        spans.push(Span::styled("the kernel does not tell (it needs CONFIG_PSI, and psi=1 at boot)", state.dim()));
+        spans.push(Span::styled("not available (it needs CONFIG_PSI, and psi=1 at boot)", state.dim()));
     }
     for pressure in &state.sample.machine.pressure {
         let full = pressure.full.map_or(String::new(), |full| format!(" full {full:.0}%"));

@@ -125,8 +125,8 @@ impl Findings {
         }
         text += &format!(
             "</div>\n<p class=\"soft\">The figure in each cell is: {}. The best has a star and a frame, an exclamation mark says that \
-             something failed. Point at a cell to read everything about it. Every cell was \
-             measured shortly; the better half was measured again for twice as long, and so on.</p>\n",
+             something failed. Point at a cell to read everything about it. Every cell was measured briefly; the \
+             better half was measured again for twice as long, and so on.</p>\n",
             escape(self.goal.name())
         );
         text += &format!("<h2>The best, and the present settings</h2>\n{}", self.list().to_html());

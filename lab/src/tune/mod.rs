@@ -298,7 +298,7 @@ impl Tuning<'_> {
         let mpms = match &self.options.mpm[..] {
             [] => vec![self.base.mpm],
             _ if self.base.mpm == Mpm::Nginx => {
-                return Err(Error::new("nginx has no multi-processing modules").advise("leave --mpm away"));
+                return Err(Error::new("nginx has no multi-processing modules").advise("leave out --mpm"));
             }
             mpms => mpms.to_vec(),
         };

@@ -177,7 +177,7 @@ impl Bench<'_> {
             return Err(Error::new("the machine swapped meanwhile"));
         }
         if measured.answers == 0 {
-            return Err(Error::new("not one request was answered"));
+            return Err(Error::new("no request was answered"));
         }
         let [per_cpu_second, per_second, p50, p99, memory_mb] = measured.figures;
         Ok(Measurement {

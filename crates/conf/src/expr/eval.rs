@@ -101,7 +101,7 @@ impl fmt::Display for EvalError {
             Self::File(FileError::Read, path) => write!(f, "Cannot read from file {path}"),
             Self::Regex(why) => why.fmt(f),
             Self::Unknown(why) => f.write_str(why),
-            Self::Subrequest(path) => write!(f, "nobody knows what a subrequest for {path} would come to"),
+            Self::Subrequest(path) => write!(f, "a subrequest for {path} is not possible here"),
         }
     }
 }

@@ -161,7 +161,7 @@ fn judge(request: &mut Request, mut reply: Reply, caller: &Caller) -> Verdict {
     request.log(
         caller.module,
         Level::Debug,
-        format!("an application answers {status:?} for {}, which is no", request.asked.uri),
+        format!("an application answers {status:?} for {}, which is a refusal", request.asked.uri),
     );
     Verdict::Refused(status.filter(|status| (300..600).contains(status)).unwrap_or(401))
 }

@@ -106,7 +106,11 @@ pub(super) async fn begin_with_one(
         if lease.queued && request.client.has_ended() {
             // It has closed the connection meanwhile, so the next request need not wait for an unread answer.
             lease.done(Outcome::Ready, stream);
-            request.log(caller.module, Level::Debug, "the client has gone while its request waited for a backend");
+            request.log(
+                caller.module,
+                Level::Debug,
+                "the client closed its connection while its request was waiting for a backend",
+            );
             return Err(408);
         }
         // A FastCGI application that has served enough ends by itself, without notice: one that had served before is
@@ -192,7 +196,7 @@ fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBac
         NoBackend::Failed(error) if error.kind() == io::ErrorKind::FileTooLarge => {
             (500, "its command and environment are too long".to_string())
         }
-        NoBackend::Failed(error) => (503, format!("the process manager cannot be asked: {}", sys::describe(&error))),
+        NoBackend::Failed(error) => (503, format!("cannot reach the process manager: {}", sys::describe(&error))),
     };
     request.log(
         caller.module,

@@ -21,7 +21,7 @@ pub struct Refusal {
 impl Refusal {
     /// The table is not available.
     pub(super) fn stuck() -> Refusal {
-        let reason = "a process of the server that has the table of scripts does not go on";
+        let reason = "a server process that holds the table of scripts has stopped responding";
         Refusal { reason: reason.into(), retry: RETRY }
     }
 }
@@ -35,7 +35,7 @@ impl Gate {
             return Refusal { reason: what, retry };
         }
         let needs = match known.expected {
-            0 => "what it needs is not known yet".into(),
+            0 => "its need is not known yet".into(),
             bytes => format!("it needs {}", mib(bytes)),
         };
         let mut holders = locked.running_scripts();
@@ -46,7 +46,7 @@ impl Gate {
         holders.sort_by_key(|script| std::cmp::Reverse(script.running * script.expected));
         let holders: Vec<String> = holders.iter().take(5).map(|script| script.to_string()).collect();
         let holders = match holders.is_empty() {
-            true => "no script runs".into(),
+            true => "no script is running".into(),
             false => format!("running: {}", holders.join(", ")),
         };
         Refusal { reason: format!("{what}: {needs}; {} are available{crowd}; {holders}", mib(available)), retry }

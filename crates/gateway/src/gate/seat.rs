@@ -26,7 +26,12 @@ impl Gate {
             enter()
         });
         let Some(entry) = entry else {
-            return Err(self.refusal(&locked, script, "too many scripts run and wait".into(), memory.available));
+            return Err(self.refusal(
+                &locked,
+                script,
+                "too many scripts are running or waiting".into(),
+                memory.available,
+            ));
         };
         let must_wait = || !self.table.is_running(entry) && locked.is_full(rules);
         let mut told = self.admit(&locked, memory);
@@ -47,7 +52,7 @@ impl Gate {
                     told.push(other);
                 }
                 _ => {
-                    let text = format!("{} requests wait for scripts already", locked.waiting() - 1);
+                    let text = format!("{} requests are already waiting for scripts", locked.waiting() - 1);
                     refusal = Some(self.refusal(&locked, script, text, memory.available));
                     locked.leave(entry);
                 }
@@ -112,7 +117,7 @@ impl Seat {
                     return Ok(());
                 }
                 let text = match turned_away {
-                    true => "gave way to requests for other scripts, because too many wait".into(),
+                    true => "gave way to requests for other scripts, because too many are waiting".into(),
                     false => format!("waited {:?} for its turn", rules.timeout),
                 };
                 return Err(self.gate.refusal(&locked, locked.script(script), text, memory.available));

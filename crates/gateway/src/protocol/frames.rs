@@ -30,7 +30,7 @@ impl Frames {
         }
         while !bytes.is_empty() {
             if heard.end.is_some() {
-                return Err(Rubbish("it says something behind the end of its answer".into()));
+                return Err(Rubbish("it sent data after the end of its answer".into()));
             }
             if self.filled < HEADER {
                 let taken = bytes.len().min(HEADER - self.filled);

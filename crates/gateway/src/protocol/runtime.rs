@@ -100,7 +100,7 @@ pub(super) fn whole(number: u32, content: &[u8], heard: &mut Heard) -> Result<()
     }
     let mut end = End::default();
     let (mut user, mut system) = (None, None);
-    let wrong = |name: &str| Rubbish(format!("'{name}' in the end of its answer is no number"));
+    let wrong = |name: &str| Rubbish(format!("'{name}' at the end of its answer is not a number"));
     for (name, value) in &mut pairs {
         match &*name {
             "status" => end.status = value.parse().map_err(|_| wrong(&name))?,

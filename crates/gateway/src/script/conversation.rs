@@ -208,7 +208,7 @@ impl Conversation {
                 self.ended = true;
                 return Poll::Ready(Some(if output.len() > before { Event::Output } else { Event::Ended }));
             }
-            let text = format!("the backend of {} is not understood: {}", request.mapped.filename, rubbish.0);
+            let text = format!("cannot understand the backend of {}: {}", request.mapped.filename, rubbish.0);
             let failure = Failure { status: 500, text, level: Level::Error, lost: false, unasked: false };
             if output.len() > before {
                 self.failure = Some(failure);
@@ -327,7 +327,7 @@ impl Source for Conversation {
         let feeds_on = match self.feed(cx) {
             Ok(feeds_on) => feeds_on,
             Err(_) if self.is_data => {
-                let text = format!("{}: it cannot be read to the end that it had", request.mapped.filename);
+                let text = format!("{}: it became shorter while it was being read", request.mapped.filename);
                 let failure = Failure { status: 500, text, level: Level::Error, lost: false, unasked: false };
                 return Poll::Ready(Event::Failed(failure));
             }

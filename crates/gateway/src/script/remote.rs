@@ -80,7 +80,7 @@ impl Source for Remote {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Event::Failed(failure)) => self.failure(self.status, failure.lost, &failure.text),
                 Poll::Ready(Event::TimedOut) => {
-                    self.failure(504, false, &format!("it has said nothing for {} s", self.timeout.as_secs()))
+                    self.failure(504, false, &format!("it has sent nothing for {} s", self.timeout.as_secs()))
                 }
                 Poll::Ready(event) => event,
             };

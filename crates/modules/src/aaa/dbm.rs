@@ -29,7 +29,8 @@ static KINDS: [Kind; 4] = [
 ];
 
 /// The note on types for the tables of all modules.
-pub(crate) const TYPES: &str = "Here `default` is `DB`, as in Debian's Apache. Files of Berkeley DB are read if they are hashes, as those of `htdbm` are, and those of GDBM as machines of 64 bits write them. Those of more than 64 MB are refused, as is `NDBM`.";
+pub(crate) const TYPES: &str = "Here `default` is `DB`, as in Debian's Apache. Files of Berkeley DB are read if they are hashes, as those of \
+     `htdbm` are, and those of GDBM as 64-bit machines write them. Those of more than 64 MB are refused, as is `NDBM`.";
 
 /// A file, as a configuration names it.
 #[derive(Clone, Debug)]

@@ -101,9 +101,9 @@ async fn check_user(request: &mut Request) -> Flow {
         Authn::Denied => {
             let path = &request.asked.uri;
             let text = format!("AH01617: user {user}: authentication failure for \"{path}\": Password Mismatch");
-            (text, "has another password")
+            (text, "sent a wrong password")
         }
-        Authn::UserNotFound => (format!("AH01618: user {user} not found: {}", request.asked.uri), "is not known"),
+        Authn::UserNotFound => (format!("AH01618: user {user} not found: {}", request.asked.uri), "is unknown"),
         // The source has logged the error.
         Authn::Error => return Flow::Status(500),
         Authn::Busy => return Flow::Status(503),

@@ -102,7 +102,7 @@ const WITHOUT_MORE: &str = "mod_authnz_fcgi doesn't support restrictions on prov
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 static WORDS: Words = Words {
-    timed_out: |_, time| format!("AH02497: Couldn't read from backend: it has said nothing for {} s", time.as_secs()),
+    timed_out: |_, time| format!("AH02497: Couldn't read from backend: it has sent nothing for {} s", time.as_secs()),
     timeout_level: Level::Error,
 };
 

@@ -52,7 +52,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthLDAPCompareDNOnServer", Allowed::AUTH, Flag(|c, on| set(c, |rules| rules.compares_on_server = on)), on_or_off(false), "Set to 'on' to force auth_ldap to do DN compares (for the \"require dn\" directive) using the server, and set it 'off' to do the compares locally (at the expense of possible false matches). See the documentation for a complete description of this option."),
     row("AuthLDAPSubGroupAttribute", Allowed::AUTH, Iterate(|c, v| add(c, v, 10, |rules| &mut rules.subgroup_attributes, "AuthLDAPSubGroupAttribute values")), "member uniqueMember", "Attribute labels used to define sub-group (or nested group) membership in groups - defaults to member and uniqueMember"),
     row("AuthLDAPSubGroupClass", Allowed::AUTH, Iterate(|c, v| add(c, v, 11, |rules| &mut rules.subgroup_classes, "AuthLDAPSubGroupClass values")), "groupOfNames groupOfUniqueNames", "LDAP objectClass values used to identify sub-group instances - defaults to groupOfNames and groupOfUniqueNames"),
-    row("AuthLDAPMaxSubGroupDepth", Allowed::AUTH, Take1(|c, v| { let depth = strtol(v); set(c, |rules| rules.depth = depth) }), "10", "Maximum subgroup nesting depth to be evaluated - defaults to 10 (top-level group = 0)").differs("At most 1000 groups are looked at for one line."),
+    row("AuthLDAPMaxSubGroupDepth", Allowed::AUTH, Take1(|c, v| { let depth = strtol(v); set(c, |rules| rules.depth = depth) }), "10", "Maximum subgroup nesting depth to be evaluated - defaults to 10 (top-level group = 0)").differs("At most 1000 groups are examined for one line."),
     row("AuthLDAPGroupAttribute", Allowed::AUTH, Iterate(|c, v| add(c, v, 11, |rules| &mut rules.group_attributes, "AuthLDAPGroupAttribute directives")), "member uniqueMember", "A list of attribute labels used to identify the user members of groups - defaults to member and uniquemember"),
     row("AuthLDAPGroupAttributeIsDN", Allowed::AUTH, Flag(|c, on| set(c, |rules| rules.members_are_dns = on)), on_or_off(true), "If set to 'on', auth_ldap uses the DN that is retrieved from the server for subsequent group comparisons. If set to 'off', auth_ldap uses the string provided by the client directly. Defaults to 'on'."),
     row("AuthLDAPDereferenceAliases", Allowed::AUTH, Take1(set_aliases), "always", "Determines how aliases are handled during a search. Can be one of the values \"never\", \"searching\", \"finding\", or \"always\". Defaults to always."),
@@ -359,13 +359,13 @@ mod tests {
             ),
             (
                 &inside("AuthLDAPURL ldap://h/ STARTTLS"),
-                "AuthLDAPURL: encrypted connections to directories (ldaps://, SSL, STARTTLS) are not possible yet, and \
-                 nothing is sent in the clear instead",
+                "AuthLDAPURL: encrypted connections to directories (ldaps://, SSL, STARTTLS) are not supported yet, \
+                 and the server does not fall back to clear text",
             ),
             (
                 &inside("AuthLDAPURL ldaps://h/"),
-                "AuthLDAPURL: encrypted connections to directories (ldaps://, SSL, STARTTLS) are not possible yet, and \
-                 nothing is sent in the clear instead",
+                "AuthLDAPURL: encrypted connections to directories (ldaps://, SSL, STARTTLS) are not supported yet, \
+                 and the server does not fall back to clear text",
             ),
             (&inside("AuthLDAPBindPassword \"exec:/bin/echo x y\""), ""),
             (&inside("AuthLDAPBindPassword exec:/bin/false"), "Empty passwords are invalid for AuthLDAPBindPassword"),

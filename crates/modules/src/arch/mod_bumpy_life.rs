@@ -27,7 +27,7 @@ const DIRECTIVES: &[Directive] = &[
 fn set(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut BumpyLife) -> &mut Setting<u64>) -> Outcome {
     match number(value).and_then(|count| u64::try_from(count).ok()) {
         Some(count @ 1..) => cmd.server_set(field, count),
-        _ => Err(format!("{}: '{value}' is no number of connections above 0", cmd.row.name)),
+        _ => Err(format!("{}: '{value}' is not a number of connections above 0", cmd.row.name)),
     }
 }
 
@@ -49,8 +49,8 @@ mod tests {
     fn numbers_and_places() {
         crate::testing::check(&[
             ("MaxRequestsPerChildMin 150\nMaxRequestsPerChildMax 200", ""),
-            ("MaxRequestsPerChildMin 0", "MaxRequestsPerChildMin: '0' is no number of connections above 0"),
-            ("MaxRequestsPerChildMax many", "MaxRequestsPerChildMax: 'many' is no number of connections above 0"),
+            ("MaxRequestsPerChildMin 0", "MaxRequestsPerChildMin: '0' is not a number of connections above 0"),
+            ("MaxRequestsPerChildMax many", "MaxRequestsPerChildMax: 'many' is not a number of connections above 0"),
             (
                 "<Location />\nMaxRequestsPerChildMin 1\n</Location>",
                 "MaxRequestsPerChildMin not allowed in <Location> context",

@@ -22,8 +22,8 @@ pub static MODULE: Module = Module {
 const DIRECTIVES: &[Directive] = &[
     row("User", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.user, v) }), "#-1", "Effective user id for this server"),
     row("Group", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.group, v) }), "#-1", "Effective group id for this server"),
-    row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into").differs("If root starts the server, it does not start with this line, because it cannot change its root. A service manager can (RootDirectory= of systemd)."),
-    row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut Ownership| &mut s.allowed, on)), on_or_off(owners::ALLOWED), "Enable or disable suEXEC support").differs("The server looks for no setuid program, so the default is On."),
+    row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into").differs("If root starts the server, this line stops the start: the server cannot change its root directory. A service manager can (`RootDirectory=` of systemd)."),
+    row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut Ownership| &mut s.allowed, on)), on_or_off(owners::ALLOWED), "Enable or disable suEXEC support").differs("The server needs no setuid program, so the default is On."),
 ];
 
 settings! {
@@ -49,8 +49,8 @@ fn refuse_chroot(server: &Server) -> Result<(), String> {
     let chroot = &server.main().settings.get::<UnixConf>().chroot;
     match chroot.origin().filter(|_| sys::cred::is_root()) {
         Some(origin) => Err(format!(
-            "ChrootDir at {origin}: the server does not change its root; have a service manager do it (RootDirectory= of \
-             systemd), and remove this line"
+            "ChrootDir at {origin}: the server cannot change its root directory; let a service manager do it \
+             (RootDirectory= of systemd), and remove this line"
         )),
         None => Ok(()),
     }

@@ -31,7 +31,7 @@ impl Driver {
             "sqlite3" => (Driver::Sqlite, sqlite::load(), "Debian's package libsqlite3-0"),
             "pgsql" => (Driver::Postgres, postgres::load(), "Debian's package libpq5"),
             other => {
-                let known = "this server speaks with SQLite (sqlite3) and PostgreSQL (pgsql)";
+                let known = "this server supports SQLite (sqlite3) and PostgreSQL (pgsql)";
                 return Err(format!("Can't load driver file apr_dbd_{other}.so: {known}"));
             }
         };

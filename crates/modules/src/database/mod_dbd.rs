@@ -33,7 +33,7 @@ const SIZES: &str = "Never more than `DBDMax` connections are opened or kept.";
 const DIRECTIVES: &[Directive] = &[
     row("DBDriver", Allowed::SERVER, Take1(set_driver), "", "SQL Driver").differs("The drivers are `sqlite3` and `pgsql`. Each needs the library of its database, which is loaded when a line names it."),
     row("DBDParams", Allowed::SERVER, Take1(|c, v| c.server_set(|s: &mut DbdServer| &mut s.parameters, v.to_string())), "", "SQL Driver Params"),
-    row("DBDPersist", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut DbdServer| &mut s.persist, on)), on_or_off(PERSIST), "Use persistent connection/pool").differs("With `Off`, each question opens a connection and closes it."),
+    row("DBDPersist", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut DbdServer| &mut s.persist, on)), on_or_off(PERSIST), "Use persistent connection/pool").differs("With `Off`, each query opens a connection and closes it."),
     row("DBDPrepareSQL", Allowed::SERVER, Take12(prepare_line), "", "SQL statement to prepare (or nothing, to override statement inherited from main server) and label"),
     row("DBDInitSQL", Allowed::SERVER, Take1(add_first), "", "SQL statement to be executed after connection is created").differs("A connection on which the statement fails is not used."),
     row("DBDMin", Allowed::SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.min)), "1", "Minimum number of connections").differs(SIZES),
@@ -218,7 +218,7 @@ mod tests {
     fn directives() {
         let refused = |name: &str| {
             format!(
-                "Can't load driver file apr_dbd_{name}.so: this server speaks with SQLite (sqlite3) and PostgreSQL (pgsql)"
+                "Can't load driver file apr_dbd_{name}.so: this server supports SQLite (sqlite3) and PostgreSQL (pgsql)"
             )
         };
         crate::testing::check(&[

@@ -183,7 +183,7 @@ pub(super) fn escape(text: &str) -> String {
 pub(super) fn parse(bytes: &[u8]) -> Result<Element, String> {
     let text = decode(bytes)?;
     if let Some(odd) = text.chars().find(|c| !is_xml_char(*c)) {
-        return Err(format!("a character that XML does not have ({:#x})", u32::from(odd)));
+        return Err(format!("a character that XML does not allow ({:#x})", u32::from(odd)));
     }
     let mut reader = NsReader::from_str(&text);
     reader.config_mut().expand_empty_elements = true;
@@ -206,7 +206,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Element, String> {
                 open.push((element, outside + declared));
             }
             Event::End(_) => {
-                let (done, _) = open.pop().ok_or("an end without a beginning")?;
+                let (done, _) = open.pop().ok_or("an end tag without a start tag")?;
                 match open.last_mut() {
                     Some((parent, _)) => parent.nodes.push(Node::Element(done)),
                     None => root = Some(done),
@@ -215,14 +215,14 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Element, String> {
             Event::Text(text) => add(&mut open, &text.xml_content().map_err(|error| error.to_string())?)?,
             Event::CData(text) => add(&mut open, &text.decode().map_err(|error| error.to_string())?)?,
             Event::GeneralRef(reference) => add(&mut open, &character(&reference)?.to_string())?,
-            Event::DocType(_) => return Err("a document type".into()),
+            Event::DocType(_) => return Err("a document type declaration".into()),
             Event::Decl(_) | Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
             Event::Eof => break,
         }
     }
     match root {
         Some(root) if open.is_empty() => Ok(root),
-        _ => Err("no root element, or one without its end".into()),
+        _ => Err("no root element, or one that is not closed".into()),
     }
 }
 
@@ -254,7 +254,7 @@ fn element(reader: &NsReader<&[u8]>, start: &BytesStart<'_>, spaces: &mut Spaces
         let attribute = attribute.map_err(|error| error.to_string())?;
         let value = attribute.unescape_value().map_err(|error| error.to_string())?;
         if !value.chars().all(is_xml_char) {
-            return Err("a reference to no character of XML".into());
+            return Err("a reference to a character that XML does not allow".into());
         }
         if attribute.value.contains(&b'<') {
             return Err("a \"<\" in an attribute".into());
@@ -271,7 +271,7 @@ fn element(reader: &NsReader<&[u8]>, start: &BytesStart<'_>, spaces: &mut Spaces
         let name = self::name(space, local.as_ref(), spaces)?;
         // Duplicates with two prefixes of the same namespace; the reader finds the others.
         if attributes.iter().any(|(other, _)| *other == name) {
-            return Err("an attribute that is there twice".into());
+            return Err("an attribute that occurs twice".into());
         }
         attributes.push((name, value.into_owned()));
     }
@@ -299,7 +299,7 @@ fn name(space: ResolveResult<'_>, local: &[u8], spaces: &mut Spaces) -> Result<N
     };
     let local = text(local)?;
     if !local.starts_with(begins_name) || !local.chars().all(continues_name) {
-        return Err(format!("{local:?} is no name"));
+        return Err(format!("{local:?} is not a name"));
     }
     Ok(Name { space, local })
 }
@@ -320,7 +320,7 @@ fn continues_name(c: char) -> bool {
 /// The character of a reference: a number, or one of the five that need no declaration.
 fn character(reference: &BytesRef<'_>) -> Result<char, String> {
     if let Some(c) = reference.resolve_char_ref().map_err(|error| error.to_string())? {
-        return if is_xml_char(c) { Ok(c) } else { Err("a reference to no character of XML".into()) };
+        return if is_xml_char(c) { Ok(c) } else { Err("a reference to a character that XML does not allow".into()) };
     }
     Ok(match &**reference {
         b"lt" => '<',
@@ -353,7 +353,7 @@ fn decode(bytes: &[u8]) -> Result<String, String> {
             std::str::from_utf8(bytes).map(str::to_string).map_err(|_| "broken UTF-8".to_string())
         }
         "iso-8859-1" => Ok(bytes.iter().map(|byte| char::from(*byte)).collect()),
-        other => Err(format!("an encoding that is not known ({other})")),
+        other => Err(format!("an unknown encoding ({other})")),
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Helpe
     };
     run_directory::make("cgid", Path::new(&path), children).map_err(|error| {
         format!(
-            "{}: AH01242: Couldn't bind unix domain socket {path}: its directory cannot be made",
+            "{}: AH01242: Couldn't bind unix domain socket {path}: its directory cannot be created",
             sys::describe(&error)
         )
     })?;
@@ -89,7 +89,7 @@ pub(super) fn can_be_opened(server: &Server) -> Result<(), String> {
     let there = Path::new(path).ancestors().skip(1).find(|above| above.exists());
     match there.map(std::fs::metadata) {
         Some(Ok(meta)) if !meta.is_dir() => Err(format!(
-            "(20)Not a directory: AH01242: Couldn't bind unix domain socket {path}: its directory cannot be made"
+            "(20)Not a directory: AH01242: Couldn't bind unix domain socket {path}: its directory cannot be created"
         )),
         _ => Ok(()),
     }

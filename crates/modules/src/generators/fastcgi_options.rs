@@ -118,7 +118,7 @@ const OPTIONS: &[(&str, u8, Meaning)] = &[
     ("-multiThreshhold", D, Ignored),
     ("-nph", S | E | D, Meaning::Flag(|a| a.nph = true)),
     ("-pass-header", S | E | D, Text(|a, v| { a.passed.push(v.to_string()); Ok(()) })),
-    ("-port", S, Refused("it is reached over a socket that nobody else sees; FastCgiExternalServer is for those that listen themselves")),
+    ("-port", S, Refused("it is reached over a private socket; use FastCgiExternalServer for an application that listens itself")),
     ("-priority", S | D, Text(priority)),
     ("-processSlack", D, Ignored),
     ("-processes", S, Number(|a, n| a.processes = n.max(1))),
@@ -137,7 +137,7 @@ const OPTIONS: &[(&str, u8, Meaning)] = &[
 fn host(value: &str) -> Result<String, String> {
     match value.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(value.to_string()),
-        _ => Err(format!("-host {value}: write it as host:port")),
+        _ => Err(format!("-host {value}: write host:port")),
     }
 }
 
@@ -196,7 +196,7 @@ pub(super) fn options(
             Meaning::Ignored => drop(value()?),
             Meaning::Number(set) => {
                 let value = value()?;
-                let number = value.parse().map_err(|_| format!("{directive}: {name} {value} is no number"))?;
+                let number = value.parse().map_err(|_| format!("{directive}: {name} {value} is not a number"))?;
                 set(application, number);
             }
             Meaning::Text(set) => set(application, value()?).map_err(|why| format!("{directive}: {why}"))?,

@@ -84,13 +84,14 @@ fn set_queue(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 fn set_patience(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let patience = duration(value, Duration::from_secs(1));
-    let patience = patience.ok_or_else(|| format!("AdmissionTimeout: '{value}' is no time, such as 30 or 500ms"))?;
+    let patience = patience.ok_or_else(|| format!("AdmissionTimeout: '{value}' is not a time, such as 30 or 500ms"))?;
     cmd.server_set(|s: &mut AdmissionServer| &mut s.patience, patience)
 }
 
 fn open_gate(server: &Server) -> Result<(), String> {
     let allowance = server.main().settings.get::<AdmissionServer>().memory.get().copied().unwrap_or_default();
-    gate::open(allowance).map_err(|error| format!("{}: no memory for the gate of scripts", sys::describe(&error)))
+    gate::open(allowance)
+        .map_err(|error| format!("{}: no shared memory for the gate of scripts", sys::describe(&error)))
 }
 
 /// A request's settings for the gate. If waiting requests hold workers, at most three of four workers are for scripts

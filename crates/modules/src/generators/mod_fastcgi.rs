@@ -101,13 +101,13 @@ fn add(cmd: &mut Cmd<'_>, words: &[String], kind: Kind) -> Outcome {
     let mut application = Application::default();
     options(cmd, words, kind, &mut application)?;
     if kind == Kind::External && application.address.is_none() {
-        return Err(format!("{}: -host or -socket says where {path} is", cmd.node.name));
+        return Err(format!("{}: add -host or -socket, which says where {path} listens", cmd.node.name));
     }
     if let Some(Address::Socket(socket)) = &mut application.address {
         *socket = cmd.context.server_relative(socket);
     }
     if kind == Kind::Server && !Path::new(&path).is_file() {
-        return Err(format!("{}: {path} is no file", cmd.node.name));
+        return Err(format!("{}: {path} is not a file", cmd.node.name));
     }
     if let Some(run_as) = run_as(cmd, &application)? {
         application.owner = Some(run_as.owner);
@@ -132,7 +132,7 @@ fn set_wrapper(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     match value {
         _ if value.eq_ignore_ascii_case("Off") || value.eq_ignore_ascii_case("On") => Ok(()),
         _ => Err(format!(
-            "{} {value}: no program is run in between; SuexecUserGroup says as whom scripts run",
+            "{} {value}: wrapper programs are not supported; SuexecUserGroup says which user runs scripts",
             cmd.node.name
         )),
     }
@@ -208,7 +208,11 @@ fn filter(request: &mut Request) -> Waiting<'_, Answer> {
     Box::pin(async move {
         let file = request.mapped.filename.clone();
         let Some(path) = request.dir::<FastCgiDir>().filter.get().cloned() else {
-            request.log("fastcgi", Level::Error, format!("FastCGI: no FastCgiFilter says what filters {file}"));
+            request.log(
+                "fastcgi",
+                Level::Error,
+                format!("FastCGI: no FastCgiFilter line names the program that filters {file}"),
+            );
             return Answer::Status(500);
         };
         match Data::of(request).await {

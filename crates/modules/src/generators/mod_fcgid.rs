@@ -235,7 +235,7 @@ fn time(cmd: &Cmd<'_>, value: &str) -> Result<Duration, String> {
 fn number(cmd: &Cmd<'_>, value: &str) -> Result<u64, String> {
     let digits = value.strip_prefix('-').unwrap_or(value);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("{}: '{value}' is no number", cmd.node.name));
+        return Err(format!("{}: '{value}' is not a number", cmd.node.name));
     }
     // A negative number is a large one, or none at all: mod_fcgid takes -1 for "no limit".
     Ok(if value.starts_with('-') { u64::from(u32::MAX) } else { digits.parse().unwrap_or(u64::from(u32::MAX)) })

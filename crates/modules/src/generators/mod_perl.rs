@@ -158,7 +158,7 @@ fn add_file(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
 fn set_switches(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let switches: Vec<String> = line.split_whitespace().map(str::to_string).collect();
     if let Some(other) = switches.iter().find(|switch| !switch.starts_with('-')) {
-        return Err(format!("PerlSwitches: '{other}' is no switch of perl"));
+        return Err(format!("PerlSwitches: '{other}' is not a switch of perl"));
     }
     cmd.server_set(|s: &mut PerlServer| &mut s.switches, switches)
 }
@@ -217,7 +217,7 @@ fn add_fixup(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
 }
 
 fn number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut PerlServer) -> &mut Setting<u64>) -> Outcome {
-    let number = value.parse().map_err(|_| format!("{}: '{value}' is no number", cmd.node.name))?;
+    let number = value.parse().map_err(|_| format!("{}: '{value}' is not a number", cmd.node.name))?;
     cmd.server_set(field, number)
 }
 

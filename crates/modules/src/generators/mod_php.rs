@@ -136,7 +136,7 @@ fn set_program(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
 }
 
 fn number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut PhpServer) -> &mut Setting<u64>) -> Outcome {
-    let number = value.parse().map_err(|_| format!("{}: '{value}' is no number", cmd.node.name))?;
+    let number = value.parse().map_err(|_| format!("{}: '{value}' is not a number", cmd.node.name))?;
     cmd.server_set(field, number)
 }
 
@@ -275,7 +275,7 @@ async fn measure_body(request: &mut Request) -> Result<(), Answer> {
         return Ok(());
     }
     let Err(why) = gather(request, IN_MEMORY, u64::MAX).await else { return Ok(()) };
-    let text = format!("the body of a request for {} is not there: {why}", request.mapped.filename);
+    let text = format!("cannot read the body of a request for {}: {why}", request.mapped.filename);
     request.log("php", Level::Error, text);
     Err(Answer::Status(why.status()))
 }

@@ -72,7 +72,7 @@ settings! {
 }
 
 fn number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut SpeedyDir) -> &mut Setting<u64>) -> Outcome {
-    let number = value.parse().map_err(|_| format!("{}: '{value}' is no number", cmd.node.name))?;
+    let number = value.parse().map_err(|_| format!("{}: '{value}' is not a number", cmd.node.name))?;
     cmd.set(field, number)
 }
 

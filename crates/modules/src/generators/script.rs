@@ -115,7 +115,7 @@ fn note_refusal(request: &Request, module: &str, status: u16, text: &str) {
     request.note_reason(status, module, origin, |request| {
         let file = &request.mapped.filename;
         match (forbidden, request.mapped.stat) {
-            (true, _) => ("Options".into(), format!("without ExecCGI forbid to run {file}")),
+            (true, _) => ("Options".into(), format!("without ExecCGI forbid running {file}")),
             (false, None) => (file.clone(), "does not exist".into()),
             (false, Some(meta)) if meta.is_dir() => (file.clone(), "is a directory, not a script".into()),
             (false, Some(_)) => {

@@ -80,5 +80,5 @@ const TEXTS: &[(i32, &str)] = &[
     (-4, "Decoding error"),
     (-5, "Timed out"),
     (-7, "Bad search filter"),
-    (-1000, "Too many requests ask already"),
+    (-1000, "Too many requests are asking already"),
 ];

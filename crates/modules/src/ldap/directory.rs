@@ -99,7 +99,7 @@ impl<'a> Directory<'a> {
             self.turn = pool::ASKING.take();
         }
         if self.turn.is_none() {
-            self.request.log("ldap", Level::Error, "a directory is not asked: too many requests ask already");
+            self.request.log("ldap", Level::Error, "a directory is not asked: too many requests are asking already");
             return self.fails(Code::TOO_MANY, "LDAP: no turn");
         }
         if self.connection.is_none() && self.limits.is_pooled() {
@@ -422,8 +422,7 @@ impl<'a> Directory<'a> {
                         continue;
                     }
                     if seen.len() >= GROUPS_MAX {
-                        let text =
-                            format!("there are more than {GROUPS_MAX} groups in {group}: the rest is not looked at");
+                        let text = format!("there are more than {GROUPS_MAX} groups in {group}: the rest is ignored");
                         self.request.log("ldap", Level::Error, text);
                         return Code::OTHER;
                     }

@@ -24,7 +24,7 @@ const PLAIN: &str = "Connections to directories are not encrypted: a line that a
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("LDAPSharedCacheSize", Allowed::GLOBAL, Take1(|c, v| { let bytes = u64::try_from(strtol(v)).unwrap_or(u64::MAX); c.server_set(|s: &mut LdapServer| &mut s.bytes, bytes) }), "500000", "Set the size of the shared memory cache (in bytes). Use 0 to disable the shared memory cache. (default: 500000)").differs("More than 1 GB is taken for 1 GB."),
+    row("LDAPSharedCacheSize", Allowed::GLOBAL, Take1(|c, v| { let bytes = u64::try_from(strtol(v)).unwrap_or(u64::MAX); c.server_set(|s: &mut LdapServer| &mut s.bytes, bytes) }), "500000", "Set the size of the shared memory cache (in bytes). Use 0 to disable the shared memory cache. (default: 500000)").differs("More than 1 GB counts as 1 GB."),
     row("LDAPSharedCacheFile", Allowed::GLOBAL, Take1(|_, _| Ok(())), "", "Set the file name for the shared memory cache.").without_effect("The cache is memory that all children share; there is no file."),
     row("LDAPCacheEntries", Allowed::GLOBAL, Take1(|c, v| { let count = entries(v); c.server_set(|s: &mut LdapServer| &mut s.found, count) }), "1024", "Set the maximum number of entries that are possible in the LDAP search cache. Use 0 or -1 to disable the search cache (default: 1024)").differs(ONE_TABLE),
     row("LDAPCacheTTL", Allowed::GLOBAL, Take1(|c, v| { let time = seconds(v); c.server_set(|s: &mut LdapServer| &mut s.found_for, time) }), "600", "Set the maximum time (in seconds) that an item can be cached in the LDAP search cache. Use 0 for no limit. (default 600)"),
@@ -37,7 +37,7 @@ const DIRECTIVES: &[Directive] = &[
     row("LDAPConnectionTimeout", Allowed::GLOBAL, Take1(|c, v| { let time = atoi(v); c.server_set(|s: &mut LdapServer| &mut s.connect, time) }), "10", "Specify the LDAP socket connection timeout in seconds (default: 10)").differs("It is the time for each host of a list. Without a number, or with one that is not positive, it is 10 seconds."),
     row("LDAPReferrals", Allowed::AUTH, Take1(set_chase), "on", "Choose whether referrals are chased ['ON'|'OFF'|'DEFAULT'].  Default 'ON'"),
     row("LDAPReferralHopLimit", Allowed::AUTH, Take1(set_hops), "5", "Limit the number of referral hops that LDAP can follow. (Integer value, Consult LDAP SDK documentation for applicability and defaults"),
-    row("LDAPLibraryDebug", Allowed::GLOBAL, Take1(|_, _| Ok(())), "", "Enable debugging in LDAP SDK (Default: off, values: SDK specific").without_effect("No library is used. `LogLevel ldap:trace5` logs the questions."),
+    row("LDAPLibraryDebug", Allowed::GLOBAL, Take1(|_, _| Ok(())), "", "Enable debugging in LDAP SDK (Default: off, values: SDK specific").without_effect("No library is used. `LogLevel ldap:trace5` logs the queries."),
     row("LDAPTimeout", Allowed::GLOBAL, Take1(set_timeout), "60", "Specify the LDAP bind/search timeout in seconds (0 = no limit). Default: 60").differs("No limit means an hour."),
     row("LDAPConnectionPoolTTL", Allowed::SERVER, Take1(set_idle), "-1", "Specify the maximum amount of time a bound connection can sit idle and still be considered valid for reuse(0 = no pool, -1 = no limit, n = time in seconds). Default: -1"),
     row("LDAPRetries", Allowed::GLOBAL, Take1(set_retries), "3", "Specify the number of times a failed LDAP operation should be retried (0 = no retries). Default: 3").differs("At most 10 times."),
@@ -211,7 +211,8 @@ pub(crate) fn refuse_tls(cmd: &Cmd<'_>, mode: &str, what: &str) -> Outcome {
 }
 
 /// Why a directory cannot be reached over TLS.
-pub(crate) const UNENCRYPTED: &str = "encrypted connections to directories (ldaps://, SSL, STARTTLS) are not possible yet, and nothing is sent in the clear instead";
+pub(crate) const UNENCRYPTED: &str = "encrypted connections to directories (ldaps://, SSL, STARTTLS) are not supported yet, and the server does not \
+     fall back to clear text";
 
 const TYPES: [&str; 10] = [
     "CA_DER",
@@ -276,8 +277,8 @@ mod tests {
             ("LDAPTrustedMode x", "Invalid LDAPTrustedMode setting: must be one of NONE, SSL, or TLS/STARTTLS"),
             (
                 "LDAPTrustedMode TLS",
-                "LDAPTrustedMode: encrypted connections to directories (ldaps://, SSL, STARTTLS) are not possible yet, and \
-                 nothing is sent in the clear instead",
+                "LDAPTrustedMode: encrypted connections to directories (ldaps://, SSL, STARTTLS) are not supported \
+                 yet, and the server does not fall back to clear text",
             ),
             ("LDAPTimeout -1", "Timeout must be non-negative"),
             ("LDAPTimeout 5x", "Timeout not numerical"),

@@ -64,7 +64,7 @@ async fn ask_first(
 ) -> Option<(Code, Answer)> {
     for text in urls {
         let why = match Url::parse(text) {
-            Ok(url) if url.is_secure => "connections to directories are not encrypted here",
+            Ok(url) if url.is_secure => "encrypted connections to directories are not supported",
             Ok(url) if url.hosts.len() > *left => "too many hosts are named",
             Ok(url) => {
                 *left -= url.hosts.len();

@@ -140,8 +140,8 @@ async fn directory(request: &mut Request) -> Flow {
         }
         request.note_unused("dir", conf.index.origin(), &mut found, |found| {
             let why = match (found.answer.status(), found.mapped.stat) {
-                (200, Some(_)) => "is no file".to_string(),
-                (200 | 404, None) => "is not there".to_string(),
+                (200, Some(_)) => "is not a file".to_string(),
+                (200 | 404, None) => "does not exist".to_string(),
                 (status, _) => format!("would be answered with {status}"),
             };
             format!("DirectoryIndex: {} {why}", found.asked.uri)

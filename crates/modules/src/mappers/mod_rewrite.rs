@@ -73,7 +73,7 @@ const DIRECTIVES: &[Directive] = &[
     row("RewriteBase", Allowed::FILEINFO, Take1(lines::base), "", "the base URL of the per-directory context"),
     row("RewriteCond", Allowed::FILEINFO, Raw(lines::condition), "", "an input string and a to be applied regexp-pattern"),
     row("RewriteRule", Allowed::FILEINFO, Raw(lines::rule), "", "an URL-applied regexp-pattern and a substitution URL"),
-    row("RewriteMap", Allowed::SERVER, Take23(maps::add), "", "a mapname and a filename and options").differs("If a map cannot be asked, the request is refused. `fastdbd` forgets everything when it has remembered 4 MB."),
+    row("RewriteMap", Allowed::SERVER, Take23(maps::add), "", "a mapname and a filename and options").differs("If a map does not answer, the request is refused. `fastdbd` empties its cache when it holds 4 MB."),
 ];
 
 settings! {

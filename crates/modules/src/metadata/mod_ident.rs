@@ -17,17 +17,17 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("IdentityCheck", Allowed::CONF, Flag(set), "Off", "Enable identd (RFC 1413) user lookups - SLOW").differs("On is refused: what a client's machine says about its users proves nothing."),
-    row("IdentityCheckTimeout", Allowed::CONF, Take1(|_, _| Ok(())), "30", "Identity check (RFC 1413) timeout duration (sec)").without_effect("The server asks no client."),
+    row("IdentityCheck", Allowed::CONF, Flag(set), "Off", "Enable identd (RFC 1413) user lookups - SLOW").differs("`On` is refused: the answer of a client's machine about its users proves nothing."),
+    row("IdentityCheckTimeout", Allowed::CONF, Take1(|_, _| Ok(())), "30", "Identity check (RFC 1413) timeout duration (sec)").without_effect("The server never asks a client."),
 ];
 
 fn set(_: &mut Cmd<'_>, on: bool) -> Outcome {
     match on {
-        true => Err(
-            "IdentityCheck On: what a client's machine says of its users (RFC 1413) proves nothing, and is not asked \
-                     for; remove the line"
-                .into(),
-        ),
+        true => {
+            Err("IdentityCheck On: the answer of a client's machine about its users (RFC 1413) proves nothing, so the \
+             server never asks; remove the line"
+                .into())
+        }
         false => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ pub(super) const SCHEME: Scheme = Scheme {
 static PHRASES: Phrases = Phrases {
     protocol: "uwsgi",
     unconnected: |name| format!("AH10101: failed to make connection to backend: {name}"),
-    failed: |name| format!("the answer of the backend {name} is of no use"),
+    failed: |name| format!("the answer of the backend {name} is unusable"),
     status: 500,
     status_line: true,
 };

@@ -129,7 +129,7 @@ fn server(request: &Request) -> Option<Address> {
 
 fn explain(request: &mut Request) -> Option<Answer> {
     let Some(server) = server(request) else {
-        request.log("scgi", conf::Level::Error, "no SCGIServer and no SCGIMount says which server is to be asked");
+        request.log("scgi", conf::Level::Error, "no SCGIServer or SCGIMount line names the server");
         return Some(Answer::Status(500));
     };
     request.note_step("scgi", None, |_| format!("asks the SCGI server at {server}"));

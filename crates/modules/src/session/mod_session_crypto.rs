@@ -35,7 +35,7 @@ const ONE_CIPHER: &str = "Sessions are encrypted with AES-256-GCM, which also de
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("SessionCryptoPassphrase", PLACES, Iterate(add_passphrase), "", "The passphrase(s) used to encrypt the session. First will be used for encryption, all phrases will be accepted for decryption").differs("Programs (`exec:`) are refused. Sessions that Apache has encrypted begin anew."),
+    row("SessionCryptoPassphrase", PLACES, Iterate(add_passphrase), "", "The passphrase(s) used to encrypt the session. First will be used for encryption, all phrases will be accepted for decryption").differs("Programs (`exec:`) are refused. Sessions that Apache has encrypted start over."),
     row("SessionCryptoPassphraseFile", Allowed::CONF, Take1(read_passphrases), "", "File containing passphrase(s) used to encrypt the session, one per line. First will be used for encryption, all phrases will be accepted for decryption"),
     row("SessionCryptoCipher", PLACES, Take1(|_, _| Ok(())), "aes256", "The underlying crypto cipher to use").without_effect(ONE_CIPHER),
     row("SessionCryptoDriver", Allowed::GLOBAL, Iterate(|_, _| Ok(())), "", "The underlying crypto library driver to use").without_effect(ONE_CIPHER),
@@ -62,7 +62,7 @@ fn add_passphrase(cmd: &mut Cmd<'_>, phrase: &str) -> Outcome {
     if phrase.starts_with("exec:") {
         return Err("SessionCryptoPassphrase: programs are not run (exec:): use SessionCryptoPassphraseFile".into());
     }
-    let key = key_of(phrase).ok_or("SessionCryptoPassphrase: no key can be made of it")?;
+    let key = key_of(phrase).ok_or("SessionCryptoPassphrase: no key can be derived from it")?;
     let origin = cmd.origin();
     cmd.dir.edit::<CryptoDir>().keys.edit(&origin).push(key);
     Ok(())

@@ -17,8 +17,8 @@ pub static MODULE: Module = Module {
     hooks: &[],
 };
 
-const ONLY_OURS: &str =
-    "A cookie is not looked up unless this server could have made its key: it might be the name of another user.";
+const ONLY_OURS: &str = "A cookie is looked up only if its key looks like one of this server's: any other could be the name of another \
+     user.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[

@@ -88,7 +88,7 @@ pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &SettingsMap, plan: 
 /// the limits of its first start.
 pub(crate) fn preface(explained: &mut Explained, buckets: usize, runs: bool) {
     if buckets > 1 {
-        let each = "each has a child of its own, so there are no fewer children, at the start either";
+        let each = "each has a child of its own, so there are at least as many children, also at the start";
         explained.sums.insert(0, format!("buckets of listening sockets (ListenCoresBucketsRatio): {buckets}; {each}"));
     }
     let limits: Vec<String> = explained
@@ -165,7 +165,7 @@ fn processes(asked: &[Asked], plan: &Plan) -> Vec<String> {
     sums.push(start(asked, plan));
     sums.extend(spare(asked, plan, "MinSpareServers", "MaxSpareServers", "MinSpareServers + 1"));
     sums.push(format!(
-        "connections: as many as children, {children}; who keeps a connection open keeps a child. Others wait in the listen \
+        "connections: as many as children, {children}; an open connection occupies a child. Others wait in the listen \
          queue"
     ));
     sums
@@ -183,7 +183,7 @@ fn threads(asked: &[Asked], plan: &Plan) -> Vec<String> {
             format!("children: MaxRequestWorkers {most} is less than the workers of one child, which is the least there can be = 1")
         }
         most => format!(
-            "children: MaxRequestWorkers {most} / ThreadsPerChild {workers} = {} whole ones, at most ServerLimit \
+            "children: MaxRequestWorkers {most} / ThreadsPerChild {workers} = {} (rounded down), at most ServerLimit \
              {server_limit} = {children} at most",
             most / workers
         ),
@@ -197,7 +197,7 @@ fn threads(asked: &[Asked], plan: &Plan) -> Vec<String> {
     {
         let first = plan.start * workers;
         sums.push(format!(
-            "at once after the start: {first} idle workers are more than {max}, so a child is ended each second"
+            "right after the start: {first} idle workers are more than {max}, so a child is ended each second"
         ));
     }
     sums
@@ -217,7 +217,7 @@ fn spare(asked: &[Asked], plan: &Plan, least: &str, most: &str, sum: &str) -> Ve
     let all = plan.children * plan.workers;
     let reach = match min {
         min if min > all => format!(": out of reach, as there are {all} workers, so all children are started"),
-        min if min == all => ": only while nobody is served, so all children are started".to_string(),
+        min if min == all => ": only while no request is served, so all children are started".to_string(),
         _ => String::new(),
     };
     vec![
@@ -232,11 +232,11 @@ fn fixed(asked: &[Asked], plan: &Plan) -> Vec<String> {
         format!("children: one for each processor that the server may use = {children}"),
         "workers: a child serves all of its connections in one event loop; how many is limited by descriptors alone"
             .into(),
-        "scripts: how many run at once is for the gate to decide, by the memory that they need".into(),
+        "scripts: the gate decides how many run at once, by the memory that they need".into(),
     ];
     if !asked.is_empty() {
         let names: Vec<&str> = asked.iter().map(|row| row.name).collect();
-        sums.push(format!("no part in it: {}", names.join(", ")));
+        sums.push(format!("not used: {}", names.join(", ")));
     }
     sums
 }

@@ -312,12 +312,12 @@ fn what_will_run_is_told() {
         first
     };
     let two = "StartServers 4 ; MinSpareThreads 4 ; MaxSpareThreads 4 ; ThreadsPerChild 2 ; MaxRequestWorkers 2";
-    let text = "StartServers 4, MinSpareThreads 4, MaxSpareThreads 4: what runs is 1 child, with 2 workers";
-    let spare = "from 4 to 7 workers are kept idle, as far as there are so many";
+    let text = "StartServers 4, MinSpareThreads 4, MaxSpareThreads 4: the server runs 1 child, with 2 workers";
+    let spare = "from 4 to 7 workers are kept idle, if there are that many";
     assert_eq!(told("event", two), Some(format!("{text} and at most 6 connections; {spare}")));
     assert_eq!(told("worker", two), Some(format!("{text}; {spare}")));
-    let spares = "MinSpareServers 20, MaxSpareServers 5: what runs is 10 children at most, 5 at the start; \
-                  from 20 to 21 workers are kept idle, as far as there are so many";
+    let spares = "MinSpareServers 20, MaxSpareServers 5: the server runs 10 children at most, 5 at the start; \
+                  from 20 to 21 workers are kept idle, if there are that many";
     let lines = "MinSpareServers 20 ; MaxSpareServers 5 ; MaxRequestWorkers 10";
     assert_eq!(told("prefork", lines), Some(spares.to_string()));
     // Debian's own settings, and those that Apache does comment on.

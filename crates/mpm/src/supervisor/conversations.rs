@@ -47,7 +47,10 @@ impl Socket {
     fn open(path: PathBuf, predecessor: Option<Pid>) -> io::Result<Socket> {
         match std::fs::symlink_metadata(&path) {
             Ok(meta) if !meta.file_type().is_socket() => {
-                return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is another file, which is no socket"));
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "another file is there, which is not a socket",
+                ));
             }
             Ok(_) => {
                 let ours = |pid| pid == Pid::own() || Some(pid) == predecessor;

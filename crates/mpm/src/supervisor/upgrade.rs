@@ -33,7 +33,7 @@ impl Supervisor<'_> {
     /// `SIGUSR2`: starts the new program.
     pub(super) fn upgrade(&mut self) {
         if let Some(Heir { pid: heir, .. }) = self.heir {
-            seam::log!(self.module(), Notice, "SIGUSR2 received: the new program (pid {heir}) is on its way already");
+            seam::log!(self.module(), Notice, "SIGUSR2 received: the new program (pid {heir}) is already starting");
             return;
         }
         let Some(invocation) = self.about.invocation.clone() else {
@@ -90,7 +90,7 @@ impl Supervisor<'_> {
             Status::Exited(status) => format!("ended with status {status}"),
             Status::Signaled { signal, .. } => format!("was ended by a signal: {}", signal.description()),
         };
-        let text = "before it served: this one stays; why is in this log, or what `-t` says";
+        let text = "before it served: this one stays; this log or `-t` says why";
         seam::log!(self.module(), Error, "the new program (pid {}) {how} {text}", reaped.pid);
         true
     }

@@ -102,7 +102,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("AllowOverride", Allowed::SECTION, Raw(overrides::allow_override), "None", "Controls what groups of directives can be configured by per-directory config files"),
     row("AllowOverrideList", Allowed::SECTION, Words(overrides::allow_override_list), "None", "Controls what individual directives can be configured by per-directory config files"),
     row("Options", Allowed::OPTIONS, Raw(overrides::options), "FollowSymLinks", "Set a number of attributes for a given directory"),
-    row("DefaultType", FILEINFO, Take1(answers::default_type), "none", "the default media type for otherwise untyped files (DEPRECATED)").without_effect("As in Apache 2.4, which warns of anything but none, too."),
+    row("DefaultType", FILEINFO, Take1(answers::default_type), "none", "the default media type for otherwise untyped files (DEPRECATED)").without_effect("As in Apache 2.4, which also warns of anything except none."),
     row("FileETag", FILEINFO, Raw(answers::file_etag), "MTime Size", "Specify components used to construct a file's ETag"),
     row("EnableMMAP", FILEINFO, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.mmap, v)), "On", "Controls whether memory-mapping may be used to read files").without_effect("Files are not mapped into memory: the server reads small ones, and the kernel sends the others."),
     row("EnableSendfile", FILEINFO, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.sendfile, v)), "Off", "Controls whether sendfile may be used to transmit files").without_effect("The kernel always sends files that are not small and pass no filter (sendfile)."),
@@ -117,7 +117,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("ServerName", SERVER, Take1(set::server_name), "", "The hostname and port of the server"),
     row("ServerSignature", ANY, Take1(answers::signature), defaults::SIGNATURE.shown(), "En-/disable server signature (on|off|email)"),
     row("ServerRoot", GLOBAL, OnRead(Run::ServerRoot), "/etc/apache2", "Common directory of server-related files (logs, confs, etc.)"),
-    row("DefaultRuntimeDir", GLOBAL, OnRead(Run::DefaultRuntimeDir), "logs", "Common directory for run-time files (shared memory, locks, etc.)").differs("It is made where it is missing, if the directory above is there."),
+    row("DefaultRuntimeDir", GLOBAL, OnRead(Run::DefaultRuntimeDir), "logs", "Common directory for run-time files (shared memory, locks, etc.)").differs("It is created if it is missing and the directory above it exists."),
     row("ErrorLog", SERVER, Take1(set::error_log), "logs/error_log", "The filename of the error log"),
     row("ErrorLogFormat", SERVER, Take12(set::error_log_format), "", "Format string for the ErrorLog").differs("Formats for connections and requests are checked, but not used."),
     row("ServerAlias", SERVER, Words(set::server_alias), "", "A name or names alternately used to access the server"),
@@ -167,7 +167,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
 
 #[rustfmt::skip]
 const HTTP_DIRECTIVES: &[Directive] = &[
-    row("KeepAliveTimeout", SERVER, Take1(protocol::keep_alive_timeout), shown!(defaults::KEEP_ALIVE_TIMEOUT.as_secs()), "Keep-Alive timeout duration (sec)").differs("If clients wait to be let in, event closes connections that were idle for a tenth of a second; a child that leaves keeps to the timeout, except at a graceful stop."),
+    row("KeepAliveTimeout", SERVER, Take1(protocol::keep_alive_timeout), shown!(defaults::KEEP_ALIVE_TIMEOUT.as_secs()), "Keep-Alive timeout duration (sec)").differs("While clients wait for room, event closes connections that were idle for a tenth of a second; a child that is ending keeps to the timeout, except at a graceful stop."),
     row("MaxKeepAliveRequests", SERVER, Take1(protocol::max_keep_alive_requests), shown!(defaults::MAX_KEEP_ALIVE_REQUESTS), "Maximum number of Keep-Alive requests per connection, or 0 for infinite"),
     row("KeepAlive", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.keep_alive, on)), on_or_off(defaults::KEEP_ALIVE), "Whether persistent connections should be On or Off"),
 ];

@@ -202,7 +202,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, R
     let mut head = Head::default();
     match Head::parse(&bytes, &server.main().plan.limits, &mut head) {
         Ok(Parse::Complete { .. }) => {}
-        Ok(Parse::Partial) => return Err(refused((400, "it is only a part of a request"))),
+        Ok(Parse::Partial) => return Err(refused((400, "it is an incomplete request"))),
         Err(error) => return Err(refused((error.status(), error.reason()))),
     }
     let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;
@@ -278,7 +278,7 @@ fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<Layer> {
     let section = |origin: &Origin| {
         let node = texts.iter().find_map(|nodes| find(nodes, origin))?;
         let children = node.children.as_deref().unwrap_or_default();
-        Some(layer(format!("{} {}", node.name, node.args), Some(origin.clone()), children, &infos))
+        Some(layer(node.to_string(), Some(origin.clone()), children, &infos))
     };
     let mut layers = vec![layer("server level".into(), None, &server.tree, &infos)];
     layers.extend(vhost.origin.as_ref().and_then(section));
@@ -322,8 +322,7 @@ fn gather(nodes: &[Node], infos: &[&'static ModuleInfo], within: &str, lines: &m
     for node in nodes {
         if let Some(children) = &node.children {
             if is_transparent(node) {
-                let blank = if node.args.starts_with('>') { "" } else { " " };
-                gather(children, infos, &format!("{within}{}{blank}{} ", node.name, node.args), lines);
+                gather(children, infos, &format!("{within}{node} "), lines);
             }
             continue;
         }
@@ -383,7 +382,7 @@ fn inner_levels(
             inner_levels(children, around, server, settings, levels);
             continue;
         }
-        let title = format!("{around}{} {}", node.name, node.args);
+        let title = format!("{around}{node}");
         let mut level = layer(title.clone(), Some(node.origin.clone()), children, &server.infos());
         match settings.get(&node.origin) {
             Some(settings) => judge(level.lines.iter_mut(), settings),

@@ -157,7 +157,7 @@ fn to_be_made(request: &Request, module: Option<&str>) -> Reason {
         Reason { status: 0, module, cause: cause.to_string(), origin: None, effect }
     };
     let Some(by) = module.map(by) else {
-        let text = "the answer depends on something that takes too long to find out: the last step says on what";
+        let text = "the answer depends on something that takes too long to find out: see the last step";
         return reason(text, String::new());
     };
     match backend(request) {

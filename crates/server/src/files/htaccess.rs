@@ -109,7 +109,7 @@ fn find(request: &Request, dir: &str, way: &mut Way) -> Result<Option<(String, M
             return Err(unreadable(request, &path, dir, &io::Error::from_raw_os_error(9)));
         }
         if meta.size > SIZE_MAX {
-            let text = format!("{path}: larger than {SIZE_MAX} bytes; nobody writes such a file by hand");
+            let text = format!("{path}: larger than {SIZE_MAX} bytes, the limit for an access file");
             request.log("core", Level::Alert, text);
             return Err(Flow::Status(500));
         }
@@ -231,10 +231,9 @@ type Objection = (Origin, String);
 fn list(nodes: &[Node], depth: usize, barred: bool, objections: &[Objection], lines: &mut Vec<AccessLine>) {
     for node in nodes {
         let own = objections.iter().find(|(origin, _)| *origin == node.origin).map(|(_, text)| text.clone());
-        let objection = own.or_else(|| barred.then(|| "the section around it is not let in".to_string()));
+        let objection = own.or_else(|| barred.then(|| "the section around it is not allowed".to_string()));
         let barred = objection.is_some();
-        let text = format!("{} {}", node.name, node.args);
-        lines.push(AccessLine { depth, text, number: node.origin.line, objection });
+        lines.push(AccessLine { depth, text: node.to_string(), number: node.origin.line, objection });
         list(node.children.as_deref().unwrap_or_default(), depth + 1, barred, objections, lines);
     }
 }

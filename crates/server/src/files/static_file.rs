@@ -144,7 +144,7 @@ fn checked(request: &mut Request) -> Result<Meta, Answer> {
             let text = format!("AH00135: Invalid method in request {}", request.request_line());
             request.log("core", Level::Error, text);
             request.note_reason(501, "core", None, |request| {
-                (request.asked.method.to_string(), "is not a method that the server knows".into())
+                (request.asked.method.to_string(), "is not a known method".into())
             });
             return Err(Answer::Status(501));
         }
@@ -208,7 +208,7 @@ fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
             request.note_reason(status, "core", None, |request| {
                 (
                     request.mapped.filename.clone(),
-                    format!("cannot be read by the user who serves: {}", sys::describe(&error)),
+                    format!("cannot be read by the server's user: {}", sys::describe(&error)),
                 )
             });
             Answer::Status(status)

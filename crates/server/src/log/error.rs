@@ -37,7 +37,7 @@ impl ErrorLog {
                 let facility = parts.next().filter(|f| !f.is_empty()).unwrap_or("local7");
                 let known = sys::syslog::FACILITIES.iter().find(|(name, _)| name.eq_ignore_ascii_case(facility));
                 let Some((_, facility)) = known else {
-                    return Err(format!("ErrorLog: '{facility}' is no facility of syslog"));
+                    return Err(format!("ErrorLog: '{facility}' is not a syslog facility"));
                 };
                 let tag = parts.next().unwrap_or("httpd").to_string();
                 (name.to_string(), Target::Syslog { facility: *facility, tag, open: OnceLock::new() })

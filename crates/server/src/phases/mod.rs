@@ -110,7 +110,7 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
     request.asked.uri = path_as_sent(request);
     request.note_reason(417, "core", None, |request| {
         let expect = request.header_joined("Expect").unwrap_or_default();
-        (format!("Expect: {expect}"), "is no expectation that a server can meet".into())
+        (format!("Expect: {expect}"), "is not an expectation that a server can meet".into())
     });
     Some(417)
 }

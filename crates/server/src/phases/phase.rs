@@ -10,15 +10,15 @@ pub(crate) struct Phase {
     pub(crate) hooks: fn(&Hooks) -> &[Of<PhaseHook>],
 }
 
-pub(crate) const POST_READ: Phase = Phase { name: "after reading", hooks: |hooks| &hooks.post_read };
+pub(crate) const POST_READ: Phase = Phase { name: "request read", hooks: |hooks| &hooks.post_read };
 pub(crate) const TRANSLATE: Phase = Phase { name: "URL to file", hooks: |hooks| &hooks.translate };
-pub(crate) const MAP_TO_STORAGE: Phase = Phase { name: "file to sections", hooks: |hooks| &hooks.map_to_storage };
+pub(crate) const MAP_TO_STORAGE: Phase = Phase { name: "sections", hooks: |hooks| &hooks.map_to_storage };
 pub(crate) const HEADER_PARSER: Phase = Phase { name: "header", hooks: |hooks| &hooks.header_parser };
 pub(crate) const ACCESS_CHECKER: Phase = Phase { name: "access by host", hooks: |hooks| &hooks.access_checker };
 pub(crate) const ACCESS_CHECKER_EX: Phase =
-    Phase { name: "access without user", hooks: |hooks| &hooks.access_checker_ex };
-pub(crate) const CHECK_USER: Phase = Phase { name: "who is it", hooks: |hooks| &hooks.check_user };
-pub(crate) const AUTH_CHECKER: Phase = Phase { name: "access of the user", hooks: |hooks| &hooks.auth_checker };
+    Phase { name: "access without a user", hooks: |hooks| &hooks.access_checker_ex };
+pub(crate) const CHECK_USER: Phase = Phase { name: "authentication", hooks: |hooks| &hooks.check_user };
+pub(crate) const AUTH_CHECKER: Phase = Phase { name: "authorization", hooks: |hooks| &hooks.auth_checker };
 pub(crate) const TYPE_CHECKER: Phase = Phase { name: "type", hooks: |hooks| &hooks.type_checker };
 pub(crate) const FIXUPS: Phase = Phase { name: "fixups", hooks: |hooks| &hooks.fixups };
 

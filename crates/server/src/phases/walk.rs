@@ -85,7 +85,7 @@ pub(crate) async fn conditions(request: &mut Request) -> Result<(), Flow> {
         let section = section.clone();
         at += 1;
         if section.after && taken {
-            request.note_met(|| Met::Unmet(section.origin.clone(), "one before it was taken"));
+            request.note_met(|| Met::Unmet(section.origin.clone(), "an earlier condition is true"));
             continue;
         }
         taken = match &section.matcher {
@@ -400,7 +400,7 @@ fn look(request: &Request, path: &str) -> Result<Found, Flow> {
                 request.note_reason(403, "core", None, |_| {
                     (
                         path.to_string(),
-                        "cannot be reached: the user who serves may not enter a directory on the way".into(),
+                        "cannot be reached: the server's user may not enter a directory on the way".into(),
                     )
                 });
                 Err(Flow::Status(403))

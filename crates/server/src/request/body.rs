@@ -71,7 +71,7 @@ impl fmt::Display for BodyError {
             BodyError::Timeout => "timed out",
             BodyError::TooLarge => "the request body is larger than LimitRequestBody",
             BodyError::Malformed => "the framing of the request body is broken",
-            BodyError::Unfiltered => "a filter can make nothing of the request body",
+            BodyError::Unfiltered => "a filter cannot process the request body",
         })
     }
 }

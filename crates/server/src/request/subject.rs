@@ -98,7 +98,7 @@ impl Request {
         self.log(
             module,
             Level::Error,
-            format!("{why}, so the line at {origin} decides nothing; simplify the expression, or ask for less in it"),
+            format!("{why}, so the line at {origin} cannot be evaluated; simplify its expression"),
         );
         self.fails_closed()
     }

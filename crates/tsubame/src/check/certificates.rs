@@ -47,7 +47,7 @@ fn examine(report: &mut Report, NamedFile { path: file, origin }: &NamedFile, is
         Ok(bytes) => bytes,
         // The user who runs the check may not be the user who starts the server.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            let text = "You may not read it, so it was not looked at; root may.";
+            let text = "You may not read it, so it was not checked; root may.";
             return report.add(found(Weight::Harmless, text.into()));
         }
         Err(_) => Vec::new(),

@@ -47,7 +47,7 @@ fn listens(report: &mut Report, server: &Server) {
     let mut seen = HashMap::new();
     for (line, origin) in listen.entries() {
         if let Some(first) = seen.get(&(&line.addresses, line.port)) {
-            let message = format!("The same address stands at {first}, and can be bound only once.");
+            let message = format!("The same address is at {first}; it can be bound only once.");
             report.add(Finding::new(Weight::Stops, Topic::Twice, "Listen", message).at(origin));
         } else {
             seen.insert((&line.addresses, line.port), origin);
@@ -76,7 +76,7 @@ fn names(report: &mut Report, server: &Server) {
             }
         }
         if !reached {
-            let message = format!("No request gets here: earlier ones have all of its names ({}).", host.name);
+            let message = format!("No request gets here: earlier virtual hosts have all of its names ({}).", host.name);
             report.add(Finding::new(Weight::Loses, Topic::Host, "<VirtualHost>", message).at(origin));
         }
     }

@@ -47,7 +47,7 @@ fn directories(report: &mut Report, nodes: &[Node]) {
             let mut rest = node.args.trim_end_matches('>');
             let path = next_word(&mut rest);
             if path.starts_with('/') && !is_pattern(&path) && rest.trim().is_empty() && !Path::new(&path).exists() {
-                let message = format!("{path} is not there.");
+                let message = format!("{path} does not exist.");
                 report
                     .add(Finding::new(Weight::Harmless, Topic::NeverMatches, "<Directory>", message).at(&node.origin));
             }
@@ -74,8 +74,8 @@ fn conditions(report: &mut Report, server: &Server) {
             continue;
         }
         let message = match ran.holds {
-            Some(true) => "No module of this name is known: it always holds.",
-            _ => "No module of this name is known: what stands inside is never read.",
+            Some(true) => "No module of this name is known: the condition is always true.",
+            _ => "No module of this name is known: its contents are never read.",
         };
         let mut found =
             Finding::new(Weight::Harmless, Topic::NeverMatches, &format!("<IfModule {word}>"), message).at(&ran.origin);
@@ -97,7 +97,7 @@ fn overwritten(report: &mut Report, level: &Layer, wrong: &[Error]) {
         let mut later = level.lines[i + 1..].iter().filter(|later| std::ptr::eq(later.row, line.row));
         let Some(winner) = later.rfind(|later| later.fate == Fate::Holds) else { continue };
         let message = match winner.args == line.args {
-            true => format!("The same line stands at {}.", winner.origin),
+            true => format!("The same line is at {}.", winner.origin),
             false => format!("Replaced by `{} {}` at {}.", winner.row.name, winner.args, winner.origin),
         };
         report.add(Finding::new(Weight::Harmless, Topic::Twice, line.row.name, message).at(&line.origin));
@@ -113,7 +113,7 @@ const LISTS: [(&str, &str); 8] = [
     ("Redirect", "The first one counts."),
     ("RedirectMatch", "The first one counts."),
     ("CustomLog", "Each request is logged twice."),
-    ("ServerAlias", "It says nothing new."),
+    ("ServerAlias", "It changes nothing."),
 ];
 
 /// Reports lines that occur twice in the same section.
@@ -123,7 +123,7 @@ fn repeated(report: &mut Report, nodes: &[Node]) {
         if let Some((name, what)) = LISTS.iter().find(|(name, _)| node.name.eq_ignore_ascii_case(name))
             && let Some(first) = nodes[..i].iter().find(same)
         {
-            let message = format!("The same line stands at {}. {what}", first.origin);
+            let message = format!("The same line is at {}. {what}", first.origin);
             report.add(Finding::new(Weight::Harmless, Topic::Twice, name, message).at(&node.origin));
         }
         repeated(report, node.children.as_deref().unwrap_or_default());

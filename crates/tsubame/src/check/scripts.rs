@@ -35,7 +35,7 @@ pub(super) fn fault(path: &Path, meta: &Metadata, sure: bool) -> Option<(String,
     let interpreter = String::from_utf8_lossy(&line[2..]);
     let interpreter = interpreter.split_whitespace().next().unwrap_or_default();
     if !Path::new(interpreter).exists() {
-        let text = format!("Its interpreter {interpreter} is not there.");
+        let text = format!("Its interpreter {interpreter} does not exist.");
         return Some((text, format!("Install {interpreter}, or name another one")));
     }
     None

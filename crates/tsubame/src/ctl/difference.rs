@@ -141,8 +141,7 @@ fn all(server: &Server) -> Vec<Line<'_>> {
 fn add<'a>(nodes: &'a [Node], depth: usize, out: &mut Vec<Line<'a>>) {
     for node in nodes {
         let (indent, origin) = ("  ".repeat(depth), Some(&node.origin));
-        let text = format!("{indent}{} {}", node.name, node.args);
-        out.push(Line { text: text.trim_end().to_string(), depth, origin, end: false });
+        out.push(Line { text: format!("{indent}{node}"), depth, origin, end: false });
         if let Some(children) = &node.children {
             add(children, depth + 1, out);
             let text = format!("{indent}</{}>", node.name.trim_start_matches('<'));

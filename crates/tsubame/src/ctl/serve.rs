@@ -81,7 +81,7 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
             Some(pid) if *pid == asked.parent.to_string() => {}
             Some(pid) => {
                 let text = format!("the server that listens here has pid {}, the PidFile names {pid}", asked.parent);
-                return Err(format!("{text}; --socket asks whoever listens"));
+                return Err(format!("{text}; use --socket to ask the one that listens"));
             }
             None if word == COLOURS => style = Style(true),
             None => break,
@@ -96,7 +96,7 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
         "reload-certificates" => {
             no_more(&command, &rest)?;
             let read = mod_ssl::reload_certificates(&asked.running.server);
-            let read = read.inspect_err(|why| seam::log!("ssl", Error, "certificates are not read again: {why}"));
+            let read = read.inspect_err(|why| seam::log!("ssl", Error, "certificates were not read again: {why}"));
             Ok((read?, None))
         }
         "graceful" | "restart" | "graceful-stop" | "stop" => {
@@ -182,7 +182,7 @@ fn explained(words: Vec<String>, asked: &Asked<'_>, style: Style) -> Result<Stri
         match became {
             Ok(true) => {}
             Ok(false) => return Err("the server has ended".into()),
-            Err(error) => return Err(format!("cannot become the user who serves: {}", sys::describe(&error))),
+            Err(error) => return Err(format!("cannot become the server's user: {}", sys::describe(&error))),
         }
     }
     let Running { server, mpm } = asked.running.clone();

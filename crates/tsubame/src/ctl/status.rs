@@ -61,7 +61,7 @@ fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[ScriptStats], styl
     for process in alive(board) {
         let mut workers: String = states(process).iter().map(|(state, count)| format!(" {count}{state}")).collect();
         if let Some(unlisted) = process.unlisted.filter(|unlisted| *unlisted > 0) {
-            workers += &format!(" and {unlisted} requests more");
+            workers += &format!(" and {unlisted} more requests");
         }
         writeln!(
             out,
@@ -168,7 +168,7 @@ pub(super) fn scripts(json: bool, style: Style) -> String {
         return format!("{:#}\n", json!({ "scripts": scripts.iter().map(script).collect::<Vec<_>>() }));
     }
     if scripts.is_empty() {
-        return "no script has been asked for\n".into();
+        return "no script has been requested\n".into();
     }
     let title = "run  wait     runs  failed  refused  expected     most       p50       p99  script";
     let mut out = Page::default();

@@ -18,7 +18,7 @@ pub(crate) fn everything(server: &Server, json: bool, style: Style) -> String {
 fn for_people(server: &Server, levels: &[Layer], style: Style) -> String {
     let language = &server.language;
     let mut out = Page::default();
-    writeln!(out, "{}", style.bold("what everything else relies on"));
+    writeln!(out, "{}", style.bold("before all lines"));
     writeln!(out, "  ServerRoot \"{}\"", language.server_root);
     writeln!(out, "  DefaultRuntimeDir \"{}\"", language.runtime_dir());
     for (name, value) in defines(server) {
@@ -30,12 +30,12 @@ fn for_people(server: &Server, levels: &[Layer], style: Style) -> String {
     }
     if !server.ran.is_empty() {
         writeln!(out);
-        writeln!(out, "{}", style.bold("obeyed while it was read"));
+        writeln!(out, "{}", style.bold("effective while the text was read"));
     }
     for ran in &server.ran {
         let at = style.dim(format!("  # {}", ran.origin));
         match ran.holds {
-            Some(false) => writeln!(out, "- {}{at} not true: passed over", style.struck(&ran.text)),
+            Some(false) => writeln!(out, "- {}{at} not true: skipped", style.struck(&ran.text)),
             Some(true) => writeln!(out, "  {}{at} true", ran.text),
             None => writeln!(out, "  {}{at}", ran.text),
         }

@@ -66,8 +66,8 @@ pub(super) fn remark(row: &Directive) -> Option<String> {
 pub(crate) fn fate(line: &Line) -> &'static str {
     match line.fate {
         Fate::Holds => "in effect",
-        Fate::Lost => "lost",
+        Fate::Lost => "replaced",
         Fate::Silent => "no effect here",
-        Fate::Unmet => "in a section that was passed over",
+        Fate::Unmet => "in a section that was skipped",
     }
 }

@@ -8,8 +8,8 @@ use crate::style::{Page, Style};
 pub(super) fn text(explained: &Explained, style: Style) -> String {
     let mut out = Page::default();
     writeln!(out, "{}", style.bold(format!("MPM {}", explained.mpm)));
-    writeln!(out);
     if !explained.asked.is_empty() {
+        writeln!(out);
         writeln!(out, "  {:<20} {:>9} {:>9}", "directive", "asked for", "runs");
     }
     for row in &explained.asked {
@@ -20,7 +20,7 @@ pub(super) fn text(explained: &Explained, style: Style) -> String {
         writeln!(out, "  {:<20} {:>9} {runs}  {}", row.name, value(wanted.map(|w| w.to_string())), place(row, style));
     }
     writeln!(out);
-    writeln!(out, "{}", style.bold("How that comes about"));
+    writeln!(out, "{}", style.bold("How these numbers come about"));
     for sum in &explained.sums {
         let (what, sum) = sum.split_once(": ").unwrap_or(("", sum));
         writeln!(out, "  {}: {sum}", style.good(what));
@@ -55,7 +55,7 @@ fn summary(explained: &Explained) -> String {
     }
     match explained.connections {
         Some(connections) => format!("{text}, {} open", plural(connections, "connection", "connections")),
-        None => format!("{text}, connections as far as there are descriptors"),
+        None => format!("{text}, as many connections as descriptors allow"),
     }
 }
 

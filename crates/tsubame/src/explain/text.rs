@@ -90,12 +90,12 @@ pub(super) fn virtual_host(explanation: &Explanation, style: Style) -> String {
     let name = style.good(&vhost.name);
     let why = match (&vhost.origin, explanation.candidates, explanation.named) {
         (None, ..) => match explanation.request.server.hosts.len() - 1 {
-            0 => "there are no others".to_string(),
-            others => format!("none of {others} virtual hosts has this address; --to asks another one"),
+            0 => "there are no virtual hosts".to_string(),
+            others => format!("none of {others} virtual hosts has this address; use --to for another one"),
         },
-        (_, 1, _) => "the only one of this address".to_string(),
-        (_, count, true) => format!("its name, among {count} of this address"),
-        (_, count, false) => format!("the first of {count} of this address: none has the name asked for"),
+        (_, 1, _) => "the only one at this address".to_string(),
+        (_, count, true) => format!("its name matches, among {count} at this address"),
+        (_, count, false) => format!("the first of {count} at this address: none has the requested name"),
     };
     let what = if vhost.origin.is_some() { "virtual host" } else { "main server" };
     format!("{what} {name}: {why}")
@@ -130,7 +130,7 @@ fn steps(out: &mut Page, steps: &[Step], style: Style, number: &mut usize) {
                 for AccessLine { depth, text, number, objection } in lines {
                     let verdict = match objection {
                         Some(why) => style.bad(why),
-                        None if wrong.is_none() => style.good("let in"),
+                        None if wrong.is_none() => style.good("allowed"),
                         None => String::new(),
                     };
                     let line = format!("{}{text}  {verdict}", "  ".repeat(*depth));
@@ -171,17 +171,17 @@ fn answer(out: &mut Page, explanation: &Explanation, style: Style) {
         _ if request.mapped.filename.is_empty() => "none".into(),
         Some(meta) if meta.is_dir() => format!("{} (a directory)", request.mapped.filename),
         Some(_) => request.mapped.filename.clone(),
-        None => format!("{} (not there)", request.mapped.filename),
+        None => format!("{} (does not exist)", request.mapped.filename),
     };
     writeln!(out, "  file      {file}");
     if !request.mapped.path_info.is_empty() {
         writeln!(out, "  path info {}", request.mapped.path_info);
     }
     writeln!(out, "  type      {}", request.answer.content_type().unwrap_or("unknown"));
-    writeln!(out, "  handler   {}", request.mapped.handler.as_deref().unwrap_or("none is named"));
+    writeln!(out, "  handler   {}", request.mapped.handler.as_deref().unwrap_or("none"));
     writeln!(out, "  made by   {}", explanation.handler.unwrap_or("nobody"));
     match explanation.waits {
-        true => writeln!(out, "  status    {}", style.good("it would be made now")),
+        true => writeln!(out, "  status    {}", style.good("would be made now")),
         false if request.answer.status() < 400 => writeln!(out, "  status    {}", style.good(request.answer.status())),
         false => writeln!(out, "  status    {}", style.bad(request.answer.status())),
     }

@@ -143,7 +143,7 @@ under_every_mpm! {
         until("one that waits", || (told(&server, "ScriptsWaiting") == 1).then_some(()));
         let refused = ask(&server, "small").response();
         assert_eq!((refused.status, refused.field("Retry-After")), (503, Some("1")));
-        server.logged("cgi-bin/small is not started: 1 requests wait for scripts already: it needs ");
+        server.logged("cgi-bin/small is not started: 1 requests are already waiting for scripts: it needs ");
         let late = waits.response();
         assert_eq!((late.status, late.field("Retry-After")), (503, Some("1")));
         let line = server.logged("cgi-bin/small is not started: waited 700ms for its turn");
@@ -192,7 +192,7 @@ under_every_mpm! {
                 false => server.children().into_iter().filter_map(Pid::new).for_each(|child| drop(child.kill(Signal::KILL))),
             }
             let_go(&site);
-            server.allow("is not started: 1 requests wait for scripts already");
+            server.allow("is not started: 1 requests are already waiting for scripts");
             until("a script", || {
                 let mut client = Client::over(std::net::TcpStream::connect(server.address()).ok()?);
                 client.send("GET /cgi/small HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -221,7 +221,7 @@ under_every_mpm! {
         let mut next = ask(&server, "large");
         // The last of those who wait for the script that most wait for.
         assert_eq!(wait.remove(2).response().status, 503);
-        server.logged("gave way to requests for other scripts, because too many wait");
+        server.logged("gave way to requests for other scripts, because too many are waiting");
         let_go(&site);
         let all = [&mut runs, &mut other, &mut next].into_iter().chain(&mut wait);
         assert!(all.map(|client| client.response().status).all(|status| status == 200));

@@ -14,7 +14,7 @@ pub type Said = (String, String, Option<i32>);
 const OWN: [&str; 5] = ["Server version:", "Server built:", "Server loaded:", "Compiled using:", " -D "];
 
 /// Our own notes about adjusted numbers (docs/differences.md).
-const TOLD: [&str; 2] = ["what runs is ", "no file is made"];
+const TOLD: [&str; 2] = ["the server runs ", "no file is made"];
 
 /// Runs one of the programs as `apache2`, with `-d ROOT -f conf/httpd.conf` in front of the arguments.
 pub struct Call<'a> {

@@ -88,7 +88,7 @@ fn scripts_answer_as_under_apache() {
     ]);
     // How the end of a body is marked depends on timing, in Apache too.
     let framing = |what| Allowed { case: "*", what, entry: "The length of a short CGI answer" };
-    let status = |what| Allowed { case: "GET /cgi/statusx", what, entry: "A status that is none" };
+    let status = |what| Allowed { case: "GET /cgi/statusx", what, entry: "A status that does not exist" };
     let allowed = [framing("content-length"), framing("transfer-encoding"), status("%s"), status("%>s")];
     compare("scripts_answer_as_under_apache", build, CONFIGURATION, &cases, &allowed);
 }

@@ -27,7 +27,7 @@ fn allowed() -> Vec<Allowed> {
     });
     let fields = [Allowed { case: "*Keep-Alive: x*", what: "keep-alive", entry: "Keep-Alive, Date and Server" }];
     let none = ["*Status: 1000 *", "*Status: 99 *", "*Status: abc*", "*Status:\\n*", "*Status: 299 a*"];
-    let status = |what| none.map(|case| Allowed { case, what, entry: "A status that is none" });
+    let status = |what| none.map(|case| Allowed { case, what, entry: "A status that does not exist" });
     framing.into_iter().chain(fields).chain(status("%s")).chain(status("%>s")).collect()
 }
 

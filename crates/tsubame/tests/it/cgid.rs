@@ -261,7 +261,7 @@ fn strangers_are_not_answered() {
     }
     let site = site();
     let server = start(Mpm::Percore, &site, "");
-    server.announce("a process of user 0 asked for a script, and is not answered");
+    server.announce("a process of user 0 asked for a script, and was refused");
     let path = sockets(&site).remove(0);
     let mut stranger = std::os::unix::net::UnixStream::connect(path).expect("root may connect");
     assert_eq!(std::io::Read::read(&mut stranger, &mut [0; 8]).ok(), Some(0));

@@ -348,7 +348,7 @@ fn another_root_is_refused() {
     site.configure(Mpm::Percore, "ChrootDir ${ROOT}");
     let (output, errors, status) = run(&site, Mpm::Percore, &["-DFOREGROUND"]);
     assert_eq!((output.as_str(), status), ("", Some(1)));
-    assert!(errors.contains("httpd.conf:2: the server does not change its root"), "{errors}");
+    assert!(errors.contains("httpd.conf:2: the server cannot change its root directory"), "{errors}");
     let (_, told, status) = run(&site, Mpm::Percore, &["-t"]);
     assert_eq!((told, status), (errors, Some(1)), "-t says what will not start");
 }

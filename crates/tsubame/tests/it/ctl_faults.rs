@@ -106,7 +106,7 @@ fn other_files_and_other_servers_stay() {
         let link = site.root.join("run/link");
         std::os::unix::fs::symlink(&precious, &link).expect("link");
         let server = Server::start(Mpm::Percore, &site, &format!("{GRANTED}\nControlSocket {name}"));
-        server.logged("there is another file, which is no socket");
+        server.logged("another file is there, which is not a socket");
         assert_eq!(server.get("/").status, 200);
         assert_eq!(site.read("run/precious.txt"), "precious");
         assert!(link.symlink_metadata().expect("link").is_symlink());

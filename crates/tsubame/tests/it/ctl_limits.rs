@@ -51,7 +51,7 @@ fn buckets_raise_the_number_of_children() {
     let text = "ListenCoresBucketsRatio 1\nServerLimit 1\nThreadsPerChild 2\nMaxRequestWorkers 2\nStartServers 1";
     let server = Server::start(Mpm::Event, &site, text);
     let buckets = std::thread::available_parallelism().expect("processors").get();
-    server.allow("what runs is");
+    server.allow("the server runs");
     let runs = |arguments: &[&str]| {
         let (output, errors, _) = ctl(&site, arguments);
         assert!(output.contains(&format!("{buckets} child")), "{output}{errors}");

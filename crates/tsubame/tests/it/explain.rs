@@ -206,9 +206,9 @@ fn the_text_is_plain_and_errors_are_told() {
     let (text, errors, status) = explain(&site, &["--all", "http://two.example:8080/page.foo"]);
     assert_eq!((errors.as_str(), status), ("", Some(0)));
     for part in [
-        "virtual host two.example: its name, among 2 of this address",
+        "virtual host two.example: its name matches, among 2 at this address",
         "- Require all denied",
-        "lost",
+        "replaced",
         "  status    200",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
@@ -296,9 +296,9 @@ fn the_whole_configuration() {
             .collect()
     };
     let pair = |value: &str, fate: &str| (value.to_string(), fate.to_string());
-    assert_eq!(fates(&levels[0], "StartServers"), [pair("1", "lost"), pair("10", "in effect")]);
+    assert_eq!(fates(&levels[0], "StartServers"), [pair("1", "replaced"), pair("10", "in effect")]);
     assert_eq!(levels[1]["section"], "<Directory /x>");
-    assert_eq!(fates(&levels[1], "AllowOverride"), [pair("All", "lost"), pair("None", "in effect")]);
+    assert_eq!(fates(&levels[1], "AllowOverride"), [pair("All", "replaced"), pair("None", "in effect")]);
     assert_eq!(explained["server_root"], site.path());
     assert!(explained["modules"].as_array().is_some_and(|all| all.iter().any(|id| id == "mpm_prefork_module")));
     assert_eq!(explained["defines"]["ROOT"], site.path());

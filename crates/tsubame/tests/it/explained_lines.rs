@@ -62,19 +62,22 @@ fn lines_that_gather() {
     );
     let explained = json(&site, &["/x.html"]);
     for (name, want) in [
-        ("DirectoryIndex", &["disabled: in effect", "a.html: in effect", "b.html: in effect", "gone.html: lost"][..]),
+        (
+            "DirectoryIndex",
+            &["disabled: in effect", "a.html: in effect", "b.html: in effect", "gone.html: replaced"][..],
+        ),
         ("LanguagePriority", &["en: in effect", "de fr: in effect"]),
         ("ForceLanguagePriority", &["Prefer: in effect", "Fallback: in effect"]),
-        ("FileETag", &["Size: in effect", "+INode: in effect", "All: lost"]),
+        ("FileETag", &["Size: in effect", "+INode: in effect", "All: replaced"]),
         (
             "LogLevel",
             &[
                 "notice: in effect",
                 "dir:info: in effect",
                 "core:debug: in effect",
-                "warn: lost",
-                "error: lost",
-                "core:info: lost",
+                "warn: replaced",
+                "error: replaced",
+                "core:info: replaced",
             ],
         ),
         ("Protocols", &["h2: in effect", "http/1.1: in effect"]),
@@ -102,19 +105,24 @@ fn lines_that_are_lost() {
     );
     let explained = json(&site, &["/a/b/x.html"]);
     for (name, want) in [
-        ("SetEnv", &["B 2: in effect", "PATH x: in effect", "A 1: lost"][..]),
-        ("UnsetEnv", &["A: in effect", "B: lost"]),
-        ("PassEnv", &["PATH: lost"]),
-        ("AddType", &["text/x-a .a: lost"]),
-        ("AddHandler", &["x .a: lost"]),
+        ("SetEnv", &["B 2: in effect", "PATH x: in effect", "A 1: replaced"][..]),
+        ("UnsetEnv", &["A: in effect", "B: replaced"]),
+        ("PassEnv", &["PATH: replaced"]),
+        ("AddType", &["text/x-a .a: replaced"]),
+        ("AddHandler", &["x .a: replaced"]),
         ("RemoveHandler", &[".a: in effect"]),
         ("IndexIgnoreReset", &["On: in effect"]),
-        ("IndexIgnore", &["inner: in effect", "deeper: in effect", "outer: lost"]),
+        ("IndexIgnore", &["inner: in effect", "deeper: in effect", "outer: replaced"]),
         (
             "IndexOptions",
-            &["FancyIndexing: in effect", "NameWidth=*: in effect", "+IconsAreLinks: lost", "+FoldersFirst: lost"],
+            &[
+                "FancyIndexing: in effect",
+                "NameWidth=*: in effect",
+                "+IconsAreLinks: replaced",
+                "+FoldersFirst: replaced",
+            ],
         ),
-        ("Satisfy", &["All: in effect", "Any: lost"]),
+        ("Satisfy", &["All: in effect", "Any: replaced"]),
         (
             "Order",
             &[
@@ -122,8 +130,8 @@ fn lines_that_are_lost() {
                 "<Limit GET POST> allow,deny: in effect",
                 "<Limit POST> deny,allow: in effect",
                 "<Limit GET> allow,deny: in effect",
-                "deny,allow: lost",
-                "<Limit GET> mutual-failure: lost",
+                "deny,allow: replaced",
+                "<Limit GET> mutual-failure: replaced",
             ],
         ),
         ("ErrorLogFormat", &["request %a: no effect here"]),
@@ -148,8 +156,8 @@ fn filters_by_type_that_are_lost() {
     let want = [
         "INFLATE text/x-a: in effect",
         "DEFLATE text/css: in effect",
-        "DEFLATE text/html: lost",
-        "DEFLATE text/plain: lost",
+        "DEFLATE text/html: replaced",
+        "DEFLATE text/plain: replaced",
     ];
     assert_eq!(fates(&json(&site, &["/x.html"]), "AddOutputFilterByType"), want);
 }
@@ -160,7 +168,7 @@ fn lines_of_the_command_line() {
     let site = Site::with([("x.html", "x\n")]);
     site.configure(Mpm::Percore, "SetEnv A file");
     let explained = json(&site, &["-C", "SetEnv A before", "-c", "SetEnv A after", "/x.html"]);
-    assert_eq!(fates(&explained, "SetEnv"), ["A after: in effect", "A before: lost", "A file: lost"]);
+    assert_eq!(fates(&explained, "SetEnv"), ["A after: in effect", "A before: replaced", "A file: replaced"]);
 }
 
 /// The verdict on each line of a directory's access file, and whether the file is used.
@@ -197,10 +205,10 @@ fn access_files_are_judged_inside_sections_too() {
             "4 SetEnv C d",
             "6 <If \"true\">",
             "7 SetEnv E f",
-            "9 <Else >",
+            "9 <Else>",
             &format!("10 Bogus on: {bogus}"),
             &format!("12 <Limit GET>: {limit}"),
-            "13 Require all granted: the section around it is not let in",
+            "13 Require all granted: the section around it is not allowed",
         ]
         .map(String::from)
     };
@@ -221,7 +229,7 @@ fn access_files_are_judged_inside_sections_too() {
     assert!(text.contains("none of it is used because of an error: Options not allowed in <Files> context"), "{text}");
     assert!(text.contains("           1  SetEnv A b\n"), "{text}");
     let (text, ..) = explain(&site, &["--all", "/lenient/x.html"]);
-    assert!(text.contains("           4    SetEnv C d  let in\n"), "{text}");
+    assert!(text.contains("           4    SetEnv C d  allowed\n"), "{text}");
 }
 
 /// Text from others cannot control the terminal: control characters in paths, fields and files are escaped.
@@ -277,11 +285,15 @@ fn sections_that_are_passed_over() {
     let text = "<Directory ${DOCS}>\nAllowOverride All\n</Directory>\n<If \"%{HTTP_HOST} == 'a'\">\nSetEnv A 1\n</If>\n\
                 <ElseIf \"%{HTTP_HOST} == 'b'\">\nSetEnv A 2\n</ElseIf>\n<Else>\nSetEnv B 3\n</Else>";
     site.configure(Mpm::Percore, text);
-    let over = "in a section that was passed over";
+    let over = "in a section that was skipped";
     for (host, passed, fates_of_a) in [
         (
             "a",
-            vec!["<ElseIf one before it was taken", "<Else one before it was taken", "<If its condition is false"],
+            vec![
+                "<ElseIf an earlier condition is true",
+                "<Else> an earlier condition is true",
+                "<If its condition is false",
+            ],
             vec![
                 "A 1: in effect".to_string(),
                 format!("A 2: {over}"),
@@ -291,7 +303,7 @@ fn sections_that_are_passed_over() {
         ),
         (
             "b",
-            vec!["<If its condition is false", "<Else one before it was taken", "<If its condition is false"],
+            vec!["<If its condition is false", "<Else> an earlier condition is true", "<If its condition is false"],
             vec![
                 "A 2: in effect".to_string(),
                 format!("A 1: {over}"),
@@ -321,7 +333,7 @@ fn an_index_that_is_not_taken() {
     site.configure(Mpm::Percore, text);
     let explained = json(&site, &["/"]);
     let want = [
-        "DirectoryIndex: /none.html is not there (2)",
+        "DirectoryIndex: /none.html does not exist (2)",
         "DirectoryIndex: /no.php would be answered with 403 (2)",
         "DirectoryIndex: /ok.html (2)",
     ];

@@ -102,7 +102,7 @@ fn each_status_has_its_reason() {
             &["/members/x.html"],
             "401: Require valid-user (conf/httpd.conf:13) asks for a user, and the request names none",
         ),
-        (&["--header", "Authorization: Basic YTpi", "/members/x.html"], "401: the user a is not known"),
+        (&["--header", "Authorization: Basic YTpi", "/members/x.html"], "401: the user a is unknown"),
         (&["/old"], "301 to https://new.example/: Redirect (conf/httpd.conf:22)"),
         (&["/gone"], "410: Redirect (conf/httpd.conf:24)\n  with the page /sorry.html"),
         (&["/hidden"], "403: RewriteRule ^/hidden (conf/httpd.conf:26)"),
@@ -127,7 +127,7 @@ fn each_status_has_its_reason() {
             &["--method", "POST", "/limited/x.html"],
             "405: AllowMethods GET HEAD (conf/httpd.conf:31) does not allow POST",
         ),
-        (&["--header", "Expect: more", "/"], "417: Expect: more is no expectation that a server can meet"),
+        (&["--header", "Expect: more", "/"], "417: Expect: more is not an expectation that a server can meet"),
         (
             &["--header", "Range: bytes=99-", "/index.html"],
             "416: Range: bytes=99- begins after the end of the answer, which has 6 bytes",
@@ -173,7 +173,7 @@ fn what_decided_is_named() {
         "{text}"
     );
     assert!(!decided.contains("valid-user") && !decided.contains("granted"), "{text}");
-    assert!(rest.contains("authz_core ends the request with 403 (access without user)"), "{text}");
+    assert!(rest.contains("authz_core ends the request with 403 (access without a user)"), "{text}");
     assert!(text.lines().last().is_some_and(|line| line.starts_with("--all shows every step, ")), "{text}");
     let (all, ..) = explain(&site, &["--all", "/private/x.html"]);
     assert!(all.lines().count() > 3 * text.lines().count() && all.contains("Directives\n"), "{all}");

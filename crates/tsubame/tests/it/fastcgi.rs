@@ -115,7 +115,7 @@ under_every_mpm! {
         assert!(same == process && big.ends_with(&format!("\n{body}\n{}", "X".repeat(1_000_000))), "{} bytes", big.len());
         assert_eq!(server.get("/nothing.low").status, 404);
         site.page("x.none", "");
-        server.announce("no FastCgiFilter says what filters");
+        server.announce("no FastCgiFilter line names the program that filters");
         assert_eq!(server.get("/x.none").status, 500);
     }
 
@@ -197,16 +197,16 @@ fn options_that_are_wrong() {
     let cases = [
         ("FastCgiServer ${DOCS}/a.fcgi -nonsense", "invalid option: -nonsense"),
         ("FastCgiServer ${DOCS}/a.fcgi -processes", "-processes has no value"),
-        ("FastCgiServer ${DOCS}/a.fcgi -processes x", "-processes x is no number"),
-        ("FastCgiServer ${DOCS}/none.fcgi", "is no file"),
+        ("FastCgiServer ${DOCS}/a.fcgi -processes x", "-processes x is not a number"),
+        ("FastCgiServer ${DOCS}/none.fcgi", "is not a file"),
         ("FastCgiServer ${DOCS}/a.fcgi -user nobody", "-user and -group go together"),
         ("FastCgiServer ${DOCS}/a.fcgi -user no.such.user -group #1", "bad user name no.such.user"),
         ("FastCgiServer ${DOCS}/a.fcgi -priority -5", "write a number from 0 to 19"),
-        ("FastCgiServer ${DOCS}/a.fcgi -port 9000", "FastCgiExternalServer is for those that listen themselves"),
-        ("FastCgiExternalServer ${DOCS}/x.fcgi", "-host or -socket says where"),
-        ("FastCgiExternalServer ${DOCS}/x.fcgi -host nowhere", "write it as host:port"),
+        ("FastCgiServer ${DOCS}/a.fcgi -port 9000", "use FastCgiExternalServer for an application that listens itself"),
+        ("FastCgiExternalServer ${DOCS}/x.fcgi", "add -host or -socket, which says where"),
+        ("FastCgiExternalServer ${DOCS}/x.fcgi -host nowhere", "write host:port"),
         ("FastCgiConfig -host a:1", "invalid option: -host"),
-        ("FastCgiWrapper /usr/sbin/suexec", "SuexecUserGroup says as whom scripts run"),
+        ("FastCgiWrapper /usr/sbin/suexec", "SuexecUserGroup says which user runs scripts"),
     ];
     let site = crate::site::Site::new();
     site.program("a.fcgi", APPLICATION);

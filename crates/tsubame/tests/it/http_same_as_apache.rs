@@ -67,7 +67,7 @@ fn odd_request_lines() {
     let in_lines = lines.iter().map(|line| case(line, line, &[]));
     let in_fields = fields.iter().map(|field| case(field, "GET /a.txt HTTP/1.1", &[*field]));
     let cases: Vec<Case> = in_lines.chain(in_fields).collect();
-    let minor = |case| Allowed { case, what: "%H", entry: "The protocol of a line that is no request" };
+    let minor = |case| Allowed { case, what: "%H", entry: "The protocol of a line that is not a request" };
     let blanks = |case| Allowed { case, what: "%r", entry: "A request line with several blanks" };
     let allowed = [
         minor("GET / HTTP/1.2"),
@@ -316,7 +316,7 @@ fn versions_and_hosts() {
         Allowed { case: "an unknown expectation", what: "connection", entry: "417 says that the connection closes" },
         Allowed { case: "an expectation without a body", what: "connection", entry: "An expectation without a body" },
         Allowed { case: "an expectation without a body", what: "%X", entry: "An expectation without a body" },
-        Allowed { case: "HTTP/1.2", what: "%H", entry: "The protocol of a line that is no request" },
+        Allowed { case: "HTTP/1.2", what: "%H", entry: "The protocol of a line that is not a request" },
     ];
     compare("versions_and_hosts", build, "", &cases, &allowed);
 }

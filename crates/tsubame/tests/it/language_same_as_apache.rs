@@ -328,7 +328,7 @@ fn a_regular_expression_without_an_end_refuses() {
     );
     let site = Site::with([("htdocs/l0", "x"), ("htdocs/a.txt", "a")]);
     let server = Server::start(Mpm::Percore, &site, &configuration);
-    server.allow("gives no answer: match limit exceeded");
+    server.allow("cannot be matched: match limit exceeded");
     server.allow("Require expr");
     let many = format!("{}b", "a".repeat(600));
     let asked = |target: &str, field: &str| {
@@ -361,7 +361,7 @@ fn a_regular_expression_without_an_end_refuses() {
         let line = text.lines().position(|line| line.contains(mark)).map_or(0, |at| at + 1);
         let file = Path::new(site.path()).join("conf/httpd.conf");
         server.logged(&format!(
-            "gives no answer: match limit exceeded, so the line at {}:{line} decides nothing",
+            "cannot be matched: match limit exceeded, so the line at {}:{line} cannot be evaluated",
             file.display()
         ));
     }
@@ -382,7 +382,7 @@ fn a_regular_expression_without_an_end_refuses_behind_a_redirect() {
     site.script("here", "#!/bin/sh\nprintf 'Location: /a.txt\\n\\n'\n");
     for mpm in Mpm::ALL {
         let server = Server::start(mpm, &site, &configuration);
-        server.announce("gives no answer: match limit exceeded");
+        server.announce("cannot be matched: match limit exceeded");
         assert_eq!(server.get("/cgi/here").text(), "a", "{mpm}");
         let there = server.get("/cgi/there");
         assert_eq!(there.status, 500, "{mpm}: {}", there.text());

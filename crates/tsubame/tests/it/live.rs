@@ -189,7 +189,7 @@ fn more_requests_than_rows() {
     let unlisted =
         status["children"].as_array().expect("children").iter().filter_map(|child| child["unlisted"].as_u64());
     assert!(unlisted.sum::<u64>() >= MORE as u64, "{status}");
-    assert!(ctl(&site, &["status"]).0.contains(" requests more\n"));
+    assert!(ctl(&site, &["status"]).0.contains(" more requests\n"));
     let line = told["requests"][0]["request"].as_str().expect("a line");
     assert!(line.starts_with("GET /cgi/held?xxx") && line.ends_with("xxx…") && line.len() > 140, "a cut shows: {line}");
     let listed = told["requests"].as_array().expect("requests").len() as u64;

@@ -176,7 +176,7 @@ fn formats_are_those_of_apache() {
     let (ours, theirs) = lines.split_at(Mpm::ALL.len());
     for (ours, theirs) in ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| (ours, theirs))) {
         assert_eq!(ours.len(), requests.len() * items.len());
-        // The protocol of a line that is no request is our guess; docs/differences.md has it. How long an answer is depends on the name of the server; an identifier is new each time.
+        // The protocol of a line that is not a request is our guess; docs/differences.md has it. How long an answer is depends on the name of the server; an identifier is new each time.
         let skipped = |line: &&String| !["%O:", "%S:", "%L:", "%I:", "5 %H:"].iter().any(|item| line.contains(item));
         let different: Vec<String> = ours
             .iter()

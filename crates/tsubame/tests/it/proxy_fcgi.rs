@@ -262,7 +262,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("half", "200 half, cut", "AH01075: Error dispatching request to"),
     ("header", "500", "Bad header: no header"),
     ("empty", "500", "End of script output before headers"),
-    ("hang", "504", "it has said nothing for 1 s"),
+    ("hang", "504", "it has sent nothing for 1 s"),
     ("status", "404 mine", ""),
 ];
 
@@ -309,7 +309,7 @@ fn a_url_with_groups_has_parameters() {
     let gone = puppet(&site.root.join("run/puppet.sock"));
     let text = "ProxyPassMatch ^/p/(.*)$ unix:${ROOT}/run/puppet.sock|fcgi://localhost/p/$1 timeout=1\n";
     let server = Server::start(Mpm::Event, &site, text);
-    server.announce("it has said nothing for 1 s");
+    server.announce("it has sent nothing for 1 s");
     assert_eq!(server.get("/p/x?hang").status, 504);
     gone.recv_timeout(crate::wait::DEADLINE).expect("the request is there");
     gone.recv_timeout(crate::wait::DEADLINE).expect("the connection has ended");
@@ -340,7 +340,7 @@ fn what_is_refused() {
         ("ProxyPass / http://127.0.0.1/", "Tsubame does not speak http to backends yet; it speaks fcgi, scgi, uwsgi"),
         ("ProxyPass / balancer://x/", "Tsubame does not speak balancer to backends yet"),
         ("<Location /x>\nSetHandler proxy:http://127.0.0.1/\n</Location>", "does not speak http to backends yet"),
-        ("ProxyRequests On", "would be a forward proxy, and Tsubame is none"),
+        ("ProxyRequests On", "asks for a forward proxy, which Tsubame is not"),
         ("ProxyRemote * http://127.0.0.1/", "Tsubame does not have ProxyRemote yet"),
         ("ProxyPass / /x", "must be absolute"),
         ("ProxyPass / fcgi://localhost nonsense=1", "ProxyPass unknown Worker parameter"),

@@ -88,10 +88,10 @@ fn numbers_make_sense() {
             "MaxRequestsPerChildMin 6\nMaxRequestsPerChildMax 5",
             "MaxRequestsPerChildMax 5 is less than MaxRequestsPerChildMin 6",
         ),
-        ("MaxRequestsServedPerChild many", "'many' is no number of requests"),
-        ("MaxMemoryGrowthPerChild 1.5M", "'1.5M' is no size, such as 64M"),
-        ("StallTimeout abc", "'abc' is no time, such as 30 or 5min"),
-        ("StallTimeout 99999999999", "'99999999999' is no time"),
+        ("MaxRequestsServedPerChild many", "'many' is not a number of requests"),
+        ("MaxMemoryGrowthPerChild 1.5M", "'1.5M' is not a size, such as 64M"),
+        ("StallTimeout abc", "'abc' is not a time, such as 30 or 5min"),
+        ("StallTimeout 99999999999", "'99999999999' is not a time"),
         ("StallTimeout 5min", "Syntax OK"),
     ] {
         site.configure(Mpm::Prefork, lines);

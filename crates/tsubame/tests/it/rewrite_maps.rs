@@ -47,7 +47,7 @@ fn a_program_that_ends_is_started_again(mpm: Mpm) {
         let server = Server::start(mpm, &site, CONFIGURATION);
         assert_eq!(location(&server, "/p/key"), (302, "key.1".into()));
         server.allow("the program of RewriteMap p has not answered");
-        server.allow("has ended; it is started again");
+        server.allow("has ended; starting it again");
         assert_eq!(server.get("/p/end").status, 500, "nobody knows what it would have said");
         assert_eq!(location(&server, "/p/key"), (302, "key.1".into()), "another program has begun");
         server.logged("the program of RewriteMap p has not answered, so the line at ");
@@ -162,7 +162,7 @@ fn what_cannot_be_decided_is_refused() {
     let configuration = "RewriteEngine On\nRewriteCond %{HTTP:X-A} ^(a+)+\\1d\nRewriteRule ^/re$ /a.html\n\
         RewriteCond expr \"file('/none') == ''\"\nRewriteRule ^/expr$ /a.html\n";
     let server = Server::start(Mpm::Event, &site, configuration);
-    server.allow("decides nothing");
+    server.allow("cannot be evaluated");
     server.allow("");
     let hostile = format!("GET /re HTTP/1.1\r\nHost: localhost\r\nX-A: {}cd\r\n\r\n", "a".repeat(2000));
     assert_eq!(server.client().request(hostile).status, 500);

@@ -102,7 +102,7 @@ under_every_mpm! {
             let (output, errors, status) = ctl(&site, &["reload-certificates"]);
             assert_eq!((output.as_str(), status), ("", Some(1)));
             assert!(errors.contains(number), "{errors}");
-            server.announce(format!("certificates are not read again: {number}"));
+            server.announce(format!("certificates were not read again: {number}"));
             assert_eq!(shown(), first);
         }
         let failures = load.end();

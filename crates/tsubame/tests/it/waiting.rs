@@ -240,7 +240,7 @@ fn nobody_hangs() {
         let server = Server::start(Mpm::Event, &site, text);
         server.allow("MaxRequestWorkers setting");
         server.allow("server seems busy");
-        server.allow("what runs is");
+        server.allow("the server runs");
         for connection in ["close", "keep-alive"] {
             let count = if connection == "close" { 400 } else { 40 };
             let mut clients: Vec<Client> = (0..count).map(|_| server.client()).collect();
@@ -288,7 +288,7 @@ fn as_many_as_apache() {
             let ours = Server::start(mpm, &our_site, text);
             ours.allow("MaxRequestWorkers setting");
             ours.allow("server seems busy");
-            ours.allow("what runs is");
+            ours.allow("the server runs");
             // Its workers are threads, too.
             let modules = oracle::without("http2_module").replace("mpm_event", &format!("mpm_{mpm}"));
             // Their daemon runs whoever starts scripts.
@@ -316,7 +316,7 @@ fn as_many_as_apache() {
 fn what_will_run_is_told() {
     let site = site();
     let text = "StartServers 4\nMinSpareThreads 4\nMaxSpareThreads 4\nThreadsPerChild 2\nMaxRequestWorkers 2";
-    let said = "StartServers 4, MinSpareThreads 4, MaxSpareThreads 4: what runs is 1 child, with 2 workers";
+    let said = "StartServers 4, MinSpareThreads 4, MaxSpareThreads 4: the server runs 1 child, with 2 workers";
     site.configure_with(&site::load_lines(Mpm::Event), text);
     let command = crate::server::Start::new(&site, Mpm::Event).arguments(&["-t"]).command().output().expect("run");
     let errors = String::from_utf8_lossy(&command.stderr).into_owned();

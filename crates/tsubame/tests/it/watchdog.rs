@@ -66,7 +66,7 @@ fn a_child_that_does_not_answer_is_told_of() {
     let child = until("a child that serves", serving);
     child.kill(Signal::STOP).expect("stop");
     let line = server.logged(&format!("child {child} has not answered for"));
-    assert!(line.contains("its event loop does not go on; its threads: 1 stopped"), "{line}");
+    assert!(line.contains("its event loop is stuck; its threads: 1 stopped"), "{line}");
     child.kill(Signal::CONT).expect("go on");
     until("it serves", || (server.get("/").status == 200).then_some(()));
 }
@@ -82,7 +82,7 @@ fn the_limit_is_explained() {
         client.send("GET /cgi-bin/slow.cgi?secret=1 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     }
     let line = server.logged("busy workers of prefork: 2");
-    assert!(line.contains("with 2 x GET /cgi-bin/slow.cgi (makes or sends an answer, since"), "{line}");
+    assert!(line.contains("with 2 x GET /cgi-bin/slow.cgi (makes or sends an answer, for up to"), "{line}");
     assert!(line.contains("slow.cgi (2 run, 0 wait)"), "{line}");
     site.file("go", "");
     for client in &mut clients {

@@ -136,7 +136,7 @@ fn versions(text: &str) -> std::result::Result<Versions, String> {
         "ALL" => Ok(Versions::Both),
         "TLS1.2" => Ok(Versions::Only12),
         "TLS1.3" => Ok(Versions::Only13),
-        _ => Err("TLS1.2, TLS1.3 and ALL are spoken here".into()),
+        _ => Err("TLS1.2, TLS1.3 and ALL are supported".into()),
     }
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
         let complaint = record.complaint.as_ref().map(|complaint| format!("\n{complaint}")).unwrap_or_default();
         let (why, status) = why;
         let text = format!("{why}{complaint}\nTotal of {} requests completed", record.answers);
-        return Err(Error::new(text).advise("-r to go on all the same").ending_with(status));
+        return Err(Error::new(text).advise("-r to go on anyway").ending_with(status));
     }
     match shows {
         true => {

@@ -193,7 +193,7 @@ pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
         "ms" => 0.001,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("{unit:?} is no unit of time: ms, s, m or h")),
+        _ => return Err(format!("{unit:?} is not a unit of time: ms, s, m or h")),
     };
     let seconds = number.parse::<f64>().map_err(|_| "a time is a number and a unit, like 10s".to_owned())? * unit;
     match Duration::try_from_secs_f64(seconds) {
@@ -232,7 +232,7 @@ pub(crate) fn run(command: &LoadCommand) -> Result<()> {
         false => say!("{}", text::written(&options.urls, &plan, &record)),
     }
     match record.answers {
-        0 => Err(Error::new("not one request was answered")),
+        0 => Err(Error::new("no request was answered")),
         _ => Ok(()),
     }
 }
@@ -378,10 +378,7 @@ pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
         doubts.push(format!("{} failed", counted(record.failures.total(), "request")));
     }
     if record.good < record.answers {
-        doubts.push(format!(
-            "{} answers are not what is wanted: their status or their body",
-            record.answers - record.good
-        ));
+        doubts.push(format!("{} answers have the wrong status or body", record.answers - record.good));
     }
     doubts
 }

@@ -149,7 +149,7 @@ fn what_cannot_be_seen_is_told_in_its_place() {
     );
     assert!(!picture.contains("workers"), "{picture}");
     let nothing = State::new("http://localhost/server-status?auto".into(), Duration::from_secs(1), false);
-    shows(&drawn(&nothing, 80, 24), &["waiting for its status page", "the kernel does not tell", "swap none"]);
+    shows(&drawn(&nothing, 80, 24), &["waiting for its status page", "not available (it needs", "swap none"]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
     let Ok(user) = sys::local::peer_user(&connection) else { return };
     if !shared.users.is_known(user) {
-        seam::log!("core", Warn, "a process of user {user} asked for a backend, and is not answered");
+        seam::log!("core", Warn, "a process of user {user} asked for a backend, and was refused");
         return;
     }
     let Ok(line) = watch(Arc::new(connection), Interest::READABLE) else { return };
@@ -76,7 +76,7 @@ async fn get(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8
     let mut granted = match told {
         Some(Ok(granted)) => granted,
         Some(Err(_)) => {
-            shared.state().pools[index].refuse(waiter, format!("a backend was waited for in vain for {wait:?}"));
+            shared.state().pools[index].refuse(waiter, format!("no backend became free within {wait:?}"));
             // It may have been granted at the last moment.
             granted.wait().await
         }

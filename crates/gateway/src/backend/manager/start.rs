@@ -40,7 +40,7 @@ pub(super) async fn start(shared: Arc<Shared>, index: usize) {
         let mut state = shared.state();
         let spare = state.leaving || state.pools[index].spare();
         if spare {
-            state.pools[index].not_started(503, "the server is about to end");
+            state.pools[index].not_started(503, "the server is about to stop");
         }
         spare
     };
@@ -134,7 +134,7 @@ async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, e
     // Its own children go with it. The group number stays its own until it is reaped.
     let _ = pid.kill_group(Signal::KILL);
     let reaped = reap(Some(pid)).ok().flatten();
-    let how = reaped.map_or_else(|| "has gone".to_string(), |reaped| how_it_ended(&reaped));
+    let how = reaped.map_or_else(|| "is gone".to_string(), |reaped| how_it_ended(&reaped));
     let well = reaped.as_ref().is_some_and(|reaped| reaped.status == Status::Exited(0));
     let ended = shared.state().pools[index].ended(number, &how, well);
     if let Some((mut backend, reason)) = ended {

@@ -167,7 +167,7 @@ impl Pool {
         }
         if self.queue.len() as u64 >= self.class.settings.queue {
             self.row.add(Field::Refused, 1);
-            return Err(Granted::None(503, format!("{} requests wait for a backend already", self.queue.len())));
+            return Err(Granted::None(503, format!("{} requests are already waiting for a backend", self.queue.len())));
         }
         let granted = Awaited::default();
         self.queue.push_back(Waiter { number, version, came: Instant::now(), granted: granted.clone() });
@@ -175,7 +175,7 @@ impl Pool {
     }
 
     fn hopeless(&self) -> String {
-        format!("its backends end before they have served anything; the last one {}", self.last_failure)
+        format!("its backends end before they have served a request; the last one {}", self.last_failure)
     }
 
     /// Forgets a waiting request that was given up.

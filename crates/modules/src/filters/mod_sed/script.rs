@@ -130,7 +130,7 @@ const NTH: u32 = 512;
 const GARBLED: &str = "command garbled";
 const UNOPENED: &str = "too many }'s";
 const NO_PATTERN: &str = "first RE may not be null";
-const NO_FILES: &str = "a filter reads and writes no files, so there are no commands r and w";
+const NO_FILES: &str = "a filter reads and writes no files: the commands r and w are not supported";
 
 impl Script {
     /// Adds lines.

@@ -138,7 +138,7 @@ fn errors_as_apache_has_them() {
         ("y/ab/xyz/", "transform strings not the same size: y/ab/xyz/"),
         ("y/a", "ending delimiter missing on string: y/a"),
         ("s|a", "Illegal or missing delimiter: s|a"),
-        ("w file", "a filter reads and writes no files, so there are no commands r and w: w file"),
+        ("w file", "a filter reads and writes no files: the commands r and w are not supported: w file"),
     ];
     for (line, want) in cases {
         let got = Script::default().add(line.as_bytes());

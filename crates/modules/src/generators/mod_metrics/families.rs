@@ -49,7 +49,13 @@ fn server(board: &Snapshot, mpm: String) -> Vec<Family> {
     let [user, system] = [cpu(0, 2, board.ended_user), cpu(1, 3, board.ended_system)];
     vec![
         family(Info, "build", "", "The program, and the multi-processing module that it runs.", build),
-        one(Gauge, "start_time_seconds", "seconds", "When the server started, since 1970.", seconds(board.started)),
+        one(
+            Gauge,
+            "start_time_seconds",
+            "seconds",
+            "When the server started, in seconds since 1970.",
+            seconds(board.started),
+        ),
         one(Gauge, "uptime_seconds", "seconds", "Time since the last start or restart.", seconds(uptime)),
         one(Counter, "restarts", "", "Restarts since the start.", board.generation.to_string()),
         one(
@@ -141,14 +147,14 @@ fn processes(board: &Snapshot) -> Vec<Family> {
             Gauge,
             "connections",
             "",
-            "Open connections by stage; serving is each that is in none of the others.",
+            "Open connections by stage; those in no other stage are serving.",
             labelled("", "stage", stages),
         ),
         family(
             Gauge,
             "children",
             "",
-            "Child processes by where they are in their lives.",
+            "Child processes by state.",
             labelled("", "life", children),
         ),
         one(
@@ -237,11 +243,11 @@ fn backends(pools: &[PoolStats]) -> Vec<Family> {
         each(Counter, "backend_service_seconds", "seconds", "Time that backends have served requests.", |pool| {
             pool.worked.to_string()
         }),
-        each(Gauge, "backend_memory_bytes", "bytes", "Memory of a pool, as it was last weighed.", |pool| {
+        each(Gauge, "backend_memory_bytes", "bytes", "Memory of a pool when it was last measured.", |pool| {
             pool.memory.to_string()
         }),
         each(Counter, "backend_starts", "", "Backends that were started.", |pool| pool.started.to_string()),
-        family(Counter, "backend_ends", "", "Backends that have ended, by why.", ended.collect()),
+        family(Counter, "backend_ends", "", "Backends that have ended, by reason.", ended.collect()),
     ]
 }
 
@@ -278,7 +284,7 @@ fn tls(board: &Snapshot, certificates: &[Expiry]) -> Vec<Family> {
             Gauge,
             "certificate_expiry_timestamp_seconds",
             "seconds",
-            "When a certificate of a virtual host expires, since 1970.",
+            "When a certificate of a virtual host expires, in seconds since 1970.",
             ends.into_iter().map(expiry).collect(),
         ),
     ]

@@ -48,10 +48,10 @@ pub(super) fn read(path: &str) -> io::Result<Arc<Map>> {
         return Ok(Arc::default());
     }
     if !meta.is_file() {
-        return Err(io::Error::other("a type map is a regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     if meta.len() > SIZE_MAX {
-        return Err(io::Error::other("a type map this large is none"));
+        return Err(io::Error::other("it is too large for a type map"));
     }
     let identity = (meta.dev(), meta.ino(), meta.len(), meta.ctime(), meta.ctime_nsec());
     let remembered = || MAPS.lock().unwrap_or_else(PoisonError::into_inner);

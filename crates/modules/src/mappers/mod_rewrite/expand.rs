@@ -156,8 +156,9 @@ pub(super) fn decided(request: &Request, found: &Request, path: &str, origin: &O
     if !found.is_undecided() {
         return Ok(());
     }
-    let text =
-        format!("the look-up of {path} has failed, so the line at {origin} decides nothing; see the lines before this");
+    let text = format!(
+        "the look-up of {path} has failed, so the line at {origin} cannot be evaluated; see the lines before this"
+    );
     request.log("rewrite", Level::Error, text);
     Err(request.fails_closed())
 }

@@ -175,7 +175,7 @@ fn lookup_line(name: &str, kind: &str, key: &str, value: Option<&str>) -> String
 /// Refuses a request that depends on an unreadable map.
 fn unreadable(request: &Request, path: &str, error: &io::Error, origin: &Origin) -> Flow {
     let text = format!(
-        "AH00661: mod_rewrite: can't access text RewriteMap file {path}, so the line at {origin} decides nothing"
+        "AH00661: mod_rewrite: can't access text RewriteMap file {path}, so the line at {origin} cannot be evaluated"
     );
     request.log_os("rewrite", Level::Error, error, text);
     request.fails_closed()
@@ -188,13 +188,19 @@ fn not_opened(request: &Request, file: &dbm::Named, error: &io::Error, origin: &
         io::ErrorKind::NotFound => "AH00662: mod_rewrite: can't access DBM RewriteMap file",
         _ => "AH00656: mod_rewrite: can't open DBM RewriteMap",
     };
-    request.log_os("rewrite", Level::Error, error, format!("{what} {path}, so the line at {origin} decides nothing"));
+    request.log_os(
+        "rewrite",
+        Level::Error,
+        error,
+        format!("{what} {path}, so the line at {origin} cannot be evaluated"),
+    );
     request.fails_closed()
 }
 
 /// Refuses a request that depends on a program that does not answer.
 fn unanswered(request: &Request, name: &str, error: &io::Error, origin: &Origin) -> Flow {
-    let text = format!("the program of RewriteMap {name} has not answered, so the line at {origin} decides nothing");
+    let text =
+        format!("the program of RewriteMap {name} has not answered, so the line at {origin} cannot be evaluated");
     request.log_os("rewrite", Level::Error, error, text);
     request.fails_closed()
 }

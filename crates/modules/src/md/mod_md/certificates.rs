@@ -155,7 +155,7 @@ pub(super) fn due(domain: &Domain) -> Due {
         let life = ends - begins;
         let renew = ends - domain.conf().renew_window.or(RENEW_WINDOW).of(life);
         if renew < due.renew {
-            due = Due { renew, why: "its end is near", ..due };
+            due = Due { renew, why: "it expires soon", ..due };
         }
         due.warn = due.warn.min(ends - domain.conf().warn_window.or(WARN_WINDOW).of(life));
     }

@@ -147,7 +147,7 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
     let root = context.server_relative(root);
     let store = Store::new(&root);
     let ready = Shared::new(defined.len())
-        .map_err(|error| Error::check(format!("{}: no memory to share for managed domains", sys::describe(&error))))?;
+        .map_err(|error| Error::check(format!("{}: no shared memory for managed domains", sys::describe(&error))))?;
     let ready = Arc::new(ready);
     no_overlap(&defined)?;
     let matches = |definition: &Definition, settings: &SettingsMap| is_for(definition, settings, &draft.main);

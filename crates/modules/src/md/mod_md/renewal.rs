@@ -151,7 +151,7 @@ impl Steward {
             return Ok(job.next_run);
         }
         let Due { why, .. } = due;
-        seam::log!("md", Info, "md({name}): certificates are ordered: {why}");
+        seam::log!("md", Info, "md({name}): ordering certificates: {why}");
         if !self.tell("renewing", domain).await {
             seam::log!("md", Info, "AH10060: {name}: event-handler for 'renewing' prevents renewal to proceed.");
             return self.put_off(domain, job, Failed::prevented()).await;
@@ -221,7 +221,7 @@ impl Steward {
         }
         job.warned = now();
         job.write(domain)?;
-        seam::log!("md", Warn, "md({}): warn about expiration: the end of its certificate is near", domain.name);
+        seam::log!("md", Warn, "md({}): warn about expiration: its certificate expires soon", domain.name);
         self.tell("expiring", domain).await;
         Ok(())
     }
@@ -240,10 +240,14 @@ impl Steward {
     /// process.
     async fn take_in(&self) {
         let Err(why) = reload_certificates(&self.server) else { return };
-        seam::log!("md", Error, "new certificates cannot be taken in ({why}): the server restarts gracefully");
+        seam::log!(
+            "md",
+            Error,
+            "cannot load the new certificates without a restart ({why}): the server restarts gracefully"
+        );
         match self.parent.kill(Signal::USR1) {
             Ok(()) => sleep(SUCCESSION).await,
-            Err(error) => seam::log!("md", Error, "{}: the parent cannot be told to restart", sys::describe(&error)),
+            Err(error) => seam::log!("md", Error, "{}: cannot signal the parent to restart", sys::describe(&error)),
         }
     }
 }

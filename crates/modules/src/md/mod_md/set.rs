@@ -235,7 +235,7 @@ pub(super) fn private_keys(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
             KeyKind::Rsa(rsa_bits(bits)?)
         } else {
             KeyKind::curve(word).ok_or_else(|| {
-                format!("'{word}' is no kind of key that is made here: RSA, secp256r1, secp384r1, secp521r1")
+                format!("'{word}' is not a supported kind of key: RSA, secp256r1, secp384r1, secp521r1")
             })?
         };
         let is_same = |other: &KeyKind| matches!((other, kind), (KeyKind::Rsa(_), KeyKind::Rsa(_))) || *other == kind;

@@ -157,7 +157,7 @@ fn make_readable(path: &Path, readers: Option<u32>) -> io::Result<()> {
 fn make_directory(path: &Path, mode: u32) -> io::Result<()> {
     match fs::DirBuilder::new().recursive(true).mode(mode).create(path) {
         Err(error) => {
-            Err(io::Error::new(error.kind(), format!("the directory {} cannot be made: {error}", path.display())))
+            Err(io::Error::new(error.kind(), format!("cannot create the directory {}: {error}", path.display())))
         }
         Ok(()) => Ok(()),
     }

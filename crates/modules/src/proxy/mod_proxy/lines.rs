@@ -210,7 +210,7 @@ pub(super) fn set_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 pub(super) fn set_requests(_: &mut Cmd<'_>, on: bool) -> Outcome {
     match on {
-        true => Err("ProxyRequests On would be a forward proxy, and Tsubame is none".into()),
+        true => Err("ProxyRequests On asks for a forward proxy, which Tsubame is not".into()),
         false => Ok(()),
     }
 }
@@ -232,5 +232,5 @@ pub(super) fn check_buffer(_: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// Refuses a feature that does not exist, because to continue without it would do something else.
 pub(super) fn refuse(cmd: &mut Cmd<'_>, _: &[String]) -> Outcome {
-    Err(format!("Tsubame does not have {} yet; take the line out, or leave this to another server", cmd.row.name))
+    Err(format!("Tsubame does not have {} yet; remove the line, or leave this to another server", cmd.row.name))
 }

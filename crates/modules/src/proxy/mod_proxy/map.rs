@@ -51,7 +51,7 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
         },
     };
     let Some(template) = &pass.url else {
-        request.note_step("proxy", Some(origin), |_| "ProxyPass: stays here (!)".into());
+        request.note_step("proxy", Some(origin), |_| "ProxyPass !: not proxied".into());
         return Some(Flow::Declined);
     };
     let template = match pass.interpolate && request.dir::<ProxyDir>().interpolate() {
@@ -88,7 +88,7 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
     if sent.is_some() {
         request.notes.set(NOCANON, "1");
     } else if pass.nocanon {
-        let text = "the path that matched ProxyPass is not that of the client, so nocanon does not hold";
+        let text = "the path that matched ProxyPass is not that of the client, so nocanon does not apply";
         request.log("proxy", Level::Debug, text);
     }
     request.mapped.filename = url;
@@ -127,7 +127,7 @@ pub(super) fn sections(request: &mut Request) -> Flow {
             },
         };
         if is_met {
-            request.note_step("proxy", Some(origin), |_| "<Proxy>: its settings hold".into());
+            request.note_step("proxy", Some(origin), |_| "<Proxy>: its settings apply".into());
             request.enter(&section.layer);
         }
     }

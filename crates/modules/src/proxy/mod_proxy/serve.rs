@@ -40,7 +40,7 @@ pub(crate) struct Ask {
 
 /// The message about a silent backend is elsewhere: it is the backend's own failure.
 static WORDS: Words = Words {
-    timed_out: |_, time| format!("the backend has said nothing for {} s", time.as_secs()),
+    timed_out: |_, time| format!("the backend has sent nothing for {} s", time.as_secs()),
     timeout_level: Level::Error,
 };
 
@@ -89,8 +89,8 @@ pub(super) fn refusal(request: &mut Request) -> Option<Answer> {
     let destination = destination(request, target);
     request.note_step(scheme.module.trim_end_matches("_module"), None, |_| {
         let server = &destination.server;
-        let kept = if server.keep.is_some() { "a connection that stays" } else { "a connection of its own" };
-        format!("{}, asked over {kept} to {}", destination.target.url(), server.address)
+        let kept = if server.keep.is_some() { "a persistent connection" } else { "a new connection" };
+        format!("{}, over {kept} to {}", destination.target.url(), server.address)
     });
     None
 }

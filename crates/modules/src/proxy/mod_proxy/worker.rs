@@ -88,7 +88,7 @@ impl Parameters {
             }
             known if WITHOUT_EFFECT.contains(&known) => {}
             refused if REFUSED.contains(&refused) => {
-                return Err(format!("parameter {key}={value} is one that Tsubame does not go by yet"));
+                return Err(format!("Tsubame does not support the parameter {key}={value} yet"));
             }
             _ => return Err("unknown Worker parameter".into()),
         }

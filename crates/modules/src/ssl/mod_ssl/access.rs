@@ -119,9 +119,11 @@ fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -
     if trust.is_some_and(|trust| trust.depth > depth) {
         request.log("ssl", Level::Debug, "AH10128: Reduced client verification depth will force renegotiation");
     }
-    let hint = "say SSLVerifyClient optional in the virtual host, so that it is asked for in the handshake";
-    let text =
-        format!("AH10158: cannot perform post-handshake authentication: no certificate that will do is there; {hint}");
+    let hint = "set SSLVerifyClient optional in the virtual host, so that the handshake asks for one";
+    let text = format!(
+        "AH10158: cannot perform post-handshake authentication: the client has shown no certificate that meets the \
+         requirements; {hint}"
+    );
     request.log("ssl", Level::Error, text);
     request.notes.set("error-notes", "Reason: Cannot perform Post-Handshake Authentication.<br />");
     Some(Flow::Status(403))

@@ -143,7 +143,7 @@ impl Reading<'_> {
                     "AH02565: Certificate and private key {id} from {certificate} and {path} do not match ({origin})"
                 )
             }
-            error => self.bad_key(&format!("it is no RSA, ECDSA or Ed25519 key ({error})")),
+            error => self.bad_key(&format!("it is not an RSA, ECDSA or Ed25519 key ({error})")),
         })?;
         drop(certified);
         let text =
@@ -177,7 +177,7 @@ impl Reading<'_> {
     fn examine(&self, chain: &[CertificateDer<'_>], notes: &mut Vec<(Level, String)>) -> Result<i64, String> {
         for (at, der) in chain.iter().enumerate() {
             let (_, certificate) =
-                X509Certificate::from_der(der).map_err(|error| format!("it is no certificate ({error})"))?;
+                X509Certificate::from_der(der).map_err(|error| format!("it is not a certificate ({error})"))?;
             is_strong(&certificate).map_err(|why| format!("{} {why}", if at == 0 { "ee" } else { "ca" }))?;
         }
         let (_, certificate) = X509Certificate::from_der(&chain[0]).map_err(|error| error.to_string())?;
@@ -244,7 +244,7 @@ fn read_file(named: &NamedFile, failed: impl Fn(&str) -> String) -> Result<(Vec<
         let meta = file.metadata()?;
         let mut bytes = Vec::new();
         if !meta.is_file() {
-            return Err(io::Error::other("it is no file"));
+            return Err(io::Error::other("it is not a file"));
         }
         if file.take(pem::SIZE_MAX + 1).read_to_end(&mut bytes)? as u64 > pem::SIZE_MAX {
             return Err(io::Error::other("it is larger than any certificate"));

@@ -64,7 +64,7 @@ impl Choice {
             match certificates::from_part(&part) {
                 Some(certificates) => known.1 = limited(certificates, self.schemes.as_ref()),
                 None => {
-                    seam::log!("ssl", Error, "published certificates cannot be read: those from before stay");
+                    seam::log!("ssl", Error, "published certificates cannot be read: the previous ones stay in effect");
                 }
             }
         }

@@ -101,7 +101,7 @@ pub(super) fn prepare(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> R
         server.ocsp_enable.get().filter(|ocsp| ocsp.depth != CheckDepth::None).and(server.ocsp_enable.origin())
     {
         return Err(format!(
-            "SSLOCSPEnable at {origin}: no OCSP responder is asked about clients' certificates here. Turn it off there, and use \
+            "SSLOCSPEnable at {origin}: no OCSP responder is asked about clients' certificates. Turn it off, and use \
              SSLCARevocationFile"
         ));
     }

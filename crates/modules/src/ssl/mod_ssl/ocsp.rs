@@ -120,7 +120,7 @@ fn status_name(status: u8) -> &'static str {
         3 => "tryLater",
         5 => "sigRequired",
         6 => "unauthorized",
-        _ => "something that no standard knows",
+        _ => "an unknown status",
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn read(server: &SslServer, host: &str, versions: Protocols) -> Resul
                 }
                 commands.schemes = Some(schemes);
             }
-            _ => return Err(failed("this command of OpenSSL's is not supported")),
+            _ => return Err(failed("this OpenSSL command is not supported")),
         }
         commands.missing.extend(missing.iter().map(|one| format!("{name} {one} at {origin}")));
     }

@@ -132,7 +132,7 @@ impl PassPhrases {
     fn typed(&mut self, name: &str, file: &str) -> Result<Vec<u8>, String> {
         let text = self.introduction(name, file);
         let terminal = match HAS_STARTED.load(Relaxed) {
-            true => Err(io::Error::other("nobody is asked once the server runs")),
+            true => Err(io::Error::other("a running server does not ask")),
             false => Terminal::open(),
         };
         let asked = terminal.and_then(|mut terminal| {
@@ -141,8 +141,8 @@ impl PassPhrases {
         });
         asked.map_err(|error| {
             let why = match error.kind() {
-                io::ErrorKind::Interrupted => "nobody entered one".to_string(),
-                io::ErrorKind::TimedOut => format!("nobody entered one within {} s", TYPING_MAX.as_secs()),
+                io::ErrorKind::Interrupted => "none was entered".to_string(),
+                io::ErrorKind::TimedOut => format!("none was entered within {} s", TYPING_MAX.as_secs()),
                 _ => {
                     format!(
                         "there is no terminal to ask at ({}); see `SSLPassPhraseDialog exec:`",

@@ -70,7 +70,7 @@ impl Published {
             ));
         }
         let held =
-            shared_lock::lock(&self.words[0]).ok_or("another process is writing certificates, and does not end")?;
+            shared_lock::lock(&self.words[0]).ok_or("another process is writing certificates, and does not finish")?;
         let number = self.number() + 1;
         let place = self.place(number);
         // A reader that still reads the old contents of this place and sees any of the new ones also sees the number

@@ -158,7 +158,7 @@ impl Host {
     fn judge(&self, staple: &Staple, response: Vec<u8>, now: i64) -> Result<(Vec<u8>, i64), String> {
         let answer = staple.question.answer(&response)?;
         if answer.begins > now + self.skew {
-            return Err("it holds only later: compare the clocks".into());
+            return Err("it is not valid yet: compare the clocks".into());
         }
         let ends = answer.ends.map_or(i64::MAX, |ends| ends.saturating_add(self.skew));
         let ends = ends.min(self.max_age.map_or(i64::MAX, |age| answer.begins.saturating_add(age)));
@@ -260,7 +260,7 @@ pub(super) fn response_for(certificate: &[u8], part: &Part) -> Option<Vec<u8>> {
 async fn fetch(url: &str, request: &[u8], deadline: Instant) -> Result<Vec<u8>, String> {
     let uri: http::Uri = url.parse().map_err(|error| format!("no URL: {error}"))?;
     if uri.scheme_str() != Some("http") {
-        return Err("only http:// is asked".into());
+        return Err("only http:// responders are asked".into());
     }
     let failed = |error: io::Error| sys::describe(&error);
     let (host, port) = http_client::endpoint(&uri).map_err(failed)?;

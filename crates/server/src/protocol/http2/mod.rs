@@ -286,7 +286,7 @@ impl Http2Connection {
                             let Some(what) = common.line.new_flood() else { return };
                             common.log(
                                 Level::Warn,
-                                format_args!("the client floods the connection with {what} frames: it ends"),
+                                format_args!("the client floods the connection with {what} frames: closing it"),
                             );
                             connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                         }
@@ -310,10 +310,9 @@ impl Common {
         }
         match error.reason() {
             Some(Reason::ENHANCE_YOUR_CALM) => {
-                self.log(Level::Warn, format_args!("the client floods the connection: it ends ({error})"));
+                self.log(Level::Warn, format_args!("the client floods the connection: closing it ({error})"));
             }
-            _ => self
-                .log(Level::Info, format_args!("the client breaks the rules of HTTP/2: its connection ends ({error})")),
+            _ => self.log(Level::Info, format_args!("the client violates HTTP/2: closing its connection ({error})")),
         }
     }
 

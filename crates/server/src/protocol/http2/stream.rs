@@ -209,7 +209,7 @@ async fn answer_with(exchange: &mut Exchange, respond: &Respond, response: Respo
     let request = &mut exchange.request;
     let failed = Carried { head: 0, body: 0, complete: false };
     if response.raw || request.answer.status() < 200 {
-        request.log("http2", Level::Error, "the answer is one of HTTP/1 alone: it cannot be sent over HTTP/2");
+        request.log("http2", Level::Error, "this answer exists only in HTTP/1: it cannot be sent over HTTP/2");
         respond.reset(Reason::INTERNAL_ERROR);
         return failed;
     }
@@ -255,7 +255,7 @@ async fn answer_with(exchange: &mut Exchange, respond: &Respond, response: Respo
         Ok(()) => carried.complete = true,
         Err(Broken::Reset) => {}
         Err(Broken::Late) => {
-            request.log("http2", Level::Info, "the client takes no more of the answer (Timeout): its stream is reset");
+            request.log("http2", Level::Info, "the client no longer reads the answer (Timeout): resetting its stream");
             sending.break_off(Reason::CANCEL);
         }
         Err(Broken::Failed) => sending.break_off(Reason::INTERNAL_ERROR),

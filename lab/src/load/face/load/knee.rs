@@ -83,7 +83,7 @@ pub(super) fn find(options: &LoadOptions, limit: Duration) -> Result<()> {
     let most = view::run(&plan)?;
     interrupt::check()?;
     if most.answers == 0 {
-        return Err(Error::new("not one request was answered"));
+        return Err(Error::new("no request was answered"));
     }
     let mut search = Search::from((most.rate() / 2.0).max(1.0));
     let mut steps = Vec::new();
@@ -131,7 +131,7 @@ fn too_high(record: &Record, rate: f64, limit: Duration) -> Option<&'static str>
     } else if record.failures.total() > 0 {
         Some("requests failed")
     } else if record.good < record.answers {
-        Some("answers are not what is wanted")
+        Some("answers are wrong")
     } else if p99 > limit {
         Some("p99 is too long")
     } else if record.rate() < rate * KEEPS_UP {

@@ -76,7 +76,7 @@ impl Secure {
     pub(super) fn tls(&self, url: &Url) -> Result<Option<Tls>> {
         match (url.is_secure, self.http2, self.h2c) {
             (true, _, true) => return Err(Error::new("over https:// HTTP/2 is agreed on").advise("--http2")),
-            (false, true, _) => return Err(Error::new("over http:// nobody asks for HTTP/2").advise("--h2c")),
+            (false, true, _) => return Err(Error::new("HTTP/2 is not used over http://").advise("--h2c")),
             (false, ..) => return Ok(None),
             _ => {}
         }

@@ -104,7 +104,7 @@ impl Program {
             Some((&VALUE, value)) => Ok(Some(http1::text::from_bytes(value).into_owned())),
             Some((&NONE, _)) => Ok(None),
             Some((_, why)) => Err(io::Error::other(String::from_utf8_lossy(why).into_owned())),
-            None => Err(io::Error::other("the process that asks it has ended")),
+            None => Err(io::Error::other("the process that queries it has ended")),
         }
     }
 }
@@ -126,7 +126,7 @@ async fn read_to_end(mut socket: Descriptor) -> io::Result<Vec<u8>> {
 /// The user of a program: `user`, or `user:group`.
 fn owned_by(owner: &str) -> Result<Identity, String> {
     let (name, of) = owner.split_once(':').map_or((owner, None), |(name, of)| (name, Some(of)));
-    let unknown = |what: &str| format!("RewriteMap: there is no {what} for the program: {owner}");
+    let unknown = |what: &str| format!("RewriteMap: no such {what} for the program: {owner}");
     let found = user(name).ok().flatten().ok_or_else(|| unknown("user"))?;
     let gid = match of {
         None => found.gid,
@@ -192,7 +192,7 @@ fn answer_all(program: &Program, origin: &Origin, limit: Duration) {
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => {
-                seam::log!("rewrite", Error, "{}: questions to the RewriteMap at {origin}", sys::describe(&error));
+                seam::log!("rewrite", Error, "{}: queries for the RewriteMap at {origin}", sys::describe(&error));
                 return;
             }
         };
@@ -206,7 +206,7 @@ fn answer_all(program: &Program, origin: &Origin, limit: Duration) {
 /// Queries the program. If it has ended since the last query, it is restarted for this key.
 fn answered(program: &Program, running: &mut Option<Running>, key: &[u8], origin: &Origin, limit: Duration) -> Vec<u8> {
     if running.as_ref().is_some_and(Running::has_ended) {
-        seam::log!("rewrite", Error, "the program of the RewriteMap at {origin} has ended; it is started again");
+        seam::log!("rewrite", Error, "the program of the RewriteMap at {origin} has ended; starting it again");
         *running = None;
     }
     if running.is_none() {

@@ -89,6 +89,6 @@ fn unanswered(request: &Request, name: &str, key: &str, failure: &Failure, origi
             format!("the database of RewriteMap {name} has not answered")
         }
     };
-    request.log("rewrite", Level::Error, format!("{text}, so the line at {origin} decides nothing"));
+    request.log("rewrite", Level::Error, format!("{text}, so the line at {origin} cannot be evaluated"));
     request.fails_closed()
 }
