@@ -33,13 +33,12 @@ pub(super) fn server(help: &str, infos: &[&'static ModuleInfo]) -> Result<String
 const SYNOPSIS: &str = "\
 .SH SYNOPSIS
 .nf
-.B tsubame
-[\\fB\\-\\-port\\fR \\fIN\\fR] [\\fIdirectory\\fR]
-.B tsubame
-[\\fB\\-d\\fR \\fIdirectory\\fR] [\\fB\\-f\\fR \\fIfile\\fR] [\\fB\\-D\\fR \\fIname\\fR] \
+\\fBtsubame\\fR [\\fB\\-\\-port\\fR \\fIN\\fR] [\\fIdirectory\\fR]
+\\fBtsubame\\fR [\\fB\\-d\\fR \\fIdirectory\\fR] [\\fB\\-f\\fR \\fIfile\\fR] [\\fB\\-D\\fR \\fIname\\fR] \
 [\\fB\\-C\\fR \\fIdirective\\fR] [\\fB\\-c\\fR \\fIdirective\\fR]
-        [\\fB\\-k start\\fR|\\fBstop\\fR|\\fBrestart\\fR|\\fBgraceful\\fR|\\fBgraceful\\-stop\\fR] \
+        [\\fB\\-k start\\fR|\\fBstop\\fR|\\fBrestart\\fR|\\fBgraceful\\fR|\\fBgraceful\\-stop\\fR|\\fBupgrade\\fR] \
 [\\fB\\-t\\fR] [\\fB\\-S\\fR] [\\fB\\-M\\fR] [\\fB\\-X\\fR]
+\\fBtsubame check\\fR|\\fBexplain\\fR|\\fBctl\\fR|\\fBcompletions\\fR ...
 .fi
 .SH DESCRIPTION
 Without any of httpd's options a small demonstration site, or the given directory, is served from an embedded
@@ -64,15 +63,15 @@ const SEE_ALSO: &str = "\
 .BR apache2 (8)
 ";
 
-/// Writes the text of `--help` as roff: usage, headings, lines of options, and lines to show verbatim.
+/// Writes the text of `--help` as roff: usage, headings, paragraphs, lines of options, and lines to show verbatim.
 fn options(out: &mut String, help: &str) {
-    let mut verbatim = false;
-    let mut heading = String::new();
-    for line in help.lines() {
+    let (mut verbatim, mut after_blank, mut heading) = (false, false, "");
+    let mut lines = help.lines().peekable();
+    while let Some(line) = lines.next() {
         let text = line.trim();
         if let Some(usage) = line.strip_prefix("Usage: ") {
             let _ = writeln!(out, ".SH SYNOPSIS\n.nf\n{}", escape(usage));
-            (verbatim, heading) = (true, "SYNOPSIS".into());
+            (verbatim, heading) = (true, "SYNOPSIS");
             continue;
         }
         let item = item(text);
@@ -81,19 +80,26 @@ fn options(out: &mut String, help: &str) {
             verbatim = false;
         }
         if text.is_empty() {
+            after_blank = true;
             continue;
         }
-        let heads = !line.starts_with(' ') && text.ends_with(':');
-        if heading == "SYNOPSIS" && !verbatim && !heads && item.is_none() {
-            heading = "DESCRIPTION".into();
+        // A paragraph may end its first line with a colon too.
+        let heads = !line.starts_with(' ') && lines.peek().is_some_and(|next| next.starts_with(' '));
+        let title = text.strip_suffix(':').filter(|_| heads);
+        if heading == "SYNOPSIS" && !verbatim && title.is_none() && item.is_none() {
+            (heading, after_blank) = ("DESCRIPTION", false);
             out.push_str(".SH DESCRIPTION\n");
         }
-        if heads {
-            heading = text.trim_end_matches(':').to_uppercase();
-            let _ = writeln!(out, ".SH {}", escape(&heading));
+        if let Some(title) = title {
+            let (title, remark) = title.split_once(" (").unwrap_or((title, ""));
+            let _ = writeln!(out, ".SH {}", escape(&title.to_uppercase()));
+            if !remark.is_empty() {
+                let _ = writeln!(out, "{}", escape(remark.trim_end_matches(')')));
+            }
+            heading = title;
         } else if let Some((term, meaning)) = item {
-            if term.starts_with('-') && heading != "OPTIONS" {
-                heading = "OPTIONS".into();
+            if term.starts_with('-') && after_blank && heading != "OPTIONS" {
+                heading = "OPTIONS";
                 out.push_str(".SH OPTIONS\n");
             }
             let _ = writeln!(out, ".TP\n.B {}\n{}", escape(term), escape(meaning));
@@ -104,20 +110,24 @@ fn options(out: &mut String, help: &str) {
             }
             let _ = writeln!(out, "{}", escape(text));
         } else {
-            let _ = writeln!(out, "{}", escape(text));
+            let break_before = if after_blank { ".PP\n" } else { "" };
+            let _ = writeln!(out, "{break_before}{}", escape(text));
         }
+        after_blank = false;
     }
     if verbatim {
         out.push_str(".fi\n");
     }
 }
 
-/// Splits an option, or a list of names, from its meaning. A colon separates them, or two spaces after an option.
+/// Splits an option, an exit status, or a list of names, from its meaning. A colon separates them, or two spaces after an
+/// option and a status.
 fn item(text: &str) -> Option<(&str, &str)> {
     let name = |c: char| c.is_ascii_uppercase() || matches!(c, '_' | ',' | ' ');
-    let (term, meaning) = match text.starts_with('-') {
-        true => text.split_once("  ").or_else(|| text.split_once(':'))?,
-        false => text.split_once(':').filter(|(term, _)| term.chars().all(name))?,
+    let (term, meaning) = match text.chars().next()? {
+        '-' => text.split_once("  ").or_else(|| text.split_once(':'))?,
+        '0'..='9' => text.split_once("  ")?,
+        _ => text.split_once(':').filter(|(term, _)| term.chars().all(name))?,
     };
     Some((term.trim(), meaning.trim_start_matches([' ', ':'])))
 }
@@ -162,12 +172,13 @@ mod tests {
 
     #[test]
     fn a_subcommand_has_a_page_of_its_own() {
-        let help = "demo look: looks\n\nUsage: demo look [-a] URL\n       demo look -b\n\nIt looks.\nTwice.\n\nOptions:\n  \
-                    -a            at all\n  --field 'A: B'  a field\n";
+        let help = "demo look: looks\n\nUsage: demo look [-a] URL\n       demo look -b\n\nIt looks:\ntwice.\n\nOptions:\n  \
+                    -a            at all\n  --field 'A: B'  a field\n\nInstead (of all):\n  --b  b\n\nExit status:\n  0  good\n";
         let page = page(help, "", "").expect("it has a name");
         let (_, text) = page.split_once(".TH DEMO\\-LOOK 8 ").expect("a title");
         let want = "\n.SH NAME\ndemo\\-look \\- looks\n.SH SYNOPSIS\n.nf\ndemo look [\\-a] URL\ndemo look \\-b\n.fi\n\
-                    .SH DESCRIPTION\nIt looks.\nTwice.\n.SH OPTIONS\n.TP\n.B \\-a\nat all\n.TP\n.B \\-\\-field 'A: B'\na field\n";
+                    .SH DESCRIPTION\nIt looks:\ntwice.\n.SH OPTIONS\n.TP\n.B \\-a\nat all\n.TP\n.B \\-\\-field 'A: B'\na field\n\
+                    .SH INSTEAD\nof all\n.TP\n.B \\-\\-b\nb\n.SH EXIT STATUS\n.TP\n.B 0\ngood\n";
         assert!(text.ends_with(want), "{text}");
     }
 
