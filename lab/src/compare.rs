@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_are_told_in_words() {
+    fn ratios_are_reported_in_words() {
         let told = |middle, bounds| said("answers per second", &Ratio { middle, bounds });
         assert_eq!(told(2.0, Some([1.9, 2.1])), "A has 2.00 times B's answers per second (between 1.90 and 2.10).");
         assert!(told(1.0, Some([0.9, 1.1])).starts_with("No difference in answers per second"));

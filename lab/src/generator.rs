@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_in_an_interval_is_told_by_the_second() {
+    fn intervals_are_reported_by_the_second() {
         let mut timeline = crate::load::timeline::Timeline::default();
         for (at_ms, times) in [(0, 10), (300, 20), (510, 3)] {
             (0..times).for_each(|_| timeline.at(Duration::from_millis(at_ms)).answer(Duration::from_millis(2), 1));

@@ -50,7 +50,7 @@ mod tests {
     use crate::tls::{Tls, Trust};
 
     #[test]
-    fn what_is_made_can_be_believed_and_shown() {
+    fn a_generated_certificate_can_be_verified_and_shown() {
         let scratch = Scratch::new().unwrap();
         let made = Identity::make(scratch.path()).unwrap();
         let both = scratch.path().join("both.pem");

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_for_one_reason_is_told_once() {
+    fn equal_failures_are_reported_once() {
         let mut results = example::empty();
         for (connections, reason) in [(100, "no such module"), (300, "no such module"), (300, "it ended")] {
             results.failures.push(Failure {

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_wide_goes_on_below() {
+    fn wide_tables_continue_below() {
         let mut table = Table::new(1, &["who", "a", "b", "c"]);
         table.push(["nginx", "10", "20", "30"].map(str::to_owned).to_vec());
         assert_eq!(table.to_text_within(13), "who     a   b\nnginx  10  20\n\nwho     c\nnginx  30\n");

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_judged() {
+    fn unmeasured_targets_are_not_judged() {
         for target in EXPERIMENTS.into_iter().flat_map(|experiment| experiment.targets) {
             let expected = Verdict { met: None, measured: "not measured".to_owned() };
             assert_eq!(target.judge(&Summary::of(&example::empty())), expected);

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_beyond_the_limit_of_open_files_are_told() {
+    fn connections_beyond_the_limit_of_open_files_are_reported() {
         let mut results = with(|_| ());
         results.host.descriptors = 164;
         assert_eq!(doubts_of(&results), []);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_is_missing_is_told() {
+    fn a_round_that_is_missing_is_reported() {
         let mut results = with(|_| ());
         results.samples.pop();
         assert_eq!(doubts_of(&results), [Doubt::RoundsMissing(at_nginx("2 of 3"))]);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_without_swap_is_told() {
+    fn too_little_memory_without_swap_is_reported() {
         let mut results = with(|load| load.squeezed = Some(Box::default()));
         assert_eq!(doubts_of(&results), [Doubt::NoSwap]);
         results.host.swap_mib = 4096;
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_differ_are_told() {
+    fn rounds_that_differ_are_reported() {
         let mut results = with(|_| ());
         results.samples[1] = example::load("keepalive", "nginx", 100, 2, 2000);
         assert!(matches!(&doubts_of(&results)[..], [Doubt::Spread(_)]));

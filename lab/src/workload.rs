@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_faster_than_it_is_served_waits_the_longer_the_later_it_comes() {
+    fn waits_grow_when_requests_come_too_fast() {
         let script = &crate::script::NAP;
         let crush = Crush { script, requests: 100, per_second: 60, service: Duration::from_millis(50) };
         // The last of 100 is served after five seconds, and came after 99 sixtieths of a second.

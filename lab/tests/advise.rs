@@ -56,7 +56,7 @@ fn the_peak_decides_and_an_interrupt_ends_the_watch() {
 }
 
 #[test]
-fn text_is_a_configuration_and_a_page_that_is_none_is_told() {
+fn pages_that_are_no_configuration_are_reported() {
     let (address, _looks) = serve();
     let said = advise(address, "/status", &["--watch", "1ms", "--peak", "8"]).wait_with_output().expect("its end");
     let text = String::from_utf8(said.stdout).expect("text");

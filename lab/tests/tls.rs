@@ -74,7 +74,7 @@ fn handshakes_are_counted_and_sessions_go_on() {
 }
 
 #[test]
-fn who_is_not_believed_gets_no_request() {
+fn untrusted_servers_get_no_request() {
     let (identity, stranger) = (Identity::new("believed", false), Identity::new("stranger", false));
     let server = identity.serve(&[], false, |stream| {
         attend(stream);
@@ -104,7 +104,7 @@ fn servers_may_ask_who_comes() {
 }
 
 #[test]
-fn what_is_no_tls_is_told() {
+fn servers_without_tls_are_reported() {
     let plain = listen(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         let _ = stream.read(&mut [0; 1024]);

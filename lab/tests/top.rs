@@ -97,7 +97,7 @@ fn a_server_and_its_machine_are_seen() {
 }
 
 #[test]
-fn what_is_no_status_page_is_told_in_its_place() {
+fn other_pages_than_a_status_page_are_reported() {
     let (address, place) = (serve(), Place::new("page"));
     let text = place.top(&format!("{address}/other"), &[]);
     assert!(text.contains("answers 404") && text.contains("--url") && text.contains("cpu  ["), "{text}");

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 #[test]
-fn what_is_no_task_is_told_with_those_that_are() {
+fn an_unknown_task_is_answered_with_the_known_ones() {
     for arguments in [&[][..], &["tidyy"], &["tidy", "now"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).output().expect("run xtask");
         let text = String::from_utf8_lossy(&output.stderr);

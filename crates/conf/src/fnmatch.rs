@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_pattern() {
+    fn patterns_and_plain_names() {
         for (name, expected) in [
             ("/a/b", false),
             ("/a/*", true),

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_an_owner_is_not_started_as_the_server() {
+    fn a_script_with_an_owner_does_not_run_as_the_server() {
         let null = File::open("/dev/null").expect("/dev/null");
         let command = Command {
             program: c"/bin/true".into(),

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header() {
+    fn malformed_headers() {
         for (text, want) in [
             (&b"no header here\n"[..], "no header here"),
             (b"A: 1\n  two: \0\nx\n", "x"),

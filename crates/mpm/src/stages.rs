@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_wanted_is_served_what_it_has_asked_for() {
+    fn a_client_that_has_to_leave_gets_its_answer() {
         let board = scoreboard::create(1, 1).expect("scoreboard");
         board.claim(0, 0, 1);
         let workers = Workers::start(board, 0, Rows::OfRequests);

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_crypt_makes_and_refuses() {
+    fn hashes_of_crypt() {
         assert_eq!(crypt(b"good", b"ab").expect("DES"), b"abb1oGxjdYbAs");
         assert_eq!(crypt(b"good", b"abb1oGxjdYbAs").expect("its own setting"), b"abb1oGxjdYbAs");
         for setting in [&b""[..], b"*", b"*0", b"$apr1$salt", b"$none$salt", b"$5$rounds=10$salt", b"$6$a\0b"] {

@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_files_are() {
+    fn kinds_of_files() {
         let passwd = stat(c"/etc/passwd").expect("stat");
         assert!(passwd.is_file() && !passwd.is_dir() && !passwd.is_executable());
         let file = open(c"/etc/passwd").expect("open");

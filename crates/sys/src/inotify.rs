@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told() {
+    fn changes_are_reported() {
         let directory = Directory::new("changes");
         let mut inotify = Inotify::new().expect("inotify");
         assert_eq!(inotify.news().ok(), Some(News::default()));

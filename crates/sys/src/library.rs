@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_libraries_are_named() {
         let error = Library::open(c"libnonsense.so.0").expect_err("no such library");
         assert!(error.contains("libnonsense.so.0"), "{error}");
         let library = Library::open(c"libc.so.6").expect("the C library");

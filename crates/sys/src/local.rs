@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_can_be_connected_to() {
+    fn unnamed_sockets_accept_connections() {
         let directory = std::env::temp_dir();
         let name = format!("unnamed-{}.sock", std::process::id());
         let unnamed = Unnamed::listen(&directory, &name, 4).expect("listen");

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern() {
+    fn invalid_patterns() {
         let error = Code::new(b"a(b", APACHES).expect_err("no pattern");
         assert_eq!((error.text.as_str(), error.offset), ("missing closing parenthesis", 3));
     }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn carets_stand_below_what_is_meant() {
+    fn carets_mark_the_wrong_word() {
         let cases = [
             ("Listen x", "x", "    7 | Listen x\n      |        ^\n"),
             ("\tListen\tx", "x", "    7 |     Listen    x\n      |               ^\n"),

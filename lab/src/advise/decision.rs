@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_is_told() {
+    fn unseen_figures_are_reported() {
         let doubts = |facts: &Facts| decide(facts).doubts.join("\n");
         let wide = facts("event", 8, Some((1_000_000, 900_000, 100)));
         assert!(!doubts(&wide).contains("root") && doubts(&wide).contains("10 s"));

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_an_error() {
+    fn truncated_answers_are_errors() {
         for rest in [
             "Content-Length: 6\r\n\r\nhello",
             "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",

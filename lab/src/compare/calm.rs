@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_take_is_what_is_left() {
+    fn other_programs_take_the_rest() {
         let seconds = Duration::from_secs;
         let clocks = |busy, stolen, idle, own| Clocks {
             machine: CoreTime {

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starts_scripts_is_the_only_difference() {
+    fn the_module_for_scripts_is_the_only_difference() {
         let text = |profile| {
             let mut site = example_site(profile);
             site.script = Some("/lab/scripts/hello".into());

@@ -87,7 +87,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn what_the_script_says_is_the_answer() {
+    fn the_output_of_the_script_is_the_answer() {
         let listen = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
         let options = FloorOptions { listen, close: true, threads: false, spawn: None, alone: true };
         std::thread::spawn(move || run(&options, Path::new("/bin/pwd")));

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stale_or_not_ours_is_not_read() {
+    fn stale_and_foreign_files_are_not_read() {
         let (scratch, user) = (Scratch::for_test("stale"), geteuid().as_raw());
         let place = scratch.path().join("own");
         assert!(make(&place));

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_arrives_as_it_was() {
+    fn records_arrive_unchanged() {
         let start = Instant::now();
         let mut record = Record::new(start);
         for micros in [0, 7, 1234, 98_765_432] {

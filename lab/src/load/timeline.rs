@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_told_in_intervals_that_grow() {
+    fn time_is_reported_in_intervals_that_grow() {
         let mut timeline = Timeline::default();
         for second in 0..1500 {
             timeline.at(Duration::from_secs(second)).answers += 1;

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_told() {
+    fn malformed_urls_are_reported() {
         for (text, why) in [
             ("ftp://localhost/", "ftp is not a supported protocol"),
             ("http://", "no host"),

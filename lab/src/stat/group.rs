@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_in_both_ways() {
+    fn memory_is_reported_in_both_ways() {
         let text =
             "MemTotal: 1000 kB\nMemFree: 100 kB\nBuffers: 50 kB\nCached: 200 kB\nSReclaimable: 30 kB\nShmem: 10 kB\n";
         let memory = [(Source::Memory, text)];

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_says_so() {
+    fn unsupported_options_are_reported() {
         assert!(shown("--tcp").contains("--tcp is not supported"), "{}", shown("--tcp"));
         assert!(shown("-c 0").contains("0 is not in"), "{}", shown("-c 0"));
     }

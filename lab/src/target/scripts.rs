@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_with_whose_they_are() {
+    fn failures_are_reported_with_their_source() {
         let mut results = example::empty();
         add(&mut results, OURS, 300, 1000, |_| ());
         add(&mut results, OTHER, 1000, 1000, |load| load.errors.timeout = 3);

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_counts_when_it_is_over() {
+    fn the_last_ranking_counts_when_time_is_up() {
         let mut left = 12;
         let ranking = halve(8, |at, _| {
             left -= 1;

@@ -255,7 +255,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn what_is_included_stands_in_its_place() {
+    fn included_files_take_the_place_of_their_line() {
         let scratch = Scratch::for_test("flatten");
         let root = scratch.path();
         std::fs::create_dir_all(root.join("sites/old")).unwrap();

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tried_comes_to_what_it_says() {
+    fn settings_come_to_their_numbers() {
         for mpm in [Mpm::Event, Mpm::Worker, Mpm::Prefork] {
             for candidate in space(mpm, Frame { cores: 4, clients: 1000, least: 1 }) {
                 let extent = candidate.extent();

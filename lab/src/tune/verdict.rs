@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn admission_control_is_told_with_its_numbers() {
+    fn admission_control_is_reported_with_its_numbers() {
         let best = found();
         let present = Extent::of(Mpm::Event, &Default::default());
         let case = Case { best: &best, present, clients: 100, cores: 2, memory: None, load: "100 connections" };

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_not_apaches_is_told() {
+    fn a_place_that_is_not_apaches_is_reported() {
         static FACE: ModuleInfo = ModuleInfo {
             id: "dir_module",
             source: "mod_dir.c",

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_always_refused_needs_no_example() {
+    fn refused_directives_need_no_example() {
         assert!(is_usable(&entry("DemoOn", &ROW)) && !is_usable(&entry("DemoOn", &REFUSED)));
     }
 }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_matches_is_a_candidate() {
+    fn every_match_is_a_candidate() {
         let patterns = [
             ("^/old/(.*)$", false),
             ("/old/", false),

@@ -33,7 +33,7 @@ fn patterns_match_as_in_apache() {
 
 /// The table was made with PCRE2 10.42; these two have another meaning since 10.43 and 10.45.
 #[test]
-fn what_a_newer_pcre2_reads_otherwise() {
+fn patterns_that_a_newer_pcre2_reads_differently() {
     assert_eq!(outcome("a{,2}", "aaa"), "[aa][][][]");
     assert_eq!(outcome(r"\x", "a"), "error");
 }
@@ -162,7 +162,7 @@ fn backtracking_has_a_bound() {
 }
 
 #[test]
-fn why_a_pattern_is_none() {
+fn reasons_for_invalid_patterns() {
     let told = |pattern| Regex::new(pattern, Flags::default()).expect_err("no pattern").to_string();
     assert_eq!(told("(a"), "missing closing parenthesis at offset 2");
     assert_eq!(told("[a"), "missing terminating ] for character class at offset 2");

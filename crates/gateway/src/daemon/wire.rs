@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_are_a_command_that_are_none() {
+    fn malformed_commands_are_refused() {
         let bytes = encode(&command());
         for length in 0..bytes.len() {
             assert_eq!(decode(&bytes[..length]), None, "{length}");

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_group_can_do_without() {
+    fn memory_that_a_group_can_spare() {
         assert_eq!(cache("anon 5\ninactive_file 100\nactive_file 50\n"), 125);
         assert_eq!(cache("inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 50\n"), 125);
         assert_eq!(cache(""), 0);

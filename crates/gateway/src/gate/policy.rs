@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_nowhere_runs_alone() {
+    fn a_script_that_fits_nowhere_runs_alone() {
         assert_eq!(next(&[guest(1, 1, 0, 9000)], &[], 600 * MB, 0), Some(0));
         assert_eq!(next(&[guest(1, 1, 0, 9000)], &[guest(2, 1, 0, 1)], 600 * MB, 0), None);
         assert_eq!(next(&[], &[], 600 * MB, 0), None);

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_there_is_least_of_decides() {
+    fn the_scarcest_resource_decides() {
         assert_eq!(most(Some(16384), Some(32768)), 320);
         assert_eq!(most(Some(16384), Some(512)), 96);
         assert_eq!(most(None, Some(32768)), 6144);

@@ -106,7 +106,7 @@ fn there_are_no_more_trailers_than_fields() {
 }
 
 #[test]
-fn what_is_written_can_be_read() {
+fn written_chunks_can_be_read() {
     for len in [1, 15, 16, 255, 4096, 70_000] {
         let data = vec![b'x'; len];
         let mut body = Vec::new();

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn words_behind_from() {
+    fn words_after_from() {
         assert!(matches!(parse_who("ENV=!X"), Ok(Who::NotEnv(name)) if name == "X"));
         assert!(matches!(parse_who("env="), Ok(Who::Env(name)) if name.is_empty()));
         assert!(matches!(parse_who("10."), Ok(Who::Network(_))));

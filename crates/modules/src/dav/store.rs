@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_what_is_damaged_is_not() {
+    fn damaged_files_are_not_read() {
         let rows = vec![vec!["a".to_string(), String::new()], vec!["\u{1f600}".into()], Vec::new()];
         let bytes = encode(&rows);
         assert_eq!(decode(&bytes), Some(rows));

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_is_refused() {
+    fn malformed_documents_are_refused() {
         let deep = format!("{}{}", "<a>".repeat(200), "</a>".repeat(200));
         let many =
             |name: &str, count: usize| -> String { (0..count).map(|number| format!(" {name}{number}='u:'")).collect() };

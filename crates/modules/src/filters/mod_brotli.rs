@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_can_be_read() {
+    fn compressed_data_can_be_read() {
         let text: Vec<u8> = (0..200_000u32).flat_map(|n| (n * 7919 % 251).to_be_bytes()).collect();
         let mut coder = Brotli::new(&BrotliEncoderParams { quality: 5, lgwin: 18, ..BrotliEncoderParams::default() });
         let (mut all, mut rest) = (Vec::new(), &text[..]);

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_translated() {
+    fn untranslatable_input() {
         let invalid = Err("AH02194: xlate filter - an input character was invalid");
         let cut = Err("AH02196: xlate filter - incomplete char at end of input");
         assert_eq!(translated("utf-8", "iso-8859-1", false, &["中".as_bytes()]), Ok(b"&#20013;".to_vec()));

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gets_what() {
+    fn formats_by_accept() {
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         let cases = [
             ("", Format::OpenMetrics),

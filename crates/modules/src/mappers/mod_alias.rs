@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn overlaps_are_told() {
+    fn overlaps_are_reported() {
         let lines =
             "Alias /a /s\nScriptAlias /a/b /s\nAliasMatch ^/z /q\nAlias /z /p\nScriptAliasMatch ^/y x\nAlias /y /p";
         let notices = apply(lines).unwrap().notices;

@@ -112,8 +112,9 @@ fn set_fields(request: &mut Request, _: bool) {
     if !conf.active() || request.answer.status() >= 400 {
         return;
     }
-    let is_told = request.answer.err_headers_out.contains("Expires") || request.answer.headers_out.contains("Expires");
-    let Some(expiry) = conf.of(request.answer.content_type()).filter(|_| !is_told) else { return };
+    let is_named_by_the_verdict =
+        request.answer.err_headers_out.contains("Expires") || request.answer.headers_out.contains("Expires");
+    let Some(expiry) = conf.of(request.answer.content_type()).filter(|_| !is_named_by_the_verdict) else { return };
     let now = request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros()) as i64;
     let base = match (expiry.since, request.mapped.stat) {
         (Since::Access, _) => now,

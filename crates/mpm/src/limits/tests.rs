@@ -277,7 +277,7 @@ fn at_a_restart() {
 }
 
 #[test]
-fn what_will_run() {
+fn resulting_numbers() {
     let between = Spare::Between;
     let cases = [
         ("prefork", "", (256, 1, 5, between(5, 10))),
@@ -298,7 +298,7 @@ fn what_will_run() {
 
 /// Changes that Apache makes silently.
 #[test]
-fn what_will_run_is_told() {
+fn the_resulting_numbers_are_reported() {
     let told = |mpm: &str, lines: &str| {
         let slots = slots(lines);
         let notices = match mpm {

@@ -151,7 +151,7 @@ fn percore_takes_the_lines_of_all_others() {
 }
 
 #[test]
-fn what_does_something_else_than_in_apache_says_so() {
+fn differences_from_apache_are_noted() {
     let said = |line: &str| {
         let (_, _, context) = try_lines(&EVENT_ONLY, line);
         context.notices.iter().map(|notice| (notice.level, notice.text.clone())).collect::<Vec<_>>()

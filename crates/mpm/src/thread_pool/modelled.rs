@@ -92,7 +92,7 @@ fn no_room_is_overlooked() {
 
 /// Somebody takes the room away again before the listener has come: the listener waits again, and is woken again.
 #[test]
-fn who_comes_too_late_is_told_again() {
+fn a_late_waiter_is_woken_again() {
     check(|| {
         let shared = Arc::new((RoomWait::default(), AtomicUsize::new(0)));
         let worker = {
@@ -141,7 +141,7 @@ fn no_job_is_left_to_sleepers() {
 
 /// One thread is kept running at a time. The thread that waits for the other job lets the other thread do it.
 #[test]
-fn whoever_waits_is_replaced() {
+fn a_waiting_worker_is_replaced() {
     check(|| {
         let pool = Arc::new(ThreadPool::new(2, 1));
         let done = Arc::new(loom::sync::Notify::new());

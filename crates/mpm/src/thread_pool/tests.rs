@@ -96,7 +96,7 @@ fn a_job_that_works_holds_the_others_up_until_somebody_reinforces() {
 }
 
 #[test]
-fn whoever_waits_lets_another_one_work() {
+fn a_waiting_worker_lets_another_one_run() {
     let jobs = pool(2, 1);
     let (end, until) = channel();
     let (to, told) = channel();

@@ -10,12 +10,12 @@ cases! {
         serves_and_ends, a_killed_child_is_replaced, a_broken_configuration_changes_nothing,
         a_graceful_restart_finishes_requests, a_restart_ends_all_children, a_graceful_stop_finishes_requests,
         a_graceful_stop_has_an_end, restarts_in_a_row, a_killed_parent_leaves_nothing,
-        children_that_die_young_are_held_back, children_are_recycled, one_process, a_stale_pid_file_is_told;
+        children_that_die_young_are_held_back, children_are_recycled, one_process, a_stale_pid_file_is_reported;
     ["prefork"]: the_number_of_children_follows_the_idle_ones, the_limit_is_reached_once,
         a_generation_is_replaced_as_large_as_it_was;
     ["prefork", "worker"]: nobody_waits_for_the_next_look;
     ["percore"]: an_acceptor_that_goes_on_shares_no_looks;
-    ["worker", "event"]: the_number_of_children_follows_the_idle_threads, the_limit_of_threads_is_told;
+    ["worker", "event"]: the_number_of_children_follows_the_idle_threads, the_limit_of_threads_is_reported;
 }
 
 /// At least two children, where the number can be chosen.
@@ -221,7 +221,7 @@ fn one_process(mpm: &str) {
     assert!(!server.pid_file().exists());
 }
 
-fn a_stale_pid_file_is_told(mpm: &str) {
+fn a_stale_pid_file_is_reported(mpm: &str) {
     let mut server = Server::start(mpm, TWO);
     let directory = server.directory.clone();
     server.signal(Signal::KILL);
@@ -304,7 +304,7 @@ fn nobody_waits_for_the_next_look(mpm: &str) {
     assert!(begun.elapsed() < std::time::Duration::from_secs(3), "{:?}", begun.elapsed());
 }
 
-fn the_limit_of_threads_is_told(mpm: &str) {
+fn the_limit_of_threads_is_reported(mpm: &str) {
     let server = Server::start(mpm, "start=1 min=3 max=9 workers=2");
     let words =
         ["server is within MinSpareThreads of MaxRequestWorkers, consider raising", "server reached MaxRequestWorkers"];

@@ -51,7 +51,7 @@ fn a_panic_is_that_of_the_future() {
 }
 
 #[test]
-fn who_gives_up_is_not_served() {
+fn abandoned_jobs_do_not_run() {
     static POOL: Pool = Pool::new(Load::Compute);
     // All threads are busy until they get a signal.
     let busy: Vec<_> = (0..POOL.threads_max())

@@ -57,7 +57,7 @@ fn a_request_without_a_row_is_counted() {
 }
 
 #[test]
-fn who_waits_outside_keeps_no_worker_from_others() {
+fn a_parked_request_keeps_no_worker() {
     let board = board(1, 2);
     board.claim(0, 0, 2);
     let workers = Workers::start(board, 0, Rows::OfThreads);
@@ -236,7 +236,7 @@ fn the_last_ten_minutes_are_kept() {
 }
 
 #[test]
-fn what_is_visited_often_or_slow_is_kept() {
+fn frequent_and_slow_urls_are_kept() {
     let board = board(5, 1);
     let visit = |slot, host: &str, path: &str, status, millis| {
         let took = Duration::from_millis(millis);

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_any_more_is_not_asked() {
+    fn abandoned_lookups_are_not_sent() {
         static TABLE: Table<u8, u8> = Table::new(|_| panic!("it is asked"));
         let asked = Arc::new(Asked { deadline: Instant::now(), reply: Awaited::default() });
         keep(&mut TABLE.questions(), 1, Question::UnderWay(asked.clone()));

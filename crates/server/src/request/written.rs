@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_has_a_length() {
+    fn short_answers_have_a_length() {
         let body = block(written(|out| async move {
             out.write(b"one ").await;
             out.write(b"two").await;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_written_as_it_is_taken() {
+    fn long_answers_are_written_as_they_are_read() {
         let body = block(written(|out| async move {
             for _ in 0..5 {
                 out.write(&[b'x'; ROOM / 2]).await;
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_says_so_behind_what_is_there() {
+    fn a_failure_follows_the_output_before_it() {
         let body = block(written(|out| async move {
             out.write(b"half").await;
             Err(io::ErrorKind::TimedOut.into())
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_lets_the_beginning_go() {
+    fn output_goes_out_while_the_writer_waits() {
         let body = block(written(|out| async move {
             out.write(b"begin").await;
             let mut first = true;

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_received_is_no_end() {
+    fn unread_input_is_not_an_end() {
         use std::io::Write;
 
         let (mut client, socket) = connected();

@@ -147,7 +147,7 @@ impl Wake for Rouse {
 
 /// The loop's thread reports that a descriptor can be read while another one is about to wait for that.
 #[test]
-fn who_waits_for_a_descriptor_hears_of_it() {
+fn a_waiter_for_a_descriptor_is_woken() {
     in_all_orders(|| {
         let readiness = Arc::new(Readiness::new());
         let says = readiness.clone();
@@ -166,7 +166,7 @@ fn who_waits_for_a_descriptor_hears_of_it() {
 
 /// A thread has read all there was, and clears the readiness while more comes: it reads that too.
 #[test]
-fn what_comes_meanwhile_is_not_cleared() {
+fn readiness_that_comes_meanwhile_is_kept() {
     in_all_orders(|| {
         let shared = Arc::new((Readiness::new(), AtomicUsize::new(0)));
         shared.0.set(READ, &mut Vec::new());

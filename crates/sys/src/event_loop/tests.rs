@@ -118,7 +118,7 @@ fn a_wake_up_while_it_is_polled_is_not_lost() {
 }
 
 #[test]
-fn who_yields_lets_others_and_events_go_first() {
+fn a_task_that_yields_runs_after_others_and_events() {
     let (mut ours, theirs) = pair();
     run(async {
         let order = Arc::new(Mutex::new(Vec::new()));
@@ -351,7 +351,7 @@ fn a_descriptor_says_what_has_come() {
 
 /// The number of a closed descriptor soon belongs to another one.
 #[test]
-fn what_is_said_of_a_closed_descriptor_is_not_said_of_its_successor() {
+fn events_of_a_closed_descriptor_do_not_reach_its_successor() {
     run(async {
         let is_ready = |watched: &Watched| watched.poll_read_ready(&mut Context::from_waker(Waker::noop())).is_ready();
         let (mut ours, theirs) = pair();
@@ -426,7 +426,7 @@ fn one_of_those_that_watch_exclusively_is_woken() {
 }
 
 #[test]
-fn what_waits_for_nothing_present_is_an_error() {
+fn a_wait_without_anything_to_wait_for_is_an_error() {
     let (_ours, theirs) = pair();
     assert!(watch(theirs, Interest::READABLE).is_err());
     assert!(!is_present());

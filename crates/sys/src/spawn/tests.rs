@@ -126,7 +126,7 @@ fn the_error_of_the_exec_comes_back() {
 }
 
 #[test]
-fn death_by_signal_is_told() {
+fn death_by_signal_is_reported() {
     let (status, _) = run(c"/bin/sh", &[c"sh", c"-c", c"kill -9 $$"], None).expect("sh runs");
     assert_eq!(status, Status::Signaled { signal: Signal::KILL, core: false });
 }

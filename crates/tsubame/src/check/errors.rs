@@ -296,7 +296,7 @@ mod tests {
 
     /// Every refused directive and module has an explanation.
     #[test]
-    fn whatever_is_not_here_is_described() {
+    fn everything_missing_is_described() {
         server::module::set_known(modules::MODULES);
         for fact in DIRECTIVES.iter() {
             let name = fact.name.trim_end_matches('>');

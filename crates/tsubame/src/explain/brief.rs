@@ -75,14 +75,16 @@ fn deciding<'a>(steps: &'a [Step], explanation: &'a Explanation, origins: &mut V
             Step::Note(Note { origin: Some(origin), counts: true, .. }) => origins.push(origin),
             Step::Adopted(inner) => deciding(inner, explanation, origins),
             // One rule may refuse a module, and another may allow it.
-            Step::Reason(Reason { origin: Some(origin), .. }) if is_told(origin, explanation) => origins.push(origin),
+            Step::Reason(Reason { origin: Some(origin), .. }) if is_named_by_the_verdict(origin, explanation) => {
+                origins.push(origin)
+            }
             _ => {}
         }
     }
 }
 
 /// Whether the verdict names this line.
-fn is_told(origin: &Origin, explanation: &Explanation) -> bool {
+fn is_named_by_the_verdict(origin: &Origin, explanation: &Explanation) -> bool {
     let verdict = &explanation.verdict;
     [Some(&verdict.reason), verdict.instead_of.as_ref()]
         .into_iter()

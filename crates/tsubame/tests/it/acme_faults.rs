@@ -179,7 +179,7 @@ fn an_authority_may_ask_for_any_patience() {
 
 /// If the server cannot store its progress, it orders nothing: otherwise it would contact the authority all the time.
 #[test]
-fn what_cannot_be_remembered_is_not_ordered() {
+fn nothing_is_ordered_without_a_place_to_keep_it() {
     let site = Site::new();
     site.file("md/staging/one.example.org/job.json/in-the-way", "");
     let authority = Authority::start(&site, Says { name: NAME, status: "valid", later: "0" });

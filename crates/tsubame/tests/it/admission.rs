@@ -131,7 +131,7 @@ under_every_mpm! {
     }
 
     /// With a full queue or after a long wait, the answer is 503 with `Retry-After`, and the log lists what is running.
-    fn who_cannot_wait_is_told(mpm: Mpm) {
+    fn a_full_queue_or_a_long_wait_is_a_503(mpm: Mpm) {
         let site = site();
         let text = "AdmissionQueue 1\nAdmissionTimeout 700ms\n<Files small>\nAdmissionLimit 1\n</Files>";
         let server = start(mpm, &site, text);

@@ -33,7 +33,7 @@ fn writes(server: &Server<'_>) -> u64 {
 
 under_every_mpm! {
     /// A client is asked for its body when a script can take it, and its time starts then: it cannot help the wait at the gate.
-    fn the_clock_starts_behind_the_gate(mpm: Mpm) {
+    fn the_clock_starts_after_the_gate(mpm: Mpm) {
         let site = site();
         let limits = "RequestReadTimeout body=2\nTimeout 2\nCGIScriptTimeout 60\nAdmissionLimit 1\nAdmissionQueue 9\n";
         let server = Server::start(mpm, &site, &format!("{SCRIPTS}{limits}"));
@@ -91,7 +91,7 @@ under_every_mpm! {
     }
 
     /// Bytes received after the end of a body belong to the next request, and are counted there.
-    fn what_comes_behind_a_body_is_counted_once(mpm: Mpm) {
+    fn bytes_after_a_body_are_counted_once(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, "LogFormat \"%I %r\" bytes\nCustomLog logs/bytes bytes\n");
         let head = "POST /a.txt HTTP/1.1\r\nHost: localhost\r\n";

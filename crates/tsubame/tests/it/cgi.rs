@@ -181,7 +181,7 @@ under_every_mpm! {
     }
 
     /// The path after a script's name may be arbitrarily deep.
-    fn deep_paths_behind_a_script(mpm: Mpm) {
+    fn deep_paths_after_a_script(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);
         for depth in [1, 6, 7, 8, 9, 100, 1000] {

@@ -104,7 +104,7 @@ under_every_mpm! {
     }
 
     /// A client that closes only its sending side still waits for the answer.
-    fn a_half_closed_client_is_no_client_gone(mpm: Mpm) {
+    fn a_half_closed_client_is_not_gone(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);
         let mut client = server.client();

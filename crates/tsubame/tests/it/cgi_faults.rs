@@ -226,7 +226,7 @@ fn scripts(server: &Server<'_>) -> Vec<i32> {
 
 under_every_mpm! {
     /// The log names the culprit in Apache's words, and no process stays.
-    fn faults_are_told(mpm: Mpm) {
+    fn faults_are_reported(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);
         // Checked line by line.

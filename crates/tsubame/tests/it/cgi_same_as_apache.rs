@@ -58,7 +58,7 @@ fn build(site: &Site) {
 }
 
 #[test]
-fn what_scripts_are_told() {
+fn variables_of_scripts() {
     let mut cases = gets(&[
         "/cgi/tell",
         "/cgi/tell?",
@@ -145,7 +145,7 @@ fn what_scripts_are_told() {
             let sent = ["%b", "%{Content-Type}o"];
             allowed.extend(sent.map(|what| Allowed { case: "*", what, entry: "An error document that fails" }));
         }
-        compare("what_scripts_are_told", build, &configuration, &cases, &allowed);
+        compare("variables_of_scripts", build, &configuration, &cases, &allowed);
     }
 }
 

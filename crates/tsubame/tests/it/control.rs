@@ -53,7 +53,7 @@ impl Drop for Daemon<'_> {
 
 under_every_mpm! {
     /// The service manager hears of everything.
-    fn the_service_manager_is_told(mpm: Mpm) {
+    fn the_service_manager_is_notified(mpm: Mpm) {
         let site = site();
         let mut server = Server::start(mpm, &site, "");
         server.signal(Signal::USR1);
@@ -133,7 +133,7 @@ under_every_mpm! {
     }
 
     /// Connections that wait to be accepted at a graceful stop are served, however often the stop is ordered.
-    fn a_graceful_stop_serves_who_waits(mpm: Mpm) {
+    fn a_graceful_stop_serves_waiting_clients(mpm: Mpm) {
         let site = site();
         let one = "ServerLimit 1\nStartServers 1\nMaxRequestWorkers 1\nMinSpareServers 1\nMaxSpareServers 2";
         let mut server = Server::start(mpm, &site, if mpm.is_one_connection_a_process() { one } else { "" });

@@ -84,7 +84,7 @@ under_every_mpm! {
 
 /// A change is shown with its enclosing sections, each once, and with the lines that included its file.
 #[test]
-fn changes_are_told_with_their_sections() {
+fn changes_are_reported_with_their_sections() {
     let site = site();
     let text = |grant: &str, method: &str, timeout: &str| {
         let hosts = "<VirtualHost *:81>\nServerName one.example\n<Directory /srv>\nRequire all denied\n\
@@ -188,7 +188,7 @@ fn options_have_no_place_of_their_own() {
 
 /// Scripts are shown with their duration. One that could not be started has failed; one whose client left has not.
 #[test]
-fn scripts_are_told_with_times_and_failures() {
+fn scripts_are_reported_with_times_and_failures() {
     for other in [" cgi_module ", " cgid_module "] {
         let site = site();
         site.script("slow", "#!/bin/sh\nwhile test -e ../hold; do sleep 0.01; done; sleep 0.25; printf '\\nok'\n");

@@ -48,7 +48,7 @@ fn cpu(pid: Pid) -> u64 {
 /// Two servers whose pid files differ only after the last dot have separate sockets. With a shared socket, a client
 /// does not mistake one server for the other.
 #[test]
-fn who_answers_is_the_server_that_is_meant() {
+fn only_the_intended_server_answers() {
     let (one, two) = (site(), site());
     let run = one.root.join("run");
     let pid_file = |letter| format!("PidFile {}/site.{letter}", run.display());

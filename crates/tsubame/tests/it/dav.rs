@@ -323,7 +323,7 @@ fn kill_children(server: &Server<'_>) {
 }
 
 #[test]
-fn what_was_written_survives_a_killed_process() {
+fn writes_survive_a_killed_process() {
     const PROPERTY: &str =
         "<propertyupdate xmlns=\"DAV:\"><set><prop><x xmlns=\"u:\">kept</x></prop></set></propertyupdate>";
     const FIND: &str = "<propfind xmlns=\"DAV:\"><prop><x xmlns=\"u:\"/><lockdiscovery/></prop></propfind>";
@@ -480,7 +480,7 @@ fn the_modes_of_copies_are_those_of_apache() {
 }
 
 #[test]
-fn who_may_is_asked_at_both_ends() {
+fn access_is_checked_at_both_ends() {
     let configuration = "DavLockDB run/locks\nDirectorySlash Off\n<Location /dav>\nDav On\n</Location>\n\
         <Location /dav/closed>\nRequire all denied\n</Location>\n\
         <Location /dav/read>\n<LimitExcept GET HEAD OPTIONS PROPFIND>\nRequire all denied\n</LimitExcept>\n</Location>\n\

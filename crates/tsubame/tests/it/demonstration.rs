@@ -51,7 +51,7 @@ fn apache_makes_the_same_of_them() {
 }
 
 #[test]
-fn what_they_say() {
+fn texts_of_the_pages() {
     let site = Site::new();
     build(&site);
     site.file("conf/mime.types", "image/svg+xml svg\ntext/css css\n");

@@ -50,7 +50,7 @@ fn check(test: &str, table: &[(&str, &[&str])], allowed: &[Allowed]) {
 const LOG_IN: &str = "AuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/conf/passwords\nRequire valid-user\n";
 
 #[test]
-fn what_stands_in_for_nothing() {
+fn fallbacks_for_missing_files() {
     let scripts = "AddHandler cgi-script .cgi\nOptions +ExecCGI\n";
     let both: &[&str] = &["GET /none", "GET /bare/"];
     let denied = "FallbackResource /d/f.txt\n<Directory ${DOCS}>\nOptions Indexes\n</Directory>\n\
@@ -60,7 +60,7 @@ fn what_stands_in_for_nothing() {
     let script = format!("{scripts}FallbackResource /tell.cgi");
     let script_info = format!("{scripts}FallbackResource /tell.cgi/info");
     check(
-        "what_stands_in_for_nothing",
+        "fallbacks_for_missing_files",
         &[
             (&script, &["GET /none/x", "GET /none", "GET /d/none/y?q", "GET /bare/", "POST /none|Content-Length: 0"]),
             (&script_info, &["GET /none", "GET /none?x", "GET /bare/"]),
@@ -116,7 +116,7 @@ fn which_index_counts() {
 }
 
 #[test]
-fn what_a_listing_leaves_out() {
+fn entries_left_out_of_a_listing() {
     let listed = "<Directory ${DOCS}>\nOptions Indexes\n</Directory>\nDirectoryIndex disabled\n";
     let rows = [
         // A directory is looked up with a slash at its end: its name is not a file's name.
@@ -130,7 +130,7 @@ fn what_a_listing_leaves_out() {
     ];
     for row in rows {
         let configuration = format!("{listed}{row}");
-        check("what_a_listing_leaves_out", &[(&configuration, &["GET /d/", "GET /d/e/", "GET /d/e/g.txt"])], &[]);
+        check("entries_left_out_of_a_listing", &[(&configuration, &["GET /d/", "GET /d/e/", "GET /d/e/g.txt"])], &[]);
     }
 }
 
@@ -165,7 +165,7 @@ fn negotiated_languages_and_types() {
 
 /// The files that a map names are below its own directory, whatever their names begin with.
 #[test]
-fn what_type_maps_name() {
+fn variants_of_type_maps() {
     let all: &[&str] = &[
         "GET /m0.var",
         "GET /m1.var",
@@ -176,5 +176,5 @@ fn what_type_maps_name() {
         "GET /d/m3.var",
     ];
     let quote = Allowed { case: "*", what: "etag", entry: "The closing quote of a negotiated ETag" };
-    check("what_type_maps_name", &[("AddHandler type-map .var", all)], &[quote]);
+    check("variants_of_type_maps", &[("AddHandler type-map .var", all)], &[quote]);
 }

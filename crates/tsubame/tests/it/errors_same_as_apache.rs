@@ -136,7 +136,7 @@ fn suppressed_charset() {
 }
 
 #[test]
-fn what_is_no_request() {
+fn input_that_is_not_a_request() {
     // The status of an error document does not show that there was none.
     let logged = ["%H", "%U", "%m", "%r"];
     let logged = logged.map(|what| Allowed { case: "*", what, entry: "The items of a refused request" });
@@ -164,7 +164,7 @@ fn what_is_no_request() {
         [400, 414, 417, 501].iter().map(|status| format!("ErrorDocument {status} {what}\n")).collect::<String>()
     };
     for configuration in ["", &documents("/mine.html"), &documents("sorry"), &documents("http://x.example/")] {
-        compare("what_is_no_request", build, &format!("{strict}{configuration}"), &cases, &meant);
+        compare("input_that_is_not_a_request", build, &format!("{strict}{configuration}"), &cases, &meant);
     }
     // If the head ended early, Apache's script fails.
     let read = |case: &Case| ["no host", "a bad host", "another host"].contains(&case.name.as_str());
@@ -172,7 +172,7 @@ fn what_is_no_request() {
     let script = format!("{strict}{SCRIPTS}{}", documents("/tell.cgi?x"));
     let chunks = Allowed { case: "*", what: "transfer-encoding", entry: "The length of a short CGI answer" };
     let meant = [meant, vec![chunks]].concat();
-    compare("what_is_no_request", build, &script, &cases, &meant);
+    compare("input_that_is_not_a_request", build, &script, &cases, &meant);
 }
 
 /// For an unknown host name, the error log says which names it was compared with.

@@ -163,7 +163,7 @@ fn an_error_document_hides_nothing() {
 
 /// Only files that the serving user may read are shown, whatever includes them, and opening one never blocks.
 #[test]
-fn what_children_may_not_read_is_not_shown() {
+fn files_closed_to_children_are_not_shown() {
     let site = Site::with([("a/x.html", "x\n"), ("b/x.html", "x\n")]);
     site.configure(Mpm::Percore, "<Directory ${DOCS}>\nRequire all granted\nAllowOverride All\n</Directory>");
     let secret = site.file("secret", "SetEnv SECRET 1\n");
@@ -171,7 +171,7 @@ fn what_children_may_not_read_is_not_shown() {
     std::os::unix::fs::symlink(&secret, site.root.join("htdocs/a/.htaccess")).expect("link");
     let made = Command::new("mkfifo").arg(site.root.join("htdocs/b/.htaccess")).status();
     assert!(made.expect("mkfifo").success());
-    if needs::ROOT.is_there("what_children_may_not_read_is_not_shown") {
+    if needs::ROOT.is_there("files_closed_to_children_are_not_shown") {
         let (text, _, _) = explain(&site, &["--all", "/a/x.html"]);
         assert!(text.contains("AH00529") && text.contains("  status    403") && !text.contains("SECRET"), "{text}");
     }
@@ -200,7 +200,7 @@ fn access_files_are_judged_line_by_line() {
 
 /// The page for people says the same, marks nothing where there is no terminal, and errors are errors.
 #[test]
-fn the_text_is_plain_and_errors_are_told() {
+fn the_text_is_plain_and_errors_are_reported() {
     let site = site();
     site.configure(Mpm::Percore, CONFIGURATION);
     let (text, errors, status) = explain(&site, &["--all", "http://two.example:8080/page.foo"]);

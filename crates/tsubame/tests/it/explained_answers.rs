@@ -9,7 +9,7 @@ use crate::site::Site;
 
 /// The status that is foretold is the status that comes.
 #[test]
-fn what_is_explained_is_what_happens() {
+fn explanations_match_real_answers() {
     let site = site();
     let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
     server.allow("AH01630: client denied by server configuration");
@@ -143,7 +143,7 @@ fn status_and_type_are_foretold() {
 
 /// A request that no client can send is answered with a warning first; the two addresses of a connection are of one kind.
 #[test]
-fn what_never_arrives_is_said() {
+fn unreachable_requests_get_a_warning() {
     let site = Site::with([("index.html", "hello\n")]);
     site.configure(Mpm::Percore, "Listen [::1]:8503");
     let ip = site.ip.to_string();

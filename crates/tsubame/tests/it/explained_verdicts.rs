@@ -160,7 +160,7 @@ fn each_status_has_its_reason() {
 
 /// The directives that decided, each with its place, and none of those that did not.
 #[test]
-fn what_decided_is_named() {
+fn the_deciding_line_is_named() {
     let site = site();
     site.configure(Mpm::Event, CONFIGURATION);
     let (text, ..) = explain(&site, &["/private/x.html"]);

@@ -91,7 +91,7 @@ fn files_that_are_answers() {
 }
 
 #[test]
-fn messages_of_ones_own() {
+fn custom_messages() {
     let build = |site: &Site| {
         site.page("f.txt", "x\n");
         site.page("in/f.txt", "x\n");
@@ -105,7 +105,7 @@ fn messages_of_ones_own() {
         <Location /all>\nLogMessage all hook=all\n</Location>\n";
     let requests = ["GET /f.txt", "GET /in/f.txt", "GET /in/none", "GET /all"];
     let allowed = [Allowed { case: "GET /all", what: "error log", entry: "The moment insert_filter of LogMessage" }];
-    rows("messages_of_ones_own", build, &[(text, &requests[..])], &allowed);
+    rows("custom_messages", build, &[(text, &requests[..])], &allowed);
 }
 
 /// Lines before and after each request; the ids are checked, and removed.

@@ -177,7 +177,7 @@ under_every_mpm! {
     }
 
     /// Allowed forms are understood, or the tests above would see nothing: the request after it is served.
-    fn what_is_not_hidden_is_served(mpm: Mpm) {
+    fn visible_files_are_served(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);
         for (fields, body) in [

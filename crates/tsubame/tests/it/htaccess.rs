@@ -279,7 +279,7 @@ fn a_change_counts_at_once() {
 
 /// A special or very large file is not read, but its possible contents are not ignored either.
 #[test]
-fn access_files_that_are_none() {
+fn access_files_that_are_not_files() {
     for mpm in Mpm::ALL {
         let site = Site::with([("fifo/f.txt", "x"), ("large/f.txt", "x"), ("most/f.txt", "x")]);
         let fifo = std::process::Command::new("mkfifo").arg(site.root.join("htdocs/fifo/.htaccess")).status();

@@ -176,7 +176,7 @@ under_every_mpm! {
         silent.end();
     }
 
-    fn what_breaks_the_rules_is_refused(mpm: Mpm) {
+    fn broken_rules_are_refused(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, &format!("{CONFIGURATION}H2MaxStreamErrors 0\n"));
         server.allow("AH01225: Error reading request entity data");
@@ -248,7 +248,7 @@ under_every_mpm! {
     }
 
     /// Trailers are read, and not mixed with the head.
-    fn trailers_are_behind_a_body(mpm: Mpm) {
+    fn trailers_follow_a_body(mpm: Mpm) {
         let site = site();
         let text = format!("{CONFIGURATION}LogFormat \"%{{check}}^ti %{{check}}i\" t\nCustomLog logs/t t\n");
         let server = Server::start(mpm, &site, &text);

@@ -170,7 +170,7 @@ fn the_ready_made_format_says_what_happened() {
 
 /// An item inside a string is a part of it; any other is a value of its own: number, string or `null`.
 #[test]
-fn formats_of_ones_own() {
+fn custom_formats() {
     let site = Site::with([("index.html", "hello\n")]);
     let configuration = r#"
         LogFormat '{"in":"<%{Referer}i> %b %{Nope}i","alone":%{Referer}i,"none":%{Nope}i,"first":%^FB,"exit":%{exit}G,"ms":%{msec_frac}t,"odd":%{a"b}p,"time":"%{%Y"}t","clf":%t,"never":%404D,"line":%r,"connection":%X,"status":%>s,"nothing":%b,"sec":%{sec}t}' mine escape=json

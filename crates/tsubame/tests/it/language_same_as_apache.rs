@@ -97,7 +97,7 @@ fn lines_are_right_or_wrong_as_for_apache() {
 
 /// The values are those of C's `atoi` and `strtol`, which differ from each other.
 #[test]
-fn numbers_that_are_too_large_are_what_they_are_for_apache() {
+fn numbers_that_are_too_large_mean_the_same_as_in_apache() {
     let names = [
         "ListenBacklog",
         "MaxMemFree",
@@ -120,7 +120,7 @@ fn numbers_that_are_too_large_are_what_they_are_for_apache() {
     ];
     let line = |name: &str, number: &str| format!("{name}{}{number}", if name.ends_with('=') { "" } else { " " });
     let lines = names.iter().flat_map(|name| ["100000000000000000000", "5000000000"].map(|number| line(name, number)));
-    check_lines("numbers_that_are_too_large_are_what_they_are_for_apache", &lines.collect::<Vec<_>>());
+    check_lines("numbers_that_are_too_large_mean_the_same_as_in_apache", &lines.collect::<Vec<_>>());
 }
 
 fn get(target: &str, fields: &str) -> Case {
@@ -370,7 +370,7 @@ fn a_regular_expression_without_an_end_refuses() {
 /// The same when a request continues at another path: conditions on that path are refused. Only an error document is
 /// sent all the same, since it reports an error that is already decided.
 #[test]
-fn a_regular_expression_without_an_end_refuses_behind_a_redirect() {
+fn an_endless_regular_expression_refuses_after_a_redirect() {
     let many = format!("/s{}b.txt", "a".repeat(200));
     let configuration = format!(
         "SetEnvIf Request_URI \"^/s(a+)+\\1$\" bad\nScriptAlias /cgi/ ${{ROOT}}/cgi-bin/\nErrorDocument 404 {many}\n\

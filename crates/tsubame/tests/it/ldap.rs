@@ -173,8 +173,8 @@ fn build(site: &Site) {
 
 /// Each kind of line, with each user: the answer, the variables, and what is logged.
 #[test]
-fn who_may_as_in_apache() {
-    if !needs::SLAPD.is_there("who_may_as_in_apache") {
+fn rights_as_in_apache() {
+    if !needs::SLAPD.is_there("rights_as_in_apache") {
         return;
     }
     let slapd = Slapd::start(ENTRIES);
@@ -189,7 +189,7 @@ fn who_may_as_in_apache() {
         cases.push(Case::of(&format!("GET /{place}/f.html")));
     }
     oracle::compare(
-        "who_may_as_in_apache",
+        "rights_as_in_apache",
         build,
         &configuration(&slapd),
         &cases,

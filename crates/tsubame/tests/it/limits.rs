@@ -194,7 +194,7 @@ under_every_mpm! {
 
 /// A client that keeps sending after the end is disconnected two seconds after the time-out.
 #[test]
-fn whoever_never_stops_sending_is_left() {
+fn endless_senders_are_cut_off() {
     for mpm in [Mpm::Percore, Mpm::Worker] {
         let site = site();
         let server = Server::start(mpm, &site, "RequestReadTimeout header=1");

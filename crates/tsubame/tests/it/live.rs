@@ -92,7 +92,7 @@ under_every_mpm! {
 
 under_every_mpm! {
     /// The page omits its own requests; other readers see all requests.
-    fn who_watches_is_not_seen(mpm: Mpm) {
+    fn watchers_are_not_counted(mpm: Mpm) {
         let site = place();
         let server = Server::start(mpm, &site, CONFIGURATION);
         server.allow("server seems busy");
@@ -128,7 +128,7 @@ under_every_mpm! {
 
 /// More of them than there are workers, all of whom stay connected: others are served all the same.
 #[test]
-fn who_watches_holds_no_worker() {
+fn watchers_hold_no_worker() {
     for (mpm, limits) in [
         (Mpm::Prefork, "StartServers 2\nMaxRequestWorkers 2\nKeepAliveTimeout 300\n"),
         (Mpm::Worker, "StartServers 1\nThreadsPerChild 2\nMaxRequestWorkers 2\nKeepAliveTimeout 300\n"),

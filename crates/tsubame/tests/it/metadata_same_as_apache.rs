@@ -229,7 +229,7 @@ fn clients_of_proxies_that_say_so() {
 
 /// A proxy's header may arrive in pieces, before a head that arrives in pieces.
 #[test]
-fn what_a_proxy_says_may_come_slowly() {
+fn a_proxy_header_may_arrive_slowly() {
     let site = Site::with([("f.txt", "x\n")]);
     let text = format!("RemoteIPProxyProtocol On\n{KNOWN}");
     let server = Server::start(Mpm::Percore, &site, &text);

@@ -40,7 +40,7 @@ fn value(families: &BTreeMap<String, Family>, name: &str, label: Option<(&str, &
 
 under_every_mpm! {
     /// The metrics equal the work done; a graceful restart keeps them, an ordinary one resets them.
-    fn what_is_told_is_what_was_done(mpm: Mpm) {
+    fn counts_match_the_work_done(mpm: Mpm) {
         let site = Site::with([("a.txt", "0123456789")]);
         site.page("large", vec![b'x'; 1_000_000]);
         site.script("slow", "#!/bin/sh\nsleep 0.3\nprintf 'Content-Type: text/plain\\n\\nok'\n");

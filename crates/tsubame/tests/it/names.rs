@@ -206,8 +206,8 @@ fn a_borrowed_name_counts_for_nothing_where_names_are_checked() {
 
 under_every_mpm! {
     /// A rule about the client's name may deny access: an attacker who disturbs a name server must not turn it off.
-    fn what_asks_for_an_unknown_name_decides_nothing(mpm: Mpm) {
-        if !needs::ROOT.is_there("what_asks_for_an_unknown_name_decides_nothing") {
+    fn lines_that_need_an_unknown_name_refuse(mpm: Mpm) {
+        if !needs::ROOT.is_there("lines_that_need_an_unknown_name_refuse") {
             return;
         }
         let failed = "the resolver failed: Temporary failure in name resolution: the client's name is unknown";

@@ -184,7 +184,7 @@ fn histogram(Family { name, samples, .. }: &Family) {
 }
 
 #[test]
-fn what_is_wrong_is_not_taken() {
+fn wrong_texts_are_refused() {
     let good = "# TYPE a counter\n# HELP a A.\na_total{x=\"1\"} 1\n# EOF\n";
     assert_eq!(parse(good, Format::OpenMetrics)["a"].samples[0].label("x"), Some("1"));
     let bad = [

@@ -83,7 +83,7 @@ under_every_mpm! {
     }
 
     /// Each has its cause in the log, and the interpreter goes on, or is replaced.
-    fn what_goes_wrong_is_told(mpm: Mpm) {
+    fn failures_are_reported(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);
         for more in ["about to", "by signal 9", "due to compilation errors", "the script ended with status 255"] {
@@ -246,7 +246,7 @@ fn groups_share_interpreters() {
 
 /// A request that has ended its interpreter is not given to the next one.
 #[test]
-fn what_ends_an_interpreter_runs_once() {
+fn a_request_that_ends_its_interpreter_runs_once() {
     let site = site();
     let mark = site.file("runs", "");
     std::fs::set_permissions(&mark, std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("mode");

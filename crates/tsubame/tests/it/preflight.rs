@@ -27,7 +27,7 @@ const STOPS: [(&str, &str); 10] = [
 ];
 
 #[test]
-fn what_stops_the_start_is_said_before_it() {
+fn obstacles_to_the_start_are_found_before_it() {
     let site = Site::with([("index.html", "hello\n")]);
     let mut wrong = Vec::new();
     for (line, want) in STOPS {
@@ -71,8 +71,8 @@ fn a_look_leaves_no_trace() {
 
 /// Actions reserved to root do not make a configuration wrong when another user checks it.
 #[test]
-fn what_only_root_may_do_is_a_warning() {
-    if !needs::ROOT.is_there("what_only_root_may_do_is_a_warning") {
+fn things_that_only_root_may_do_are_warnings() {
+    if !needs::ROOT.is_there("things_that_only_root_may_do_are_warnings") {
         return;
     }
     let site = Site::new();

@@ -335,7 +335,7 @@ fn clients_that_go() {
 
 /// Backends with an unsupported protocol are refused at the start.
 #[test]
-fn what_is_refused() {
+fn unsupported_protocols_are_refused() {
     let cases = [
         ("ProxyPass / http://127.0.0.1/", "Tsubame does not speak http to backends yet; it speaks fcgi, scgi, uwsgi"),
         ("ProxyPass / balancer://x/", "Tsubame does not speak balancer to backends yet"),

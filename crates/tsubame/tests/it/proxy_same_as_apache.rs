@@ -65,8 +65,8 @@ fn answers(site: &Site, cases: &[Case]) -> Vec<String> {
 }
 
 #[test]
-fn what_servers_are_told() {
-    if !oracle::is_there("what_servers_are_told") {
+fn variables_of_backend_servers() {
+    if !oracle::is_there("variables_of_backend_servers") {
         return;
     }
     let mut cases = gets(&[

@@ -153,12 +153,12 @@ fn rules_of_a_server() {
 }
 
 #[test]
-fn what_rules_say_of_error_documents() {
+fn rules_and_error_documents() {
     let configuration = "RewriteEngine On\nErrorDocument 405 /moved\nRewriteRule ^/method$ - [R=405]\nRewriteRule ^/moved$ http://x.example/ [R=307]";
     let rules = "RewriteEngine On\nErrorDocument 404 /d/err\nErrorDocument 410 /d/none2\nErrorDocument 403 /a.html\n\
         RewriteRule ^err$ http://x.example/err [R=301,L]\nRewriteRule ^gone$ - [G]\nRewriteRule ^none2$ - [F]";
     let requests = ["GET /method", "GET /d/none", "GET /d/gone"];
-    check("what_rules_say_of_error_documents", configuration, &[("d/", rules)], &requests);
+    check("rules_and_error_documents", configuration, &[("d/", rules)], &requests);
 }
 
 /// Maintenance that leads to itself: the first error counts.
@@ -348,21 +348,21 @@ fn conditions_and_variables() {
 
 /// A broken query counts before a status, what `-F` finds has to be there under its new name, and an index does not take an END back.
 #[test]
-fn what_counts_first() {
+fn order_of_precedence() {
     let header = "Header always set X-C \"%{C}e %{REDIRECT_C}e\"\n";
     let query = "RewriteEngine On\nRewriteRule ^a a.html?%{HTTP:X-A}\nRewriteRule ^a - [G]\n";
     let file = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-F\nRewriteRule ^ - [E=C:not]\nRewriteRule ^a\\.html$ /b.txt\n";
     let requests = ["GET /q/a|X-A: a b", "GET /q/a|X-A: ab", "GET /d/a.html", "GET /d/index.html"];
-    check("what_counts_first", header, &[("q/", query), ("d/", file)], &requests);
+    check("order_of_precedence", header, &[("q/", query), ("d/", file)], &requests);
     check(
-        "what_counts_first",
+        "order_of_precedence",
         &query.replace(" ^a", " ^/a").replace(" a.html", " /a.html"),
         &[],
         &["GET /a|X-A: a b", "GET /a"],
     );
     let end = "RewriteEngine On\nRewriteRule ^$ %{DOCUMENT_ROOT}/ [END]\nRewriteRule ^index\\.html$ /a.html [END]\n\
         RewriteRule ^a\\.html$ - [G]\n";
-    check("what_counts_first", header, &[("", end)], &["GET /", "GET /index.html", "GET /a.html"]);
+    check("order_of_precedence", header, &[("", end)], &["GET /", "GET /index.html", "GET /a.html"]);
 }
 
 /// A look-up asks the rules again, so each of these has a directory of its own.

@@ -157,7 +157,7 @@ fn a_dbm_file_that_is_gone(mpm: Mpm) {
 }
 
 #[test]
-fn what_cannot_be_decided_is_refused() {
+fn undecidable_rules_are_refused() {
     let site = Site::with([("a.html", "a\n")]);
     let configuration = "RewriteEngine On\nRewriteCond %{HTTP:X-A} ^(a+)+\\1d\nRewriteRule ^/re$ /a.html\n\
         RewriteCond expr \"file('/none') == ''\"\nRewriteRule ^/expr$ /a.html\n";

@@ -203,7 +203,7 @@ fn requests(chance: &mut Chance, host: &str, prefix: &str, cases: &mut Vec<Case>
 }
 
 #[test]
-fn what_chance_has_written() {
+fn random_rules() {
     for seed in seeds(1) {
         let chance = &mut Chance::new(seed);
         let (mut access_files, mut cases) = (Vec::new(), Vec::new());
@@ -242,6 +242,6 @@ fn what_chance_has_written() {
         assert!(cases.len() >= 1000);
         let allowed =
             [Allowed { case: "* HEAD *", what: "content-length", entry: "The length of an error page for HEAD" }];
-        compare(&format!("what_chance_has_written {seed}"), build, &configuration, &cases, &allowed);
+        compare(&format!("random_rules {seed}"), build, &configuration, &cases, &allowed);
     }
 }

@@ -24,7 +24,7 @@ const FAILING: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_the_script_log_says() {
+fn contents_of_the_script_log() {
     let conf = format!("{SECTIONS}\nScriptLog ${{ROOT}}/marks/script_log\nScriptLogBuffer 10\nCGIScriptTimeout 1");
     let body = |length: usize| (format!("Content-Type: a/b\r\nContent-Length: {length}\r\n"), "x".repeat(length));
     let mut cases = gets(&["/cgi/none", "/cgi/", "/cgi/badint"]);
@@ -79,7 +79,7 @@ fn what_the_script_log_says() {
         };
         cases.iter().map(new).collect()
     };
-    if !oracle::is_there("what_the_script_log_says") {
+    if !oracle::is_there("contents_of_the_script_log") {
         return;
     }
     let (our_site, their_site) = (Site::new(), Site::new());

@@ -36,9 +36,9 @@ fn compare_lines(lines: &[String]) {
         let call = Call { site: &site, arguments: &[argument], user: None };
         let [ours, theirs] = call.both(Path::new(env!("CARGO_BIN_EXE_tsubame")));
         // That it will not start Apache says when it starts.
-        let is_told =
+        let is_named_by_the_verdict =
             ["AH02572", "AH02231"].iter().any(|number| ours.1.contains(number)) && theirs.1.trim() == "Syntax OK";
-        let ours = if is_told { theirs.clone() } else { ours };
+        let ours = if is_named_by_the_verdict { theirs.clone() } else { ours };
         (format!("{argument} on\n{line}"), [ours, theirs])
     });
 }
@@ -134,7 +134,7 @@ const TLS: &str = "<VirtualHost *:8443>\nSSLEngine on\n</VirtualHost>";
 
 under_every_mpm! {
     /// Neither from the command line nor as a new configuration of a running server.
-    fn what_cannot_be_served_is_refused(mpm: Mpm) {
+    fn unsupported_lines_are_refused(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);
         let refused = |place: &str, port| {
             format!("AH02572: Failed to configure at least one certificate and key for {port} (SSLEngine on at {place})")

@@ -244,8 +244,8 @@ fn the_same_page_under_event() {
 
 /// The name and the port by which a host was asked, as Apache tells them.
 #[test]
-fn hosts_are_told_with_the_port_of_the_connection() {
-    if !oracle::is_there("hosts_are_told_with_the_port_of_the_connection") {
+fn hosts_are_reported_with_the_port_of_the_connection() {
+    if !oracle::is_there("hosts_are_reported_with_the_port_of_the_connection") {
         return;
     }
     let hosts = format!(

@@ -195,8 +195,8 @@ fn chains_are_sent() {
 
 /// Both servers refuse the same, under the same numbers; ours says where the line is.
 #[test]
-fn what_cannot_be_used_is_refused_as_by_apache() {
-    let test = "what_cannot_be_used_is_refused_as_by_apache";
+fn unusable_files_are_refused_as_by_apache() {
+    let test = "unusable_files_are_refused_as_by_apache";
     let Some(site) = site().filter(|_| oracle::is_there(test)) else { return };
     make(&site, "weak", "rsa:1024", LEAF);
     make(&site, "other", "rsa:2048", LEAF);
@@ -248,7 +248,7 @@ fn what_cannot_be_used_is_refused_as_by_apache() {
 
 /// Features of Apache that Tsubame lacks cause an error instead of silently different behaviour.
 #[test]
-fn what_is_not_there_is_refused() {
+fn unsupported_features_are_refused() {
     let Some(site) = site() else { return };
     openssl(&site, "pkcs8 -topk8 -in rsa.key -scrypt -passout pass:secret -out scrypt.key");
     openssl(&site, "pkcs8 -topk8 -in rsa.key -v1 PBE-SHA1-3DES -passout pass:secret -out pbes1.key");

@@ -372,8 +372,8 @@ fn sections_have_what_the_handshake_brought() {
 
 /// Unsupported settings are reported at the start.
 #[test]
-fn what_cannot_be_verified_is_refused_at_start() {
-    if !is_there("what_cannot_be_verified_is_refused_at_start") {
+fn unverifiable_settings_are_refused_at_start() {
+    if !is_there("unverifiable_settings_are_refused_at_start") {
         return;
     }
     let site = site();

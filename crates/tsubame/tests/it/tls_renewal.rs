@@ -174,8 +174,8 @@ fn only(site: &Site, version: &'static rustls::SupportedProtocolVersion) -> Arc<
 
 /// In the log, on the status page, among the metrics, and by `check`.
 #[test]
-fn certificates_that_expire_are_told() {
-    let Some(site) = site().filter(|_| needs::CURL.is_there("certificates_that_expire_are_told")) else { return };
+fn certificates_that_expire_are_reported() {
+    let Some(site) = site().filter(|_| needs::CURL.is_there("certificates_that_expire_are_reported")) else { return };
     make(&site, "soon", "ec", &LEAF.replace("90", "5"));
     let mut old = rcgen::CertificateParams::new(vec![NAME.to_string()]).expect("a name");
     old.not_after = rcgen::date_time_ymd(2020, 1, 1);

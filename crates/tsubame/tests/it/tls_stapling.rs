@@ -78,8 +78,8 @@ fn status(server: &Server<'_>) -> String {
 }
 
 #[test]
-fn what_the_authority_says_is_stapled() {
-    if !needs::OPENSSL.is_there("what_the_authority_says_is_stapled") {
+fn answers_of_the_authority_are_stapled() {
+    if !needs::OPENSSL.is_there("answers_of_the_authority_are_stapled") {
         return;
     }
     let site = Site::with([("index.html", "hello\n")]);

@@ -180,7 +180,7 @@ fn anonymous_users() {
 
 /// If the list of banned users cannot be read, all log-ins are refused.
 #[test]
-fn what_is_not_known_is_no_no() {
+fn an_unknown_result_is_not_a_no() {
     let site = Site::new();
     let secret = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
     site.file("conf/passwords", format!("joe:{secret}\nann:{secret}\n"));

@@ -29,7 +29,7 @@ fn values_of_the_core_are_checked_as_by_apache() {
 
 /// -1 is no limit, in Apache as here; a number beside it is one.
 #[test]
-fn a_negative_limit_of_scripts_is_none() {
+fn a_negative_limit_of_scripts_means_no_limit() {
     let build = |site: &Site| {
         site.script("limit", "#!/bin/sh\nprintf '\\n'\nulimit -Sv\n");
     };
@@ -37,7 +37,7 @@ fn a_negative_limit_of_scripts_is_none() {
         let configuration = format!(
             "ScriptAlias /cgi/ ${{ROOT}}/cgi-bin/\n<Directory ${{ROOT}}/cgi-bin>\nRequire all granted\n</Directory>\nRLimitMEM {limit}"
         );
-        oracle::both("a_negative_limit_of_scripts_is_none", build, &configuration, |site| {
+        oracle::both("a_negative_limit_of_scripts_means_no_limit", build, &configuration, |site| {
             let mut client = Client::connect(site.address());
             client.send("GET /cgi/limit HTTP/1.0\r\n\r\n");
             let answer = String::from_utf8_lossy(&client.rest().0).into_owned();

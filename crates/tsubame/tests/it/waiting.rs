@@ -179,7 +179,7 @@ fn half_heads_bring_more_children() {
 
 /// A worker that waits for a script is busy; the others serve.
 #[test]
-fn who_waits_for_a_script_holds_one_worker() {
+fn a_wait_for_a_script_holds_one_worker() {
     let site = site();
     site.script("wait", "#!/bin/sh\nwhile [ ! -e ../enough ]; do sleep 0.05; done; printf '\\nready'\n");
     let text = format!("{FOUR_WORKERS}\nScriptAlias /cgi/ ${{ROOT}}/cgi-bin/");
@@ -313,7 +313,7 @@ fn as_many_as_apache() {
 
 /// Start-up and `-t` report once how inconsistent numbers are adjusted.
 #[test]
-fn what_will_run_is_told() {
+fn the_resulting_numbers_are_reported() {
     let site = site();
     let text = "StartServers 4\nMinSpareThreads 4\nMaxSpareThreads 4\nThreadsPerChild 2\nMaxRequestWorkers 2";
     let said = "StartServers 4, MinSpareThreads 4, MaxSpareThreads 4: the server runs 1 child, with 2 workers";

@@ -330,7 +330,7 @@ under_every_mpm! {
     }
 
     /// Files requested only once are not watched; the targets of links are.
-    fn what_is_asked_for_again_is_watched(mpm: Mpm) {
+    fn a_directory_requested_twice_is_watched(mpm: Mpm) {
         let site = Site::with([("d/e/f.txt", "x"), ("once/f.txt", "x")]);
         symlink("d", site.root.join("htdocs/link")).expect("link");
         let server = Server::start(mpm, &site, ALL);

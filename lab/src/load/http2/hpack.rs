@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_an_error() {
+    fn malformed_fields_are_errors() {
         for block in
             ["80", "be", "ff80", "ffffffffffffff", "40", "4085", "0082ff", "3fe2 1f20 3fe3 ff", "0083 ffff ff01 61"]
         {

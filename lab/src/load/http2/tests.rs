@@ -152,7 +152,7 @@ fn a_server_without_a_table_gets_whole_fields() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn malformed_frames_are_reported() {
     for wrong in [
         (0, 0, 1, &b"before its fields"[..]),
         (0, 0x8, 1, b"\x09short"),

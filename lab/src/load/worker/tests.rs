@@ -192,7 +192,7 @@ fn the_end_comes_before_everybody_has_begun() {
 }
 
 #[test]
-fn what_is_wrong_is_counted_as_what_it_is() {
+fn failures_are_counted_by_kind() {
     let unavailable = Script { answer: b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", ..SERVED };
     let record = load(&Plan { count: Some(20), ..plan(serve(unavailable)) });
     assert_eq!((record.answers, record.good, record.classes[5], record.failures), (20, 0, 20, Failures::default()));

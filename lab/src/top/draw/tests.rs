@@ -130,7 +130,7 @@ fn many_cores_become_a_strip() {
 }
 
 #[test]
-fn what_cannot_be_seen_is_told_in_its_place() {
+fn unseen_parts_are_reported_in_their_place() {
     let mut state = seen(2, 3);
     state.sample.processes = None;
     state
@@ -153,7 +153,7 @@ fn what_cannot_be_seen_is_told_in_its_place() {
 }
 
 #[test]
-fn keys_and_pauses_are_told() {
+fn keys_and_pauses_are_reported() {
     let state = State { shows_help: true, is_paused: true, ..seen(2, 3) };
     shows(&drawn(&state, 80, 24), &["PAUSED", "p goes on", "? closes this", "K keep-alive   D looking up a name"]);
 }

@@ -79,7 +79,7 @@ fn complaints(lines: &str) -> Vec<String> {
 }
 
 #[test]
-fn sections_that_let_nobody_in_are_told() {
+fn sections_that_let_nobody_in_are_reported() {
     let text = "AH01624: <RequireAll> directive contains only negative authorization directives";
     assert_eq!(complaints("<RequireAll>\nRequire not ip 10\n</RequireAll>"), [text]);
     assert_eq!(

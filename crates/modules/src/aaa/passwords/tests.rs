@@ -8,7 +8,7 @@ fn is_right(password: &[u8], stored: &str) -> Result<bool, Unchecked> {
 
 /// Made with htpasswd 2.4.71 and openssl 3.0; the password is `good` unless noted.
 #[test]
-fn what_htpasswd_and_openssl_make() {
+fn hashes_of_htpasswd_and_openssl() {
     let long = "a password of more than sixteen, even more than thirty-two bytes: ümläut";
     for (password, stored) in [
         ("good", "$apr1$CFQl1fnU$SajJAavFQLYjej9.TxyOb1"),
@@ -34,7 +34,7 @@ const EMPTY_APR1: &str = "$apr1$x$tMwYqBfQwi3FYAr0aJc8M/";
 
 /// Made with crypt(3) of libxcrypt 4.4.33; the password is `good`.
 #[test]
-fn what_the_c_library_makes() {
+fn hashes_of_the_c_library() {
     for stored in [
         "abb1oGxjdYbAs",
         "_J9..rasmDI5VWQRVJXM",
@@ -60,7 +60,7 @@ fn what_the_c_library_makes() {
 }
 
 #[test]
-fn what_is_refused() {
+fn refused_hashes() {
     for (stored, why) in [
         ("good", FORMAT),
         ("", FORMAT),

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_apache_says_it() {
+    fn errors_have_apaches_words() {
         let hello = gzip(b"hello\n");
         let changed = |at: usize, byte: u8| {
             let mut bytes = hello.clone();

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_given_up() {
+    fn unfinished_elements_are_given_up() {
         let page = format!("a<!--#echo var=\"{}\" -->b", "x".repeat(2 * ELEMENT_MAX));
         assert!(shown(&page, 1000) == "a[unfinished]");
     }

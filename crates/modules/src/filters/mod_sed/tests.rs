@@ -91,7 +91,7 @@ fn long_lines_are_listed_in_pieces() {
 }
 
 #[test]
-fn what_would_not_end_ends() {
+fn endless_scripts_end() {
     let cases: &[(&[&str], &str)] = &[
         (&[":a", "ba"], "line 1 takes more than 1000000 commands"),
         (&["s/.*/&&/;:a", "s//&&/;ta"], "a line has become longer than 8388608 bytes"),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_administrator_has_set_stays() {
+    fn admin_values_stay() {
         let base = values(&[("a", "1", true), ("b", "1", false), ("c", "1", true), ("d", "1", false)]);
         let add = values(&[("a", "2", false), ("b", "2", true), ("c", "2", true), ("e", "2", false)]);
         let merged = Values::merge(&base, &add);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_none() {
+    fn invalid_names() {
         let all = ["a b", "x]", "on", "Zend_Extension", "user_ini.filename", "engine", "", "a=b", "CGI.x", "a\nb"];
         for name in all {
             assert_eq!(values(&[(name, "1", false)]).lines(false), "", "{name}");

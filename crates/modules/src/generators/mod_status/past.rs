@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_are_told_as_differences() {
+    fn seconds_are_reported_as_differences() {
         assert_eq!(history(&[]), "[]");
         let first = Moment { at: 5_000_000, accesses: 3, connections: 2, ..Moment::default() };
         let quiet = Moment { at: 6_000_000, ..first };

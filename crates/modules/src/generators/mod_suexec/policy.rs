@@ -207,7 +207,7 @@ mod tests {
     const OWNER: (u32, u32) = (54321, 54322);
 
     #[test]
-    fn what_must_be_true() {
+    fn conditions_for_an_owner() {
         if !sys::cred::is_root() {
             assert_eq!(std::env::var_os("CI"), None, "only root can give files away: run the tests as root");
             return;

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_is_made_good() {
+    fn appended_text_is_escaped() {
         let mut out = b"\"".to_vec();
         out.extend_from_slice(b"x\"\n");
         Json::settle(&mut out, 1);

@@ -66,7 +66,7 @@ fn lines_as_apache_takes_them() {
 }
 
 #[test]
-fn what_is_worth_saying() {
+fn warnings_of_lines() {
     let lines =
         "RewriteCond %{X} -f [NC]\nRewriteCond %{X} -lt3 [NC]\nRewriteCond %{X} =a [NC]\nRewriteOptions MaxRedirects=3";
     let said: Vec<String> = apply(lines).expect("lines").notices.into_iter().map(|notice| notice.text).collect();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_behind_the_host() {
+    fn escapes_after_the_host() {
         let table = [
             ("http://h/a b?", "http://h/a%20b%3f"),
             ("http://h", "http://h"),

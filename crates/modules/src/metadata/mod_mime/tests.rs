@@ -60,7 +60,7 @@ fn names_at_their_dots() {
 }
 
 #[test]
-fn what_nothing_claims() {
+fn unclaimed_extensions() {
     let types = Types::parse("text/html html\n".into()).unwrap_or_default();
     let lines = "AddLanguage fr .fr\nAddHandler h .h\nAddOutputFilter f .f\n";
     let cases = [

@@ -58,7 +58,7 @@ fn lines_as_apache_takes_them() {
 
 /// Unsupported features are refused, and never mistaken for something else.
 #[test]
-fn what_is_not_there_is_refused() {
+fn unsupported_features_are_refused() {
     for scheme in ["http", "https", "ws", "wss", "ajp", "h2", "h2c", "ftp", "balancer", "nonsense"] {
         let want = format!("Tsubame does not speak {scheme} to backends yet; it speaks fcgi, scgi, uwsgi");
         for line in [

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_are_cut_off_are_none() {
+    fn truncated_elements_do_not_count() {
         assert_eq!(element(&[0x30, 3, 1, 2]), None);
         assert_eq!(element(&[0x30, 0x82, 1]), None);
         assert_eq!(element(&[0x30, 2, 1, 2, 9]), Some((0x30, &[1, 2][..], &[9][..])));

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_changes_nothing() {
+    fn a_set_that_does_not_fit_changes_nothing() {
         let published = Published::new(&[Part::default()]).expect("memory");
         assert!(published.publish(&[part(&[], &vec![0; 1 << 20])]).is_err());
         assert_eq!(published.number(), 0);

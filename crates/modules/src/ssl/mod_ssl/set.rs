@@ -374,7 +374,7 @@ mod tests {
 
     /// The resulting settings, which no message shows.
     #[test]
-    fn what_lines_amount_to() {
+    fn resulting_settings() {
         let applied = crate::testing::apply(
             "SSLProtocol all -SSLv3 -TLSv1.1\nSSLOptions +StdEnvVars\nSSLSessionCache shmcb:x(9000)\nSSLVerifyDepth 4294967297\n\
              SSLCertificateFile pkcs11:a\nSSLCertificateFile pkcs11:b\nSSLOCSPEnable leaf no_ocsp_for_cert_ok",

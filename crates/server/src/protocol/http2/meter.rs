@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_brings_nothing_is_counted() {
+    fn empty_frames_are_counted() {
         let (headers, data) = (frame(1, b"head"), frame(0, b"data"));
         assert_eq!(after(&[headers.clone(), data], 100_000), None);
         for (kind, payload, name) in [
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_sent_much_may_open_its_window() {
+    fn clients_of_long_answers_may_open_their_windows() {
         let mut meter = Meter::new();
         meter.received(&[0; PREFACE]);
         for _ in 0..100_000 {

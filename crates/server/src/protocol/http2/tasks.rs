@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_woken_outside_ends_a_wait() {
+    fn a_wake_from_outside_ends_the_wait() {
         let mut tasks = Tasks::new();
         let outside = tasks.outside();
         let mut cx = Context::from_waker(Waker::noop());

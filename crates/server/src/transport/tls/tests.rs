@@ -101,7 +101,7 @@ fn client<T: Send + 'static>(
 }
 
 #[test]
-fn what_a_client_sends_arrives_and_the_end_is_told() {
+fn bytes_and_the_end_of_a_client_arrive() {
     for piece in [1, 7, usize::MAX] {
         let (client_config, server_config) = configurations();
         let (socket, server) = connected();
@@ -169,7 +169,7 @@ fn a_large_answer_to_a_slow_client_is_whole() {
 }
 
 #[test]
-fn what_is_no_handshake_is_told_so() {
+fn input_that_is_not_a_handshake_is_refused() {
     let (_, server_config) = configurations();
     let (mut socket, server) = connected();
     let client = thread::spawn(move || {

@@ -69,8 +69,8 @@ fn agreed(options: &AbOptions, url: &Url, record: &Record) -> impl Iterator<Item
         line("SSL/TLS Protocol", format!("{version},{suite},{key_bits},{secret_bits}"))
     });
     let group = record.agreed.as_ref().and_then(|agreed| agreed.group.clone());
-    let is_told = url.is_secure && !options.no_sni && url.host.parse::<IpAddr>().is_err();
-    let name = is_told.then(|| line("TLS Server Name", url.host.clone()));
+    let is_named_by_the_verdict = url.is_secure && !options.no_sni && url.host.parse::<IpAddr>().is_err();
+    let name = is_named_by_the_verdict.then(|| line("TLS Server Name", url.host.clone()));
     [protocol, group.map(|group| line("Server Temp Key", group)), name].into_iter().flatten()
 }
 
