@@ -47,7 +47,7 @@ impl Excerpt {
         let pieces: Vec<(u32, String)> =
             pieces.map(|(number, place)| (number, http1::text::from_bytes(&bytes[place]).into_owned())).collect();
         let line: String = pieces.iter().map(|(_, text)| text.as_str()).collect();
-        let meant = meant(&line, spot)?;
+        let meant = marked_range(&line, spot)?;
         let (mut lines, mut begin) = (Vec::new(), 0);
         for (number, text) in pieces {
             let end = begin + text.len();
@@ -68,7 +68,7 @@ impl Excerpt {
 }
 
 /// The bytes of a logical line to mark; `None` if the line is empty.
-fn meant(line: &str, spot: Spot) -> Option<Range<usize>> {
+fn marked_range(line: &str, spot: Spot) -> Option<Range<usize>> {
     let mut words = places(line);
     let end = words.last()?.end;
     // The closing bracket of a section does not belong to a word.

@@ -32,7 +32,7 @@ impl<T> Default for Awaited<T> {
 
 impl<T: Clone> Awaited<T> {
     /// Sets the result, and wakes all who wait.
-    pub fn tell(&self, result: T) {
+    pub fn set(&self, result: T) {
         let wakers = {
             let mut state = lock(&self.0);
             state.result = Some(result);
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(lock(&awaited.0).wakers.len(), 2);
         drop(first);
         assert_eq!(lock(&awaited.0).wakers.len(), 1);
-        awaited.tell(7);
+        awaited.set(7);
         assert_eq!(second.as_mut().poll(&mut cx), Poll::Ready(7));
         assert_eq!(Box::pin(awaited.wait()).as_mut().poll(&mut cx), Poll::Ready(7));
     }

@@ -92,7 +92,7 @@ pub fn load() -> Option<[f64; 3]> {
 
 /// The process or processes whose CPU time [`cpu`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum CpuOf {
     /// This process.
     Own,
     /// Its children that ended and were waited for.
@@ -100,10 +100,10 @@ pub enum Who {
 }
 
 /// CPU time used up, as (user, system).
-pub fn cpu(who: Who) -> (Duration, Duration) {
+pub fn cpu(who: CpuOf) -> (Duration, Duration) {
     let who = match who {
-        Who::Own => libc::RUSAGE_SELF,
-        Who::Children => libc::RUSAGE_CHILDREN,
+        CpuOf::Own => libc::RUSAGE_SELF,
+        CpuOf::Children => libc::RUSAGE_CHILDREN,
     };
     // SAFETY: `rusage` is plain data for which zero is valid; getrusage fills it.
     let usage = unsafe {

@@ -69,9 +69,9 @@ impl Literal {
         let text = self.text.as_bytes();
         let last = subject.len().checked_sub(text.len())?;
         let start = match &self.anchored {
-            Anchored::Start => self.stands_at(subject, 0).then_some(0),
-            Anchored::End => self.stands_at(subject, last).then_some(last),
-            Anchored::Whole => (last == 0 && self.stands_at(subject, 0)).then_some(0),
+            Anchored::Start => self.matches_at(subject, 0).then_some(0),
+            Anchored::End => self.matches_at(subject, last).then_some(last),
+            Anchored::Whole => (last == 0 && self.matches_at(subject, 0)).then_some(0),
             Anchored::Anywhere(finder) => {
                 let tail = subject.get(from..)?;
                 let found = if self.ignore_case { find_ignoring_case(tail, text) } else { finder.find(tail) };
@@ -81,7 +81,7 @@ impl Literal {
         (start >= from).then(|| start..start + text.len())
     }
 
-    fn stands_at(&self, subject: &[u8], start: usize) -> bool {
+    fn matches_at(&self, subject: &[u8], start: usize) -> bool {
         let candidate = &subject[start..start + self.text.len()];
         if self.ignore_case {
             candidate.eq_ignore_ascii_case(self.text.as_bytes())

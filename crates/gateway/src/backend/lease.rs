@@ -11,7 +11,7 @@ use sys::local::Kind;
 use sys::process::Pid;
 use sys::watch::{Interest, Watched, watch};
 
-use super::wire::{Asked, Grant, PACKET_MAX, Told};
+use super::wire::{FromChild, FromManager, Grant, PACKET_MAX};
 use super::word::Word;
 use super::{Class, Version, stats};
 use crate::stream::Stream;
@@ -114,17 +114,17 @@ impl Lease {
             Taken::Line(line) => line,
         };
         let deadline = began + class.settings.wait + PATIENCE;
-        let asked = Asked::Backend(version, &bytes).encode();
+        let asked = FromChild::Backend(version, &bytes).encode();
         if asked.len() > PACKET_MAX {
             return Err(NoBackend::Failed(io::ErrorKind::FileTooLarge.into()));
         }
         let (line, told, mut descriptors) = ask(line, &asked, deadline).await?;
         match told {
-            Told::Refused(status, text) => {
+            FromManager::Refused(status, text) => {
                 lines().keep(line);
                 Err(NoBackend::Refused(status, text))
             }
-            Told::Granted(grant) => {
+            FromManager::Granted(grant) => {
                 let socket = descriptors.pop().ok_or_else(|| NoBackend::Failed(io::ErrorKind::InvalidData.into()))?;
                 let Grant { pid, served, queued, .. } = grant;
                 let now = Instant::now();
@@ -154,7 +154,7 @@ impl Lease {
         }
         // The manager may give it to another child at once.
         drop(stream);
-        if sys::local::send(self.line.get_ref(), &Asked::Done(outcome).encode(), &[]).is_ok() {
+        if sys::local::send(self.line.get_ref(), &FromChild::Done(outcome).encode(), &[]).is_ok() {
             lines().keep(self.line);
         }
     }
@@ -165,7 +165,7 @@ async fn ask(
     mut line: Option<Watched>,
     asked: &[u8],
     deadline: Instant,
-) -> Result<(Watched, Told, Vec<OwnedFd>), NoBackend> {
+) -> Result<(Watched, FromManager, Vec<OwnedFd>), NoBackend> {
     let mut tries = 1;
     loop {
         let mut descriptors = Vec::new();
@@ -240,12 +240,14 @@ async fn connect(address: &Path) -> io::Result<Watched> {
     }
 }
 
-async fn receive(line: &Watched, descriptors: &mut Vec<OwnedFd>) -> io::Result<Told> {
+async fn receive(line: &Watched, descriptors: &mut Vec<OwnedFd>) -> io::Result<FromManager> {
     let mut bytes = vec![0; 4096];
     loop {
         match sys::local::receive(line.get_ref(), &mut bytes, descriptors) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(length) => return Told::decode(&bytes[..length]).ok_or_else(|| io::ErrorKind::InvalidData.into()),
+            Ok(length) => {
+                return FromManager::decode(&bytes[..length]).ok_or_else(|| io::ErrorKind::InvalidData.into());
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => line.readable().await?.clear_ready(),
             Err(error) => return Err(error),
         }

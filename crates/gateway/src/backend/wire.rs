@@ -17,7 +17,7 @@ const COUNT_MAX: u64 = 1 << 20;
 
 /// A child's message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Asked<'a> {
+pub(super) enum FromChild<'a> {
     /// It wants a backend of the class in these bytes, whose program's file now has this version.
     Backend(Version, &'a [u8]),
     /// It does not need its backend any more.
@@ -43,7 +43,7 @@ pub(crate) enum Outcome {
 
 /// The manager's message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum FromManager {
     /// Here is a connection to a backend.
     Granted(Grant),
     /// There is none: the status for the client, and why.
@@ -69,23 +69,23 @@ pub(super) struct Grant {
     pub(super) more: u64,
 }
 
-impl Asked<'_> {
+impl FromChild<'_> {
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            Asked::Backend(version, class) => {
+            FromChild::Backend(version, class) => {
                 let version = version.map(u64::to_ne_bytes).concat();
                 [&[0], &version[..], class].concat()
             }
-            Asked::Done(Outcome::Ready) => vec![1],
-            Asked::Done(Outcome::Closed) => vec![2],
-            Asked::Done(Outcome::Last) => vec![3],
-            Asked::Done(Outcome::Abandoned(position)) => [&[4], &position[..]].concat(),
-            Asked::Done(Outcome::Broken) => vec![5],
-            Asked::Done(Outcome::Failed) => vec![6],
+            FromChild::Done(Outcome::Ready) => vec![1],
+            FromChild::Done(Outcome::Closed) => vec![2],
+            FromChild::Done(Outcome::Last) => vec![3],
+            FromChild::Done(Outcome::Abandoned(position)) => [&[4], &position[..]].concat(),
+            FromChild::Done(Outcome::Broken) => vec![5],
+            FromChild::Done(Outcome::Failed) => vec![6],
         }
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Asked<'_>> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<FromChild<'_>> {
         let (kind, rest) = bytes.split_first()?;
         Some(match kind {
             0 => {
@@ -95,38 +95,38 @@ impl Asked<'_> {
                     let (bytes, behind) = rest.split_first_chunk()?;
                     (*number, rest) = (u64::from_ne_bytes(*bytes), behind);
                 }
-                Asked::Backend(version, rest)
+                FromChild::Backend(version, rest)
             }
-            1 => Asked::Done(Outcome::Ready),
-            2 => Asked::Done(Outcome::Closed),
-            3 => Asked::Done(Outcome::Last),
-            4 => Asked::Done(Outcome::Abandoned(rest.to_vec())),
-            5 => Asked::Done(Outcome::Broken),
-            6 => Asked::Done(Outcome::Failed),
+            1 => FromChild::Done(Outcome::Ready),
+            2 => FromChild::Done(Outcome::Closed),
+            3 => FromChild::Done(Outcome::Last),
+            4 => FromChild::Done(Outcome::Abandoned(rest.to_vec())),
+            5 => FromChild::Done(Outcome::Broken),
+            6 => FromChild::Done(Outcome::Failed),
             _ => return None,
         })
     }
 }
 
-impl Told {
+impl FromManager {
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            Told::Granted(Grant { pid, served, queued, lease, row, place, more }) => {
+            FromManager::Granted(Grant { pid, served, queued, lease, row, place, more }) => {
                 let pid = u64::from(pid.number().unsigned_abs());
                 let numbers = [pid, *served, u64::from(*queued), *lease, *row, *place, *more];
                 [0].into_iter().chain(numbers.into_iter().flat_map(u64::to_ne_bytes)).collect()
             }
-            Told::Refused(status, text) => [&[1], &status.to_ne_bytes()[..], text.as_bytes()].concat(),
+            FromManager::Refused(status, text) => [&[1], &status.to_ne_bytes()[..], text.as_bytes()].concat(),
         }
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Told> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<FromManager> {
         let (kind, rest) = bytes.split_first()?;
         Some(match kind {
             0 => {
                 let bytes: &[u8; 7 * NUMBER] = rest.try_into().ok()?;
                 let at = |index: usize| bytes[index * NUMBER..].first_chunk().map(|number| u64::from_ne_bytes(*number));
-                Told::Granted(Grant {
+                FromManager::Granted(Grant {
                     pid: Pid::new(i32::try_from(at(0)?).ok()?)?,
                     served: at(1)?,
                     queued: at(2)? != 0,
@@ -138,7 +138,7 @@ impl Told {
             }
             1 => {
                 let (status, text) = rest.split_first_chunk()?;
-                Told::Refused(u16::from_ne_bytes(*status), String::from_utf8_lossy(text).into_owned())
+                FromManager::Refused(u16::from_ne_bytes(*status), String::from_utf8_lossy(text).into_owned())
             }
             _ => return None,
         })
@@ -317,14 +317,14 @@ mod tests {
             Outcome::Broken,
             Outcome::Failed,
         ];
-        for asked in outcomes.map(Asked::Done).into_iter().chain([Asked::Backend([1, 2, u64::MAX], b"xyz")]) {
-            assert_eq!(Asked::decode(&asked.encode()), Some(asked));
+        for asked in outcomes.map(FromChild::Done).into_iter().chain([FromChild::Backend([1, 2, u64::MAX], b"xyz")]) {
+            assert_eq!(FromChild::decode(&asked.encode()), Some(asked));
         }
         let grant = Grant { pid: Pid::own(), served: 7, queued: true, lease: 1, row: 2, place: u64::MAX, more: 3 };
-        for told in [Told::Granted(grant), Told::Refused(503, "why".into())] {
-            assert_eq!(Told::decode(&told.encode()), Some(told));
+        for told in [FromManager::Granted(grant), FromManager::Refused(503, "why".into())] {
+            assert_eq!(FromManager::decode(&told.encode()), Some(told));
         }
-        assert_eq!((Asked::decode(&[]), Asked::decode(&[9])), (None, None));
-        assert_eq!((Told::decode(&[0, 1]), Told::decode(&[9])), (None, None));
+        assert_eq!((FromChild::decode(&[]), FromChild::decode(&[9])), (None, None));
+        assert_eq!((FromManager::decode(&[0, 1]), FromManager::decode(&[9])), (None, None));
     }
 }

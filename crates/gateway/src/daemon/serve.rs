@@ -44,7 +44,7 @@ struct Present(Awaited<()>);
 
 impl Drop for Present {
     fn drop(&mut self) {
-        self.0.tell(());
+        self.0.set(());
     }
 }
 

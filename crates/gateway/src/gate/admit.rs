@@ -69,7 +69,7 @@ impl Gate {
         let_in
     }
 
-    pub(super) fn tell(&self, entries: impl IntoIterator<Item = usize>) {
+    pub(super) fn wake(&self, entries: impl IntoIterator<Item = usize>) {
         entries.into_iter().for_each(|entry| WakeUp::send(&self.name, entry));
     }
 
@@ -91,7 +91,7 @@ impl Gate {
         }
         let memory = self.memory(READ_EAGER);
         let told = self.table.lock().map(|locked| self.admit(&locked, memory));
-        self.tell(told.unwrap_or_default());
+        self.wake(told.unwrap_or_default());
     }
 
     /// The periodic work of waiting requests; one does it for all.
@@ -121,7 +121,7 @@ impl Gate {
         locked.sweep();
         let told = self.admit(&locked, memory);
         drop(locked);
-        self.tell(told);
+        self.wake(told);
     }
 
     /// Admits those who wait for scripts that were about to end.
@@ -131,7 +131,7 @@ impl Gate {
         }
         let memory = self.memory(READ_EAGER);
         let told = self.table.lock().filter(Locked::end_leaving).map(|locked| self.admit(&locked, memory));
-        self.tell(told.unwrap_or_default());
+        self.wake(told.unwrap_or_default());
     }
 }
 

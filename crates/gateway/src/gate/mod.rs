@@ -77,7 +77,7 @@ pub async fn enter(script: &str, host: &str, rules: &Rules, doubtful: impl Fn() 
     let Some(gate) = GATE.get() else { return Ok(Permit::free()) };
     let came = Instant::now();
     let seat = gate.queue(script, host, rules)?;
-    if !seat.is_let_in() {
+    if !seat.is_admitted() {
         seat.wait(came + rules.timeout, rules, script, doubtful).await?;
     }
     Ok(Permit::of(seat, came))

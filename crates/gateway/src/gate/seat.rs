@@ -59,7 +59,7 @@ impl Gate {
             }
         }
         drop(locked);
-        self.tell(told.into_iter().filter(|other| *other != entry));
+        self.wake(told.into_iter().filter(|other| *other != entry));
         match refusal {
             None => Ok(Seat { gate: self, entry }),
             Some(refusal) => Err(refusal),
@@ -85,7 +85,7 @@ impl Drop for Seat {
 }
 
 impl Seat {
-    pub(super) fn is_let_in(&self) -> bool {
+    pub(super) fn is_admitted(&self) -> bool {
         self.gate.table.is_running(self.entry)
     }
 
@@ -105,7 +105,7 @@ impl Seat {
             self.gate.end_leaving();
             // Memory that running scripts have taken meanwhile need not be reserved for them.
             self.gate.look();
-            if self.is_let_in() {
+            if self.is_admitted() {
                 return Ok(());
             }
             let now = Instant::now();
@@ -113,7 +113,7 @@ impl Seat {
             if turned_away || now >= deadline {
                 let memory = self.gate.memory(READ_RELAXED);
                 let locked = self.gate.table.lock().ok_or_else(Refusal::stuck)?;
-                if self.is_let_in() {
+                if self.is_admitted() {
                     return Ok(());
                 }
                 let text = match turned_away {

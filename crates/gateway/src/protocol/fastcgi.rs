@@ -3,7 +3,7 @@
 //! FastCGI Specification (Open Market, 1996), sections 3 to 6.
 
 use super::head::{HEADER, Head, Kind};
-use super::{End, Heard, Rubbish};
+use super::{End, Messages, Rubbish};
 
 /// The role of an application for a request (section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub(super) fn head(header: &[u8; HEADER]) -> Result<Head, Rubbish> {
 }
 
 /// The body of `END_REQUEST` (section 5.5).
-pub(super) fn whole(content: &[u8], heard: &mut Heard) -> Result<(), Rubbish> {
+pub(super) fn whole(content: &[u8], heard: &mut Messages) -> Result<(), Rubbish> {
     let Some(([s0, s1, s2, s3, protocol, ..], _)) = content.split_first_chunk::<8>() else {
         return Err(Rubbish("the end of its answer is too short".into()));
     };
@@ -166,11 +166,11 @@ mod tests {
     #[test]
     fn statuses_of_the_protocol() {
         for (protocol, status) in [(0, None), (1, Some(503)), (2, Some(503)), (3, Some(500)), (9, Some(500))] {
-            let mut heard = Heard::default();
+            let mut heard = Messages::default();
             whole(&[0, 0, 0, 0, protocol, 0, 0, 0], &mut heard).expect("whole");
             let refused = heard.end.and_then(|end| end.refused).map(|(status, _)| status);
             assert_eq!(refused, status, "{protocol}");
         }
-        assert!(whole(&[0; 7], &mut Heard::default()).is_err());
+        assert!(whole(&[0; 7], &mut Messages::default()).is_err());
     }
 }

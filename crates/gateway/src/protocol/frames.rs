@@ -1,7 +1,7 @@
 //! Cuts the received bytes into frames, as they arrive. Frames of FastCGI and of runtimes begin with eight bytes each.
 
 use super::head::{HEADER, Head, Kind};
-use super::{Heard, Protocol, Rubbish, fastcgi, runtime};
+use super::{Messages, Protocol, Rubbish, fastcgi, runtime};
 
 /// The longest content of a frame that has to be buffered whole, in bytes.
 const HELD_MAX: usize = 64 * 1024;
@@ -23,7 +23,7 @@ impl Frames {
     }
 
     /// Takes received bytes. It reads nothing after the end of the answer: bytes there are rubbish.
-    pub(crate) fn read(&mut self, mut bytes: &[u8], output: &mut Vec<u8>, heard: &mut Heard) -> Result<(), Rubbish> {
+    pub(crate) fn read(&mut self, mut bytes: &[u8], output: &mut Vec<u8>, heard: &mut Messages) -> Result<(), Rubbish> {
         if self.protocol == Protocol::Plain {
             output.extend_from_slice(bytes);
             return Ok(());
@@ -134,7 +134,7 @@ mod tests {
     fn an_answer_is_the_same_however_it_arrives() {
         for (protocol, bytes) in answers() {
             for step in 1..=bytes.len() {
-                let (mut frames, mut output, mut heard) = (Frames::new(protocol), Vec::new(), Heard::default());
+                let (mut frames, mut output, mut heard) = (Frames::new(protocol), Vec::new(), Messages::default());
                 for piece in bytes.chunks(step) {
                     frames.read(piece, &mut output, &mut heard).expect("well formed");
                     // Another reader could continue anywhere.
@@ -150,7 +150,7 @@ mod tests {
     fn nothing_may_follow_the_end() {
         for (protocol, mut bytes) in answers() {
             bytes.push(1);
-            let mut heard = Heard::default();
+            let mut heard = Messages::default();
             assert!(Frames::new(protocol).read(&bytes, &mut Vec::new(), &mut heard).is_err());
         }
     }
@@ -162,7 +162,7 @@ mod tests {
                 for value in [0, 1, 0x7f, 0xff] {
                     let mut broken = bytes.clone();
                     broken[index] = value;
-                    let _ = Frames::new(protocol).read(&broken, &mut Vec::new(), &mut Heard::default());
+                    let _ = Frames::new(protocol).read(&broken, &mut Vec::new(), &mut Messages::default());
                     let _ = Frames::at(protocol, &broken);
                 }
             }

@@ -31,7 +31,7 @@ pub enum Protocol {
 
 /// The messages of a backend.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct Messages {
     /// The part of its standard error that nobody has taken yet.
     pub(crate) errors: Vec<u8>,
     /// Other messages to log.

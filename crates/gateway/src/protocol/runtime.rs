@@ -6,7 +6,7 @@ use conf::Level;
 use http1::text::from_bytes;
 
 use super::head::{HEADER, Head, Kind};
-use super::{End, Heard, Rubbish};
+use super::{End, Messages, Rubbish};
 
 const HANDLER: u32 = 1;
 const ENVIRONMENT: u32 = 2;
@@ -83,7 +83,7 @@ pub(super) fn head(header: &[u8; HEADER]) -> Result<Head, Rubbish> {
 }
 
 /// A frame with a meaning as a whole.
-pub(super) fn whole(number: u32, content: &[u8], heard: &mut Heard) -> Result<(), Rubbish> {
+pub(super) fn whole(number: u32, content: &[u8], heard: &mut Messages) -> Result<(), Rubbish> {
     let mut texts = content.strip_suffix(&[0]).unwrap_or(content).split(|byte| *byte == 0).map(from_bytes);
     let mut pairs = std::iter::from_fn(|| Some((texts.next()?, texts.next()?)));
     if number == LOG {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn an_end_tells_what_was_used() {
-        let mut heard = Heard::default();
+        let mut heard = Messages::default();
         whole(END, b"status\x003\0user\x001500\0system\x00500\0last\x001\0error\0it died\0", &mut heard)
             .expect("an end");
         let end = heard.end.take().expect("an end");

@@ -18,7 +18,7 @@ use crate::backend::{Lease, Outcome};
 use crate::caller::Caller;
 use crate::ending;
 use crate::protocol::fastcgi;
-use crate::protocol::{End, Frames, Heard, Protocol};
+use crate::protocol::{End, Frames, Messages, Protocol};
 use crate::stream::Stream;
 
 /// How many pieces are received or sent before others get their turn.
@@ -54,7 +54,7 @@ pub(crate) struct Conversation {
     /// The backend reads no further.
     deaf: bool,
     frames: Frames,
-    heard: Heard,
+    heard: Messages,
     received: Vec<u8>,
     /// Something was sent, and something has come.
     asked: bool,
@@ -103,7 +103,7 @@ impl Conversation {
             starving: false,
             deaf: false,
             frames: Frames::new(protocol),
-            heard: Heard::default(),
+            heard: Messages::default(),
             received: Vec::new(),
             asked: false,
             answers: false,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use sys::process::Pid;
-use sys::time::{Who, cpu};
+use sys::time::{CpuOf, cpu};
 
 use super::row::{
     self, CLASSES, CLIENT, DURATIONS, Field, HANDSHAKES, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField,
@@ -301,7 +301,7 @@ impl Workers {
             return;
         }
         let row = self.board.process(self.process);
-        let ((user, system), (children_user, children_system)) = (cpu(Who::Own), cpu(Who::Children));
+        let ((user, system), (children_user, children_system)) = (cpu(CpuOf::Own), cpu(CpuOf::Children));
         for (field, time) in row::CPU.into_iter().zip([user, system, children_user, children_system]) {
             row.store(field, micros(time));
         }

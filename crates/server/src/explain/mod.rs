@@ -212,7 +212,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, R
     let host = server.host_at(question.local, None).0;
     let is_encrypted = hooks.encryption.is_some_and(|encryption| (encryption.is_expected)(host));
     let session = is_encrypted.then(|| Session::usual(host.index, question.host.as_deref()));
-    let client = Client::new(question.client, Arc::new(Nobody { local: question.local, session }));
+    let client = Client::new(question.client, Arc::new(NoClient { local: question.local, session }));
     let mut request =
         exchange::request(running, &Arc::new(client), RequestHead::received(bytes, head), AskedHost::Checked)
             .map_err(|away| refused(away.why.words()))?;
@@ -248,12 +248,12 @@ impl BodySource for Promised {
 }
 
 /// The other end of a connection that does not exist.
-struct Nobody {
+struct NoClient {
     local: SocketAddr,
     session: Option<Session>,
 }
 
-impl Endpoint for Nobody {
+impl Endpoint for NoClient {
     fn local(&self) -> io::Result<SocketAddr> {
         Ok(self.local)
     }

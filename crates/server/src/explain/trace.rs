@@ -148,7 +148,7 @@ impl Trace {
     }
 
     /// Records a message that would have been written.
-    pub(crate) fn say(&self, module: &str, level: Level, text: &str) {
+    pub(crate) fn message(&self, module: &str, level: Level, text: &str) {
         self.note_later(Step::Said(module.to_string(), level, text.to_string()));
     }
 

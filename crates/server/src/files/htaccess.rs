@@ -11,7 +11,7 @@ use crate::config::Server;
 use crate::config::core::CoreDir;
 use crate::config::merge::Layer;
 use crate::explain::trace::{AccessLine, Met, Step};
-use crate::files::htaccess_cache::{HtaccessCache, Known, Rules, Said};
+use crate::files::htaccess_cache::{HtaccessCache, Known, Parsed, Rules};
 use crate::files::watched::Way;
 use crate::paths::{c_path, join};
 use crate::request::Request;
@@ -181,7 +181,7 @@ fn layer_of(cache: &HtaccessCache, path: &str, rules: &Rules, tree: Vec<Node>, s
     if said.len() >= REMEMBERED_MAX {
         said.clear();
     }
-    said.insert(path.to_string(), Said { rules: rules.clone(), tree, layer: layer.clone() });
+    said.insert(path.to_string(), Parsed { rules: rules.clone(), tree, layer: layer.clone() });
     layer
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Known {
 
 /// The result of a file's last reading. A file that is read again with the same content is the same layer: within one
 /// request, an internal redirect or a look-up then finds the same settings, and needs no second access check.
-pub(super) struct Said {
+pub(super) struct Parsed {
     pub(super) rules: Rules,
     pub(super) tree: Vec<Node>,
     pub(super) layer: Layer,
@@ -29,7 +29,7 @@ pub(super) struct Said {
 #[derive(Default)]
 pub(crate) struct HtaccessCache {
     pub(super) files: RwLock<HashMap<String, Known>>,
-    pub(super) said: RwLock<HashMap<String, Said>>,
+    pub(super) said: RwLock<HashMap<String, Parsed>>,
 }
 
 /// The directives that an access file may use here.

@@ -328,7 +328,7 @@ impl Drop for LogFile {
         self.flush();
         match self.program.get() {
             Some(number) => program::retire(*number),
-            None => self.lost.say(&self.target, true),
+            None => self.lost.report(&self.target, true),
         }
     }
 }
@@ -362,18 +362,18 @@ pub fn flush_last() {
 /// Once a second, in the parent: restarts programs that have ended, and reports lost lines.
 pub fn tend() {
     flush_all();
-    tell(false);
+    report_lost(false);
 }
 
 /// Called when the parent ends.
 pub fn tend_last() {
-    tell(true);
+    report_lost(true);
     flush_last();
 }
 
-fn tell(at_last: bool) {
+fn report_lost(at_last: bool) {
     program::tend(at_last);
-    all().iter().filter(|file| !file.is_program()).for_each(|file| file.lost.say(&file.target, at_last));
+    all().iter().filter(|file| !file.is_program()).for_each(|file| file.lost.report(&file.target, at_last));
 }
 
 /// This process is its own parent: it checks its logs itself.
@@ -390,7 +390,7 @@ fn tend_if_alone() {
     *last = Some(Instant::now());
     drop(last);
     program::reap();
-    tell(false);
+    report_lost(false);
 }
 
 /// The log files of this process.

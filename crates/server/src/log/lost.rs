@@ -21,11 +21,11 @@ static COUNTED: OnceLock<Option<Shared<[AtomicU64; 2]>>> = OnceLock::new();
 #[derive(Debug)]
 pub(super) struct Lost {
     counter: usize,
-    said: Mutex<Said>,
+    said: Mutex<Reported>,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct Reported {
     lines: u64,
     when: Option<Instant>,
 }
@@ -47,7 +47,7 @@ impl Lost {
         let number = usize::try_from(NEXT.fetch_add(1, Relaxed)).unwrap_or(0);
         let counter = 1 + number % (COUNTERS - 1);
         let lines = counted().map_or(0, |counters| counters[counter][0].load(Relaxed));
-        Lost { counter, said: Mutex::new(Said { lines, when: None }) }
+        Lost { counter, said: Mutex::new(Reported { lines, when: None }) }
     }
 
     /// Counts lines. No error means that their reader was too slow.
@@ -62,7 +62,7 @@ impl Lost {
 
     /// Reports in the error log what is not reported yet, but not too often. For the parent. The log may be the error
     /// log itself, so its lines must not be locked here.
-    pub(super) fn say(&self, target: &str, at_last: bool) {
+    pub(super) fn report(&self, target: &str, at_last: bool) {
         let Some(counters) = counted() else { return };
         let (lines, error) = (counters[self.counter][0].load(Relaxed), counters[self.counter][1].load(Relaxed));
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +71,7 @@ impl Lost {
         if more == 0 || (soon && !at_last) {
             return;
         }
-        *said = Said { lines, when: Some(Instant::now()) };
+        *said = Reported { lines, when: Some(Instant::now()) };
         drop(said);
         match i32::try_from(error) {
             Ok(number @ 1..) => {

@@ -105,7 +105,7 @@ pub(super) fn tend(at_last: bool) {
     let lost: Vec<_> = programs.iter().map(|program| (program.lost.clone(), format!("|{}", program.command))).collect();
     // The report goes to a log, which may also be a program.
     drop(programs);
-    lost.iter().for_each(|(lost, target)| lost.say(target, at_last));
+    lost.iter().for_each(|(lost, target)| lost.report(target, at_last));
 }
 
 /// Notices programs that have ended, in a process that does not wait for just any child.

@@ -56,7 +56,7 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
     match first(request, &phase::CHECK_USER).await {
         Flow::Ok => {}
         Flow::Status(status) => return Err(Flow::Status(status)),
-        Flow::Declined => return Err(nobody(request, "check user")),
+        Flow::Declined => return Err(not_configured(request, "check user")),
     }
     if request.login.user.is_none() {
         let text = format!(
@@ -70,12 +70,12 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
     match first(request, &phase::AUTH_CHECKER).await {
         Flow::Ok => Ok(()),
         Flow::Status(status) => Err(Flow::Status(status)),
-        Flow::Declined => Err(nobody(request, "check access")),
+        Flow::Declined => Err(not_configured(request, "check access")),
     }
 }
 
 /// No module is configured for a question that must not stay open.
-fn nobody(request: &Request, what: &str) -> Flow {
+fn not_configured(request: &Request, what: &str) -> Flow {
     let text = format!("AH00025: configuration error:  couldn't {what}: {}", request.asked.uri);
     request.log("core", Level::Crit, text);
     Flow::Status(500)

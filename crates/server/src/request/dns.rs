@@ -129,11 +129,11 @@ struct Table<K, V> {
 
 enum Question<V> {
     Answered(Reply<V>, Instant),
-    UnderWay(Arc<Asked<V>>),
+    UnderWay(Arc<Pending<V>>),
 }
 
 /// A question being asked.
-struct Asked<V> {
+struct Pending<V> {
     deadline: Instant,
     reply: Awaited<Reply<V>>,
 }
@@ -168,7 +168,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Ta
             _ if now >= deadline => return Err(Unanswered::TimedOut),
             _ => {}
         }
-        let asked = Arc::new(Asked { deadline: now + WAIT, reply: Awaited::default() });
+        let asked = Arc::new(Pending { deadline: now + WAIT, reply: Awaited::default() });
         keep(&mut questions, key.clone(), Question::UnderWay(asked.clone()));
         drop(questions);
         let asking = Asking { table: self, key, asked: asked.clone(), reply: Err(Unanswered::TooMany) };
@@ -182,7 +182,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Ta
 struct Asking<K: Eq + Hash + Clone + 'static, V: Clone + 'static> {
     table: &'static Table<K, V>,
     key: K,
-    asked: Arc<Asked<V>>,
+    asked: Arc<Pending<V>>,
     reply: Reply<V>,
 }
 
@@ -212,13 +212,13 @@ impl<K: Eq + Hash + Clone, V: Clone> Drop for Asking<K, V> {
             None => drop(questions.remove(&key)),
         }
         drop(questions);
-        self.asked.reply.tell(self.reply.clone());
+        self.asked.reply.set(self.reply.clone());
     }
 }
 
 enum Joined<V> {
     Known(V),
-    UnderWay(Arc<Asked<V>>),
+    UnderWay(Arc<Pending<V>>),
 }
 
 fn keep<K: Eq + Hash, V>(questions: &mut HashMap<K, Question<V>>, key: K, question: Question<V>) {
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn abandoned_lookups_are_not_sent() {
         static TABLE: Table<u8, u8> = Table::new(|_| panic!("it is asked"));
-        let asked = Arc::new(Asked { deadline: Instant::now(), reply: Awaited::default() });
+        let asked = Arc::new(Pending { deadline: Instant::now(), reply: Awaited::default() });
         keep(&mut TABLE.questions(), 1, Question::UnderWay(asked.clone()));
         assert!(matches!(TABLE.join(1, deadline()), Err(Unanswered::TimedOut)), "somebody waits for it");
         Asking { table: &TABLE, key: 1, asked, reply: Err(Unanswered::TooMany) }.resolve();
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn those_that_wait_for_what_cannot_be_asked_know_at_once() {
         static TABLE: Table<u8, u8> = Table::new(|_| panic!("on purpose"));
-        let asked = Arc::new(Asked { deadline: deadline(), reply: Awaited::default() });
+        let asked = Arc::new(Pending { deadline: deadline(), reply: Awaited::default() });
         keep(&mut TABLE.questions(), 1, Question::UnderWay(asked.clone()));
         let mut waits = Box::pin(TABLE.ask(1, deadline()));
         let mut polled = || wait_for(poll_fn(|cx| Poll::Ready(waits.as_mut().poll(cx))));
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_wait_that_the_time_ends_needs_a_worker_again() {
         static TABLE: Table<u8, u8> = Table::new(|_| panic!("it is asked"));
-        let asked = Arc::new(Asked { deadline: deadline(), reply: Awaited::default() });
+        let asked = Arc::new(Pending { deadline: deadline(), reply: Awaited::default() });
         keep(&mut TABLE.questions(), 1, Question::UnderWay(asked));
         assert_eq!(wait_for(TABLE.ask(1, Instant::now())), Err(Unanswered::TimedOut));
         assert!(!seam::is_worker_released());

@@ -63,7 +63,7 @@ impl Request {
                     self.name_for_logs();
                     self.error_log().write_for(self, module, level, None, text.as_ref());
                 }
-                Some(trace) => trace.say(module, level, text.as_ref()),
+                Some(trace) => trace.message(module, level, text.as_ref()),
             }
         }
     }
@@ -76,7 +76,7 @@ impl Request {
                     self.name_for_logs();
                     self.error_log().write_for(self, module, level, Some(error), text.as_ref());
                 }
-                Some(trace) => trace.say(module, level, &format!("{}: {}", sys::describe(error), text.as_ref())),
+                Some(trace) => trace.message(module, level, &format!("{}: {}", sys::describe(error), text.as_ref())),
             }
         }
     }
@@ -86,7 +86,7 @@ impl Request {
         if self.logs(module, level) {
             match &self.trace {
                 None => self.error_log().write(module, level, text.as_ref()),
-                Some(trace) => trace.say(module, level, text.as_ref()),
+                Some(trace) => trace.message(module, level, text.as_ref()),
             }
         }
     }

@@ -14,8 +14,8 @@ use super::{PIECE, Shared};
 use crate::backend::Version;
 use crate::backend::policy::Reason;
 use crate::backend::pool::Granted;
-use crate::backend::wire::{Asked, Grant, Outcome, PACKET_MAX, Told};
-use crate::protocol::{Frames, Heard};
+use crate::backend::wire::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
+use crate::protocol::{Frames, Messages};
 
 /// How long to read the rest of an unwanted answer.
 const REST: Duration = Duration::from_secs(2);
@@ -33,14 +33,14 @@ pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
     let mut packet = vec![0; PACKET_MAX];
     let mut asked = receive(&line, &mut packet).await;
     while let Ok(length) = asked {
-        let Some(Asked::Backend(version, class)) = Asked::decode(&packet[..length]) else { return };
+        let Some(FromChild::Backend(version, class)) = FromChild::decode(&packet[..length]) else { return };
         let Some((index, granted)) = get(&shared, &line, version, class).await else { return };
         asked = match granted {
             Granted::Backend { number, socket, grant } => {
                 lend(&shared, &line, &mut packet, &Lent { index, number, socket, grant }).await
             }
             Granted::None(status, text) => {
-                match sys::local::send(line.get_ref(), &Told::Refused(status, text).encode(), &[]) {
+                match sys::local::send(line.get_ref(), &FromManager::Refused(status, text).encode(), &[]) {
                     Ok(_) => receive(&line, &mut packet).await,
                     Err(error) => Err(error),
                 }
@@ -106,12 +106,12 @@ struct Lent {
 /// Lends a backend to the child at the other end for as long as it needs it. Returns the child's next message.
 async fn lend(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
     let Lent { index, number, grant, .. } = *lent;
-    let next = match sys::local::send(line.get_ref(), &Told::Granted(grant).encode(), &[lent.socket.as_fd()]) {
+    let next = match sys::local::send(line.get_ref(), &FromManager::Granted(grant).encode(), &[lent.socket.as_fd()]) {
         Ok(_) => hear(shared, line, packet, lent).await,
         Err(error) => Err(error),
     };
-    let said = next.as_ref().ok().and_then(|length| Asked::decode(&packet[..*length]));
-    if let Some(Asked::Done(outcome)) = said {
+    let said = next.as_ref().ok().and_then(|length| FromChild::decode(&packet[..*length]));
+    if let Some(FromChild::Done(outcome)) = said {
         give_back(shared, index, number, grant.lease, &outcome);
         return receive(line, packet).await;
     }
@@ -208,7 +208,7 @@ fn give_back(shared: &Arc<Shared>, index: usize, number: u64, lease: u64, outcom
 /// Reads the rest of an unwanted answer. Returns whether it has ended.
 async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
     let Ok(watched) = watch(socket, Interest::READABLE) else { return false };
-    let (mut received, mut heard) = (vec![0; PIECE], Heard::default());
+    let (mut received, mut heard) = (vec![0; PIECE], Messages::default());
     let mut output = Vec::new();
     loop {
         match sys::socket::receive(watched.get_ref(), &mut received) {

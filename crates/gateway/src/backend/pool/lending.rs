@@ -79,7 +79,7 @@ impl Pool {
                 place: word.map_or(u64::MAX, |(place, _)| place),
                 more: word.filter(|_| as_asked).map_or(0, |_| policy::more(&self.class.settings, served)),
             };
-            waiter.granted.tell(Granted::Backend { number, socket, grant });
+            waiter.granted.set(Granted::Backend { number, socket, grant });
         }
     }
 

@@ -191,7 +191,7 @@ impl Pool {
         {
             self.row.add(Field::Refused, 1);
             self.row.set(Field::Waiting, self.queue.len() as u64);
-            waiter.granted.tell(Granted::None(503, text));
+            waiter.granted.set(Granted::None(503, text));
         }
     }
 
@@ -199,7 +199,7 @@ impl Pool {
     fn refuse_all(&mut self, status: u16, text: &str) {
         self.row.add(Field::Refused, self.queue.len() as u64);
         for waiter in self.queue.drain(..) {
-            waiter.granted.tell(Granted::None(status, text.to_string()));
+            waiter.granted.set(Granted::None(status, text.to_string()));
         }
     }
 
@@ -425,7 +425,7 @@ impl Backend {
 
     /// Orders it to end.
     fn end(&mut self) {
-        self.asked.tell(());
+        self.asked.set(());
         // A request that it serves continues.
         if self.busy == 0 {
             self.hang_up();
