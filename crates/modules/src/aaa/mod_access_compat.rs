@@ -33,8 +33,8 @@ pub static MODULE: Module = Module {
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("order", Allowed::LIMIT, Take1(set_order), "deny,allow", "'allow,deny', 'deny,allow', or 'mutual-failure'"),
-    row("allow", Allowed::LIMIT, Iterate2(|c, from, who| add(c, from, who, |rules| &mut rules.allow)), "", "'from' followed by hostnames or IP-address wildcards"),
-    row("deny", Allowed::LIMIT, Iterate2(|c, from, who| add(c, from, who, |rules| &mut rules.deny)), "", "'from' followed by hostnames or IP-address wildcards"),
+    row("allow", Allowed::LIMIT, Iterate2(|c, from, clients| add(c, from, clients, |rules| &mut rules.allow)), "", "'from' followed by hostnames or IP-address wildcards"),
+    row("deny", Allowed::LIMIT, Iterate2(|c, from, clients| add(c, from, clients, |rules| &mut rules.deny)), "", "'from' followed by hostnames or IP-address wildcards"),
     row("Satisfy", Allowed::AUTH, Take1(set_satisfy), "All", "access policy if both allow and require used ('all' or 'any')"),
 ];
 
@@ -49,8 +49,8 @@ settings! {
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     orders: Vec<(Methods, Turn, Origin)>,
-    allow: Vec<(Methods, Who)>,
-    deny: Vec<(Methods, Who)>,
+    allow: Vec<(Methods, Clients)>,
+    deny: Vec<(Methods, Clients)>,
 }
 
 /// The `<Limit>` around a line.
@@ -66,7 +66,7 @@ enum Turn {
 
 /// The clients that a line applies to.
 #[derive(Clone, Debug)]
-enum Who {
+enum Clients {
     All,
     Env(String),
     NotEnv(String),
@@ -121,33 +121,33 @@ fn set_satisfy(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     Ok(())
 }
 
-fn add(cmd: &mut Cmd<'_>, from: &str, who: &str, list: fn(&mut Rules) -> &mut Vec<(Methods, Who)>) -> Outcome {
+fn add(cmd: &mut Cmd<'_>, from: &str, clients: &str, list: fn(&mut Rules) -> &mut Vec<(Methods, Clients)>) -> Outcome {
     if !from.eq_ignore_ascii_case("from") {
         return Err("allow and deny must be followed by 'from'".into());
     }
-    let who = parse_who(who)?;
+    let clients = parse_clients(clients)?;
     let methods = cmd.place.limited.clone();
-    list(rules(cmd)).push((methods, who));
+    list(rules(cmd)).push((methods, clients));
     Ok(())
 }
 
-fn parse_who(word: &str) -> Result<Who, String> {
+fn parse_clients(word: &str) -> Result<Clients, String> {
     if word.contains('#') {
         return Err("No comments are allowed here".into());
     }
     if word.eq_ignore_ascii_case("all") {
-        return Ok(Who::All);
+        return Ok(Clients::All);
     }
     if let Some(name) = word.get(..4).filter(|start| start.eq_ignore_ascii_case("env=")).map(|_| &word[4..]) {
         return Ok(match name.strip_prefix('!') {
-            Some(name) => Who::NotEnv(name.into()),
-            None => Who::Env(name.into()),
+            Some(name) => Clients::NotEnv(name.into()),
+            None => Clients::Env(name.into()),
         });
     }
     match Subnet::parse(word) {
-        Ok(network) => Ok(Who::Network(network)),
+        Ok(network) => Ok(Clients::Network(network)),
         Err(SubnetError::NotAnAddress) if word.contains('/') => Err("An IP address was expected".into()),
-        Err(SubnetError::NotAnAddress) => Ok(Who::Host(word.into())),
+        Err(SubnetError::NotAnAddress) => Ok(Clients::Host(word.into())),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -157,7 +157,7 @@ type Name<'a> = Option<Option<&'a str>>;
 
 /// Whether a line names hosts.
 fn asks_for_name(request: &Request) -> bool {
-    let is_host = |(_, who): &(Methods, Who)| matches!(who, Who::Host(_));
+    let is_host = |(_, clients): &(Methods, Clients)| matches!(clients, Clients::Host(_));
     let rules = request.dir::<CompatDir>().rules.get();
     rules.is_some_and(|rules| rules.allow.iter().chain(&rules.deny).any(is_host))
 }
@@ -169,7 +169,7 @@ fn check_now(request: &mut Request) -> Flow {
     }
     let slots = request.dir.slots.clone();
     let Some(rules) = slots.get::<CompatDir>().rules.get() else { return Flow::Declined };
-    let let_in = lets_in(request, rules, None);
+    let let_in = admits(request, rules, None);
     flow_of(let_in, request)
 }
 
@@ -178,9 +178,9 @@ fn check_now(request: &mut Request) -> Flow {
 async fn check(request: &mut Request) -> Flow {
     let slots = request.dir.slots.clone();
     let Some(rules) = slots.get::<CompatDir>().rules.get() else { return Flow::Declined };
-    let let_in = match lets_in(request, rules, None) {
+    let let_in = match admits(request, rules, None) {
         None => match request.client.own_name().await {
-            Ok(name) => lets_in(request, rules, Some(name.as_deref())),
+            Ok(name) => admits(request, rules, Some(name.as_deref())),
             Err(why) => {
                 let text = format!("{why}: cannot check Allow and Deny for host names: this client's name is unknown");
                 request.log("access_compat", Level::Error, text);
@@ -205,9 +205,9 @@ fn flow_of(let_in: Option<bool>, request: &mut Request) -> Flow {
 }
 
 /// Whether the lines grant access; `None`: that depends on the client's name.
-fn lets_in(request: &Request, rules: &Rules, name: Name<'_>) -> Option<bool> {
+fn admits(request: &Request, rules: &Rules, name: Name<'_>) -> Option<bool> {
     let turn = rules.orders.iter().rev().find(|(methods, ..)| covers(methods, &request.asked.method));
-    let (allowed, denied) = (|| means(request, &rules.allow, name), || means(request, &rules.deny, name));
+    let (allowed, denied) = (|| applies(request, &rules.allow, name), || applies(request, &rules.deny, name));
     match turn.map_or(Turn::DenyAllow, |(_, turn, _)| *turn) {
         Turn::AllowDeny | Turn::MutualFailure => match (allowed(), denied()) {
             (Some(false), _) | (_, Some(true)) => Some(false),
@@ -227,16 +227,16 @@ fn covers(methods: &Methods, method: &str) -> bool {
 }
 
 /// Whether any of the lines applies to this request; `None`: that depends on the client's name.
-fn means(request: &Request, lines: &[(Methods, Who)], name: Name<'_>) -> Option<bool> {
+fn applies(request: &Request, lines: &[(Methods, Clients)], name: Name<'_>) -> Option<bool> {
     let client = request.client.peer.ip().to_canonical();
     let mut otherwise = Some(false);
-    for (_, who) in lines.iter().filter(|(methods, _)| covers(methods, &request.asked.method)) {
-        let is_meant = match who {
-            Who::All => true,
-            Who::Env(variable) => request.env.contains(variable),
-            Who::NotEnv(variable) => !request.env.contains(variable),
-            Who::Network(network) => network.contains(client),
-            Who::Host(domain) => match name {
+    for (_, clients) in lines.iter().filter(|(methods, _)| covers(methods, &request.asked.method)) {
+        let is_listed = match clients {
+            Clients::All => true,
+            Clients::Env(variable) => request.env.contains(variable),
+            Clients::NotEnv(variable) => !request.env.contains(variable),
+            Clients::Network(network) => network.contains(client),
+            Clients::Host(domain) => match name {
                 Some(name) => name.is_some_and(|name| dns::in_domain(domain, name)),
                 None => {
                     otherwise = None;
@@ -244,7 +244,7 @@ fn means(request: &Request, lines: &[(Methods, Who)], name: Name<'_>) -> Option<
                 }
             },
         };
-        if is_meant {
+        if is_listed {
             return Some(true);
         }
     }
@@ -288,9 +288,9 @@ mod tests {
 
     #[test]
     fn words_after_from() {
-        assert!(matches!(parse_who("ENV=!X"), Ok(Who::NotEnv(name)) if name == "X"));
-        assert!(matches!(parse_who("env="), Ok(Who::Env(name)) if name.is_empty()));
-        assert!(matches!(parse_who("10."), Ok(Who::Network(_))));
-        assert!(matches!(parse_who("xn--bcher-kva.example"), Ok(Who::Host(_))));
+        assert!(matches!(parse_clients("ENV=!X"), Ok(Clients::NotEnv(name)) if name == "X"));
+        assert!(matches!(parse_clients("env="), Ok(Clients::Env(name)) if name.is_empty()));
+        assert!(matches!(parse_clients("10."), Ok(Clients::Network(_))));
+        assert!(matches!(parse_clients("xn--bcher-kva.example"), Ok(Clients::Host(_))));
     }
 }

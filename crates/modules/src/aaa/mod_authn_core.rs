@@ -16,7 +16,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "authn_core_module", source: "mod_authn_core.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::CheckUser(Order::Last, Now(nobody_asks))],
+    hooks: &[Hook::CheckUser(Order::Last, Now(unclaimed))],
 };
 
 #[rustfmt::skip]
@@ -188,7 +188,7 @@ fn escape_quotes(text: &str) -> String {
 }
 
 /// Authentication is required, and no module provides it. Without an `AuthType` the core reports that.
-fn nobody_asks(request: &mut Request) -> Flow {
+fn unclaimed(request: &mut Request) -> Flow {
     match auth_type(request) {
         Ok(Some(name)) => {
             let text = format!("AH01796: AuthType {name} configured without corresponding module");

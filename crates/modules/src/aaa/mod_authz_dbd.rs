@@ -49,13 +49,13 @@ static GROUP: AuthzProvider = AuthzProvider {
 static LOGIN: AuthzProvider = AuthzProvider {
     name: "dbd-login",
     parse: |_, _| Ok(Arc::new(())),
-    check: Later(|request, _| Box::pin(tell(request, "login"))),
+    check: Later(|request, _| Box::pin(record(request, "login"))),
 };
 
 static LOGOUT: AuthzProvider = AuthzProvider {
     name: "dbd-logout",
     parse: |_, _| Ok(Arc::new(())),
-    check: Later(|request, _| Box::pin(tell(request, "logout"))),
+    check: Later(|request, _| Box::pin(record(request, "logout"))),
 };
 
 fn set(cmd: &mut Cmd<'_>, sql: &str, field: fn(&mut DbdAuthzDir) -> &mut Setting<String>) -> Outcome {
@@ -99,7 +99,7 @@ async fn groups_of(request: &Request, user: &str) -> Result<Vec<String>, String>
 }
 
 /// Records that a user logs in or out, and redirects the client.
-async fn tell(request: &mut Request, action: &str) -> Verdict {
+async fn record(request: &mut Request, action: &str) -> Verdict {
     let Some(user) = request.login.user.clone() else { return Verdict::DeniedNoUser };
     let error = |text: String| request.log("authz_dbd", Level::Error, text);
     let Some(query) = request.dir::<DbdAuthzDir>().query.get() else {

@@ -310,14 +310,14 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
         };
         let mut told = perl::told(request, &name);
         if !forks {
-            tell_more(request, conf, &mut told);
+            add_fields(request, conf, &mut told);
         }
         perl::run(request, interpreters(request, forks), told, forks || registry(handler).is_some()).await
     })
 }
 
 /// Further data for `$r`.
-fn tell_more(request: &Request, conf: &PerlDir, told: &mut Vec<(&'static str, Vec<u8>)>) {
+fn add_fields(request: &Request, conf: &PerlDir, told: &mut Vec<(&'static str, Vec<u8>)>) {
     let text = |text: &str| to_bytes(text).into_owned();
     let flag = |on: bool| if on { b"1".to_vec() } else { b"0".to_vec() };
     let setup_env = conf.setup_env() && request.handler_name() == Some("perl-script");

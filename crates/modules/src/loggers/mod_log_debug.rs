@@ -22,9 +22,9 @@ pub static MODULE: Module = Module {
             Now(|request| {
                 // For the first moment no section applies yet.
                 let outside = request.vhost.base.slots.clone();
-                say_of(request, Moment::Quick, &outside);
-                say(request, Moment::BeforeTranslate);
-                say(request, Moment::Translate);
+                log_messages_of(request, Moment::Quick, &outside);
+                log_messages(request, Moment::BeforeTranslate);
+                log_messages(request, Moment::Translate);
                 Flow::Declined
             }),
         ),
@@ -35,15 +35,15 @@ pub static MODULE: Module = Module {
         Hook::AuthChecker(Order::First, Now(|request| at(request, Moment::Auth))),
         Hook::TypeChecker(Order::First, Now(|request| at(request, Moment::Type))),
         Hook::Fixups(Order::First, Now(|request| at(request, Moment::Fixups))),
-        Hook::InsertFilters(Order::First, |request, _| say(request, Moment::Filters)),
+        Hook::InsertFilters(Order::First, |request, _| log_messages(request, Moment::Filters)),
         Hook::Handler(
             Order::First,
             Handler::Now(|request| {
-                say(request, Moment::Handler);
+                log_messages(request, Moment::Handler);
                 Answer::Declined
             }),
         ),
-        Hook::Log(Order::First, |request| say(request, Moment::Log)),
+        Hook::Log(Order::First, |request| log_messages(request, Moment::Log)),
     ],
 };
 
@@ -124,18 +124,18 @@ fn add(cmd: &mut Cmd<'_>, text: &str, second: Option<&str>, third: Option<&str>)
 }
 
 fn at(request: &mut Request, moment: Moment) -> Flow {
-    say(request, moment);
+    log_messages(request, moment);
     Flow::Declined
 }
 
-fn say(request: &mut Request, moment: Moment) {
+fn log_messages(request: &mut Request, moment: Moment) {
     if !request.dir::<LogDebugDir>().messages.is_empty() {
         let slots = request.dir.slots.clone();
-        say_of(request, moment, &slots);
+        log_messages_of(request, moment, &slots);
     }
 }
 
-fn say_of(request: &mut Request, moment: Moment, slots: &SettingsMap) {
+fn log_messages_of(request: &mut Request, moment: Moment, slots: &SettingsMap) {
     for (message, origin) in slots.get::<LogDebugDir>().messages.entries() {
         if message.moment != moment && message.moment != Moment::All {
             continue;

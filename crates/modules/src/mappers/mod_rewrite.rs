@@ -15,9 +15,9 @@ mod maps;
 mod pass;
 mod rule;
 mod rules;
-mod said;
 mod section;
 mod template;
+mod trace;
 mod url;
 mod variables;
 
@@ -27,7 +27,7 @@ use server::PhaseHook::{Later, Now};
 use server::{Answer, Flow, Handler, Hook, Keep, Module, Order, Request, Server};
 
 use self::rules::Rules;
-use self::said::Said;
+use self::trace::Trace;
 use crate::row;
 
 /// The module. Its rules for sections come after mod_proxy, which escapes what it finds.
@@ -104,13 +104,13 @@ fn has_ended(request: &Request) -> bool {
 /// Applies the type and handler set by rules.
 fn force(request: &mut Request) -> Flow {
     if let Some(media_type) = request.notes.get(FORCED_TYPE).map(str::to_string) {
-        Said::of(request).say(request, 1, None, || {
+        Trace::of(request).log(request, 1, None, || {
             format!("force filename {} to have MIME-type '{media_type}'", request.mapped.filename)
         });
         request.answer.set_content_type(media_type);
     }
     if let Some(handler) = request.notes.get(FORCED_HANDLER).map(str::to_string) {
-        Said::of(request).say(request, 1, None, || {
+        Trace::of(request).log(request, 1, None, || {
             format!("force filename {} to have the Content-handler '{handler}'", request.mapped.filename)
         });
         request.mapped.handler = Some(handler.into());

@@ -56,7 +56,7 @@ pub static MODULE: Module = Module {
         Hook::Mutex("ssl-stapling-refresh"),
         Hook::Check(make_places),
         Hook::Start(loading::prepare),
-        Hook::OpenLogs(loading::tell),
+        Hook::OpenLogs(loading::log_notes),
         Hook::HelperProcess(&STAPLING),
         Hook::Encryption(&ENCRYPTION),
         Hook::Variable(variables::find),

@@ -77,7 +77,7 @@ fn directory<'a>(request: &'a Request, rules: &'a Rules, known: &Known, deed: De
 }
 
 /// The user's data so far.
-fn known_of(request: &mut Request) -> Known {
+fn user_data(request: &mut Request) -> Known {
     let known = request.login.known.as_ref().and_then(|known| known.downcast_ref::<Known>()).cloned();
     known.unwrap_or_else(|| {
         debug(request, "AH01740: ldap authorize: Creating LDAP req structure");
@@ -98,7 +98,7 @@ async fn begin(
     if rules.place.hosts.is_empty() {
         return Err(Verdict::Unknown);
     }
-    let mut known = known_of(request);
+    let mut known = user_data(request);
     if known.dn.is_none() {
         warn_of_blank(request, &user, blank);
         find(request, &rules, &user, deed, &mut known).await?;
@@ -407,7 +407,7 @@ async fn is_found(request: &mut Request, line: &Parsed) -> Verdict {
     if rules.place.hosts.is_empty() {
         return Verdict::Unknown;
     }
-    let mut known = known_of(request);
+    let mut known = user_data(request);
     let mut unsure = false;
     let what = "AH02629: auth_ldap authorize: require ldap-search: Can't evaluate require expression";
     let filter = match text_of(request, line, what) {

@@ -81,7 +81,7 @@ impl Pass<'_> {
     fn judged(&mut self, condition: &Condition, input: &str, holds: bool, rule: &Rule) {
         let case = if condition.no_case { " [NC]" } else { "" };
         let pattern = &condition.pattern;
-        self.say(4, |_| {
+        self.trace(4, |_| {
             let result = if holds { "matched" } else { "not-matched" };
             format!("RewriteCond: input='{input}' pattern='{pattern}'{case} => {result}")
         });
@@ -131,7 +131,7 @@ impl Pass<'_> {
         }
         let found = self.request.lookup_link(path).await;
         let status = found.answer.status();
-        self.say_apart(5, |_| format!("RewriteCond URI (-U check: path={path} -> status={status}"));
+        self.trace_apart(5, |_| format!("RewriteCond URI (-U check: path={path} -> status={status}"));
         decided(self.request, &found, path, &condition.origin)?;
         Ok(status < 400)
     }
@@ -143,7 +143,7 @@ impl Pass<'_> {
         }
         let Some(found) = self.request.lookup_named(path).await else { return Ok(false) };
         let (status, file) = (found.answer.status(), &found.mapped.filename);
-        self.say_apart(5, |_| format!("RewriteCond file (-F check: path={path} -> file={file} status={status}"));
+        self.trace_apart(5, |_| format!("RewriteCond file (-F check: path={path} -> file={file} status={status}"));
         decided(self.request, &found, path, &condition.origin)?;
         // If its own rules lead elsewhere, there is no file of that name.
         Ok(status < 300 && c_path(file).is_some_and(|path| sys::file::stat(&path).is_ok()))

@@ -18,7 +18,7 @@ pub(super) fn add(pass: &mut Pass<'_>, text: &str) {
     let (Some(name), Some(value), Some(domain)) = (parts.next(), parts.next(), parts.next()) else { return };
     let note = format!("{name}_rewrite");
     if is_noted(pass.request, &note) {
-        pass.say_apart(5, |_| format!("skipping already set cookie '{name}'"));
+        pass.trace_apart(5, |_| format!("skipping already set cookie '{name}'"));
         return;
     }
     let minutes = parts.next();
@@ -41,7 +41,7 @@ pub(super) fn add(pass: &mut Pass<'_>, text: &str) {
     if let Some(site) = same_site.filter(|site| *site != "0" && !site.eq_ignore_ascii_case("false")) {
         cookie.push_str(&format!("; SameSite={site}"));
     }
-    pass.say_apart(5, |_| format!("setting cookie '{cookie}'"));
+    pass.trace_apart(5, |_| format!("setting cookie '{cookie}'"));
     pass.request.answer.err_headers_out.add("Set-Cookie", cookie);
     pass.request.notes.set(note, "set");
 }

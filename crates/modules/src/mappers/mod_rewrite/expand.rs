@@ -92,7 +92,7 @@ impl Pass<'_> {
             None => Cow::Borrowed(text),
             Some(rule) => {
                 let escaped = escape_group(text, rule);
-                self.say(5, |_| format!("escaping backreference '{text}' to '{escaped}'"));
+                self.trace(5, |_| format!("escaping backreference '{text}' to '{escaped}'"));
                 Cow::Owned(escaped)
             }
         }
@@ -104,7 +104,7 @@ impl Pass<'_> {
         let map = self.request.host::<RewriteServer>().rules.maps.get(&call.map).map(|(map, _)| map.clone());
         let answer = match map {
             None => None,
-            Some(map) => map.look_up(self.request, self.said, &call.map, key, origin).await?,
+            Some(map) => map.look_up(self.request, self.trace, &call.map, key, origin).await?,
         };
         match (answer, &call.default) {
             (Some(answer), _) => Ok(answer),
@@ -138,7 +138,7 @@ impl Pass<'_> {
         if let Some(found) = &found {
             decided(self.request, found, &path, origin)?;
         }
-        self.say(5, |_| format!("lookahead: path={path} var={} -> val={text}", ahead.name));
+        self.trace(5, |_| format!("lookahead: path={path} var={} -> val={text}", ahead.name));
         Ok(text)
     }
 }

@@ -10,7 +10,7 @@ use server::{Flow, Request};
 use super::flags::Flags;
 use super::pass::{Outcome, Pass};
 use super::rules::Choices;
-use super::said::Said;
+use super::trace::Trace;
 use super::url::{escape_absolute, scheme};
 use super::{NOCANON, PASS_THROUGH, PROXY, RewriteDir, RewriteServer, has_ended, has_proxy, is_clean_query};
 use crate::mappers::mod_alias::file_path;
@@ -23,15 +23,15 @@ pub(super) fn is_on(request: &Request) -> bool {
 }
 
 pub(super) async fn translate(request: &mut Request) -> Flow {
-    let said = Said::of(request);
+    let trace = Trace::of(request);
     if has_ended(request) {
-        said.say(request, 8, None, || "Declining, no further rewriting due to END flag".into());
+        trace.log(request, 8, None, || "Declining, no further rewriting due to END flag".into());
         return Flow::Declined;
     }
     let options = request.dir::<RewriteDir>().rules.options();
     if !options.has(Choices::ALLOW_ANY_URI) && !request.asked.uri.starts_with('/') {
         let uri = &request.asked.uri;
-        said.say(request, 8, None, || {
+        trace.log(request, 8, None, || {
             format!(
                 "Declining, request-URI '{uri}' is not a URL-path. Consult the manual entry for the RewriteOptions directive \
                  for options and caveats about matching other strings."
@@ -42,14 +42,14 @@ pub(super) async fn translate(request: &mut Request) -> Flow {
     set_script_url(request);
     let args = request.asked.args.clone();
     request.mapped.filename = request.asked.uri.clone();
-    said.say(request, 2, None, || format!("init rewrite engine with requested uri {}", request.mapped.filename));
+    trace.log(request, 2, None, || format!("init rewrite engine with requested uri {}", request.mapped.filename));
     let vhost = request.vhost;
     let rules = &vhost.settings.get::<RewriteServer>().rules;
-    let mut pass = Pass::new(request, said, rules);
+    let mut pass = Pass::new(request, trace, rules);
     match pass.apply(&rules.list).await {
         Err(flow) => flow,
         Ok(Outcome::Unchanged) => {
-            pass.say(1, |pass| format!("pass through {}", pass.request.mapped.filename));
+            pass.trace(1, |pass| format!("pass through {}", pass.request.mapped.filename));
             // Other requests begin without one.
             pass.request.mapped.filename.clear();
             Flow::Declined
@@ -121,7 +121,7 @@ impl Pass<'_> {
             }
         }
         self.request.mapped.handler = Some("proxy-server".into());
-        self.say(1, |pass| format!("go-ahead with proxy request {} [OK]", pass.request.mapped.filename));
+        self.trace(1, |pass| format!("go-ahead with proxy request {} [OK]", pass.request.mapped.filename));
         Flow::Ok
     }
 
@@ -129,20 +129,20 @@ impl Pass<'_> {
     pub(super) fn redirect_client(&mut self, scheme: usize, escape: bool, args_before: Option<&str>) -> Flow {
         let mut url = std::mem::take(&mut self.request.mapped.filename);
         if escape {
-            self.say(1, |_| format!("escaping {url} for redirect"));
+            self.trace(1, |_| format!("escaping {url} for redirect"));
             url = escape_absolute(&url, scheme);
         }
         if let Some(args) = self.request.asked.args.clone() {
             let as_is = !escape || args_before == Some(&args);
             let escaped = if as_is { args.clone() } else { http1::uri::escape_path(&args).into_owned() };
             url.extend(["?", &escaped]);
-            self.say(1, |_| match as_is {
+            self.trace(1, |_| match as_is {
                 true => format!("copying {args} to query string for redirect "),
                 false => format!("escaping {args} to query string for redirect {escaped}"),
             });
         }
         let status = if (300..400).contains(&self.status) { self.status } else { 302 };
-        self.say(1, |_| format!("redirect to {url} [REDIRECT/{status}]"));
+        self.trace(1, |_| format!("redirect to {url} [REDIRECT/{status}]"));
         self.request.mapped.filename.clone_from(&url);
         self.request.answer.headers_out.set("Location", url);
         self.end_with(status)
@@ -163,7 +163,7 @@ impl Pass<'_> {
         if let Some(path) = at_home(&self.request.mapped.filename).await {
             self.request.mapped.filename = path;
         }
-        self.say(2, |pass| format!("local path result: {}", pass.request.mapped.filename));
+        self.trace(2, |pass| format!("local path result: {}", pass.request.mapped.filename));
         if !self.request.mapped.filename.starts_with('/') {
             return Flow::Status(400);
         }
@@ -177,11 +177,11 @@ impl Pass<'_> {
                 return Flow::Status(403);
             };
             self.request.mapped.filename = path;
-            self.say(2, |pass| format!("prefixed with document_root to {}", pass.request.mapped.filename));
+            self.trace(2, |pass| format!("prefixed with document_root to {}", pass.request.mapped.filename));
         } else {
             self.request.mapped.filename = file_path("/", &self.request.mapped.filename);
         }
-        self.say(1, |pass| format!("go-ahead with {} [OK]", pass.request.mapped.filename));
+        self.trace(1, |pass| format!("go-ahead with {} [OK]", pass.request.mapped.filename));
         let origin = self.last.as_ref().map(|rule| rule.origin.clone());
         self.request
             .note_step("rewrite", origin.as_ref(), |request| format!("the file is {}", request.mapped.filename));
@@ -197,11 +197,11 @@ impl Pass<'_> {
             return false;
         }
         let Some(rule) = &self.last else {
-            self.say(3, |_| format!("prefix_stat no lastsub subst prefix {first}"));
+            self.trace(3, |_| format!("prefix_stat no lastsub subst prefix {first}"));
             return true;
         };
         let is_unsafe = options.has(Choices::UNSAFE_PREFIX_STAT) || rule.given.flags.any(Flags::UNSAFE_PREFIX);
-        self.say(3, |_| {
+        self.trace(3, |_| {
             let shown = u32::from(is_unsafe);
             format!("prefix_stat compare statpath {first} and lastsub output {} STATOK {shown} ", rule.output)
         });
@@ -210,7 +210,7 @@ impl Pass<'_> {
 
     fn starts_with(&self, text: &str, start: &str) -> bool {
         let does = text.starts_with(start);
-        self.say(5, |_| format!("prefix_stat startsWith({text}, {start}) {}", u32::from(does)));
+        self.trace(5, |_| format!("prefix_stat startsWith({text}, {start}) {}", u32::from(does)));
         does
     }
 }

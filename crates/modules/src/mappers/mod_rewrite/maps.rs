@@ -18,7 +18,7 @@ use sys::file::Meta;
 use self::program::Program;
 use self::sql::Sql;
 use super::RewriteServer;
-use super::said::Said;
+use super::trace::Trace;
 use crate::aaa::dbm;
 use crate::database;
 
@@ -128,7 +128,7 @@ impl Map {
     pub(super) async fn look_up(
         &self,
         request: &Request,
-        said: Said,
+        trace: Trace,
         name: &str,
         key: String,
         origin: &Origin,
@@ -139,7 +139,7 @@ impl Map {
                 let answer = program.ask(request, &key).await;
                 ("", answer.map_err(|error| unanswered(request, name, &error, origin))?)
             }
-            Map::Sql(sql) => return sql.look_up(request, said, name, key, origin).await,
+            Map::Sql(sql) => return sql.look_up(request, trace, name, key, origin).await,
             Map::Dbm(file) => {
                 let value = file.get(request, &[&key]).await;
                 let value = value.map_err(|error| not_opened(request, file, &error, origin))?;
@@ -149,18 +149,18 @@ impl Map {
                 let value = TextFile::get(file, key.clone()).await;
                 let value = value.map_err(|error| unreadable(request, &file.path, &error, origin))?;
                 let value = value.filter(|value| !value.is_empty());
-                said.say(request, 5, None, || lookup_line(name, "[txt]", &key, value.as_deref()));
+                trace.log(request, 5, None, || lookup_line(name, "[txt]", &key, value.as_deref()));
                 if !random {
                     return Ok(value);
                 }
                 let chosen = value.map(|value| choice(&value).to_string());
                 if let Some(chosen) = &chosen {
-                    said.say(request, 5, None, || format!("randomly chosen the subvalue `{chosen}'"));
+                    trace.log(request, 5, None, || format!("randomly chosen the subvalue `{chosen}'"));
                 }
                 return Ok(chosen.filter(|value| !value.is_empty()));
             }
         };
-        said.say(request, 5, None, || lookup_line(name, kind, &key, value.as_deref()));
+        trace.log(request, 5, None, || lookup_line(name, kind, &key, value.as_deref()));
         Ok(value)
     }
 }

@@ -12,7 +12,7 @@ use sys::file::Meta;
 use super::flags::Flags;
 use super::rule::Rule;
 use super::rules::{List, Rules};
-use super::said::Said;
+use super::trace::Trace;
 use super::url::{qualified, reduced, scheme};
 use super::{PROXY, cookie};
 
@@ -71,7 +71,7 @@ impl Groups {
 /// A pass. As in Apache, the rules change the file name of the request.
 pub(super) struct Pass<'r> {
     pub(super) request: &'r mut Request,
-    pub(super) said: Said,
+    pub(super) trace: Trace,
     /// The directory of a section's rules, and its URL if `RewriteBase` is set.
     pub(super) directory: Option<Arc<str>>,
     pub(super) base: Option<Arc<str>>,
@@ -95,11 +95,11 @@ pub(super) struct Pass<'r> {
 }
 
 impl<'r> Pass<'r> {
-    pub(super) fn new(request: &'r mut Request, said: Said, rules: &Rules) -> Pass<'r> {
+    pub(super) fn new(request: &'r mut Request, trace: Trace, rules: &Rules) -> Pass<'r> {
         let mapped = rules.directory.as_ref().map(|_| (request.mapped.filename.clone(), request.mapped.stat));
         Pass {
             request,
-            said,
+            trace,
             directory: rules.directory.clone(),
             base: rules.base.get().cloned(),
             path: String::new(),
@@ -116,16 +116,16 @@ impl<'r> Pass<'r> {
     }
 
     /// Logs a line about the rules.
-    pub(super) fn say(&self, level: usize, text: impl FnOnce(&Self) -> String) {
-        if self.said.wants(level) {
-            self.said.say(self.request, level, self.directory.as_deref(), || text(self));
+    pub(super) fn trace(&self, level: usize, text: impl FnOnce(&Self) -> String) {
+        if self.trace.wants(level) {
+            self.trace.log(self.request, level, self.directory.as_deref(), || text(self));
         }
     }
 
     /// Logs a line that Apache writes without the directory.
-    pub(super) fn say_apart(&self, level: usize, text: impl FnOnce(&Self) -> String) {
-        if self.said.wants(level) {
-            self.said.say(self.request, level, None, || text(self));
+    pub(super) fn trace_apart(&self, level: usize, text: impl FnOnce(&Self) -> String) {
+        if self.trace.wants(level) {
+            self.trace.log(self.request, level, None, || text(self));
         }
     }
 
@@ -134,7 +134,7 @@ impl<'r> Pass<'r> {
         let is_lookup = self.request.is_lookup();
         let explains = self.request.is_question();
         // If each comparison is logged, each has to happen.
-        let many = if explains || self.said.wants(3) { None } else { rules.many() };
+        let many = if explains || self.trace.wants(3) { None } else { rules.many() };
         let mut candidates = Candidates::default();
         let mut outcome = Outcome::Unchanged;
         let mut captures = Captures::default();
@@ -149,7 +149,7 @@ impl<'r> Pass<'r> {
             if is_lookup && rule.given.flags.any(Flags::NO_SUBREQUEST.and(Flags::REDIRECT)) {
                 continue;
             }
-            if self.said.wants(3) {
+            if self.trace.wants(3) {
                 self.compared(rule);
             }
             let matched = rule
@@ -169,7 +169,7 @@ impl<'r> Pass<'r> {
                 continue;
             };
             if !rule.given.flags.any(Flags::AS_IS) {
-                self.say(2, |_| format!("setting lastsub to rule with output {}", rule.output));
+                self.trace(2, |_| format!("setting lastsub to rule with output {}", rule.output));
                 self.last = Some(rule.clone());
             }
             let limit = 2 * self.request.host::<CoreServer>().limit_request_line();
@@ -191,7 +191,7 @@ impl<'r> Pass<'r> {
                 Done::AsIs => {}
             }
             if rule.given.flags.any(Flags::PASS_THROUGH) {
-                self.say(2, |pass| {
+                self.trace(2, |pass| {
                     let path = &pass.request.mapped.filename;
                     format!("forcing '{path}' to get passed through to next API URI-to-filename handler")
                 });
@@ -199,7 +199,7 @@ impl<'r> Pass<'r> {
                 return Ok(Outcome::Changed { escape: true });
             }
             if rule.given.flags.any(Flags::END) {
-                self.say(8, |_| "Rule has END flag, no further rewriting for this request".into());
+                self.trace(8, |_| "Rule has END flag, no further rewriting for this request".into());
                 let note = if self.request.is_lookup() { super::END_OF_LOOK_UP } else { super::END };
                 self.request.notes.set(note, "");
                 break;
@@ -256,13 +256,13 @@ impl<'r> Pass<'r> {
         if let Some(directory) = &self.directory {
             let (file, info) = (&mapped.filename, &mapped.path_info);
             if !info.is_empty() {
-                self.say(3, |_| format!("add path info postfix: {file} -> {file}{info}"));
+                self.trace(3, |_| format!("add path info postfix: {file} -> {file}{info}"));
             }
             if !file.starts_with(PROXY) && format!("{file}{info}").starts_with(&**directory) {
-                self.say(3, |pass| format!("strip per-dir prefix: {file}{info} -> {}", pass.path));
+                self.trace(3, |pass| format!("strip per-dir prefix: {file}{info} -> {}", pass.path));
             }
         }
-        self.say(3, |pass| format!("applying pattern '{}' to uri '{}'", rule.pattern, pass.path));
+        self.trace(3, |pass| format!("applying pattern '{}' to uri '{}'", rule.pattern, pass.path));
     }
 
     /// Records a rule's effect on the path, for an explanation. `counts`: it has one.
@@ -298,7 +298,7 @@ impl<'r> Pass<'r> {
             true => None,
             false => {
                 let new = self.expand(&rule.substitution, Some(rule), origin).await?;
-                self.say(2, |pass| format!("rewrite '{}' -> '{}'", pass.path, new.text));
+                self.trace(2, |pass| format!("rewrite '{}' -> '{}'", pass.path, new.text));
                 if self.request.is_question() {
                     self.note(rule, origin, true, &format!("becomes '{}'", new.text));
                 }
@@ -324,7 +324,7 @@ impl<'r> Pass<'r> {
             }
             self.force(rule, origin).await?;
             if rule.given.flags.any(Flags::STATUS) {
-                self.say(2, |pass| {
+                self.trace(2, |pass| {
                     format!("forcing responsecode {} for {}", rule.given.status, pass.request.mapped.filename)
                 });
                 return Ok(Some(Done::Status(rule.given.status)));
@@ -349,11 +349,11 @@ impl<'r> Pass<'r> {
     fn set_variable(&mut self, text: &str) {
         if let Some(name) = text.strip_prefix('!') {
             self.request.env.remove(name);
-            self.say_apart(5, |_| format!("unsetting env variable '{name}'"));
+            self.trace_apart(5, |_| format!("unsetting env variable '{name}'"));
         } else {
             let (name, value) = text.split_once(':').unwrap_or((text, ""));
             self.request.env.set(name.to_string(), value);
-            self.say_apart(5, |_| format!("setting env variable '{name}' to '{value}'"));
+            self.trace_apart(5, |_| format!("setting env variable '{name}' to '{value}'"));
         }
     }
 
@@ -363,11 +363,11 @@ impl<'r> Pass<'r> {
         if !is_proxied && !output.starts_with('/') && scheme(&output).is_none() {
             match self.directory.clone() {
                 Some(directory) => {
-                    self.say(3, |_| format!("add per-dir prefix: {output} -> {directory}{output}"));
+                    self.trace(3, |_| format!("add per-dir prefix: {output} -> {directory}{output}"));
                     output.insert_str(0, &directory);
                 }
                 None if !rule.given.flags.any(Flags::PROXY.and(Flags::REDIRECT)) => {
-                    self.say(3, |_| format!("add root prefix: {output} -> /{output}"));
+                    self.trace(3, |_| format!("add root prefix: {output} -> /{output}"));
                     output.insert(0, '/');
                 }
                 None => {}
@@ -383,7 +383,7 @@ impl<'r> Pass<'r> {
     /// Moves the part after a question mark into the query.
     fn split_query(&mut self, flags: Flags) {
         if flags.any(Flags::QUERY_NONE) {
-            self.say_apart(2, |_| "discarding query string, no parse from substitution".into());
+            self.trace_apart(2, |_| "discarding query string, no parse from substitution".into());
             self.request.asked.args = None;
             return;
         }
@@ -394,7 +394,7 @@ impl<'r> Pass<'r> {
         }
         if flags.any(Flags::QUERY_DISCARD) {
             self.request.asked.args = None;
-            self.say_apart(2, |_| "discarding query string".into());
+            self.trace_apart(2, |_| "discarding query string".into());
         }
         let name = &self.request.mapped.filename;
         let at = if flags.any(Flags::QUERY_LAST) { name.rfind('?') } else { name.find('?') };
@@ -409,7 +409,7 @@ impl<'r> Pass<'r> {
         // A query of only this character stays there as an empty one.
         let kept = args.filter(|args| !args.is_empty());
         self.request.asked.args = kept.map(|args| args.strip_suffix('&').map(str::to_string).unwrap_or(args));
-        self.say_apart(3, |pass| {
+        self.trace_apart(3, |pass| {
             let request = &pass.request;
             let args = request.asked.args.as_deref().unwrap_or("<none>");
             format!("split uri={before} -> uri={}, args={args}", request.mapped.filename)
@@ -421,31 +421,31 @@ impl<'r> Pass<'r> {
         if rule.given.flags.any(Flags::PROXY) {
             if self.directory.is_some() && !rule.given.flags.any(Flags::NO_ESCAPE) {
                 let escaped = http1::uri::escape_path(&self.request.mapped.filename).into_owned();
-                self.say(2, |pass| {
+                self.trace(2, |pass| {
                     let path = &pass.request.mapped.filename;
                     format!("escaped URI in per-dir context for proxy, {path} -> {escaped}")
                 });
                 self.request.mapped.filename = escaped;
             }
             let url = qualified(self.request, &self.request.mapped.filename);
-            self.say(2, |_| format!("forcing proxy-throughput with {url}"));
+            self.trace(2, |_| format!("forcing proxy-throughput with {url}"));
             self.request.mapped.filename = format!("{PROXY}{url}");
             return true;
         }
         if rule.given.flags.any(Flags::REDIRECT) {
             let url = qualified(self.request, &self.request.mapped.filename);
-            self.say(2, |_| format!("explicitly forcing redirect with {url}"));
+            self.trace(2, |_| format!("explicitly forcing redirect with {url}"));
             self.request.mapped.filename = url;
             self.status = rule.given.status;
             return true;
         }
         if let Some(path) = reduced(self.request, &self.request.mapped.filename) {
-            self.say_apart(3, |pass| format!("reduce {} -> {path}", pass.request.mapped.filename));
+            self.trace_apart(3, |pass| format!("reduce {} -> {path}", pass.request.mapped.filename));
             self.request.mapped.filename = path;
             self.reduced = true;
         }
         if scheme(&self.request.mapped.filename).is_some() {
-            self.say(2, |pass| {
+            self.trace(2, |pass| {
                 format!("implicitly forcing redirect (rc={} with {}", rule.given.status, pass.request.mapped.filename)
             });
             self.status = rule.given.status;
@@ -464,7 +464,7 @@ impl<'r> Pass<'r> {
             let Some(template) = template else { continue };
             let value = self.expand(template, Some(rule), origin).await?.text.to_ascii_lowercase();
             if !value.is_empty() {
-                self.say(2, |pass| format!("remember {} to have {what} '{value}'", pass.request.mapped.filename));
+                self.trace(2, |pass| format!("remember {} to have {what} '{value}'", pass.request.mapped.filename));
                 self.request.notes.set(note, value);
             }
         }

@@ -6,7 +6,7 @@ use server::{Flow, Request};
 
 use super::pass::{Outcome, Pass};
 use super::rules::Choices;
-use super::said::Said;
+use super::trace::Trace;
 use super::url::{scheme, with_prefix};
 use super::{PASS_THROUGH, PROXY, REDIRECT, REDIRECT_HANDLER, RewriteDir, has_ended, has_proxy};
 
@@ -20,11 +20,11 @@ pub(super) fn is_on(request: &Request) -> bool {
 }
 
 pub(super) async fn fixup(request: &mut Request) -> Flow {
-    let said = Said::of(request);
+    let trace = Trace::of(request);
     let slots = request.dir.slots.clone();
     let rules = &slots.get::<RewriteDir>().rules;
     if has_ended(request) {
-        said.say(request, 8, rules.directory.as_deref(), || "Declining, no further rewriting due to END flag".into());
+        trace.log(request, 8, rules.directory.as_deref(), || "Declining, no further rewriting due to END flag".into());
         return Flow::Declined;
     }
     if request.options() & (SYM_LINKS | SYM_OWNER) == 0 {
@@ -37,11 +37,11 @@ pub(super) async fn fixup(request: &mut Request) -> Flow {
         return Flow::Status(403);
     }
     let args = request.asked.args.clone();
-    let mut pass = Pass::new(request, said, rules);
+    let mut pass = Pass::new(request, trace, rules);
     match pass.apply(&rules.list).await {
         Err(flow) => flow,
         Ok(Outcome::Unchanged) => {
-            pass.say(1, |pass| format!("pass through {}", pass.request.mapped.filename));
+            pass.trace(1, |pass| format!("pass through {}", pass.request.mapped.filename));
             Flow::Declined
         }
         Ok(outcome) => pass.leave(outcome, args.as_deref(), rules.options()),
@@ -79,7 +79,7 @@ impl Pass<'_> {
             return Flow::Status(400);
         }
         if self.mapped.as_ref().is_some_and(|(mapped, _)| *mapped == self.request.mapped.filename) {
-            self.say(1, |pass| {
+            self.trace(1, |pass| {
                 format!("initial URL equal rewritten URL: {} [IGNORING REWRITE]", pass.request.mapped.filename)
             });
             return Flow::Ok;
@@ -104,7 +104,7 @@ impl Pass<'_> {
             self.request.mapped.filename.extend(["?", &args]);
         }
         self.request.mapped.handler = Some("proxy-server".into());
-        self.say(1, |pass| format!("go-ahead with proxy request {} [OK]", pass.request.mapped.filename));
+        self.trace(1, |pass| format!("go-ahead with proxy request {} [OK]", pass.request.mapped.filename));
         Flow::Ok
     }
 
@@ -115,7 +115,7 @@ impl Pass<'_> {
         let Some(start) = url[scheme..].find('/').map(|at| scheme + at + 1).filter(|start| *start < url.len()) else {
             return;
         };
-        self.say(2, |_| format!("trying to replace prefix {directory} with {base}"));
+        self.trace(2, |_| format!("trying to replace prefix {directory} with {base}"));
         let path = url[start..].to_string();
         if let Some(new) = self.prefixed(&path, directory.strip_prefix('/').unwrap_or(&directory), &base[1..]) {
             self.request.mapped.filename.replace_range(start.., &new);
@@ -129,11 +129,11 @@ impl Pass<'_> {
         let root = self.request.document_root();
         let replaced = match &self.base {
             Some(base) => {
-                self.say(2, |_| format!("trying to replace prefix {directory} with {base}"));
+                self.trace(2, |_| format!("trying to replace prefix {directory} with {base}"));
                 self.prefixed(&path, &directory, base)
             }
             None => path.strip_prefix(root).filter(|rest| rest.starts_with('/')).map(|rest| {
-                self.say(2, |_| format!("strip document_root prefix: {path} -> {rest}"));
+                self.trace(2, |_| format!("strip document_root prefix: {path} -> {rest}"));
                 rest.to_string()
             }),
         };
@@ -143,11 +143,11 @@ impl Pass<'_> {
                 return None;
             }
             let (prefix, context) = self.request.mapped.context.clone().unwrap_or((String::new(), root.to_string()));
-            self.say(2, |_| format!("trying to replace context docroot {context} with context prefix {prefix}"));
+            self.trace(2, |_| format!("trying to replace context docroot {context} with context prefix {prefix}"));
             self.prefixed(&path, &context, &prefix)
         });
         let path = replaced.unwrap_or(path);
-        self.say(1, |_| format!("internal redirect with {path} [INTERNAL REDIRECT]"));
+        self.trace(1, |_| format!("internal redirect with {path} [INTERNAL REDIRECT]"));
         let origin = self.last.as_ref().map(|rule| rule.origin.clone());
         self.request.note_step("rewrite", origin.as_ref(), |_| format!("the request starts again with {path}"));
         self.request.notes.set("redirect-keeps-vary", "");
@@ -158,11 +158,11 @@ impl Pass<'_> {
 
     fn prefixed(&self, path: &str, from: &str, to: &str) -> Option<String> {
         let new = with_prefix(path, from, to)?;
-        self.say_apart(5, |_| {
+        self.trace_apart(5, |_| {
             let behind = &path[from.trim_end_matches('/').len() + 1..];
             format!("strip matching prefix: {path} -> {behind}")
         });
-        self.say_apart(4, |_| {
+        self.trace_apart(4, |_| {
             let behind = &path[from.trim_end_matches('/').len() + 1..];
             format!("add subst prefix: {behind} -> {new}")
         });

@@ -16,11 +16,11 @@ const LEVELS: [Level; 8] = [
 
 /// The wanted level, determined once per pass.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Said(usize);
+pub(super) struct Trace(usize);
 
-impl Said {
-    pub(super) fn of(request: &Request) -> Said {
-        Said(LEVELS.iter().take_while(|level| request.logs("rewrite", **level)).count())
+impl Trace {
+    pub(super) fn of(request: &Request) -> Trace {
+        Trace(LEVELS.iter().take_while(|level| request.logs("rewrite", **level)).count())
     }
 
     /// Whether lines of this level are wanted.
@@ -29,7 +29,7 @@ impl Said {
     }
 
     /// Writes a line. `directory`: that of the rules, if they belong to a section.
-    pub(super) fn say(self, request: &Request, level: usize, directory: Option<&str>, text: impl FnOnce() -> String) {
+    pub(super) fn log(self, request: &Request, level: usize, directory: Option<&str>, text: impl FnOnce() -> String) {
         if !self.wants(level) {
             return;
         }

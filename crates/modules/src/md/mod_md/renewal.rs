@@ -152,7 +152,7 @@ impl Steward {
         }
         let Due { why, .. } = due;
         seam::log!("md", Info, "md({name}): ordering certificates: {why}");
-        if !self.tell("renewing", domain).await {
+        if !self.notify("renewing", domain).await {
             seam::log!("md", Info, "AH10060: {name}: event-handler for 'renewing' prevents renewal to proceed.");
             return self.put_off(domain, job, Failed::prevented()).await;
         }
@@ -183,7 +183,7 @@ impl Steward {
                 if domain.encrypted_hosts > 0 {
                     self.take_in().await;
                 }
-                self.tell("renewed", domain).await;
+                self.notify("renewed", domain).await;
                 if let Some(line) = self.conf.notify.get().filter(|line| !line.is_empty())
                     && let Err(error) = notify::run(line, &[name], self.means.children).await
                 {
@@ -211,7 +211,7 @@ impl Steward {
             Info,
             "AH10057: {name}: encountered error for the {errors}. time, next run in {pause} seconds"
         );
-        self.tell("errored", domain).await;
+        self.notify("errored", domain).await;
         Ok(job.next_run)
     }
 
@@ -222,12 +222,12 @@ impl Steward {
         job.warned = now();
         job.write(domain)?;
         seam::log!("md", Warn, "md({}): warn about expiration: its certificate expires soon", domain.name);
-        self.tell("expiring", domain).await;
+        self.notify("expiring", domain).await;
         Ok(())
     }
 
     /// Runs the program of `MDMessageCmd` for an event. `false`: the program vetoes it.
-    async fn tell(&self, event: &str, domain: &Domain) -> bool {
+    async fn notify(&self, event: &str, domain: &Domain) -> bool {
         let Some(line) = self.conf.message.get().filter(|line| !line.is_empty()) else { return true };
         let result = notify::run(line, &[event, &domain.name], self.means.children).await;
         if let Err(error) = &result {

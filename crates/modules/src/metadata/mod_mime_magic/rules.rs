@@ -71,7 +71,7 @@ impl Rules {
     pub(super) fn first(&self, bytes: &[u8]) -> Option<String> {
         let mut rules = self.0.iter().peekable();
         while let Some(rule) = rules.next() {
-            let Some(mut out) = rule.said(bytes) else {
+            let Some(mut out) = rule.result_for(bytes) else {
                 while rules.next_if(|next| next.level > 0).is_some() {}
                 continue;
             };
@@ -81,7 +81,7 @@ impl Rules {
                     continue;
                 }
                 level = next.level;
-                if let Some(text) = next.said(bytes) {
+                if let Some(text) = next.result_for(bytes) {
                     if said && !next.joined && !next.text.is_empty() {
                         out.push(' ');
                         said = false;
@@ -160,7 +160,7 @@ impl Rule {
     }
 
     /// Its result for a file, if it holds.
-    fn said(&self, bytes: &[u8]) -> Option<String> {
+    fn result_for(&self, bytes: &[u8]) -> Option<String> {
         let mut at = usize::try_from(self.offset).ok()?;
         let mut window = bytes.get(at..)?.get(..LENGTH)?;
         if let Some((kind, more)) = self.indirect {

@@ -79,7 +79,7 @@ pub(super) fn outcome(request: &Request, session: &Session) -> String {
             format!("FAILED:{words}")
         }
         Some(_) => "GENEROUS".into(),
-        None => format!("FAILED:{}", Reason::Other.told().1),
+        None => format!("FAILED:{}", Reason::Other.codes().1),
     }
 }
 
@@ -219,7 +219,7 @@ impl Clients {
 
     /// Logs the flaw of a certificate as Apache does.
     fn remark(&self, failure: Failure, chain: &[CertificateDer<'_>]) {
-        let (code, words, _) = failure.reason.told();
+        let (code, words, _) = failure.reason.codes();
         let about = self.climb(chain).get(failure.depth).and_then(|der| parse(der)).map(|one| describe(&one));
         let about = about.unwrap_or_default();
         if failure.reason != Reason::TooLong {
@@ -280,7 +280,7 @@ impl ClientCertVerifier for Clients {
             }
             Err(failure) => {
                 self.remark(failure, &chain);
-                let (_, _, alert) = failure.reason.told();
+                let (_, _, alert) = failure.reason.codes();
                 Err(Error::InvalidCertificate(alert))
             }
         }

@@ -157,7 +157,7 @@ fn provider(host: &VirtualHost, commands: &Commands, notes: &mut Vec<(Level, Str
     let old = commands.tls12.as_ref().or(dir.cipher_suites.get()).map_or("DEFAULT", String::as_str);
     let (old, missing) = suites::tls12(old);
     let origin = dir.cipher_suites.origin();
-    tell_missing("suite", &missing, origin, notes);
+    note_missing("suite", &missing, origin, notes);
     if old.is_empty() {
         let text = format!("SSLCipherSuite{}: no suite of TLS 1.2 is left, so TLS 1.2 is not offered", at(origin));
         notes.push((Level::Warn, text));
@@ -166,7 +166,7 @@ fn provider(host: &VirtualHost, commands: &Commands, notes: &mut Vec<(Level, Str
         None => suites::all_tls13(),
         Some(list) => {
             let (new, missing) = suites::tls13(list);
-            tell_missing("suite", &missing, server.tls13_cipher_suites.origin(), notes);
+            note_missing("suite", &missing, server.tls13_cipher_suites.origin(), notes);
             new
         }
     };
@@ -177,7 +177,7 @@ fn provider(host: &VirtualHost, commands: &Commands, notes: &mut Vec<(Level, Str
 }
 
 /// Notes which values of a line are not supported.
-fn tell_missing(what: &str, missing: &[&str], origin: Option<&Origin>, notes: &mut Vec<(Level, String)>) {
+fn note_missing(what: &str, missing: &[&str], origin: Option<&Origin>, notes: &mut Vec<(Level, String)>) {
     if !missing.is_empty() {
         let (plural, verb) = if missing.len() == 1 { ("", "is") } else { ("s", "are") };
         let at = at(origin);
@@ -208,7 +208,7 @@ fn versions(
         return Err(format!("AH02231: No SSL protocols available [hint: SSLProtocol]{at}{why}"));
     }
     if named.get().is_some_and(|named| *named != Protocols::DEFAULT) {
-        tell_missing("protocol", &old, named.origin(), notes);
+        note_missing("protocol", &old, named.origin(), notes);
     }
     Ok(offered)
 }

@@ -84,19 +84,19 @@ fn of(host: &VirtualHost) -> Vec<Expiry> {
 
 /// The warnings logged so far.
 #[derive(Default)]
-struct Told {
+struct Logged {
     /// The time of the last check.
     at: i64,
     /// The last step of each certificate, keyed by its file and its end. For an expired one it changes daily.
     steps: BTreeMap<(String, i64), i64>,
 }
 
-static TOLD: Mutex<Told> = Mutex::new(Told { at: 0, steps: BTreeMap::new() });
+static LOGGED: Mutex<Logged> = Mutex::new(Logged { at: 0, steps: BTreeMap::new() });
 
 /// Logs certificates that expire soon: at the start of the server, and when one reaches the next step. The parent calls
 /// it every second; it reads no file, and checks once a minute.
 pub fn tell(server: &Server) {
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
     let now = now();
     if (told.at..told.at + LOOK).contains(&now) {
         return;

@@ -74,7 +74,7 @@ pub fn reload(server: &Server) -> Result<String, String> {
 }
 
 /// Writes notes from loading the certificates to the logs of the virtual hosts.
-pub(super) fn tell(server: &Server) -> Result<(), String> {
+pub(super) fn log_notes(server: &Server) -> Result<(), String> {
     pass_phrases::has_started();
     for host in &server.hosts {
         if let Some(text) = strange_port(host) {

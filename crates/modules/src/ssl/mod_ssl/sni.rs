@@ -38,7 +38,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
         }
         _ if agree(made_for, request.vhost, policy) => {
             if request.logs("ssl", Level::Debug) {
-                tell(request, session);
+                log_session(request, session);
             }
             return Flow::Declined;
         }
@@ -62,7 +62,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
 }
 
 /// Logs the negotiated protocol and cipher, and the number of the request on its connection.
-fn tell(request: &Request, session: &Session) {
+fn log_session(request: &Request, session: &Session) {
     let before = request.client.keepalives.load(Ordering::Relaxed);
     if before == 0 {
         let (version, (cipher, bits)) = (context::version_name(session.version), suites::describe(session.suite));

@@ -101,7 +101,7 @@ const STANDARD_VARIABLES: &[&str] = &[
 pub(super) fn find(request: &Request, name: &str) -> Option<String> {
     match Facts::of(request) {
         Some(facts) => facts.named(name),
-        None => of_library(behind(name, "SSL_")?),
+        None => of_library(after_prefix(name, "SSL_")?),
     }
 }
 
@@ -188,7 +188,7 @@ impl<'r> Facts<'r> {
 
     /// The value of a variable.
     fn named(&self, name: &str) -> Option<String> {
-        let name = behind(name, "SSL_")?;
+        let name = after_prefix(name, "SSL_")?;
         of_library(name).or_else(|| self.find(name))
     }
 
@@ -196,24 +196,24 @@ impl<'r> Facts<'r> {
         if let Some((_, value)) = CONNECTION.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             return value(self);
         }
-        if let Some(number) = behind(name, "CLIENT_CERT_CHAIN_") {
+        if let Some(number) = after_prefix(name, "CLIENT_CERT_CHAIN_") {
             let number: usize = number.parse().ok()?;
             return self.session.client_chain.get(number.checked_add(1)?).map(|one| pem(one));
         }
-        let (certificate, name) = match behind(name, "SERVER_") {
+        let (certificate, name) = match after_prefix(name, "SERVER_") {
             Some(rest) => (self.server()?, rest),
-            None => (self.client()?, behind(name, "CLIENT_")?),
+            None => (self.client()?, after_prefix(name, "CLIENT_")?),
         };
         if let Some((_, value)) = CERTIFICATE.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             return value(self, certificate);
         }
-        if let Some(part) = behind(name, "S_DN_") {
+        if let Some(part) = after_prefix(name, "S_DN_") {
             return names::component(certificate.subject(), part);
         }
-        if let Some(part) = behind(name, "I_DN_") {
+        if let Some(part) = after_prefix(name, "I_DN_") {
             return names::component(certificate.issuer(), part);
         }
-        let (kind, index) = behind(name, "SAN_")?.rsplit_once('_')?;
+        let (kind, index) = after_prefix(name, "SAN_")?.rsplit_once('_')?;
         alternative_names(certificate, kind).into_iter().nth(index.parse().ok()?)
     }
 
@@ -227,7 +227,7 @@ impl<'r> Facts<'r> {
 }
 
 /// The rest of a name after a prefix, which is compared without regard to case.
-fn behind<'n>(name: &'n str, prefix: &str) -> Option<&'n str> {
+fn after_prefix<'n>(name: &'n str, prefix: &str) -> Option<&'n str> {
     let is_there = name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
     is_there.then(|| &name[prefix.len()..])
 }

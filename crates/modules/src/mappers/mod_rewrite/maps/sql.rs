@@ -8,7 +8,7 @@ use server::{Flow, Request};
 
 use super::choice_of;
 use crate::database::{self, Failure, text_of, text_value};
-use crate::mappers::mod_rewrite::said::Said;
+use crate::mappers::mod_rewrite::trace::Trace;
 
 /// The most bytes of cached keys and values; beyond that all are forgotten. Clients choose the keys.
 const REMEMBERED_MAX: usize = 4 << 20;
@@ -38,7 +38,7 @@ impl Sql {
     pub(super) async fn look_up(
         &self,
         request: &Request,
-        said: Said,
+        trace: Trace,
         name: &str,
         key: String,
         origin: &Origin,
@@ -46,22 +46,22 @@ impl Sql {
         if let Some(known) = self.known() {
             if let Some(value) = known.values.get(&key).cloned() {
                 drop(known);
-                said.say(request, 5, None, || {
+                trace.log(request, 5, None, || {
                     format!("cache lookup OK: map={name}[SQL] key={key}, val={}", value.as_deref().unwrap_or_default())
                 });
                 return Ok(value);
             }
             drop(known);
-            said.say(request, 6, None, || "cache lookup FAILED, forcing new map lookup".into());
+            trace.log(request, 6, None, || "cache lookup FAILED, forcing new map lookup".into());
         }
         let rows = database::ask(request, &self.label, vec![text_value(&key)]).await;
         let rows = rows.map_err(|failure| unanswered(request, name, &key, &failure, origin))?;
         if rows.rows.len() > 1 {
-            said.say(request, 3, None, || format!("Multiple values found for {key}"));
+            trace.log(request, 3, None, || format!("Multiple values found for {key}"));
         }
         let row = choice_of(rows.rows.len()).and_then(|number| rows.rows.get(number));
         let value = row.and_then(|row| text_of(row.first()?));
-        said.say(request, 5, None, || match &value {
+        trace.log(request, 5, None, || match &value {
             Some(value) => format!("SQL map lookup OK: map {name} key={key}, val={value}"),
             None => format!("SQL map lookup FAILED: map {name} key={key}"),
         });

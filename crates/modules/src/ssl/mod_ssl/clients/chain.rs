@@ -30,7 +30,7 @@ impl Clients {
                 // OpenSSL continues, and has another message for a lone certificate.
                 let is_alone = failure == Failure { reason: Reason::NoLocalIssuer, depth: 0 };
                 let flaw = if is_alone { Reason::Unverifiable } else { failure.reason };
-                Ok(Trust { flaw: Some(flaw.told().1), depth: chain.len() - 1 })
+                Ok(Trust { flaw: Some(flaw.codes().1), depth: chain.len() - 1 })
             }
             Err(failure) => Err(failure),
         }

@@ -36,7 +36,7 @@ pub(super) enum Reason {
 
 impl Reason {
     /// OpenSSL's number and message, and the error that rustls reports to the client.
-    pub(super) fn told(self) -> (u32, &'static str, CertificateError) {
+    pub(super) fn codes(self) -> (u32, &'static str, CertificateError) {
         use CertificateError as Alert;
         match self {
             Reason::Other => (1, "unspecified certificate verification error", Alert::ApplicationVerificationFailure),
