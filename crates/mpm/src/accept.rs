@@ -97,13 +97,13 @@ impl Shortage {
 
     /// An error came; returns how long to wait.
     pub(crate) fn wait(&mut self, error: &io::Error) -> Duration {
-        self.say(error);
+        self.log(error);
         let wait = self.wait;
         self.wait = (wait * 2).min(WAIT_MAX);
         wait
     }
 
-    pub(crate) fn say(&mut self, error: &io::Error) {
+    pub(crate) fn log(&mut self, error: &io::Error) {
         let now = monotonic();
         if self.said.is_none_or(|said| now - said >= SAY_AGAIN) {
             self.said = Some(now);

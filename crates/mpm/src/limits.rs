@@ -80,7 +80,7 @@ struct Check {
 }
 
 impl Check {
-    fn say(&mut self, Message(number, start, restart): Message) {
+    fn note(&mut self, Message(number, start, restart): Message) {
         let notice = match self.when {
             When::Start => Notice {
                 module: self.module,
@@ -106,7 +106,7 @@ impl Check {
             return value;
         }
         let text = format!("{name} of {value} not allowed, increasing to 1");
-        self.say(Message(number, format!("{text}{advice}."), text));
+        self.note(Message(number, format!("{text}{advice}."), text));
         1
     }
 
@@ -116,7 +116,7 @@ impl Check {
         let fits = if value > NUMBERED_MAX {
             let text = format!("{name} of {value} exceeds the system's limit of {NUMBERED_MAX}");
             let start = format!("{text} {unit}, decreasing to {NUMBERED_MAX}.");
-            self.say(Message(numbers[0], start, format!("{text}, decreasing to match")));
+            self.note(Message(numbers[0], start, format!("{text}, decreasing to match")));
             NUMBERED_MAX
         } else {
             self.at_least_one(numbers[1], name, value, "")
@@ -160,7 +160,7 @@ pub(crate) fn prefork(module: &'static str, slots: &SettingsMap, when: When) -> 
     let children = if wanted > server_limit as i64 {
         let text = format!("MaxRequestWorkers of {wanted} exceeds ServerLimit value of {server_limit}");
         let start = format!("{text} servers, decreasing MaxRequestWorkers to {server_limit}. {RAISE}");
-        check.say(Message(180, start, format!("{text}, decreasing to match")));
+        check.note(Message(180, start, format!("{text}, decreasing to match")));
         server_limit
     } else {
         to_size(check.at_least_one(182, "MaxRequestWorkers", wanted, ""))
@@ -189,7 +189,7 @@ pub(crate) fn prefork(module: &'static str, slots: &SettingsMap, when: When) -> 
         ("MinSpareServers", &s.min_spare_servers, min > children),
         ("MaxSpareServers", &s.max_spare_servers, changed(&s.max_spare_servers, max)),
     ];
-    tell(&mut check, &spares, &plan, None);
+    note_numbers(&mut check, &spares, &plan, None);
     (plan, check.notices)
 }
 
@@ -231,7 +231,7 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &SettingsMa
         let text = format!("ThreadsPerChild of {workers} exceeds ThreadLimit of {thread_limit}");
         let advice = "To increase, please see the ThreadLimit directive.";
         let start = format!("{text} threads, decreasing to {thread_limit}. {advice}");
-        check.say(Message(n(10), start, format!("{text}, decreasing to match")));
+        check.note(Message(n(10), start, format!("{text}, decreasing to match")));
         thread_limit
     } else {
         to_size(check.at_least_one(n(12), "ThreadsPerChild", workers, ""))
@@ -263,14 +263,14 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &SettingsMa
         ("MaxSpareThreads", &s.max_spare_threads, changed(&s.max_spare_threads, max)),
     ];
     let parked = if kind.parks { workers * plan.async_factor / 16 } else { 0 };
-    tell(&mut check, &spares, &plan, Some(workers + parked));
+    note_numbers(&mut check, &spares, &plan, Some(workers + parked));
     (plan, check.notices)
 }
 
 /// Reports numbers that were asked for and cannot be had, and what runs instead, in one line. Apache changes these
 /// numbers silently; Apache's own messages stay in lines of their own. `connections` is the limit of a child, if it has
 /// threads.
-fn tell(check: &mut Check, asked: &[(&str, &Setting<i64>, bool)], plan: &Plan, connections: Option<usize>) {
+fn note_numbers(check: &mut Check, asked: &[(&str, &Setting<i64>, bool)], plan: &Plan, connections: Option<usize>) {
     let asked: Vec<String> = asked
         .iter()
         .filter(|(_, _, changed)| *changed)
@@ -303,7 +303,7 @@ fn children(check: &mut Check, number: u32, wanted: i64, workers: usize, server_
     if wanted < workers as i64 {
         let text = format!("MaxRequestWorkers of {wanted} is less than ThreadsPerChild of {workers}, increasing to");
         let advice = "MaxRequestWorkers must be at least as large as the number of threads in a single server.";
-        check.say(Message(number, format!("{text} {workers}. {advice}"), format!("{text} match")));
+        check.note(Message(number, format!("{text} {workers}. {advice}"), format!("{text} match")));
         return 1;
     }
     let wanted = to_size(wanted);
@@ -315,13 +315,13 @@ fn children(check: &mut Check, number: u32, wanted: i64, workers: usize, server_
              nearest multiple {total}"
         );
         let start = format!("{text}, for a maximum of {children} servers.");
-        check.say(Message(number + 2, start, text));
+        check.note(Message(number + 2, start, text));
     }
     if children > server_limit {
         let fits = server_limit * workers;
         let text = format!("MaxRequestWorkers of {total} would require {children} servers and");
         let rest = format!("exceed ServerLimit of {server_limit}, decreasing to {fits}");
-        check.say(Message(number + 4, format!("{text} would {rest}. {RAISE}"), format!("{text} {rest}")));
+        check.note(Message(number + 4, format!("{text} would {rest}. {RAISE}"), format!("{text} {rest}")));
         return server_limit;
     }
     children

@@ -94,7 +94,7 @@ async fn leave<H: Dispatcher>(
     }
     match order {
         Order::End => return Ok(order),
-        Order::LeaveLast => door.take_what_waits(),
+        Order::LeaveLast => door.accept_pending(),
         Order::Leave => {}
     }
     drop(door);

@@ -175,9 +175,9 @@ impl ChildLoop {
         let mut next = Some((socket, peer));
         while let Some((socket, peer)) = next.take() {
             match converse(&mut self.child, socket, peer)? {
-                Told::Nothing => {}
-                Told::Last(Some(waiting)) => next = Some(waiting),
-                Told::Last(None) => return Ok(Next::End),
+                AfterServing::Nothing => {}
+                AfterServing::Last(Some(waiting)) => next = Some(waiting),
+                AfterServing::Last(None) => return Ok(Next::End),
             }
         }
         if self.child.listeners.iter().len() == 0 {
@@ -191,21 +191,21 @@ impl ChildLoop {
 }
 
 /// The parent's order while a connection was served.
-enum Told {
+enum AfterServing {
     Nothing,
     /// To end, after this connection if there is one.
     Last(Option<(OwnedFd, SocketAddr)>),
 }
 
 /// Serves one connection to its end, or until an order to end.
-fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<Told> {
+fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<AfterServing> {
     let Child { service, workers, signals, listeners, .. } = child;
     let serving = async {
         let orders = watch(signals.descriptor(), Interest::READABLE)?;
         let connection = stages::connect(*service, workers, socket, peer);
         workers.all_taken();
         let mut life = pin!(stages::run(connection, stages::Anywhere));
-        let mut told = Told::Nothing;
+        let mut told = AfterServing::Nothing;
         poll_fn(|cx| {
             if life.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
@@ -214,15 +214,15 @@ fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<
                 seam::drain();
                 match order {
                     Order::End => {
-                        told = Told::Last(None);
+                        told = AfterServing::Last(None);
                         return Poll::Ready(());
                     }
                     // The last children to leave close the door at once, not only when their clients are done. Each
                     // takes along one of the waiting connections; the children without a connection take the rest.
-                    Order::LeaveLast if !matches!(told, Told::Last(Some(_))) => {
-                        told = Told::Last(take_one(&std::mem::take(listeners)));
+                    Order::LeaveLast if !matches!(told, AfterServing::Last(Some(_))) => {
+                        told = AfterServing::Last(take_one(&std::mem::take(listeners)));
                     }
-                    Order::Leave if matches!(told, Told::Nothing) => told = Told::Last(None),
+                    Order::Leave if matches!(told, AfterServing::Nothing) => told = AfterServing::Last(None),
                     Order::LeaveLast | Order::Leave => {}
                 }
             }

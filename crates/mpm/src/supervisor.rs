@@ -184,7 +184,7 @@ impl Supervisor<'_> {
         self.spawn_owed();
         self.announce();
         loop {
-            self.wait_or_be_asked(self.until_next());
+            self.wait_with_control(self.until_next());
             if !self.reap() {
                 self.end_children();
                 self.end_companions();
@@ -270,7 +270,7 @@ impl Supervisor<'_> {
 
     /// Like [`wait`](Supervisor::wait), but also wakes for a client of the control socket. Used only where
     /// conversations are accepted.
-    fn wait_or_be_asked(&mut self, most: Duration) {
+    fn wait_with_control(&mut self, most: Duration) {
         match self.conversations.descriptor() {
             Some(control) => {
                 let waited = any_readable([self.signals.as_fd(), self.board.attention().as_fd(), control], most);

@@ -106,7 +106,7 @@ impl<H: Dispatcher> Door<H> {
                     self.go_away();
                     sleep(SUCCESSION).await;
                 }
-                Batch::Crowded(error) => self.shortage.say(&error),
+                Batch::Crowded(error) => self.shortage.log(&error),
                 Batch::Shortage(error) => {
                     let wait = self.shortage.wait(&error);
                     self.go_away();
@@ -129,7 +129,7 @@ impl<H: Dispatcher> Door<H> {
     pub(super) fn close(&mut self) -> bool {
         self.places.clear();
         let mut waits = false;
-        for listener in self.listeners.iter().filter(|listener| somebody_waits_at(listener)) {
+        for listener in self.listeners.iter().filter(|listener| has_pending(listener)) {
             listener.bell().raise();
             waits = true;
         }
@@ -144,7 +144,7 @@ impl<H: Dispatcher> Door<H> {
     }
 
     /// Accepts the connections that wait in the listen queues, for a limited time: no other child comes after us.
-    pub(super) fn take_what_waits(&mut self) {
+    pub(super) fn accept_pending(&mut self) {
         self.places.clear();
         let end = monotonic() + LAST_ROUND;
         for listener in self.listeners.iter() {
@@ -212,7 +212,7 @@ impl<H: Dispatcher> Door<H> {
             sleep(CROWDED).await;
         }
         while timeout(INSIST, poll_fn(|cx| self.entry.dispatcher.poll_room(cx))).await.is_err() {
-            if self.listeners.iter().any(somebody_waits_at) {
+            if self.listeners.iter().any(has_pending) {
                 self.entry.dispatcher.insist();
             }
         }
@@ -232,7 +232,7 @@ impl<H: Dispatcher> Door<H> {
     }
 }
 
-fn somebody_waits_at(listener: &Listener) -> bool {
+fn has_pending(listener: &Listener) -> bool {
     readable(listener, Some(Duration::ZERO)).unwrap_or(true)
 }
 

@@ -62,7 +62,7 @@ impl HelperProcesses {
         self.groups.extend(helpers.into_iter().map(group));
     }
 
-    pub(super) fn are_gone(&self) -> bool {
+    pub(super) fn have_ended(&self) -> bool {
         self.groups.iter().all(|group| group.alive.is_empty())
     }
 
@@ -207,7 +207,7 @@ impl Supervisor<'_> {
     pub(super) fn end_companions(&mut self) {
         self.helpers.order(Signal::TERM);
         let end = monotonic() + TICK;
-        while !self.helpers.are_gone() && monotonic() < end {
+        while !self.helpers.have_ended() && monotonic() < end {
             self.wait(end.saturating_sub(monotonic()));
             self.reap();
         }

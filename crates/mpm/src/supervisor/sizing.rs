@@ -24,7 +24,7 @@ impl Supervisor<'_> {
 
     pub(super) fn decide(&mut self, counts: Counts) {
         let (decision, remark) = self.policy.decide(self.plan.spare, self.plan.children, counts);
-        self.say(remark, decision, counts);
+        self.log(remark, decision, counts);
         match decision {
             Decision::Spawn(more) => {
                 self.owed += more;
@@ -55,7 +55,7 @@ impl Supervisor<'_> {
         counts
     }
 
-    fn say(&mut self, remark: Option<Remark>, decision: Decision, counts: Counts) {
+    fn log(&mut self, remark: Option<Remark>, decision: Decision, counts: Counts) {
         let words = &self.generation.mpm.0.words;
         match (remark, decision) {
             (Some(Remark::LimitReached), _) => {
