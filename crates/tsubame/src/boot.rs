@@ -186,11 +186,11 @@ fn built_in() -> Origin {
 }
 
 /// Writes the notices about the configuration to standard error, or to the `-E` file.
-pub(crate) fn say<'a>(options: &Options, notices: impl IntoIterator<Item = &'a Notice>) {
+pub(crate) fn print_notices<'a>(options: &Options, notices: impl IntoIterator<Item = &'a Notice>) {
     let level = options.level.unwrap_or(Level::Warn);
     for notice in notices {
         if notice.level <= level || notice.level == Level::Notice {
-            tell(options, &line(notice));
+            print(options, &line(notice));
         }
     }
 }
@@ -205,13 +205,13 @@ fn line(notice: &Notice) -> String {
 }
 
 /// Writes a line to standard error, or to the `-E` file. A relative name starts at `ServerRoot`, as in Apache.
-pub(crate) fn tell(options: &Options, text: &str) {
+pub(crate) fn print(options: &Options, text: &str) {
     let file = options.errors.as_ref().and_then(|name| {
         let path = conf::paths::join(&server_root(options), name);
         std::fs::OpenOptions::new().create(true).append(true).open(path).ok()
     });
     match file {
-        None => starting::say(text),
+        None => starting::print(text),
         Some(mut file) => {
             use std::io::Write;
             // There is no other place to report an error.
@@ -221,11 +221,11 @@ pub(crate) fn tell(options: &Options, text: &str) {
 }
 
 /// Reports why a configuration cannot run.
-pub(crate) fn say_broken(options: &Options, failed: &Failed) {
+pub(crate) fn print_failure(options: &Options, failed: &Failed) {
     // Files that include each other are read repeatedly and repeat their notices.
     let repeats = |notice: &&Notice| notice.origin.as_ref().is_some_and(Origin::repeats);
-    say(options, failed.notices.iter().filter(|notice| !repeats(notice)));
-    tell(
+    print_notices(options, failed.notices.iter().filter(|notice| !repeats(notice)));
+    print(
         options,
         complaint::of(&failed.error, &failed.into(), &options.program, style(options)).trim_end_matches('\n'),
     );
@@ -240,13 +240,13 @@ pub(crate) fn misplaced(options: &Options) -> Option<String> {
 }
 
 /// Reports the other errors of a configuration; the first was reported already.
-pub(crate) fn say_others(options: &Options, failed: &Failed) {
+pub(crate) fn print_other_errors(options: &Options, failed: &Failed) {
     if let Some(text) = complaint::of_others(options, &failed.error, style(options)) {
-        tell(options, text.trim_end_matches('\n'));
+        print(options, text.trim_end_matches('\n'));
     }
 }
 
-/// The style for the output of [`tell`].
+/// The style for the output of [`print`].
 fn style(options: &Options) -> Style {
     if options.errors.is_some() { Style(false) } else { Style::of_errors() }
 }

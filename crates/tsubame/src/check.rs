@@ -75,7 +75,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            misuse::say(program, "check", USAGE, &why);
+            misuse::report(program, "check", USAGE, &why);
             return Verdict::DoesNotStart.exit_code();
         }
     };

@@ -22,7 +22,7 @@ fn compare(options: &Options, heir: Pid) {
     let Ok(own) = std::env::current_exe() else { return };
     if let Some(runs) = sys::process::program_file(heir).filter(|file| *file != own) {
         let (runs, own) = (runs.display(), own.display());
-        boot::tell(options, &format!("it runs {runs}, and not this program ({own}): put a new one there"));
+        boot::print(options, &format!("it runs {runs}, and not this program ({own}): put a new one there"));
     }
 }
 
@@ -39,7 +39,7 @@ fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
         std::thread::sleep(UPGRADE_LOOK);
     }
     let seconds = UPGRADE_MAX.as_secs();
-    boot::tell(options, &format!("no new server took over from pid {pid} within {seconds} s: its error log says why"));
+    boot::print(options, &format!("no new server took over from pid {pid} within {seconds} s: its error log says why"));
     ExitCode::FAILURE
 }
 
@@ -49,14 +49,14 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
     let configured = match boot::read(options, &Text::File) {
         Ok(configured) => configured,
         Err(broken) => {
-            boot::say_broken(options, &broken);
+            boot::print_failure(options, &broken);
             return ExitCode::FAILURE;
         }
     };
-    boot::say(options, &configured.loaded.notices);
+    boot::print_notices(options, &configured.loaded.notices);
     let ends = matches!(signal, cli::Signal::Stop | cli::Signal::GracefulStop);
     if !ends && let Err(message) = boot::check(options, &configured) {
-        boot::tell(options, &message);
+        boot::print(options, &message);
         return ExitCode::FAILURE;
     }
     let number = match signal {
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
             Ok(()) if signal == cli::Signal::Upgrade => succeeded(options, &configured, pid),
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                boot::tell(options, &format!("{}: sending signal to server", sys::describe(&error)));
+                boot::print(options, &format!("{}: sending signal to server", sys::describe(&error)));
                 ExitCode::FAILURE
             }
         },

@@ -78,7 +78,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            misuse::say(program, "ctl", USAGE, &why);
+            misuse::report(program, "ctl", USAGE, &why);
             return ExitCode::FAILURE;
         }
     };
@@ -159,7 +159,7 @@ fn configured(options: &Options) -> Result<Meeting, ExitCode> {
         Err(failed) => match boot::socket(&failed) {
             Some((socket, pid_file)) => (Some(socket), Some(pid_file)),
             None => {
-                boot::say_broken(options, &failed);
+                boot::print_failure(options, &failed);
                 output::complain(&format!("{} ctl: name the server's control socket with --socket", options.program));
                 return Err(ExitCode::FAILURE);
             }
@@ -177,7 +177,7 @@ fn ask(Meeting { socket, pid_file }: &Meeting, words: &[String]) -> Result<Strin
     let stream = connect(socket)?;
     let mut request = Vec::new();
     let colours = Style::of_output().0.then(|| COLOURS.to_string());
-    let pid = pid_file.as_deref().map(meant).transpose()?;
+    let pid = pid_file.as_deref().map(intended_server).transpose()?;
     for word in colours.iter().chain(&pid).chain(words) {
         request.extend_from_slice(word.as_bytes());
         request.push(0);
@@ -225,7 +225,7 @@ fn connect(socket: &Path) -> Result<UnixStream, String> {
 }
 
 /// The word that identifies the intended server.
-fn meant(pid_file: &Path) -> Result<String, String> {
+fn intended_server(pid_file: &Path) -> Result<String, String> {
     let name = pid_file.display();
     match mpm::pidfile::read(pid_file) {
         Ok(Some(pid)) => Ok(format!("{PID}{pid}")),

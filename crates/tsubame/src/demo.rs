@@ -68,11 +68,11 @@ fn serve(options: &Options, demo: &Demo, home: &Path) -> ExitCode {
     let configured = match boot::read(options, &text) {
         Ok(configured) => configured,
         Err(broken) => {
-            boot::say_broken(options, &broken);
+            boot::print_failure(options, &broken);
             return ExitCode::FAILURE;
         }
     };
-    boot::say(options, &configured.loaded.notices);
+    boot::print_notices(options, &configured.loaded.notices);
     let mut options = Options { defines: options.defines.clone(), ..copy(options) };
     options.defines.push("FOREGROUND".into());
     start::serve(&options, configured, &text, |listeners| greet(listeners, &root, &home, demo.root.is_none()))

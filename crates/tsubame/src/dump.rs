@@ -43,7 +43,7 @@ pub(crate) fn compiled_in(options: &Options) -> ExitCode {
 pub(crate) fn settings(options: &Options) -> ExitCode {
     let (language, failed) = match boot::read_language(options) {
         Ok((language, notices)) => {
-            boot::say(options, &notices);
+            boot::print_notices(options, &notices);
             (language, None)
         }
         Err(failed) => (failed.language.clone(), Some(failed)),
@@ -51,7 +51,7 @@ pub(crate) fn settings(options: &Options) -> ExitCode {
     let code = match mpm::choose(&language.loaded(), &options.program) {
         Ok(mpm) => version::print(Some(&mpm)),
         Err(error) => {
-            boot::tell(options, error.own_lines(&options.program).trim_end());
+            boot::print(options, error.own_lines(&options.program).trim_end());
             return ExitCode::FAILURE;
         }
     };
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         Ok(configured) => configured,
         Err(broken) => return refuse(options, &broken),
     };
-    boot::say(options, &configured.loaded.notices);
+    boot::print_notices(options, &configured.loaded.notices);
     // Apache prints the included files while it reads.
     if options.defined("DUMP_INCLUDES") {
         output::dump(&includes(&configured.loaded.included));
@@ -78,18 +78,18 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         if let Err(message) = boot::check(options, &configured)
             && !dumped
         {
-            boot::tell(options, &message);
+            boot::print(options, &message);
             return ExitCode::FAILURE;
         }
         let Preflight { stops, doubts } = if dumped { Preflight::default() } else { preflight::look(server) };
         // Apache does not report what only another user could do.
         let doubts = doubts.iter().filter(|_| !cli::is_httpd_name(&options.program));
         let stops: Vec<String> = stops.iter().map(ToString::to_string).collect();
-        stops.iter().chain(doubts).for_each(|text| boot::tell(options, text));
+        stops.iter().chain(doubts).for_each(|text| boot::print(options, text));
         if !stops.is_empty() {
             return ExitCode::FAILURE;
         }
-        boot::tell(options, "Syntax OK");
+        boot::print(options, "Syntax OK");
     }
     ExitCode::SUCCESS
 }
@@ -106,9 +106,9 @@ fn refuse(options: &Options, failed: &Failed) -> ExitCode {
     if options.defined("DUMP_CONFIG") && failed.of_module && shows_tree(&infos) {
         output::dump(&conf::dump::dump_config(&failed.tree, &infos));
     }
-    boot::say_broken(options, failed);
+    boot::print_failure(options, failed);
     if matches!(options.action, Action::Check) && !is_dump(options) {
-        boot::say_others(options, failed);
+        boot::print_other_errors(options, failed);
     }
     ExitCode::FAILURE
 }

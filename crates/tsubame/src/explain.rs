@@ -95,14 +95,14 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            misuse::say(program, "explain", USAGE, &why);
+            misuse::report(program, "explain", USAGE, &why);
             return ExitCode::FAILURE;
         }
     };
     let configured = match boot::read(&options, &Text::File) {
         Ok(configured) => configured,
         Err(broken) => {
-            boot::say_broken(&options, &broken);
+            boot::print_failure(&options, &broken);
             return ExitCode::FAILURE;
         }
     };

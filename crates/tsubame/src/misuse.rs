@@ -5,7 +5,7 @@ use conf::directive::nearest_name;
 use crate::output;
 
 /// Reports why the words after `program command` are wrong. `page` is the text of `--help`.
-pub(crate) fn say(program: &str, command: &str, page: &'static str, error: &lexopt::Error) {
+pub(crate) fn report(program: &str, command: &str, page: &'static str, error: &lexopt::Error) {
     let called = format!("{program} {command}");
     output::complain(&format!("{called}: {}\n{}`{called} --help` says more.", reason(error, page), usage(page)));
 }

@@ -30,11 +30,11 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let configured = match boot::read(options, &Text::File) {
         Ok(configured) => configured,
         Err(broken) => {
-            boot::say_broken(options, &broken);
+            boot::print_failure(options, &broken);
             return ExitCode::FAILURE;
         }
     };
-    boot::say(options, &configured.loaded.notices);
+    boot::print_notices(options, &configured.loaded.notices);
     if options.defined(crate::cli::EXPLICIT_START)
         && sys::notify::predecessor().is_none()
         && let Some(pid) = running::parent(&configured)
@@ -54,7 +54,7 @@ pub(crate) fn serve(
 ) -> ExitCode {
     mod_ssl::starts_a_server();
     if let Err(message) = boot::check(options, &configured).and_then(|()| make_runtime_directory(&configured)) {
-        boot::tell(options, &message);
+        boot::print(options, &message);
         return ExitCode::FAILURE;
     }
     let one_process = options.defined("DEBUG") || options.defined("ONE_PROCESS");
@@ -74,8 +74,8 @@ pub(crate) fn serve(
     let listeners = match Listeners::open(main, sys::notify::passed_sockets()) {
         Ok(listeners) => listeners,
         Err(error) => {
-            boot::tell(options, &error.to_string());
-            boot::tell(options, "AH00015: Unable to open logs");
+            boot::print(options, &error.to_string());
+            boot::print(options, "AH00015: Unable to open logs");
             let own = preflight::wrong_lines(main.get()).and_then(|obstacle| obstacle.help);
             let notes = match (own, error.busy) {
                 (Some(help), _) => vec![complaint::note(&format!("help: {help}"))],
@@ -83,7 +83,7 @@ pub(crate) fn serve(
                 (None, None) if error.lines[0].starts_with("(13)") => vec![complaint::note(PRIVILEGED)],
                 (None, None) => Vec::new(),
             };
-            notes.iter().for_each(|note| boot::tell(options, note));
+            notes.iter().for_each(|note| boot::print(options, note));
             return ExitCode::FAILURE;
         }
     };
@@ -91,8 +91,8 @@ pub(crate) fn serve(
         server::log::alone();
     }
     if let Err(message) = configured.loaded.server.open_logs() {
-        boot::tell(options, &message);
-        boot::tell(options, "AH00015: Unable to open logs");
+        boot::print(options, &message);
+        boot::print(options, "AH00015: Unable to open logs");
         return ExitCode::FAILURE;
     }
     // Every connection, file and script needs descriptors. If the system refuses more, the limit of the administrator
@@ -105,7 +105,7 @@ pub(crate) fn serve(
     let (mut first, running) = match generation(options, configured) {
         Ok(first) => first,
         Err(message) => {
-            boot::tell(options, &message);
+            boot::print(options, &message);
             return ExitCode::FAILURE;
         }
     };

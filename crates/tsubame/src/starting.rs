@@ -28,7 +28,7 @@ static STARTER: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 /// repeats its messages, and exits with the returned code.
 pub(crate) fn detach(options: &Options) -> Result<(), ExitCode> {
     let failed = |error: io::Error| {
-        boot::tell(options, &format!("{}: cannot detach", sys::describe(&error)));
+        boot::print(options, &format!("{}: cannot detach", sys::describe(&error)));
         ExitCode::FAILURE
     };
     let (reads, writes) = io::pipe().map_err(failed)?;
@@ -63,7 +63,7 @@ pub(crate) fn serving(detached: bool) {
 }
 
 /// Writes a line to the destination of messages.
-pub(crate) fn say(line: &str) {
+pub(crate) fn print(line: &str) {
     let line = format!("{line}\n");
     // There is no other place to report an error.
     let _ = match lock().clone() {
@@ -94,7 +94,7 @@ fn wait(options: &Options, reads: &PipeReader, daemon: Pid) -> io::Result<ExitCo
         if Instant::now() >= end {
             let seconds = START_MAX.as_secs();
             let text = "it goes on trying, and its error log says more";
-            boot::tell(options, &format!("The server (pid {daemon}) does not serve after {seconds} s: {text}"));
+            boot::print(options, &format!("The server (pid {daemon}) does not serve after {seconds} s: {text}"));
             return Ok(ExitCode::FAILURE);
         }
     }
@@ -129,12 +129,12 @@ fn failed(options: &Options, ended: &Reaped) -> ExitCode {
         Status::Exited(0) => ExitCode::SUCCESS,
         Status::Exited(1) => ExitCode::FAILURE,
         Status::Exited(code) => {
-            boot::tell(options, &format!("The server ended with status {code} before it served: see its error log"));
+            boot::print(options, &format!("The server ended with status {code} before it served: see its error log"));
             ExitCode::FAILURE
         }
         Status::Signaled { signal, .. } => {
             let signal = signal.description();
-            boot::tell(options, &format!("The server was ended by a signal before it served: {signal}"));
+            boot::print(options, &format!("The server was ended by a signal before it served: {signal}"));
             ExitCode::FAILURE
         }
     }
@@ -149,10 +149,10 @@ impl Log for StartLog {
     }
 
     fn write(&self, module: &str, level: Level, text: fmt::Arguments<'_>) {
-        let Some(log) = &self.0 else { return say(&text.to_string()) };
+        let Some(log) = &self.0 else { return print(&text.to_string()) };
         log.write(module, level, text);
         if level <= Level::Error && lock().is_some() {
-            say(&text.to_string());
+            print(&text.to_string());
         }
     }
 

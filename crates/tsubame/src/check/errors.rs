@@ -233,7 +233,7 @@ fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Fin
         return found("The file begins with a UTF-8 byte order mark.".into()).instead("Save it without the mark");
     }
     let found = found(NO_SUCH_DIRECTIVE.into());
-    match meant(name) {
+    match nearest_directive(name) {
         Some(near) => {
             let is_here = conf::directive::find(&known.loaded, near).is_some();
             let but = if is_here { String::new() } else { directive(weight, topic, near, known).message };
@@ -253,7 +253,7 @@ fn refused(name: &str) -> Option<&'static Fact> {
 }
 
 /// The directive that was probably meant by a misspelt name.
-fn meant(name: &str) -> Option<&'static str> {
+fn nearest_directive(name: &str) -> Option<&'static str> {
     let ours = boot::known().iter().flat_map(|info| info.directives).map(|row| row.name);
     let theirs = manual::DIRECTIVES.iter().map(|fact| fact.name.trim_end_matches('>'));
     nearest_name(ours.chain(theirs).chain(REMOVED.iter().map(|removed| removed.name)), name)
@@ -343,8 +343,8 @@ mod tests {
             ("<Directry", "<Directory"),
             ("SecureListn", "SecureListen"),
         ] {
-            assert_eq!(meant(name), Some(near), "{name}");
+            assert_eq!(nearest_directive(name), Some(near), "{name}");
         }
-        assert_eq!(meant("Entirely"), None);
+        assert_eq!(nearest_directive("Entirely"), None);
     }
 }

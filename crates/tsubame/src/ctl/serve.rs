@@ -101,7 +101,7 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
         }
         "graceful" | "restart" | "graceful-stop" | "stop" => {
             no_more(&command, &rest)?;
-            told(&command, asked)
+            signal_parent(&command, asked)
         }
         _ => Ok((shown(&command, &rest, asked, style)?, None)),
     }
@@ -130,7 +130,7 @@ fn shown(command: &str, words: &[String], asked: &Asked<'_>, style: Style) -> Re
 }
 
 /// Answers the commands that signal the parent.
-fn told(command: &str, asked: &Asked<'_>) -> Result<Answer, String> {
+fn signal_parent(command: &str, asked: &Asked<'_>) -> Result<Answer, String> {
     match command {
         "graceful" => restart(asked, Signal::USR1, "a graceful restart"),
         "restart" => restart(asked, Signal::HUP, "a restart"),

@@ -30,7 +30,7 @@ pub(super) fn of(
     }
     writeln!(out);
     writeln!(out, "{}", style.bold("How it went"));
-    let mut steps = vec![text::asked(question), text::virtual_host(explanation, style)];
+    let mut steps = vec![text::request_line(question), text::virtual_host(explanation, style)];
     happened(&explanation.steps, &mut steps, style);
     shown(&mut out, &steps, STEPS_MAX, style);
     let count: usize = paths.iter().map(|(_, directives)| directives.len()).sum();

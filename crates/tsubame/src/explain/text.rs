@@ -21,7 +21,7 @@ pub(super) fn of(
     self::verdict(&mut out, explanation, style);
     writeln!(out);
     writeln!(out, "{}", style.bold("What happens"));
-    writeln!(out, "      {}", asked(question));
+    writeln!(out, "      {}", request_line(question));
     writeln!(out, "      {}", virtual_host(explanation, style));
     let mut number = 0;
     steps(&mut out, &explanation.steps, style, &mut number);
@@ -78,7 +78,7 @@ pub(super) fn verdict(out: &mut Page, explanation: &Explanation, style: Style) {
 }
 
 /// The request on one line.
-pub(super) fn asked(question: &Question) -> String {
+pub(super) fn request_line(question: &Question) -> String {
     let Question { method, target, host, client, local, .. } = question;
     let host = host.as_deref().unwrap_or("- (HTTP/1.0)");
     format!("{method} {target}, Host: {host}, from {} to {local}", client.ip())
