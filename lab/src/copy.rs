@@ -32,7 +32,7 @@ impl Copy {
 
     /// Sends it an order. A copy that does not listen has ended.
     pub(crate) fn order(&mut self, what: &impl Serialize) -> Result<()> {
-        let told = self.orders.as_mut().map_or(Ok(()), |orders| tell(orders, what));
+        let told = self.orders.as_mut().map_or(Ok(()), |orders| post(orders, what));
         told.map_err(|error| self.hear::<IgnoredAny>().err().unwrap_or(error))
     }
 
@@ -61,14 +61,14 @@ impl Drop for Copy {
 }
 
 /// Sends a message, on one line.
-pub(crate) fn tell(to: &mut impl Write, what: &impl Serialize) -> Result<()> {
-    let mut tell = || -> std::io::Result<()> {
+pub(crate) fn post(to: &mut impl Write, what: &impl Serialize) -> Result<()> {
+    let mut send = || -> std::io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
         to.write_all(&line)?;
         to.flush()
     };
-    tell().context(|| "talk to another process of the generator".to_owned())
+    send().context(|| "talk to another process of the generator".to_owned())
 }
 
 /// The message on the next line; `None` at the end.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Connection, Dial};
-use crate::copy::{Copy, read, tell};
+use crate::copy::{Copy, post, read};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::launch;
@@ -148,7 +148,7 @@ pub(crate) fn serve() -> Result<()> {
     let (mut orders, mut news) = (BufReader::new(std::io::stdin()), std::io::stdout());
     let Some(party) = read::<Party>(&mut orders)? else { return Ok(()) };
     let mut held = Held::gather(&party)?;
-    tell(&mut news, &held.lost())?;
+    post(&mut news, &held.lost())?;
     let stop = AtomicBool::new(matches!(party.manner, Manner::Idle | Manner::Lingering));
     let mut asked = std::thread::scope(|scope| {
         scope.spawn(|| held.read_slowly(&stop));
@@ -157,7 +157,7 @@ pub(crate) fn serve() -> Result<()> {
         asked
     })?;
     while asked.is_some() {
-        tell(&mut news, &held.lost())?;
+        post(&mut news, &held.lost())?;
         asked = read(&mut orders)?;
     }
     Ok(())

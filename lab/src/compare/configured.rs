@@ -43,7 +43,7 @@ impl Language {
         let arguments: &[&str] = match self {
             Self::Httpd => &["-f", file, "-DFOREGROUND"],
             // The directive may occur only once.
-            Self::Nginx => match says_daemon(&read_text(file)?) {
+            Self::Nginx => match daemon_setting(&read_text(file)?) {
                 Some(true) => {
                     let text = format!("{file} says `daemon on;`: a server in the background cannot be measured");
                     return Err(Error::new(text).advise("without that line, in a copy"));
@@ -57,7 +57,7 @@ impl Language {
 }
 
 /// Whether the text puts nginx in the background, if it says anything about that.
-fn says_daemon(text: &str) -> Option<bool> {
+fn daemon_setting(text: &str) -> Option<bool> {
     let value = |line: &str| Some(line.trim_start().strip_prefix("daemon")?.trim().strip_suffix(';')?.trim() != "off");
     text.lines().map(|line| line.split('#').next().unwrap_or_default()).find_map(value)
 }
@@ -178,9 +178,9 @@ mod tests {
 
     #[test]
     fn a_configuration_says_whether_it_stays_in_the_foreground() {
-        assert_eq!(says_daemon("user x;\n  daemon on; # as ever\n"), Some(true));
-        assert_eq!(says_daemon("daemon off;\n"), Some(false));
-        assert_eq!(says_daemon("# daemon on;\nhttp {}\n"), None);
+        assert_eq!(daemon_setting("user x;\n  daemon on; # as ever\n"), Some(true));
+        assert_eq!(daemon_setting("daemon off;\n"), Some(false));
+        assert_eq!(daemon_setting("# daemon on;\nhttp {}\n"), None);
     }
 
     #[test]

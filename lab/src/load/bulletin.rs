@@ -105,7 +105,7 @@ impl Board {
     }
 
     /// Reports the last second, if it is not reported yet.
-    pub(super) fn tell(&mut self, live: &Live) {
+    pub(super) fn publish(&mut self, live: &Live) {
         let last = live.last_second();
         if last.is_none() || last == self.told {
             return;

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::record::Record;
 use super::timeline::Quarters;
 use super::{WATCH, prepare, threads};
-use crate::copy::{Copy, read, tell};
+use crate::copy::{Copy, post, read};
 use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
 
@@ -149,7 +149,7 @@ pub(crate) fn serve() -> Result<()> {
     let Some(task) = read::<Task>(&mut orders)? else { return Ok(()) };
     let mut news = std::io::stdout();
     prepare(&task.plan)?;
-    let _ = tell(&mut news, &News::Ready);
+    let _ = post(&mut news, &News::Ready);
     let Some(Start(start)) = read(&mut orders)? else { return Ok(()) };
     let live = Arc::new(Live::since(start));
     let stopped = Arc::clone(&live);
@@ -160,14 +160,14 @@ pub(crate) fn serve() -> Result<()> {
     let shares: Vec<_> = task.plan.shares().into_iter().skip(task.first).take(task.threads).collect();
     let mut progress = |live: &Live| {
         let (answers, failures) = (live.answers.load(Relaxed), live.failures.load(Relaxed));
-        tell(&mut news, &News::Progress { answers, failures, quarters: live.progress().hand_on() })
+        post(&mut news, &News::Progress { answers, failures, quarters: live.progress().hand_on() })
     };
     let record = threads(&shares, &live, |live| {
         if progress(live).is_err() {
             live.stop();
         }
     })?;
-    let _ = progress(&live).and_then(|()| tell(&mut news, &News::Done(Box::new(record))));
+    let _ = progress(&live).and_then(|()| post(&mut news, &News::Done(Box::new(record))));
     Ok(())
 }
 
@@ -263,7 +263,7 @@ mod tests {
         let mut quarters = Quarters::default();
         quarters.at(Duration::from_secs(9)).total.record(1234).unwrap();
         let mut line = Vec::new();
-        tell(&mut line, &(Start(start), &record, &quarters)).unwrap();
+        post(&mut line, &(Start(start), &record, &quarters)).unwrap();
         let (told, copy, mut copied): (Start, Record, Quarters) = read(&mut line.as_slice()).unwrap().unwrap();
         assert!(told.0.max(start) - told.0.min(start) < Duration::from_millis(1));
         assert_eq!(copy.total.0, record.total.0);
@@ -278,7 +278,7 @@ mod tests {
         let task = Task { plan: plan(SocketAddr::from(([127, 0, 0, 1], 1))), first: 2, threads: 3 };
         let task = Task { plan: Plan { arrival: Arrival::Requests(Pace::per_second(3.0)), ..task.plan }, ..task };
         let mut line = Vec::new();
-        tell(&mut line, &task).unwrap();
+        post(&mut line, &task).unwrap();
         let copy: Task = read(&mut line.as_slice()).unwrap().unwrap();
         assert_eq!(format!("{copy:?}"), format!("{task:?}"));
     }

@@ -75,7 +75,7 @@ impl Live {
     }
 
     /// Takes a thread's report, unless a reader holds the lock.
-    pub(super) fn tell(&self, quarters: &mut Quarters) {
+    pub(super) fn publish(&self, quarters: &mut Quarters) {
         match self.progress.try_lock() {
             Ok(mut progress) => progress.take(quarters),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(quarters),
@@ -125,11 +125,11 @@ mod tests {
             other.at(Duration::from_secs(second)).answers += 2;
         }
         let reader = live.progress();
-        live.tell(&mut one);
+        live.publish(&mut one);
         assert!(one.is_due(Duration::from_secs(200)), "it keeps what nobody could take");
         drop(reader);
-        live.tell(&mut one);
-        live.tell(&mut other);
+        live.publish(&mut one);
+        live.publish(&mut other);
         let progress = live.progress();
         assert_eq!(progress.whole.answers, 600);
         assert_eq!((progress.timeline.length, progress.timeline.intervals.len()), (Duration::from_millis(500), 399));

@@ -50,7 +50,7 @@ pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Res
             live.stop();
         }
         if let Some(board) = &mut board {
-            board.tell(live);
+            board.publish(live);
         }
         watch(live);
     };

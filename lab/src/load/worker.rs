@@ -140,7 +140,7 @@ impl Worker<'_> {
             if now >= inspection {
                 self.expire(now);
                 if self.record.quarters.is_due(now - start) {
-                    self.live.tell(&mut self.record.quarters);
+                    self.live.publish(&mut self.record.quarters);
                 }
                 inspection = now + INSPECTION;
             }

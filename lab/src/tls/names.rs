@@ -58,7 +58,7 @@ const ALWAYS: [&str; 9] =
 
 impl Suite {
     /// Whether a word of a list matches it, perhaps among others: `ECDHE+AESGCM` is the intersection of both.
-    fn is_meant(&self, word: &str) -> bool {
+    fn matches_word(&self, word: &str) -> bool {
         let Suite(name, suite, _, groups) = self;
         let is_in = |part: &str| {
             let is_new = suite.tls13().is_some();
@@ -77,9 +77,9 @@ pub(super) fn suites(list: Option<&str>) -> Result<Vec<SupportedCipherSuite>> {
     let Some(list) = list else { return Ok(SUITES.iter().map(|Suite(_, suite, ..)| *suite).collect()) };
     let mut chosen: Vec<&Suite> = Vec::new();
     for word in list.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
-        let meant = |word: &'_ str| SUITES.iter().filter(|suite| suite.is_meant(word)).collect::<Vec<_>>();
+        let meant = |word: &'_ str| SUITES.iter().filter(|suite| suite.matches_word(word)).collect::<Vec<_>>();
         match word.strip_prefix(['!', '-']) {
-            Some(word) => chosen.retain(|suite| !suite.is_meant(word)),
+            Some(word) => chosen.retain(|suite| !suite.matches_word(word)),
             None => {
                 let more = meant(word.trim_start_matches('+'));
                 chosen.extend(
