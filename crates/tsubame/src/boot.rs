@@ -229,7 +229,7 @@ pub(crate) fn print_failure(options: &Options, failed: &Failed) {
         options,
         complaint::of(&failed.error, &failed.into(), &options.program, style(options)).trim_end_matches('\n'),
     );
-    misplaced(options).iter().for_each(|advice| tell(options, &complaint::note(&format!("help: {advice}"))));
+    misplaced(options).iter().for_each(|advice| print(options, &complaint::note(&format!("help: {advice}"))));
 }
 
 /// Advice for a `-f` that names a file of the working directory: as in Apache, a relative one starts at `ServerRoot`.

@@ -56,7 +56,7 @@ struct Page {
 /// Runs `tsubame completions`.
 pub(crate) fn run(program: &str, args: &[OsString]) -> ExitCode {
     let [shell] = args else {
-        misuse::say(program, "completions", USAGE, &"name one shell: bash, zsh or fish".into());
+        misuse::report(program, "completions", USAGE, &"name one shell: bash, zsh or fish".into());
         return ExitCode::FAILURE;
     };
     let pages = pages();
@@ -67,7 +67,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> ExitCode {
         Some("fish") => output::print(&shells::fish(&pages)),
         _ => {
             let why = format!("'{}' is none of the shells: bash, zsh, fish", shell.to_string_lossy());
-            misuse::say(program, "completions", USAGE, &why.into());
+            misuse::report(program, "completions", USAGE, &why.into());
             return ExitCode::FAILURE;
         }
     }

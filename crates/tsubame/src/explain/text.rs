@@ -61,7 +61,7 @@ pub(super) fn of_refused(question: &Question, doubt: Option<&str>, refused: &Ref
     writeln!(out, "{}", style.bad(format!("{}: {}", refused.status, refused.why)));
     writeln!(out);
     writeln!(out, "{}", style.bold("How it went"));
-    writeln!(out, "  {}", asked(question));
+    writeln!(out, "  {}", request_line(question));
     writeln!(out, "  refused when its head was read, before any section or module saw it");
     out.finish()
 }

@@ -150,13 +150,7 @@ fn processes(board: &Snapshot) -> Vec<Family> {
             "Open connections by stage; those in no other stage are serving.",
             labelled("", "stage", stages),
         ),
-        family(
-            Gauge,
-            "children",
-            "",
-            "Child processes by state.",
-            labelled("", "life", children),
-        ),
+        family(Gauge, "children", "", "Child processes by state.", labelled("", "life", children)),
         one(
             Gauge,
             "http2_connections",
