@@ -1,5 +1,6 @@
 //! A directory for one test: a private instance of Debian's slapd.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -89,6 +90,14 @@ impl Slapd {
     /// How often its log has a text: of each operation it has a line.
     pub fn count(&self, text: &str) -> usize {
         self.site.read("logs/slapd").matches(text).count()
+    }
+
+    /// How many connections have begun with an operation. The line of an operation is there before its answer; slapd writes the
+    /// line of a new connection (`ACCEPT`) when others may already use it.
+    pub fn connections(&self) -> usize {
+        let log = self.site.read("logs/slapd");
+        let first = log.lines().filter_map(|line| Some(line.split_once(" op=0 ")?.0.rsplit_once("conn=")?.1));
+        first.collect::<BTreeSet<_>>().len()
     }
 
     /// Changes entries, as LDIF says how.
