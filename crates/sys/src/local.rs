@@ -36,12 +36,17 @@ pub enum Kind {
     Packets,
 }
 
+impl Kind {
+    fn of_socket(self) -> SocketType {
+        match self {
+            Kind::Stream => SocketType::STREAM,
+            Kind::Packets => SocketType::SEQPACKET,
+        }
+    }
+}
+
 fn socket(kind: Kind) -> io::Result<OwnedFd> {
-    let kind = match kind {
-        Kind::Stream => SocketType::STREAM,
-        Kind::Packets => SocketType::SEQPACKET,
-    };
-    Ok(net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
+    Ok(net::socket_with(AddressFamily::UNIX, kind.of_socket(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
 }
 
 /// Listens, without blocking, at a path that must not exist yet and has at most [`PATH_MAX`] bytes; only this user (and
@@ -65,6 +70,16 @@ pub fn connect(path: &Path, kind: Kind) -> io::Result<OwnedFd> {
     let socket = socket(kind)?;
     net::connect(&socket, &address(path)?)?;
     Ok(socket)
+}
+
+/// Two connected sockets that do not block.
+pub fn pair(kind: Kind) -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(net::socketpair(AddressFamily::UNIX, kind.of_socket(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
+}
+
+/// Sends nothing more: the other end reads what was sent, and then the end.
+pub fn finish(socket: impl AsFd) -> io::Result<()> {
+    Ok(net::shutdown(socket, net::Shutdown::Write)?)
 }
 
 /// A listening stream socket without a name: only a holder of this can connect to it.
@@ -184,6 +199,17 @@ mod tests {
         assert_eq!(receive(&server, &mut buffer, &mut none).ok(), Some(4));
         assert_eq!(&buffer[..4], b"two!");
         let _ = std::fs::remove_file(&path);
+    }
+
+    #[test]
+    fn a_finished_end_is_read_to_its_end() {
+        let (one, other) = pair(Kind::Packets).expect("a pair");
+        let (mut buffer, mut none) = ([0; 16], Vec::new());
+        assert_eq!(receive(&other, &mut buffer, &mut none).expect_err("nothing yet").kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(send(&one, b"last", &[]).ok(), Some(4));
+        finish(&one).expect("finish");
+        assert_eq!(receive(&other, &mut buffer, &mut none).ok(), Some(4));
+        assert_eq!(receive(&other, &mut buffer, &mut none).ok(), Some(0));
     }
 
     #[test]

@@ -241,6 +241,22 @@ pub fn close_standard(which: [bool; 3]) -> io::Result<()> {
     Ok(())
 }
 
+/// Closes all descriptors from 3 on except for these. For a forked process that uses nothing else of its parent's and ends with
+/// [`exit_now`]: the values that own the others must neither be used nor dropped.
+pub fn close_others(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for end in kept.into_iter().chain([u32::MAX]).filter(|end| *end >= 3) {
+        // SAFETY: the call takes numbers and touches no memory; the caller uses none of what it closes.
+        if first < end && unsafe { libc::syscall(libc::SYS_close_range, first, end - 1, 0) } != 0 {
+            return last_os_error();
+        }
+        first = end.saturating_add(1);
+    }
+    Ok(())
+}
+
 /// Points descriptor 2, which panics and other careless code write to, to this file.
 pub fn set_standard_error(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: dup2 replaces a standard descriptor, which no owned descriptor of ours stands for.

@@ -122,6 +122,10 @@ pub(crate) fn serve(
         invocation: matches!(text, Text::File).then(|| invocation(options)).flatten().filter(|_| !one_process),
         predecessor,
     };
+    if !one_process && let Err(error) = server::log::keep(&options.program) {
+        let text = "log files are not kept by a process of their own: a disk that hangs holds up the server";
+        seam::log!("core", Warn, "{}: {text}", sys::describe(&error));
+    }
     let code = mpm::run(first, listeners, about, &mut Callbacks { options, text, detached, running, next: None });
     server::log::tend_last();
     code
@@ -181,6 +185,7 @@ impl ParentCallbacks for Callbacks<'_> {
 
     fn reload(&mut self, _: Restart) -> Result<Generation, String> {
         let program = &self.options.program;
+        server::log::find_hanging();
         let configured = boot::read(self.options, self.text)
             .map_err(|broken| complaint::for_log(&broken.error, &(&*broken).into(), program))?;
         boot::check(self.options, &configured)?;

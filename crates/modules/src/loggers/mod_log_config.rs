@@ -222,7 +222,7 @@ fn find(conf: &LogConf, written: &Written) -> Arc<Format> {
 fn check_directory(log: &Log, context: &Context) -> Result<(), Error> {
     let target = log.file.target();
     let dir = server::paths::dir_name(target);
-    if target.starts_with('|') || context.system.is_dir(dir) {
+    if target.starts_with('|') || server::log::hangs(target) || context.system.is_dir(dir) {
         return Ok(());
     }
     let why = server::paths::why_no_directory(&*context.system, dir);

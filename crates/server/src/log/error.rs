@@ -52,10 +52,11 @@ impl ErrorLog {
         Ok(ErrorLog { name, target, format: format.map_or_else(|| Ok(Format::standard()), Format::parse)? })
     }
 
-    /// The directory of its file, with a slash at its end; `None` if it is not a file.
+    /// The directory of its file, with a slash at its end; `None` if it is not a file, or hangs.
     pub(crate) fn directory(name: &str, context: &Context) -> Option<String> {
         let elsewhere = name.starts_with('|') || name == "syslog" || name.starts_with("syslog:");
-        (!elsewhere).then(|| dir_name(&context.server_relative_as_written(name)).to_string())
+        let path = (!elsewhere).then(|| context.server_relative_as_written(name)).filter(|path| !super::hangs(path))?;
+        Some(dir_name(&path).to_string())
     }
 
     /// The path, command or `syslog:…`.
@@ -87,6 +88,8 @@ impl ErrorLog {
     /// not come back to it.
     pub fn take_standard_error(&self) -> io::Result<()> {
         match &self.target {
+            // Replacing the one before would wait, too.
+            Target::File(file) if file.hangs() => Ok(()),
             Target::File(file) => file.descriptor().map_or(Ok(()), sys::process::set_standard_error),
             Target::Syslog { .. } => Ok(()),
         }

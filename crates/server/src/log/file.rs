@@ -4,7 +4,8 @@
 //! call, an idle one loses nothing. Each write ends with a whole line, and appends are atomic, so lines of several
 //! processes never mix.
 //!
-//! Nobody ever waits for the reader of a log. Lines that a pipe does not take are buffered, up to a limit, and retried
+//! The parent neither opens nor writes files itself, because a disk could hold it up: its [keeper] does. Nobody ever waits for the
+//! reader of a log. Lines that a pipe does not take are buffered, up to a limit, and retried
 //! whenever the process is about to wait; beyond the limit lines are lost, and [counted](super::lost). If a line is
 //! longer than a pipe takes atomically, the pipe takes only the part that fits, and another process could write after
 //! that: such a line is cut ([`LogFile::line_max`]).
@@ -16,10 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use sys::file::Meta;
-
 use super::lost::Lost;
-use super::program;
+use super::{keeper, program};
 use crate::paths::c_path;
 
 /// The most bytes in one write, unless a single line is longer: as much as a pipe takes atomically.
@@ -40,6 +39,8 @@ pub struct LogFile {
     open: OnceLock<Open>,
     /// The number of the program.
     program: OnceLock<u64>,
+    /// The open file, unless it has no name that could lead elsewhere.
+    identity: Mutex<Option<Identity>>,
     kept: Mutex<Kept>,
     lost: Arc<Lost>,
 }
@@ -56,15 +57,17 @@ struct Open {
     is_shared: bool,
 }
 
-/// Where the name of an open log file leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    /// To the file, or to none that could be renamed.
-    Ours,
-    /// To another file: the open one was renamed.
-    Another,
-    /// Nowhere, or not yet.
-    Gone,
+/// A file: its device and its inode.
+pub(super) type Identity = (u64, u64);
+
+/// What was opened by a name.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) fd: OwnedFd,
+    pub(super) is_pipe: bool,
+    pub(super) is_socket: bool,
+    /// `None`: it is no regular file.
+    pub(super) identity: Option<Identity>,
 }
 
 /// Lines that have not been written yet.
@@ -105,6 +108,7 @@ impl LogFile {
             target: target.to_string(),
             open: OnceLock::new(),
             program: OnceLock::new(),
+            identity: Mutex::default(),
             kept: Mutex::default(),
             lost: Arc::new(Lost::new()),
         });
@@ -131,47 +135,89 @@ impl LogFile {
         if ONLY_LOOKS.load(Ordering::Relaxed) {
             return command.map_or_else(|| could_be_opened(&self.target), program::could_be_started);
         }
-        let (fd, is_shared) = match command {
+        let (opened, is_shared) = match command {
             Some(command) => {
                 let (number, fd) = program::start(command, &self.lost)?;
                 let _ = self.program.set(number);
-                (fd, false)
+                (Opened::of(fd)?, false)
             }
             None => match inherited(&self.target) {
-                Some(fd) => (fd, true),
-                None => (self.opened()?, false),
+                Some(fd) => (Opened::of(fd)?, true),
+                None => (self.opened_or_kept()?, false),
             },
         };
-        let meta = sys::file::fstat(&fd)?;
+        let Opened { fd, is_pipe, is_socket, identity } = opened;
+        self.set_identity(identity);
         // Both callers would have opened the same thing.
-        let _ = self.open.set(Open { fd, is_pipe: meta.is_pipe(), is_socket: meta.is_socket(), is_shared });
+        let _ = self.open.set(Open { fd, is_pipe, is_socket, is_shared });
         Ok(())
     }
 
-    fn opened(&self) -> io::Result<OwnedFd> {
-        sys::file::open_append(&path(&self.target)?, 0o644)
+    /// Opens the file by its name; if its file system hangs, goes on with the file that the configuration before has open under
+    /// this name.
+    fn opened_or_kept(&self) -> io::Result<Opened> {
+        let before = keeper::is_there().then(|| self.before()).flatten();
+        let device = before.as_ref().and_then(|before| Some(before.identity()?.0));
+        let opened = match device {
+            Some(device) if keeper::hangs(device) => Err(io::ErrorKind::TimedOut.into()),
+            _ => self.opened(device),
+        };
+        match (opened, before.as_ref().and_then(|before| before.copy())) {
+            (Err(error), Some(kept)) if error.kind() == io::ErrorKind::TimedOut => {
+                seam::log!("core", Warn, "the file system of {} does not answer: the open file stays", self.target);
+                Ok(kept)
+            }
+            (opened, _) => opened,
+        }
     }
 
-    /// Where its name leads. `/dev/stderr` and its like are no names of files: they lead to whatever is open there by now.
-    pub(super) fn name(&self) -> Name {
-        if ["/dev/", "/proc/"].iter().any(|place| self.target.starts_with(place)) {
-            return Name::Ours;
+    /// Opens the file by its name. `device`: where it was last.
+    fn opened(&self, device: Option<u64>) -> io::Result<Opened> {
+        if keeper::is_there() && has_own_name(&self.target) {
+            keeper::open(&self.target, device)
+        } else {
+            open_file(&self.target)
         }
-        let open = self.descriptor().and_then(|fd| sys::file::fstat(fd).ok()).filter(Meta::is_file);
-        let (Some(open), Some(path)) = (open, c_path(&self.target)) else { return Name::Ours };
-        match sys::file::stat(&path) {
-            Ok(named) if named.is_file() && (named.dev, named.ino) != (open.dev, open.ino) => Name::Another,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Name::Gone,
-            _ => Name::Ours,
-        }
+    }
+
+    /// The log of another configuration that has the same name, and is open.
+    fn before(&self) -> Option<Arc<LogFile>> {
+        all().into_iter().find(|file| file.target == self.target && file.open.get().is_some())
+    }
+
+    /// A copy of the open file.
+    fn copy(&self) -> Option<Opened> {
+        let (open, identity) = (self.open.get()?, self.identity());
+        Some(Opened { fd: open.fd.try_clone().ok()?, is_pipe: open.is_pipe, is_socket: open.is_socket, identity })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        *self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_identity(&self, identity: Option<Identity>) {
+        *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = identity.filter(|_| has_own_name(&self.target));
+    }
+
+    /// Its name and the file that is open under it, if the name may come to lead elsewhere. `/dev/stderr` and its like are no
+    /// names of files: they lead to whatever is open there by now.
+    pub(super) fn named_file(&self) -> Option<(String, Identity)> {
+        Some((self.target.clone(), self.identity()?))
+    }
+
+    /// Whether its file system does not answer.
+    pub(super) fn hangs(&self) -> bool {
+        self.identity().is_some_and(|(device, _)| keeper::hangs(device))
     }
 
     /// Opens the file that has the name now: what this process and its later children write goes there.
     pub(super) fn reopen(&self) -> io::Result<()> {
         let Some(fd) = self.descriptor() else { return Ok(()) };
-        let new = self.opened()?;
+        let device = self.identity().map(|(device, _)| device);
+        let new = self.opened(device)?;
         self.flush();
-        sys::file::redirect(fd, new)
+        self.set_identity(new.identity);
+        sys::file::redirect(fd, new.fd)
     }
 
     /// The open file; `None` for a program, and before it is open.
@@ -248,7 +294,7 @@ impl LogFile {
         self.write(&mut kept);
         while let Some(open) = self.open.get().filter(|_| kept.behind) {
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || sys::poll::writable(&open.fd, Some(left)).is_err() {
+            if left.is_zero() || open.writable(left).is_err() {
                 self.lost.count(lines(&kept.lines), None);
                 kept.lines.clear();
                 return;
@@ -264,11 +310,42 @@ impl Open {
         if self.is_socket {
             return sys::socket::send(&self.fd, lines, false);
         }
+        if self.is_kept() {
+            return keeper::write(self.fd.as_fd(), lines);
+        }
         if self.is_shared && !sys::poll::writable(&self.fd, Some(Duration::ZERO))? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         sys::file::write(&self.fd, lines)
     }
+
+    /// Whether the keeper writes to it.
+    fn is_kept(&self) -> bool {
+        !self.is_pipe && !self.is_shared && keeper::is_there()
+    }
+
+    /// Waits until there may be room for lines, or the time is over.
+    fn writable(&self, time: Duration) -> io::Result<bool> {
+        if self.is_kept() { keeper::writable(time) } else { sys::poll::writable(&self.fd, Some(time)) }
+    }
+}
+
+impl Opened {
+    fn of(fd: OwnedFd) -> io::Result<Opened> {
+        let meta = sys::file::fstat(&fd)?;
+        let identity = Some((meta.dev, meta.ino)).filter(|_| meta.is_file());
+        Ok(Opened { fd, is_pipe: meta.is_pipe(), is_socket: meta.is_socket(), identity })
+    }
+}
+
+/// Opens a file for appending.
+pub(super) fn open_file(target: &str) -> io::Result<Opened> {
+    Opened::of(sys::file::open_append(&path(target)?, 0o644)?)
+}
+
+/// Whether a target is the name of a file, and not of whatever a process has open.
+fn has_own_name(target: &str) -> bool {
+    !["/dev/", "/proc/"].iter().any(|place| target.starts_with(place))
 }
 
 fn path(target: &str) -> io::Result<std::ffi::CString> {
@@ -323,12 +400,19 @@ fn lines(bytes: &[u8]) -> u64 {
 }
 
 impl Drop for LogFile {
-    /// A program whose pipe nobody has open any more ends, and must not be restarted.
+    /// A program whose pipe nobody has open any more ends, and must not be restarted. A file is not closed while that would
+    /// wait.
     fn drop(&mut self) {
         self.flush();
         match self.program.get() {
             Some(number) => program::retire(*number),
             None => self.lost.report(&self.target, true),
+        }
+        let device = self.identity().map(|(device, _)| device);
+        if let Some(device) = device.filter(|device| keeper::hangs(*device))
+            && let Some(open) = self.open.take()
+        {
+            keeper::set_aside(device, open.fd);
         }
     }
 }
@@ -359,8 +443,9 @@ pub fn flush_last() {
     all().iter().for_each(|file| file.flush_until(end));
 }
 
-/// Once a second, in the parent: restarts programs that have ended, and reports lost lines.
+/// Once a second, in the parent: restarts programs that have ended, and reports lost lines and disks that hang.
 pub fn tend() {
+    keeper::tend();
     flush_all();
     report_lost(false);
 }
@@ -369,6 +454,7 @@ pub fn tend() {
 pub fn tend_last() {
     report_lost(true);
     flush_last();
+    keeper::end();
 }
 
 fn report_lost(at_last: bool) {

@@ -3,6 +3,7 @@
 mod error;
 mod file;
 mod format;
+mod keeper;
 mod levels;
 mod lost;
 mod program;
@@ -13,7 +14,8 @@ pub use error::{ErrorLog, MainLog, os_prefix};
 pub(crate) use file::new_configuration;
 pub use file::{LogFile, alone, flush_all, flush_last, only_look, tend, tend_last};
 pub use format::{About, Format};
+pub use keeper::keep;
 pub use levels::{Levels, LogLevels};
 pub use lost::lines_lost;
 pub use program::reaped;
-pub use rotation::reopen_renamed;
+pub use rotation::{find_hanging, hangs, reopen_renamed};

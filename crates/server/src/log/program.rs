@@ -84,8 +84,11 @@ pub(super) fn retire(number: u64) {
     programs().iter_mut().filter(|program| program.number == number).for_each(|program| program.retired = true);
 }
 
-/// Handles the end of a child process of the parent. Returns whether it was a program that reads a log.
+/// Handles the end of a child process of the parent. Returns whether it had to do with logs.
 pub fn reaped(pid: i32) -> bool {
+    if super::keeper::ended(pid) {
+        return true;
+    }
     let mut programs = programs();
     let is_it = |program: &&mut Program| program.pid.is_some_and(|own| own.number() == pid);
     let Some(program) = programs.iter_mut().find(is_it) else { return false };

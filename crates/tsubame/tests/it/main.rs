@@ -28,6 +28,7 @@ mod few_need_same_as_apache;
 mod frames;
 mod gallery;
 mod golden;
+mod hung_disk;
 mod language_same_as_apache;
 mod ldap;
 mod limits;

@@ -218,6 +218,14 @@ pub const TIME_NAMESPACES: Need = Need {
     is_fate: true,
 };
 
+/// A file system that hangs when a test says so.
+pub const FUSE: Need = Need {
+    what: "/dev/fuse",
+    remedy: "run the tests as root, where FUSE may be mounted",
+    is_there: crate::hung_disk::exists,
+    is_fate: true,
+};
+
 /// More than one bucket of listeners.
 pub const PROCESSORS: Need = Need {
     what: "a second processor",

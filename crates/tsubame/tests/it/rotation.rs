@@ -1,8 +1,15 @@
 //! Log files that are renamed while the server runs, with no word to it.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
+use sys::process::Pid;
+use sys::signal::Signal;
+
+use crate::ctl::ctl;
+use crate::hung_disk::HungDisk;
 use crate::mpm::{Mpm, under_every_mpm};
+use crate::needs;
 use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
@@ -51,4 +58,41 @@ fn a_removed_log_is_made_again() {
         assert_eq!(server.get("/?after").status, 200);
         site.read("logs/access").starts_with("?after\n").then_some(())
     });
+}
+
+/// The parent follows signals and replaces children, though neither a look for its logs nor a line in one comes to an end.
+#[test]
+fn a_disk_that_hangs_holds_up_no_parent() {
+    if !needs::FUSE.is_there("a_disk_that_hangs_holds_up_no_parent") {
+        return;
+    }
+    let site = Site::with([("index.html", "hello\n")]);
+    fs::create_dir(site.root.join("disk")).expect("directory");
+    let disk = HungDisk::new(&site.root.join("disk"), &["access", "error"]);
+    // The children write no line of their own: that would wait.
+    let lines = "ErrorLog disk/error\nCustomLog disk/access \"%q\" env=wanted\n\
+        <Location /status>\nSetHandler server-status\n</Location>";
+    let mut server = Server::start(Mpm::Percore, &site, lines);
+    disk.hang();
+
+    let killed = *server.children().first().expect("a child");
+    Pid::new(killed).expect("pid").kill(Signal::KILL).expect("kill");
+    until("another child", || (!server.children().is_empty() && !server.children().contains(&killed)).then_some(()));
+    assert_eq!(server.get("/").status, 200);
+    let (_, errors, status) = ctl(&site, &["--socket", "logs/pid.ctl", "status"]);
+    assert_eq!((errors.as_str(), status), ("", Some(0)));
+    let told = "has not answered for 3 s";
+    until("a word about the disk", || server.get("/status?live").text().contains(told).then_some(()));
+    server.restart(Signal::USR1);
+    assert_eq!(server.get("/").status, 200);
+
+    disk.go_on();
+    for part in ["exit signal Killed", told, "does not answer: the open file stays"] {
+        until(part, || disk.text("error").contains(part).then_some(()));
+    }
+    disk.hang();
+    let began = Instant::now();
+    server.signal(Signal::TERM);
+    assert!(server.ends().success());
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }

@@ -390,11 +390,17 @@ impl Drop for Server<'_> {
     }
 }
 
-/// The child processes of a process, whichever of its threads started them.
+/// Whether a process is the one beside a parent that keeps its log files. While it has no title yet it is the parent's copy.
+fn is_log_keeper(process: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{process}/cmdline")).is_ok_and(|title| title.contains(": logs"))
+}
+
+/// The child processes of a process, whichever of its threads started them, without the one that keeps its logs.
 pub fn children(pid: Pid) -> BTreeSet<i32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")).unwrap_or_default());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<i32>>()).collect()
+    let all = lists.flat_map(|list| list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<i32>>());
+    all.filter(|child| !is_log_keeper(*child)).collect()
 }
 
 /// How often a process has gone to sleep.
