@@ -142,9 +142,23 @@ pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> 
 /// Receives bytes, 0 at the end, and adds the descriptors that came with them to `descriptors` (close-on-exec). Does
 /// not wait.
 pub fn receive(socket: impl AsFd, into: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    receive_with(socket, into, descriptors, RecvFlags::empty())
+}
+
+/// Like [`receive`], and leaves everything there for the next one.
+pub fn peek(socket: impl AsFd, into: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    receive_with(socket, into, descriptors, RecvFlags::PEEK)
+}
+
+fn receive_with(
+    socket: impl AsFd,
+    into: &mut [u8],
+    descriptors: &mut Vec<OwnedFd>,
+    flags: RecvFlags,
+) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let flags = flags | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let received = net::recvmsg(socket, &mut [IoSliceMut::new(into)], &mut control, flags)?.bytes;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(came) = message {
@@ -208,6 +222,7 @@ mod tests {
         assert_eq!(receive(&other, &mut buffer, &mut none).expect_err("nothing yet").kind(), io::ErrorKind::WouldBlock);
         assert_eq!(send(&one, b"last", &[]).ok(), Some(4));
         finish(&one).expect("finish");
+        assert_eq!(peek(&other, &mut buffer, &mut none).ok(), Some(4));
         assert_eq!(receive(&other, &mut buffer, &mut none).ok(), Some(4));
         assert_eq!(receive(&other, &mut buffer, &mut none).ok(), Some(0));
     }

@@ -135,7 +135,7 @@ fn tell() {
         keeper.asked.as_ref()?.about.front().map(|(name, _)| name.clone())
     });
     if let Some(name) = late.flatten() {
-        let (seconds, text) = (HANGS.as_secs(), "until then renamed log files are not noticed");
+        let (seconds, text) = (HANGS.as_secs(), "renamed log files go unnoticed until it does");
         seam::log!("core", Error, "the file system of {name} has not answered for {seconds} s: {text}");
     }
 }
@@ -369,19 +369,21 @@ fn live(title: &str, parent: Pid, sockets: &'static Sockets, kept: &[BorrowedFd<
     write_all(&sockets.lines.1)
 }
 
-/// Writes lines until the parent has no more. Those that cannot be written are lost.
+/// Writes lines until the parent has no more. Those that cannot be written are lost. They stay in the socket until they are
+/// written: another keeper may have to do it.
 fn write_all(lines: &OwnedFd) -> io::Result<()> {
-    while let Some((message, descriptors)) = next(lines)? {
-        let (mut rest, Some(file)) = (&*message, descriptors.first()) else { continue };
-        while let Ok(count @ 1..) = sys::file::write(file, rest) {
+    while let Some((message, descriptors)) = next(lines, local::peek)? {
+        let mut rest = &*message;
+        while let Some(Ok(count @ 1..)) = descriptors.first().map(|file| sys::file::write(file, rest)) {
             rest = &rest[count..];
         }
+        local::receive(lines, &mut [0], &mut Vec::new())?;
     }
     Ok(())
 }
 
 fn answer_all(questions: &OwnedFd) -> io::Result<()> {
-    while let Some((message, _)) = next(questions)? {
+    while let Some((message, _)) = next(questions, local::receive)? {
         let Some((number, [kind, rest @ ..])) = message.split_first_chunk::<8>() else { continue };
         let reply = |answer: &[u8], descriptor: &[BorrowedFd<'_>]| {
             local::send(questions, &[number, answer].concat(), descriptor).map(drop)
@@ -403,12 +405,14 @@ fn answer_all(questions: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The next message to the keeper.
-fn next(socket: &OwnedFd) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+type Take<'a> = fn(&'a OwnedFd, &mut [u8], &mut Vec<OwnedFd>) -> io::Result<usize>;
+
+/// The next message to the keeper, with what came with it.
+fn next<'a>(socket: &'a OwnedFd, take: Take<'a>) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
     let (mut message, mut descriptors) = (vec![0; MESSAGE_MAX], Vec::new());
     loop {
         sys::poll::readable(socket, None)?;
-        match local::receive(socket, &mut message, &mut descriptors) {
+        match take(socket, &mut message, &mut descriptors) {
             Ok(0) => return Ok(None),
             Ok(length) => {
                 message.truncate(length);

@@ -175,6 +175,8 @@ impl<'a> Start<'a> {
             killed: false,
         };
         server.ready();
+        let copies = || children(server.pid()).into_iter().any(|child| title(child) == title(server.pid().number()));
+        until("every process has a title of its own", || (!copies()).then_some(()));
         server.count_descriptors();
         server
     }
@@ -390,9 +392,14 @@ impl Drop for Server<'_> {
     }
 }
 
-/// Whether a process is the one beside a parent that keeps its log files. While it has no title yet it is the parent's copy.
+/// What `ps` shows of a process. One that was forked has its parent's title for a moment.
+fn title(process: i32) -> String {
+    std::fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default()
+}
+
+/// Whether a process is the one beside a parent that keeps its log files.
 fn is_log_keeper(process: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{process}/cmdline")).is_ok_and(|title| title.contains(": logs"))
+    title(process).contains(": logs")
 }
 
 /// The child processes of a process, whichever of its threads started them, without the one that keeps its logs.
