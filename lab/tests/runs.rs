@@ -209,7 +209,7 @@ fn two_configurations_are_compared_and_their_servers_gone() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("Invalid command 'Nonsense'"), "{said}");
     let said = String::from_utf8_lossy(&compare("a.conf", "none.conf").stderr).into_owned();
-    assert!(said.contains("a.conf is a file and none.conf is none"), "{said}");
+    assert!(said.contains("a.conf is a file and none.conf is not"), "{said}");
 
     assert_eq!(place.servers(), 0, "servers are left");
     assert_eq!(std::fs::read_dir(place.scratch()).expect("a directory").count(), 0, "files are left");

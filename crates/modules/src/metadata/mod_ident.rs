@@ -17,7 +17,7 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("IdentityCheck", Allowed::CONF, Flag(set), "Off", "Enable identd (RFC 1413) user lookups - SLOW").differs("`On` is refused: the answer of a client's machine about its users proves nothing."),
+    row("IdentityCheck", Allowed::CONF, Flag(set), "Off", "Enable identd (RFC 1413) user lookups - SLOW").differs("Only `Off`: the answer of a client's machine about its users proves nothing."),
     row("IdentityCheckTimeout", Allowed::CONF, Take1(|_, _| Ok(())), "30", "Identity check (RFC 1413) timeout duration (sec)").without_effect("The server never asks a client."),
 ];
 
