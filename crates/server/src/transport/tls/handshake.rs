@@ -11,6 +11,7 @@ use rustls::sign::CertifiedKey;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{HandshakeKind, ServerConfig};
 
+use super::protection::HEADER;
 use super::records::{Left, Records};
 use super::{ID, Session, Tls, told};
 use crate::transport::socket::{Direction, Socket};
@@ -46,6 +47,8 @@ const MOST_UNFINISHED: usize = 0xffff;
 pub(super) struct Going {
     pub(super) connection: UnbufferedServerConnection,
     left: Left,
+    /// The end of the last record in `left.wire` that rustls may see.
+    shown: usize,
     pub(super) server_name: Option<Arc<str>>,
     pub(super) host: usize,
     pub(super) certificate: Option<Arc<CertifiedKey>>,
@@ -139,6 +142,7 @@ impl Handshake {
         let mut going = Box::new(Going {
             connection: connection.map_err(|error| Broken(error.to_string()))?,
             left: Left { wire, ..Left::default() },
+            shown: 0,
             server_name,
             host: configured.host,
             certificate: None,
@@ -191,11 +195,14 @@ impl Going {
         advanced
     }
 
+    /// rustls sees one record after the other, and none after the handshake: it would answer an early request for new
+    /// keys with a message that it does not hand over.
     fn process(&mut self) -> Result<bool, Broken> {
         let mut broken = None;
         loop {
-            let Left { wire, early, unsent, is_at_end } = &mut self.left;
-            let UnbufferedStatus { discard, state } = self.connection.process_tls_records(wire);
+            let Left { wire, unsent } = &mut self.left;
+            let seen = self.shown.min(wire.len());
+            let UnbufferedStatus { discard, state } = self.connection.process_tls_records(&mut wire[..seen]);
             let mut waits = false;
             match state {
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
@@ -207,31 +214,28 @@ impl Going {
                 }
                 // They are sent in their order, before anything else.
                 Ok(ConnectionState::TransmitTlsData(messages)) => messages.done(),
-                Ok(ConnectionState::ReadTraffic(mut data)) => {
-                    while let Some(record) = data.next_record() {
-                        early.extend_from_slice(record.map_err(|error| Broken(error.to_string()))?.payload);
-                    }
-                }
-                Ok(ConnectionState::PeerClosed) => *is_at_end = true,
                 Ok(_) => waits = true,
-                // The alert with the reason is the next message.
-                Err(error) if broken.is_none() => broken = Some(Broken(error.to_string())),
-                Err(_) => waits = true,
+                Err(error) => broken = Some(Broken(error.to_string())),
             }
             wire.drain(..discard);
+            self.shown -= discard;
+            // After an error, only the alert with the reason is left to encode.
+            if let Some(broken) = broken.take_if(|_| !self.connection.wants_write()) {
+                return Err(broken);
+            }
             if !waits {
                 continue;
-            }
-            if let Some(broken) = broken {
-                return Err(broken);
             }
             if !self.connection.is_handshaking() {
                 return Ok(true);
             }
-            if *is_at_end || wire.len() > MOST_UNFINISHED {
-                return Err(Broken("the client sent what belongs to no handshake".into()));
+            match wire.get(self.shown..) {
+                Some(&[_, _, _, high, low, ..]) => self.shown += HEADER + usize::from(u16::from_be_bytes([high, low])),
+                _ if wire.len() > MOST_UNFINISHED => {
+                    return Err(Broken("the client sent what belongs to no handshake".into()));
+                }
+                _ => return Ok(false),
             }
-            return Ok(false);
         }
     }
 }

@@ -34,8 +34,6 @@ pub(super) struct Records {
     pub(super) most_sealed: u64,
     /// Received, but not opened: incomplete records, except just after a handshake.
     pub(super) wire: Vec<u8>,
-    /// Application data that arrived with the end of the handshake.
-    early: Vec<u8>,
     /// Sealed records from `sent` on are yet to be sent.
     unsent: Vec<u8>,
     sent: usize,
@@ -56,12 +54,8 @@ pub(super) struct Records {
 pub(super) struct Left {
     /// Received, but not parsed.
     pub(super) wire: Vec<u8>,
-    /// Application data received.
-    pub(super) early: Vec<u8>,
     /// Its last messages, to be sent.
     pub(super) unsent: Vec<u8>,
-    /// The client has announced its end.
-    pub(super) is_at_end: bool,
 }
 
 impl Records {
@@ -81,25 +75,24 @@ impl Records {
             next: (version == rustls::ProtocolVersion::TLSv1_3).then(|| Box::new(next)),
             most_sealed,
             wire: left.wire,
-            early: left.early,
             unsent: left.unsent,
             sent: 0,
             sealed: 0,
             empty: 0,
             is_replying: false,
-            is_at_end: left.is_at_end,
+            is_at_end: false,
             is_closed: false,
         })
     }
 
-    /// The client has announced its end, and everything before it was taken.
+    /// The client has announced its end.
     pub(super) fn is_at_end(&self) -> bool {
-        self.is_at_end && self.early.is_empty()
+        self.is_at_end
     }
 
     /// Whether [`open`](Records::open) would find something without receiving more.
     pub(super) fn has_input(&self) -> bool {
-        !self.early.is_empty() || !self.is_at_end && !matches!(self.opener.length(&self.wire), Ok(None))
+        !self.is_at_end && !matches!(self.opener.length(&self.wire), Ok(None))
     }
 
     /// Receives once. Returns the number of bytes, and whether the socket is empty now.
@@ -124,9 +117,6 @@ impl Records {
 
     /// Opens all complete records; appends their application data to `into`.
     pub(super) fn open(&mut self, into: &mut Vec<u8>) -> Result<(), Fault> {
-        if !self.early.is_empty() {
-            into.append(&mut std::mem::take(&mut self.early));
-        }
         let mut wire = std::mem::take(&mut self.wire);
         let mut used = 0;
         let opened = loop {
