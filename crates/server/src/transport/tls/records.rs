@@ -17,6 +17,8 @@ use crate::transport::buffers;
 const RECORD: usize = HEADER + MOST_CONTENT + 2048;
 /// After this many records in succession without application data, the client only makes work.
 const MOST_EMPTY: u32 = 32;
+/// This many records less than a cipher allows are sealed: alerts and the announcement of new keys follow.
+const RESERVED: u64 = 1 << 16;
 /// The body of a message KeyUpdate that requests nothing, and of one that requests an update in return (RFC 8446
 /// section 4.6.3).
 const UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
@@ -30,7 +32,7 @@ pub(super) struct Records {
     sealer: Protection,
     /// Derives the next keys; TLS 1.2 has none.
     next: Option<Box<KernelConnection<ServerConnectionData>>>,
-    /// After this many records, new keys are due.
+    /// After this many records, new keys are due; a few more messages may follow first.
     pub(super) most_sealed: u64,
     /// Received, but not opened: incomplete records, except just after a handshake.
     pub(super) wire: Vec<u8>,
@@ -59,9 +61,15 @@ pub(super) struct Left {
 }
 
 impl Records {
+    /// The memory of its buffers, in bytes.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.wire.capacity() + self.unsent.capacity()
+    }
+
     /// Continues after a handshake.
     pub(super) fn new(connection: UnbufferedServerConnection, left: Left) -> Result<Records, rustls::Error> {
-        let most_sealed = match connection.negotiated_cipher_suite() {
+        let limit = match connection.negotiated_cipher_suite() {
             Some(SupportedCipherSuite::Tls13(suite)) => suite.common.confidentiality_limit,
             Some(SupportedCipherSuite::Tls12(suite)) => suite.common.confidentiality_limit,
             None => return Err(rustls::Error::HandshakeNotComplete),
@@ -73,7 +81,7 @@ impl Records {
             opener: protection(secrets.rx)?,
             sealer: protection(secrets.tx)?,
             next: (version == rustls::ProtocolVersion::TLSv1_3).then(|| Box::new(next)),
-            most_sealed,
+            most_sealed: limit.saturating_sub(RESERVED),
             wire: left.wire,
             unsent: left.unsent,
             sent: 0,
@@ -112,6 +120,9 @@ impl Records {
         if self.wire.capacity() >= RECORD {
             let part = self.wire.as_slice().to_vec();
             buffers::give(std::mem::replace(&mut self.wire, part));
+        }
+        if self.unsent.is_empty() {
+            self.unsent = Vec::new();
         }
     }
 
@@ -176,17 +187,21 @@ impl Records {
     }
 
     fn hear_handshake(&mut self, message: &[u8]) -> Result<(), Fault> {
-        let is_replying = self.is_replying;
+        // After our end, nothing more is said.
+        let is_silent = self.is_replying || self.is_closed;
         let replied = match self.next {
             Some(_) if message == UPDATE => return self.renew_opener(),
             Some(_) if message == UPDATE_BOTH => {
                 self.renew_opener()?;
                 self.is_replying = true;
-                if is_replying { Ok(()) } else { self.renew_sealer() }
+                if is_silent { Ok(()) } else { self.renew_sealer() }
             }
             None if message.first() == Some(&HandshakeType::ClientHello.into()) => {
                 self.is_replying = true;
-                if is_replying { Ok(()) } else { self.seal_message(ContentType::Alert, &NO_RENEGOTIATION) }
+                if is_silent { Ok(()) } else { self.seal_message(ContentType::Alert, &NO_RENEGOTIATION) }
+            }
+            Some(_) if matches!(message, [24, 0, 0, 1, _]) => {
+                return Err(Fault(AlertDescription::IllegalParameter, "a key update that requests nothing known"));
             }
             _ => return Err(Fault(AlertDescription::UnexpectedMessage, "an unexpected handshake message")),
         };
@@ -227,9 +242,11 @@ impl Records {
         most: usize,
         mut fill: impl FnMut(&mut Vec<u8>, usize, usize) -> io::Result<usize>,
     ) -> io::Result<usize> {
+        if self.is_closed {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         let mut done = 0;
         while done < most {
-            // Keys are renewed early enough for an alert and the announcement itself.
             if self.sealer.sequence >= self.most_sealed {
                 self.renew_sealer()?;
             }
@@ -253,7 +270,10 @@ impl Records {
     /// Notes that `count` bytes of them were sent.
     pub(super) fn note_sent(&mut self, count: usize) {
         self.sent += count;
-        self.is_replying &= self.sent < self.unsent.len();
+        if self.sent == self.unsent.len() {
+            self.unsent.clear();
+            (self.sent, self.is_replying) = (0, false);
+        }
     }
 
     /// Lends memory for a piece of an answer; what was unsent moves there.

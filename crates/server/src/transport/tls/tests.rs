@@ -166,6 +166,7 @@ fn a_large_answer_to_a_slow_client_is_whole() {
             let left = content.len() - offset as usize;
             poll_fn(|cx| tls.poll_send_file(cx, &file, &mut offset, left)).await.expect("sent");
         }
+        assert_eq!(held_at_rest(&tls), 0);
         tls.shutdown().expect("shutdown");
     });
     assert!(client.join().expect("client") == expected);
@@ -188,6 +189,13 @@ fn input_that_is_not_a_handshake_is_refused() {
     assert!(shaken.is_err());
     let alert = client.join().expect("client");
     assert_eq!(alert.first(), Some(&21), "{alert:?}");
+}
+
+/// The memory that a connection holds while it waits for the client.
+fn held_at_rest(tls: &Tls) -> usize {
+    let mut buffer = Vec::new();
+    assert!(tls.poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer, 1).is_pending());
+    tls.records().held() + buffer.capacity()
 }
 
 #[test]
@@ -314,6 +322,31 @@ fn keys_are_renewed_at_once() {
 }
 
 #[test]
+fn answers_to_requests_for_new_keys_leave_nothing_in_memory() {
+    const TIMES: usize = 20;
+    let (client_config, server_config) = configurations();
+    let (socket, server) = connected();
+    let client = client(socket, client_config, |stream| {
+        for _ in 0..TIMES {
+            stream.write_all(b"x").expect("write");
+            stream.conn.refresh_traffic_keys().expect("new keys");
+        }
+        stream.flush().expect("flush");
+        stream.read_to_end(&mut Vec::new()).expect("end")
+    });
+    run(async {
+        let tls = shake(&server, server_config, usize::MAX).await.expect("handshake");
+        let mut received = Vec::new();
+        while received.len() < TIMES {
+            assert!(read(&*tls, &mut received, 1).await.expect("data") > 0);
+        }
+        assert_eq!(held_at_rest(&tls), 0);
+        tls.shutdown().expect("shutdown");
+    });
+    client.join().expect("client");
+}
+
+#[test]
 fn a_record_that_cannot_be_right_ends_the_connection_with_an_alert() {
     let forged = [&[23, 3, 3, 0, 40][..], &[0; 40]].concat();
     for (record, alert) in [
@@ -337,6 +370,8 @@ fn a_record_that_cannot_be_right_ends_the_connection_with_an_alert() {
             let mut received = Vec::new();
             while let Ok(1..) = read(&*tls, &mut received, 1).await {}
             assert_eq!(received, b"hello");
+            let sent = tls.poll_send(&mut Context::from_waker(Waker::noop()), b"too late", false);
+            assert!(matches!(sent, Poll::Ready(Err(_))), "{sent:?}");
             tls.shutdown().expect("shutdown");
         });
         assert_eq!(client.join().expect("client"), Error::AlertReceived(alert));
