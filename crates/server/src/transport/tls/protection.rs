@@ -147,6 +147,13 @@ impl Protection {
         let nonce = Nonce::assume_unique_for_key(nonce);
         let opened = self.key.open_in_place(nonce, additional.as_ref(), content).map_err(|_| FORGED)?;
         self.sequence = self.sequence.checked_add(1).ok_or(FORGED)?;
+        let most = match self.form {
+            Form::Tls13 => MOST_CONTENT + 1,
+            Form::Tls12 { .. } => MOST_CONTENT,
+        };
+        if opened.len() > most {
+            return Err(Fault(AlertDescription::RecordOverflow, "a record with too much content"));
+        }
         let (kind, length) = match self.form {
             Form::Tls12 { .. } => (outer, opened.len()),
             // The last byte that is not zero is the type; padding follows it.
@@ -156,9 +163,6 @@ impl Protection {
                 (ContentType::from(opened[last]), last)
             }
         };
-        if length > MOST_CONTENT {
-            return Err(Fault(AlertDescription::RecordOverflow, "a record with too much content"));
-        }
         Ok((kind, &mut opened[..length]))
     }
 
