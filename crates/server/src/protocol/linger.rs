@@ -1,5 +1,6 @@
 //! The end of a connection: our side is shut, and the client may still be sending.
 
+use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 use seam::Stage;
@@ -20,7 +21,9 @@ const PIECE: usize = 4096;
 pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: bool, at_most: Duration) -> Stage {
     let deadline = Instant::now() + at_most;
     let silence = if held { SHORT_LINGER } else { at_most };
-    if transport.shutdown().is_err() {
+    // The last bytes of an answer may have left no room in the socket for an announcement of the end.
+    let announced = timer.until(deadline.min(Instant::now() + silence), poll_fn(|cx| transport.poll_close(cx))).await;
+    if !matches!(announced, Some(Ok(()))) || transport.shutdown().is_err() {
         return Stage::Closed;
     }
     let mut sink = Vec::new();

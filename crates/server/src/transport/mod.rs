@@ -58,6 +58,11 @@ pub trait Transport: Endpoint {
     /// Shuts our side: the client sees the end of the answer.
     fn shutdown(&self) -> io::Result<()>;
 
+    /// Ready once the announcement of our end has gone out, which [`shutdown`](Transport::shutdown) does not wait for.
+    fn poll_close(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
     /// Called before the connection is closed, when everything was sent: announces the end if an attacker could fake a
     /// plain one.
     fn close(&self) {}

@@ -271,10 +271,15 @@ impl Transport for Tls {
         self.socket.shutdown()
     }
 
-    /// Sends close_notify (RFC 8446 section 6.1), unless the client has stopped reading.
-    fn close(&self) {
+    /// Sends close_notify (RFC 8446 section 6.1).
+    fn poll_close(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut records = self.records();
         records.close();
-        let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()), &mut records);
+        self.poll_flush(cx, &mut records)
+    }
+
+    /// Sends close_notify, unless the client has stopped reading.
+    fn close(&self) {
+        let _ = self.poll_close(&mut Context::from_waker(Waker::noop()));
     }
 }

@@ -167,6 +167,7 @@ fn a_large_answer_to_a_slow_client_is_whole() {
             poll_fn(|cx| tls.poll_send_file(cx, &file, &mut offset, left)).await.expect("sent");
         }
         assert_eq!(held_at_rest(&tls), 0);
+        poll_fn(|cx| tls.poll_close(cx)).await.expect("close");
         tls.shutdown().expect("shutdown");
     });
     assert!(client.join().expect("client") == expected);
