@@ -200,7 +200,7 @@ fn held_at_rest(tls: &Tls) -> usize {
 }
 
 #[test]
-fn an_error_in_a_handshake_is_told() {
+fn an_error_in_a_handshake_is_reported() {
     let (client_config, server_config) = configurations();
     let (socket, server) = connected();
     let client = client(socket, client_config, |stream| {
