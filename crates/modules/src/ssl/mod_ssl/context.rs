@@ -115,6 +115,7 @@ pub(super) fn prepare(
     config.ignore_client_order = server.honor_cipher_order.or(false);
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = host.alpn();
+    config.max_early_data_size = PASSED_OVER;
     // The server opens and seals records itself.
     config.enable_secret_extraction = true;
     if server.session_tickets.or(true) {
@@ -131,6 +132,11 @@ pub(super) fn prepare(
     }
     Ok((Arc::new(config), choice))
 }
+
+/// How much early data is passed over, in bytes. It is never accepted, as no session is stored and no ticket offers it, but
+/// a client may send it all the same (RFC 8446 section 4.2.10). rustls counts a record again with each that follows: this
+/// is enough for 16 KiB in records of a KiB.
+const PASSED_OVER: u32 = 512 * 1024;
 
 /// The secret from `SSLSessionTicketKeyFile`: its first 48 bytes.
 fn ticket_secret(file: &str, origin: Option<&Origin>) -> Result<Vec<u8>, String> {
