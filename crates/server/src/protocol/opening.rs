@@ -7,7 +7,7 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use conf::Level;
@@ -25,6 +25,7 @@ use crate::request::Client;
 use crate::request::client::Announced;
 use crate::request::hooks::{Encryption, Preface, Said};
 use crate::transport::socket::Socket;
+use crate::transport::standing::{For, Held};
 use crate::transport::tls::{Configured, Handshake, Progress, Tls, take_remarks};
 use crate::transport::{Endpoint, Transport};
 
@@ -171,6 +172,19 @@ impl Opening {
 
     /// Waits for more of the client's bytes, and sends pending ones meanwhile.
     async fn read(&mut self) -> Stage {
+        let standing = self.socket.standing();
+        standing.wait(For::Head, self.start);
+        let handshake = match &self.phase {
+            Phase::Shaking(handshake) => handshake.held(),
+            Phase::Silent | Phase::Speaking(_) => 0,
+        };
+        standing.hold(Held::Input, self.buffer.len() + handshake);
+        let next = self.read_on().await;
+        self.socket.standing().go_on();
+        next
+    }
+
+    async fn read_on(&mut self) -> Stage {
         let mut row = self.workers.acquire();
         row.park();
         let plan = &self.host.plan;
@@ -183,17 +197,23 @@ impl Opening {
         let received = timer.until(
             deadline,
             poll_fn(|cx| {
-                ready!(phase.poll_flush(cx, socket))?;
-                socket.poll_read(cx, buffer, HEAD_PIECE)
+                let read = match phase.poll_flush(cx, socket)? {
+                    Poll::Ready(()) => socket.poll_read(cx, buffer, HEAD_PIECE),
+                    Poll::Pending => Poll::Pending,
+                };
+                match read {
+                    Poll::Ready(read) => Poll::Ready(read.map(Some)),
+                    Poll::Pending => socket.standing().poll_away(cx).map(|_| Ok(None)),
+                }
             }),
         );
         match received.await {
-            Some(Ok(read)) if read > 0 => {
+            Some(Ok(Some(read))) if read > 0 => {
                 self.received += read as u64;
                 Stage::Serve
             }
-            Some(_) => self.lost(),
-            None => {
+            Some(Ok(Some(_)) | Err(_)) => self.lost(),
+            Some(Ok(None)) | None => {
                 if self.encryption.is_some() {
                     self.log(Level::Info, format_args!("the TLS handshake took too long"));
                     self.count_failure();
@@ -268,6 +288,7 @@ impl Opening {
     /// Hands the connection to a protocol, with the bytes already received for it.
     fn speak<T: Transport + 'static>(&mut self, transport: Arc<T>, is_http2: bool) -> Stage {
         let (workers, received) = (self.workers.clone(), std::mem::take(&mut self.buffer));
+        self.socket.standing().hold(Held::Input, 0);
         let announced = self.announced;
         let tell = |client: &Client| announced.into_iter().for_each(|announced| client.announce(announced));
         self.phase = Phase::Speaking(if is_http2 {

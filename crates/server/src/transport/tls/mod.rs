@@ -33,6 +33,7 @@ use self::records::Records;
 pub(crate) use self::told::take_remarks;
 pub use self::told::{remark, resumed, session, shown};
 use super::socket::{Direction, Socket};
+use super::standing::{Held, Standing};
 use super::{Endpoint, Transport, buffers};
 
 /// The size of the pieces in which answers are encrypted, in bytes: four full records.
@@ -146,13 +147,19 @@ impl Tls {
     /// Sends sealed records. Ready once none are left.
     fn poll_flush(&self, cx: &mut Context<'_>, records: &mut Records) -> Poll<io::Result<()>> {
         while !records.unsent().is_empty() {
-            let sent = ready!(self.socket.poll_ready(cx, Direction::Write, |socket| {
+            let sent = self.socket.poll_ready(cx, Direction::Write, |socket| {
                 let bytes = records.unsent();
                 let sent = sys::socket::send(socket, bytes, false)?;
                 Ok((sent, sent < bytes.len()))
-            }))?;
-            records.note_sent(sent);
+            });
+            let Poll::Ready(sent) = sent else {
+                let standing = self.socket.standing();
+                standing.hold(Held::Sealed, records.unsent().len());
+                return standing.poll_away(cx).map(|_| Err(io::ErrorKind::TimedOut.into()));
+            };
+            records.note_sent(sent?);
         }
+        self.socket.standing().hold(Held::Sealed, 0);
         Poll::Ready(Ok(()))
     }
 
@@ -258,8 +265,29 @@ impl Transport for Tls {
         Poll::Ready(Ok(sent))
     }
 
+    /// Sealed at once, unless a piece of an answer is on its way: what the socket does not take goes out before the next
+    /// bytes are received or sent.
+    fn poll_say(&self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<usize>> {
+        let mut records = self.records();
+        if records.sealed > 0 {
+            return self.poll_flush(cx, &mut records).map_ok(|()| 0);
+        }
+        let sealed = records.seal(message.len(), |record, from, count| {
+            record.extend_from_slice(&message[from..from + count]);
+            Ok(count)
+        });
+        match self.poll_flush(cx, &mut records) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => Poll::Ready(sealed),
+        }
+    }
+
     fn reset(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.socket.reset()
+    }
+
+    fn standing(&self) -> &Standing {
+        self.socket.standing()
     }
 
     fn has_input(&self) -> bool {
