@@ -26,7 +26,7 @@ use crate::request::client::Announced;
 use crate::request::hooks::{Encryption, Preface, Said};
 use crate::transport::socket::Socket;
 use crate::transport::standing::{For, Held};
-use crate::transport::tls::{Configured, Handshake, Progress, Tls, take_remarks};
+use crate::transport::tls::{Admitted, Configured, Handshake, Progress, Tls, Verdict, take_remarks};
 use crate::transport::{Endpoint, Transport};
 
 /// A connection whose first bytes belong to no protocol yet.
@@ -145,7 +145,7 @@ impl Opening {
                         return self.fail(&why);
                     }
                 }
-                Ok(Progress::Complete(tls)) => return self.speak_over(tls),
+                Ok(Progress::Complete(tls)) => return self.admit(encryption, tls).await,
                 Err(broken) => return self.fail(&broken.0),
             }
         }
@@ -274,7 +274,32 @@ impl Opening {
         self.speak(self.socket.clone(), is_http2)
     }
 
-    /// The handshake is complete.
+    /// The handshake is complete: serves the client, unless the module that encrypts decides otherwise. Nothing goes to
+    /// the client meanwhile: in TLS 1.2 its handshake waits, too.
+    async fn admit(&mut self, encryption: &Encryption, mut tls: Arc<Tls>) -> Stage {
+        let server = self.service.running().server;
+        let admission = Arc::get_mut(&mut tls).and_then(|tls| (encryption.admit)(server, tls.session_mut()));
+        let Some(admission) = admission else { return self.speak_over(tls) };
+        let Admitted { remarks, verdict } = seam::release_worker(admission).await;
+        for (level, text) in remarks {
+            self.host.log("ssl", level, &format!("[client {}] {text}", self.peer));
+        }
+        match verdict {
+            Verdict::Welcome => {}
+            Verdict::Anonymous => {
+                if let Some(tls) = Arc::get_mut(&mut tls) {
+                    tls.session_mut().client_chain.clear();
+                }
+            }
+            Verdict::Refused(alert, why) => {
+                tls.reject(alert);
+                return self.fail(&why);
+            }
+        }
+        self.speak_over(tls)
+    }
+
+    /// The client is admitted.
     fn speak_over(&mut self, tls: Arc<Tls>) -> Stage {
         let is_http2 = tls.protocol() == Some(b"h2");
         if let Some(session) = tls.session() {

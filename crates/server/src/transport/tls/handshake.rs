@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use rustls::server::{Accepted, AcceptedAlert, Acceptor, ClientHello, UnbufferedServerConnection};
 use rustls::sign::CertifiedKey;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{HandshakeKind, ServerConfig};
+use rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
 
 use super::protection::{HEADER, MOST_CONTENT};
 use super::records::{Left, Records};
@@ -91,6 +91,11 @@ const RECORD_OF_HANDSHAKE: u8 = 22;
 
 /// The most bytes of unfinished messages, as rustls limits them elsewhere.
 const MOST_UNFINISHED: usize = 0xffff;
+
+/// The alert that rustls sends where a certificate is missing, as a record; TLS 1.2 does not know it, and has another for
+/// that (RFC 5246 section 7.4.6).
+const CERTIFICATE_REQUIRED: [u8; 7] = [21, 3, 3, 0, 2, 2, 116];
+const HANDSHAKE_FAILURE: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
 
 pub(super) struct Going {
     pub(super) connection: UnbufferedServerConnection,
@@ -267,6 +272,7 @@ impl Going {
     /// keys with a message that it does not hand over.
     fn process(&mut self) -> Result<bool, Broken> {
         let mut broken = None;
+        let mut lacks_certificate = false;
         loop {
             let Left { wire, unsent } = &mut self.left;
             let seen = self.shown.min(wire.len());
@@ -279,11 +285,19 @@ impl Going {
                         unsent.resize(start + needs.required_size, 0);
                         message.encode(&mut unsent[start..]).map_err(|error| Broken(error.to_string()))?;
                     }
+                    if lacks_certificate && unsent[start..] == CERTIFICATE_REQUIRED {
+                        unsent.truncate(start);
+                        unsent.extend_from_slice(&HANDSHAKE_FAILURE);
+                    }
                 }
                 // They are sent in their order, before anything else.
                 Ok(ConnectionState::TransmitTlsData(messages)) => messages.done(),
                 Ok(_) => waits = true,
-                Err(error) => broken = Some(Broken(error.to_string())),
+                Err(error) => {
+                    let is_tls12 = self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_2);
+                    lacks_certificate = is_tls12 && error == rustls::Error::NoCertificatesPresented;
+                    broken = Some(Broken(error.to_string()));
+                }
             }
             wire.drain(..discard);
             self.shown -= discard;

@@ -23,7 +23,7 @@ use std::task::{Context, Poll, Waker, ready};
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
-use rustls::{HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
+use rustls::{AlertDescription, HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
 
 pub use self::handshake::Configured;
 use self::handshake::Going;
@@ -84,6 +84,29 @@ pub struct Trust {
     pub depth: usize,
 }
 
+/// The decision about a client after its handshake, which may have to wait for others.
+pub type Admission = Pin<Box<dyn Future<Output = Admitted> + Send>>;
+
+/// The decision, and lines for the log.
+#[derive(Debug)]
+pub struct Admitted {
+    /// What to log about the client.
+    pub remarks: Vec<(conf::Level, String)>,
+    /// The decision.
+    pub verdict: Verdict,
+}
+
+/// Whether a client is served.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is.
+    Welcome,
+    /// It is, as if it had shown no certificate.
+    Anonymous,
+    /// It is not; it is told so by this alert. The text is for the log.
+    Refused(AlertDescription, String),
+}
+
 impl Session {
     /// The session that a current browser and this virtual host would negotiate, for a simulated request.
     pub(crate) fn usual(host: usize, asked: Option<&str>) -> Session {
@@ -138,6 +161,16 @@ impl Tls {
     /// The name of the negotiated protocol.
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         self.session.protocol.as_deref()
+    }
+
+    /// What the handshake agreed on, before the connection serves anything.
+    pub(crate) fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Ends the connection before it has served anything, with this alert.
+    pub(crate) fn reject(&self, alert: AlertDescription) {
+        self.refuse(&mut self.records(), Fault(alert, ""));
     }
 
     fn records(&self) -> MutexGuard<'_, Records> {
