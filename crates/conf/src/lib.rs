@@ -45,7 +45,7 @@ pub use excerpt::{Excerpt, Marked, Spot};
 pub use language::{Language, VERSION};
 pub use place::{Limited, Place};
 pub use read::Reader;
-pub use settings::{Gathered, Keyed, Listed, Merge, Setting, Settings, SettingsMap, Stacked};
+pub use settings::{Gathered, Keyed, Listed, Merge, Own, Setting, Settings, SettingsMap, Stacked};
 pub use shown::{Digits, on_or_off};
 pub use source::{Origin, Source};
 pub use system::System;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::source::Origin;
-pub use fields::{Gathered, Keyed, Listed, Setting, Single, Stacked};
+pub use fields::{Gathered, Keyed, Listed, Own, Setting, Single, Stacked};
 
 /// How an inner level (`add`) merges with the values that it inherits (`base`).
 pub trait Merge {

@@ -67,6 +67,38 @@ impl<T: Clone> Merge for Setting<T> {
     }
 }
 
+/// A single value of one level alone: an inner level does not inherit it. Apache has few of these.
+#[derive(Clone, Debug)]
+pub struct Own<T>(pub Setting<T>);
+
+impl<T> Default for Own<T> {
+    fn default() -> Self {
+        Own(Setting::default())
+    }
+}
+
+impl<T: Copy> Own<T> {
+    /// The value, or `default` if this level does not set one.
+    #[inline]
+    pub fn or(&self, default: T) -> T {
+        self.0.or(default)
+    }
+}
+
+impl<T> Single for Own<T> {
+    type Value = T;
+}
+
+impl<T: Clone> Merge for Own<T> {
+    fn merge(_: &Self, add: &Self) -> Self {
+        add.clone()
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.0.origins(see);
+    }
+}
+
 /// A value that several lines of one level build up; an inner level that sets it replaces it as a whole.
 #[derive(Clone, Debug)]
 pub struct Gathered<T>(Option<(T, Vec<Origin>)>);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Iterate, Take1};
 use conf::ip::Subnet;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, Stacked, on_or_off, settings};
 use server::PhaseHook::Now;
 use server::{Announced, Flow, Hook, Module, Order, Preface, Request, Server};
 
@@ -47,7 +47,8 @@ settings! {
     pub struct RemoteIpServer {
         header: Setting<String>,
         proxies_header: Setting<String>,
-        proxies: Listed<Proxy>,
+        /// Those of a virtual host come first: the first that contains an address decides.
+        proxies: Stacked<Proxy>,
         protocol: Setting<bool> = PROTOCOL,
         exceptions: Listed<Subnet>,
     }
@@ -63,7 +64,8 @@ struct Proxy {
 
 fn add_proxy(cmd: &mut Cmd<'_>, host: &str, internal: bool) -> Outcome {
     for network in networks(cmd, host)? {
-        cmd.server_push(|s: &mut RemoteIpServer| &mut s.proxies, Proxy { network, internal })?;
+        let origin = cmd.node.origin.clone();
+        cmd.server.edit::<RemoteIpServer>().proxies.push(Proxy { network, internal }, &origin);
     }
     Ok(())
 }

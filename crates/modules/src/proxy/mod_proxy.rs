@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Iterate, Section, Take1, Take2, Words};
 use conf::pattern::Regex;
-use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, Stacked, on_or_off, settings};
+use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, on_or_off, settings};
 use server::PhaseHook::Now;
 use server::{Answer, Handler, Hook, Layer, Module, Order, Request, Waiting};
 
@@ -125,7 +125,8 @@ settings! {
     /// The settings of a server.
     pub struct ProxyServer {
         /// Searched in order.
-        passes: Stacked<Arc<Pass>>,
+        /// Those of the main server come first, as in Apache.
+        passes: Listed<Arc<Pass>>,
         sections: Listed<Arc<ProxySection>>,
         /// The settings of backends; the last one counts.
         workers: Listed<Arc<Worker>>,

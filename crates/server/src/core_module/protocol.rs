@@ -21,7 +21,7 @@ pub(super) fn timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 pub(super) fn encoded_slashes(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let table = [("on", Tri::On), ("off", Tri::Off), ("nodecode", Tri::Other)];
     let value = one_of(value, &table).ok_or("AllowEncodedSlashes must be On, Off or NoDecode")?;
-    cmd.server_set(|s: &mut CoreServer| &mut s.encoded_slashes, value)
+    cmd.server_set(|s: &mut CoreServer| &mut s.encoded_slashes.0, value)
 }
 
 pub(super) fn trace(cmd: &mut Cmd<'_>, value: &str) -> Outcome {

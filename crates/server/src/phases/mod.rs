@@ -205,7 +205,7 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
 
 /// Says what is wrong with a path.
 fn note_bad_path(request: &Request, error: http1::PathError) {
-    let slashes = request.host::<CoreServer>().encoded_slashes.origin();
+    let slashes = request.host::<CoreServer>().encoded_slashes.0.origin();
     let origin = slashes.filter(|_| error == http1::PathError::EncodedSlash);
     request.note_reason(error.status(), "core", origin, |request| match error {
         http1::PathError::EncodedSlash => {

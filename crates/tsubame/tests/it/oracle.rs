@@ -130,6 +130,7 @@ impl Drop for Apache<'_> {
 }
 
 /// A request, or several in a row, as they go over the wire.
+#[derive(Clone)]
 pub struct Case {
     pub name: String,
     pub bytes: Vec<u8>,

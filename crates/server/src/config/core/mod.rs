@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::expr::StringExpr;
-use conf::{Allowed, Cmd, Gathered, Keyed, Listed, Merge, Origin, Setting, Settings, SettingsMap, on_or_off, settings};
+use conf::{Allowed, Cmd, Gathered, Keyed, Listed, Merge, Origin, Own, Setting, Settings, SettingsMap, on_or_off, settings};
 
 use self::etag::FileETag;
 use crate::config::section::Section;
@@ -181,7 +181,7 @@ settings! {
         pub limit_request_field_size: Setting<usize> = defaults::LIMIT_REQUEST_FIELD_SIZE,
         pub limit_request_fields: Setting<usize> = defaults::LIMIT_REQUEST_FIELDS,
         pub trace: Setting<Tri> = defaults::TRACE,
-        pub encoded_slashes: Setting<Tri> = defaults::ENCODED_SLASHES,
+        pub encoded_slashes: Own<Tri> = defaults::ENCODED_SLASHES,
         pub merge_slashes: Setting<bool> = defaults::MERGE_SLASHES,
         pub merge_trailers: Setting<bool>,
         pub strict: Setting<bool>,
