@@ -18,6 +18,8 @@ pub const VERSION: (u32, u32, u32) = (2, 4, 71);
 pub struct Language {
     known: &'static [&'static ModuleInfo],
     unselected: &'static [&'static ModuleInfo],
+    /// Modules that the program lacks, and that `LoadModule` accepts.
+    idle: &'static [&'static ModuleInfo],
     selected: Option<Vec<&'static ModuleInfo>>,
     /// Names in the order of their first definition, case-sensitive.
     defines: Vec<String>,
@@ -46,6 +48,7 @@ impl Language {
         Language {
             known,
             unselected,
+            idle: &[],
             selected: None,
             defines: Vec::new(),
             values: BTreeMap::new(),
@@ -54,6 +57,19 @@ impl Language {
             server_root: server_root.to_string(),
             runtime_dir: None,
         }
+    }
+
+    /// The same, with modules that the program lacks but `LoadModule` accepts: they do nothing where no directive asks for
+    /// them, and the directives that ask are not in their tables.
+    #[must_use]
+    pub fn with_idle(self, idle: &'static [&'static ModuleInfo]) -> Language {
+        Language { idle, ..self }
+    }
+
+    /// The modules loaded so far that the program lacks.
+    pub fn loaded_idle(&self) -> impl Iterator<Item = &'static ModuleInfo> {
+        let selected = self.selected.iter().flatten().copied();
+        selected.filter(|info| self.idle.iter().any(|idle| idle.id == info.id))
     }
 
     /// The directory for runtime files: `DefaultRuntimeDir`, or `logs` below `ServerRoot`.
@@ -90,8 +106,7 @@ impl Language {
 
     /// Runs `LoadModule`. Returns a warning if the module is already loaded.
     pub(crate) fn load(&mut self, id: &str, file: &str) -> Result<Option<String>, String> {
-        let known = self.known;
-        let Some(info) = known.iter().find(|info| info.id == id) else {
+        let Some(info) = self.known.iter().chain(self.idle).copied().find(|info| info.id == id) else {
             return Err(format!("Cannot load {file} into server: Tsubame has no module {id}"));
         };
         self.select_modules();

@@ -14,6 +14,7 @@ pub mod filters;
 pub mod generators;
 pub mod http2;
 mod http_client;
+pub mod idle;
 pub mod ldap;
 pub mod loggers;
 pub mod manual;

@@ -71,6 +71,33 @@ pub struct Page {
     pub loss: Option<Loss>,
     /// What to do without it; empty if its lines only have to be removed.
     pub instead: &'static str,
+    /// What it would do where nothing asks for it, if we do not have it.
+    pub alone: Option<Alone>,
+    /// The directives that ask for nothing, separated by commas, if we do not have it.
+    pub tunes: &'static str,
+}
+
+/// What a module that we do not have would do where no directive, handler, provider or filter asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// Nothing: its `LoadModule` line changes nothing.
+    Idle,
+    /// What the server does itself.
+    There,
+    /// Something that would be missed.
+    Acts,
+}
+
+impl Alone {
+    /// The word in the tables.
+    fn of(cell: &str) -> Option<Alone> {
+        match cell {
+            "idle" => Some(Alone::Idle),
+            "there" => Some(Alone::There),
+            "acts" => Some(Alone::Acts),
+            _ => None,
+        }
+    }
 }
 
 /// A module outside Apache's own.
@@ -79,7 +106,7 @@ pub struct Other {
     /// Its common name.
     pub name: &'static str,
     /// Its identifiers in `LoadModule`, separated by commas.
-    identifiers: &'static str,
+    pub(crate) identifiers: &'static str,
     /// The prefixes of its directives, in lower case, separated by commas.
     prefixes: &'static str,
     /// Its purpose.
@@ -88,6 +115,8 @@ pub struct Other {
     pub instead: &'static str,
     /// The loss without it.
     pub loss: Option<Loss>,
+    /// What it would do where nothing asks for it, if it comes with Apache's source.
+    pub alone: Option<Alone>,
 }
 
 /// A directive that Apache 2.4 no longer has.
@@ -125,7 +154,7 @@ pub static DIRECTIVES: LazyLock<Vec<Fact>> = LazyLock::new(|| {
 /// Every page about a module, sorted by name.
 pub static MODULES: LazyLock<Vec<Page>> = LazyLock::new(|| {
     rows(include_str!("../data/apache-modules.tsv"))
-        .map(|[name, identifier, status, since, purpose, loss, instead]| Page {
+        .map(|[name, identifier, status, since, purpose, loss, instead, alone, tunes]| Page {
             name,
             identifier,
             status,
@@ -133,6 +162,8 @@ pub static MODULES: LazyLock<Vec<Page>> = LazyLock::new(|| {
             purpose,
             loss: Loss::of(loss),
             instead,
+            alone: Alone::of(alone),
+            tunes,
         })
         .collect()
 });
@@ -140,13 +171,14 @@ pub static MODULES: LazyLock<Vec<Page>> = LazyLock::new(|| {
 /// Modules outside Apache's own.
 pub static OTHERS: LazyLock<Vec<Other>> = LazyLock::new(|| {
     rows(include_str!("../data/other-modules.tsv"))
-        .map(|[name, identifiers, prefixes, purpose, instead, loss]| Other {
+        .map(|[name, identifiers, prefixes, purpose, instead, loss, alone]| Other {
             name,
             identifiers,
             prefixes,
             purpose,
             instead,
             loss: Loss::of(loss),
+            alone: Alone::of(alone),
         })
         .collect()
 });

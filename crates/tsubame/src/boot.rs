@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use conf::{Language, Level, ModuleInfo, Notice, Origin, SettingsMap, Source};
 use modules::arch::mod_unixd;
+use modules::idle;
 use mpm::Chosen;
 use mpm::settings::MpmSettings;
 use server::machine::Machine;
@@ -94,6 +95,7 @@ fn read_with(options: &Options, text: &Text<'_>, keep_errors: bool) -> (Result<L
             }
             mpm::control::check(&draft.main)?;
             context.notices.extend(mpm.check(&draft.main, mpm::When::Start));
+            context.notices.extend(idle::notice(&context.language));
             chosen.set(Some(mpm));
             Ok(())
         })
@@ -144,7 +146,7 @@ fn with_sources<T>(
     keep_errors: bool,
     read: impl FnOnce(Language, &Sources<'_>) -> T,
 ) -> T {
-    let mut language = Language::new(&KNOWN, &UNSELECTED, &server_root(options));
+    let mut language = Language::new(&KNOWN, &UNSELECTED, &server_root(options)).with_idle(&idle::MODULES);
     for name in &options.defines {
         language.define(name, None);
     }

@@ -6,6 +6,7 @@ use conf::{Directive, ModuleInfo, Remark};
 
 use super::catalogue::{Entry, State, code, entries, prose, remark};
 use super::{directives, title};
+use modules::idle;
 use modules::manual::{MODULES, missing, refusal};
 
 /// The text of the page.
@@ -15,7 +16,8 @@ pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
         "# Apache's directives and modules: which ones work\n\n\
          Look here before you move a configuration. Each directive works, is accepted because nothing needs it here, or is\n\
          refused: an error at start and in `.htaccess` (*Invalid command*), so that no line is ignored silently. `<IfModule>`\n\
-         skips the directives of a missing module, as always. [directives.md](directives.md) says how single directives\n\
+         skips the directives of a module that is not loaded, as always. Where the state of a module ends with *LoadModule is\n\
+         accepted*, its line alone changes nothing ([differences.md](differences.md#configuration)). [directives.md](directives.md) says how single directives\n\
          differ, [differences.md](differences.md) has all other differences.\n\n\
          `cargo xtask docs` makes this page from the program's tables and the names in the manual of Apache httpd 2.4.71.\n\n",
     );
@@ -78,6 +80,7 @@ fn modules(out: &mut String, entries: &[Entry], infos: &[&'static ModuleInfo]) {
             _ if page.identifier.is_empty() => "always there",
             Some(info) if info.linked => "always there",
             Some(_) => "built in",
+            None if idle::is_idle(page.identifier) => &format!("{}; LoadModule is accepted", missing(page.name)),
             None => missing(page.name),
         };
         let _ = writeln!(

@@ -6,7 +6,8 @@ use conf::directive::{find, nearest_name};
 use conf::fnmatch::is_pattern;
 use conf::words::next_word;
 use conf::{Error, Node, Origin, Remark};
-use modules::manual::{MODULES, Other};
+use modules::idle;
+use modules::manual::{self, Alone, MODULES, Other};
 use server::Server;
 use server::explain::{Fate, Layer, levels};
 
@@ -17,6 +18,7 @@ use crate::boot;
 /// Runs all checks that need only the lines.
 pub(super) fn all(report: &mut Report, server: &Server, wrong: &[Error]) {
     remarks(report, server, &server.tree);
+    idle_modules(report, server);
     directories(report, &server.tree);
     conditions(report, server);
     levels(server).iter().for_each(|level| overwritten(report, level, wrong));
@@ -37,6 +39,26 @@ pub(super) fn remarks(report: &mut Report, server: &Server, nodes: &[Node]) {
             report.add(Finding::new(Weight::Harmless, topic, &named(row.name), why).at(&node.origin).does(row.help));
         }
         remarks(report, server, node.children.as_deref().unwrap_or_default());
+    }
+}
+
+/// Reports `LoadModule` lines that are accepted though the module is missing.
+fn idle_modules(report: &mut Report, server: &Server) {
+    for ran in &server.ran {
+        let mut rest = ran.text.as_str();
+        let (name, id) = (next_word(&mut rest), next_word(&mut rest));
+        if !name.eq_ignore_ascii_case("LoadModule") || !idle::is_idle(&id) {
+            continue;
+        }
+        let page = MODULES.iter().find(|page| page.identifier == id);
+        let does = page.map(|page| page.purpose).or_else(|| Other::with_identifier(&id).map(|other| other.purpose));
+        let why = match page.filter(|page| page.alone == Some(Alone::There)) {
+            Some(page) => format!("It is not needed: {}.", manual::missing(page.name)),
+            None => idle::WITHOUT_EFFECT.to_string(),
+        };
+        let subject = format!("LoadModule {id}");
+        let found = Finding::new(Weight::Harmless, Topic::WithoutEffect, &subject, why).at(&ran.origin);
+        report.add(found.does(does.unwrap_or_default()));
     }
 }
 
