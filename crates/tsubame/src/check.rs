@@ -10,6 +10,7 @@ mod errors;
 mod hosts;
 mod json;
 mod lines;
+mod mistakes;
 mod report;
 mod scripts;
 mod text;
@@ -21,7 +22,7 @@ use lexopt::prelude::*;
 use modules::metadata::mod_mime;
 use server::{Loaded, Server};
 
-pub(crate) use self::errors::explained;
+pub(crate) use self::errors::{explained, kind, named};
 use self::report::{Finding, Read, Report, Verdict, Weight};
 use crate::boot;
 use crate::cli::{self, Options};
@@ -131,6 +132,7 @@ fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
     lines::all(report, &server, &wrong);
     hosts::all(report, &server);
     certificates::all(report, &server);
+    mistakes::all(report, &server);
     if !query.no_files {
         disk::all(report, &server, query.directories);
     }

@@ -5,17 +5,21 @@ use std::collections::HashSet;
 
 use conf::error::Phase;
 use conf::read::Ran;
-use conf::{Error, Excerpt, Marked, ModuleInfo, Node, Notice};
+use conf::{Error, Excerpt, Marked, ModuleInfo, Node, Notice, Unknown};
 use server::{Failed, Loaded};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::boot;
-use crate::check::explained;
+use crate::check::{explained, kind, named};
 use crate::cli::Options;
 use crate::style::{Page, Style, shown};
 
-/// The maximum number of errors to show; the rest are counted.
-const ERRORS_MAX: usize = 20;
+/// The maximum number of kinds of errors to show after the first error; the rest are counted.
+const ERRORS_MAX: usize = 19;
+/// How many errors of one kind are shown in full.
+const OF_ONE_KIND: usize = 3;
+/// The maximum number of places to list for errors of one kind: a stock configuration has some dozens of one kind.
+const PLACES_MAX: usize = 40;
 /// The maximum number of lines of an include chain to show.
 const CHAIN_MAX: usize = 8;
 /// The maximum length of a line, in columns. A longer line is cut around the marked part.
@@ -91,16 +95,72 @@ pub(crate) fn of_others(options: &Options, first: &Error, style: Style) -> Optio
     if others.is_empty() {
         return None;
     }
+    let groups = Group::all(first, &others, &known);
     let mut page = Page::default();
     writeln!(page, "{}", style.bold(format!("{}:", more(others.len()))));
     let mut text = page.finish();
-    for error in others.iter().take(ERRORS_MAX - 1) {
-        text += &of(error, &known, &options.program, style);
+    for group in groups.iter().take(ERRORS_MAX) {
+        group.shown.iter().for_each(|error| text += &of(error, &known, &options.program, style));
+        text += &group.rest(style);
     }
-    if let Some(left) = others.len().checked_sub(ERRORS_MAX).map(|left| left + 1) {
-        text += &format!("and {}\n", more(left));
+    let left: usize = groups.iter().skip(ERRORS_MAX).map(|group| group.shown.len() + group.others.len()).sum();
+    if left > 0 {
+        text += &format!("and {}; `{} check` lists them all\n", more(left), options.program);
     }
     Some(text)
+}
+
+/// Errors with one reason.
+struct Group<'a> {
+    kind: String,
+    /// Whether the very first error, which was shown already, is of this kind.
+    is_first: bool,
+    /// Those that are shown in full.
+    shown: Vec<&'a Error>,
+    others: Vec<&'a Error>,
+}
+
+impl<'a> Group<'a> {
+    /// The groups of these errors, in the order of their first members.
+    fn all(first: &Error, errors: &[&'a Error], known: &Known<'_>) -> Vec<Group<'a>> {
+        let new = |kind, is_first| Group { kind, is_first, shown: Vec::new(), others: Vec::new() };
+        let mut groups = vec![new(kind(first, known), true)];
+        for error in errors {
+            let kind = kind(error, known);
+            let at = groups.iter().position(|group| group.kind == kind).unwrap_or_else(|| {
+                groups.push(new(kind, false));
+                groups.len() - 1
+            });
+            let group = &mut groups[at];
+            let has_room = group.shown.len() + usize::from(group.is_first) < OF_ONE_KIND;
+            if has_room { group.shown.push(error) } else { group.others.push(error) }
+        }
+        groups.retain(|group| !group.shown.is_empty());
+        groups
+    }
+
+    /// The line about the errors that are not shown: what is unknown in each of them, and the place.
+    fn rest(&self, style: Style) -> String {
+        if self.others.is_empty() {
+            return String::new();
+        }
+        let place = |error: &&Error| {
+            let at = error.origin.as_ref().map(ToString::to_string)?;
+            Some(match &error.unknown {
+                Some(Unknown::Module(name) | Unknown::Directive(name)) => {
+                    format!("{} at {at}", named(name))
+                }
+                None => at,
+            })
+        };
+        let mut places: Vec<String> = self.others.iter().filter_map(place).take(PLACES_MAX).collect();
+        if let Some(left) = self.others.len().checked_sub(PLACES_MAX).filter(|left| *left > 0) {
+            places.push(format!("and {left} more"));
+        }
+        let mut page = Page::default();
+        writeln!(page, "{} and {} more of this kind: {}", style.dim(NOTE), self.others.len(), places.join(", "));
+        page.finish()
+    }
 }
 
 fn more(count: usize) -> String {

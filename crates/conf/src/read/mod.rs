@@ -262,6 +262,12 @@ impl Reader {
             return Ok(());
         }
         let section = name.starts_with('<');
+        if FOREIGN.iter().any(|foreign| name.eq_ignore_ascii_case(foreign)) {
+            skip_foreign(input, &name[1..]).map_err(|message| fail(message).of(Spot::Word(0)))?;
+            let node = Node { name, args: args.to_string(), origin: origin.clone(), children: Some(Vec::new()) };
+            open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).push(node);
+            return Ok(());
+        }
         let node = Node { name, args: args.to_string(), origin: origin.clone(), children: section.then(Vec::new) };
         if section {
             open.push(Open { node });
@@ -466,6 +472,26 @@ impl Reader {
         let bytes = Arc::new(bytes);
         self.files.insert(file.to_string(), bytes.clone());
         Ok(bytes)
+    }
+}
+
+/// Sections whose text is in a language of its own. No module has them; their lines are not errors of their own.
+const FOREIGN: [&str; 1] = ["<Perl"];
+
+/// Skips the text of such a section.
+fn skip_foreign(input: &mut Input, name: &str) -> Result<(), String> {
+    loop {
+        match input.next() {
+            Ok(Some((_, line))) => {
+                let end = line.trim().strip_prefix("</").and_then(|end| end.strip_suffix('>'));
+                if end.is_some_and(|end| end.eq_ignore_ascii_case(name)) {
+                    return Ok(());
+                }
+            }
+            Ok(None) => return Err(format!("Expected </{name}> before end of configuration")),
+            // The length of a line counts in our language only.
+            Err(_) => {}
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use conf::directive::nearest_name;
 use conf::words::next_word;
 use conf::{Error, Level, ModuleInfo, Node, Notice, Origin, Unknown};
-use modules::manual::{self, Fact, MODULES, Other, Page, REMOVED};
+use modules::manual::{self, Fact, Loss, MODULES, Other, Page, REMOVED};
 
 use super::advice;
 use super::report::{Finding, Report, Topic, Weight};
@@ -40,6 +40,18 @@ pub(crate) fn explained(error: &Error, known: &Known<'_>) -> Explained {
     let Finding { message, instead, .. } = finding(error, Weight::Stops, Topic::Directive, known);
     let says_more = message != NO_SUCH_DIRECTIVE && message != error.message.trim_end();
     Explained { message: says_more.then_some(message), instead }
+}
+
+/// What errors of one kind have in common: their reason. Unknown modules are one kind.
+pub(crate) fn kind(error: &Error, known: &Known<'_>) -> String {
+    match &error.unknown {
+        Some(Unknown::Module(_)) => "module".into(),
+        Some(Unknown::Directive(name)) => match explained(error, known).message {
+            Some(why) => why,
+            None => name.to_ascii_lowercase(),
+        },
+        None => error.message.clone(),
+    }
 }
 
 /// The finding for an error. `topic` is the topic for an unknown directive.
@@ -142,7 +154,7 @@ fn end(message: &str) -> Option<String> {
 }
 
 /// A name as it is usually written: a section with both brackets. Long nonsense is truncated.
-pub(super) fn named(name: &str) -> String {
+pub(crate) fn named(name: &str) -> String {
     const MAX: usize = 60;
     let end = name.char_indices().nth(MAX).map_or(name.len(), |(end, _)| end);
     let more = if end < name.len() { "…" } else { "" };
@@ -197,13 +209,20 @@ fn without(page: &Page, guard: &str) -> String {
 fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Finding {
     let subject = named(name);
     let found = |message: String| Finding::new(weight, topic, &subject, message);
-    let is_loaded = |info: &ModuleInfo| known.loaded.iter().any(|have| have.id == info.id);
+    let is_loaded_by_id = |id: &str| known.loaded.iter().any(|have| have.id == id);
+    let is_loaded = |info: &ModuleInfo| is_loaded_by_id(info.id);
     let ours = conf::directive::find_all(boot::known(), name).find(|(info, _)| !is_loaded(info));
     if let Some((info, row)) = ours {
         let module = info.source.trim_end_matches(".c");
         return found(format!("{module} has it, and is not loaded."))
             .does(row.help)
             .instead(advice::load(info, row.name, known));
+    }
+    if name.eq_ignore_ascii_case("<Perl") {
+        return found("Tsubame runs no Perl while it reads a configuration.".into())
+            .does("Perl code that writes directives, of mod_perl")
+            .loss(Some(Loss::Feature))
+            .instead("Write the directives that the code makes, or let a program write them into a file that you Include");
     }
     if let Some(fact) = refused(name) {
         let why = manual::refusal(fact, boot::known());
@@ -215,7 +234,14 @@ fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Fin
         return found(message)
             .does(fact.purpose)
             .loss(fact.loss())
-            .instead(page.map_or_else(|| "Remove it".into(), |page| without(page, "Remove it, or put it")));
+            .instead(page.map_or_else(|| "Remove it".into(), |page| match is_loaded_by_id(page.identifier) {
+                // Its LoadModule line makes the condition true, as in Apache.
+                true if page.instead.is_empty() => {
+                    let id = page.identifier;
+                    format!("Remove it, or remove LoadModule {id} and put it inside <IfModule {id}>")
+                }
+                _ => without(page, "Remove it, or put it"),
+            }));
     }
     if let Some(removed) = REMOVED.iter().find(|removed| removed.name.eq_ignore_ascii_case(name)) {
         return found(format!("Apache {} was the last version that had it.", removed.last))
