@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use conf::Level;
 use modules::ssl::mod_ssl::{self, NamedFile, SslServer};
-use server::Server;
+use server::{Server, VirtualHost};
 
 use super::report::{Finding, Report, Topic, Weight};
 
@@ -14,6 +14,7 @@ const SIZE_MAX: u64 = 4 * 1024 * 1024;
 
 /// Checks the certificates and keys of all hosts.
 pub(super) fn all(report: &mut Report, server: &Server) {
+    without(report, server);
     for host in &server.hosts {
         let ssl = host.settings.get::<SslServer>();
         for (field, is_key) in [(&ssl.certificate_files, false), (&ssl.key_files, true)] {
@@ -21,6 +22,21 @@ pub(super) fn all(report: &mut Report, server: &Server) {
                 examine(report, file, is_key);
             }
         }
+    }
+}
+
+/// Reports hosts that shall encrypt and have no certificate. The first of them is what a start fails with.
+fn without(report: &mut Report, server: &Server) {
+    let has_domains = server.tree.iter().any(|node| ["MDomain", "<MDomain"].iter().any(|name| node.name.eq_ignore_ascii_case(name)));
+    let is_without = |host: &&VirtualHost| {
+        let ssl = host.settings.get::<SslServer>();
+        ssl.engine.get() == Some(&true) && !ssl.certificate_files.is_set()
+    };
+    for host in server.hosts.iter().filter(is_without).skip(1).filter(|_| !has_domains) {
+        let message = format!("SSLEngine is On for {}, which has no certificate.", host.name);
+        let mut found = Finding::new(Weight::Stops, Topic::Certificate, "SSLCertificateFile", message);
+        found.places.extend(host.origin.clone());
+        report.add(found.instead("Write SSLCertificateFile and SSLCertificateKeyFile, or `SSLEngine Off`"));
     }
 }
 

@@ -16,7 +16,7 @@ use server::survey::{self, AccessFile, Surveyed};
 use server::{Server, VirtualHost};
 
 use super::report::{Finding, Report, Topic, Weight};
-use super::{errors, lines, scripts};
+use super::{errors, lines, mistakes, scripts};
 use crate::complaint::Known;
 
 /// The maximum number of directories to examine, unless the user asks for more.
@@ -39,6 +39,8 @@ pub(super) fn all(report: &mut Report, server: &Server, directories_max: usize) 
         seen: HashSet::new(),
         directories_max,
         file_count: 0,
+        php: Php::new(&server.tree),
+        has_scripts_in_files: is_exec_cgi_in_files(&server.tree, false),
         bar: Bar::new(),
         begin: Instant::now(),
     };
@@ -62,6 +64,74 @@ pub(super) fn all(report: &mut Report, server: &Server, directories_max: usize) 
         walk.root(host, root, share);
     }
     walk.bar.clear();
+    let Php { first, count, .. } = walk.php;
+    if let Some(first) = first {
+        let others = match count {
+            1 => String::new(),
+            _ => format!(" There are {} more such files.", count - 1),
+        };
+        let message = format!("No handler runs it: its source is sent to anybody who asks.{others}");
+        let found = Finding::new(Weight::Loses, Topic::Handler, &first, message);
+        report.add(found.instead("Write `<FilesMatch \\.php$>` with a SetHandler for PHP: docs/php.md has both ways"));
+    }
+}
+
+/// PHP files that no handler runs.
+struct Php {
+    /// Whether any line says what happens to such files: then nothing is certain.
+    is_handled: bool,
+    first: Option<String>,
+    count: usize,
+}
+
+impl Php {
+    fn new(tree: &[Node]) -> Php {
+        Php { is_handled: speaks_of_php(tree), first: None, count: 0 }
+    }
+}
+
+/// Directives that say what happens to a file.
+const HANDLING: [&str; 16] = [
+    "<Files",
+    "<FilesMatch",
+    "<If",
+    "<LocationMatch",
+    "Action",
+    "AddHandler",
+    "AddType",
+    "FastCgiExternalServer",
+    "FastCgiServer",
+    "FcgidWrapper",
+    "ForceType",
+    "ProxyPass",
+    "ProxyPassMatch",
+    "RedirectMatch",
+    "RewriteRule",
+    "SetHandler",
+];
+
+fn speaks_of_php(nodes: &[Node]) -> bool {
+    nodes.iter().any(|node| {
+        let is_handling = HANDLING.iter().any(|name| node.name.eq_ignore_ascii_case(name));
+        // A rule that only names a PHP file maps to it; one that passes it on or refuses it handles it.
+        let is_mapping = node.name.eq_ignore_ascii_case("RewriteRule")
+            && !words(&node.args).get(2).is_some_and(|flags| {
+                flags.trim_matches(['[', ']']).split(',').any(|flag| ["P", "F", "G"].contains(&flag) || flag.starts_with("H="))
+            });
+        is_handling && !is_mapping && node.args.to_ascii_lowercase().contains("php")
+            || speaks_of_php(node.children.as_deref().unwrap_or_default())
+    })
+}
+
+/// Whether scripts are allowed in a section that the walk does not enter.
+fn is_exec_cgi_in_files(nodes: &[Node], inside: bool) -> bool {
+    const SECTIONS: [&str; 5] = ["<Files", "<FilesMatch", "<If", "<Location", "<LocationMatch"];
+    nodes.iter().any(|node| {
+        let is_section = SECTIONS.iter().any(|name| node.name.eq_ignore_ascii_case(name));
+        let is_meant = inside && node.name.eq_ignore_ascii_case("Options");
+        is_meant && node.args.to_ascii_lowercase().contains("execcgi")
+            || is_exec_cgi_in_files(node.children.as_deref().unwrap_or_default(), inside || is_section)
+    })
 }
 
 /// A directory outside the document roots.
@@ -115,6 +185,9 @@ struct Walk<'a> {
     seen: HashSet<(u64, u64)>,
     directories_max: usize,
     file_count: usize,
+    php: Php,
+    /// Whether a `<Files>` or `<Location>` section allows scripts.
+    has_scripts_in_files: bool,
     bar: Bar,
     begin: Instant,
 }
@@ -161,7 +234,9 @@ impl Walk<'_> {
         let found = |weight, message: String| Finding::new(weight, Topic::AccessFile, &file.path, message);
         if file.passed_over {
             let text = "It is not read here: AllowOverride None.";
-            return self.report.add(found(Weight::Harmless, text.into()));
+            let directory = file.path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+            let instead = format!("To have it read: `AllowOverride All` in <Directory {directory}>");
+            return self.report.add(found(Weight::Harmless, text.into()).instead(instead));
         }
         if let Some(why) = &file.unreadable {
             return self
@@ -192,6 +267,8 @@ impl Walk<'_> {
             self.report.add(finding);
         }
         lines::remarks(self.report, self.server, &file.tree);
+        mistakes::of_access_file(self.report, &file.tree);
+        self.php.is_handled |= speaks_of_php(&file.tree);
     }
 
     /// Examines the files of a directory and adds its subdirectories to `left`, the first one at the end.
@@ -212,7 +289,7 @@ impl Walk<'_> {
         let path = server::paths::os_path(dir);
         let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
         let is_aliased = self.script_roots.contains(dir);
-        let mut below = Vec::new();
+        let (mut below, mut is_refused) = (Vec::new(), false);
         for entry in entries.flatten() {
             self.file_count += 1;
             // For a link, the target counts.
@@ -225,9 +302,28 @@ impl Walk<'_> {
                 }
             } else if meta.is_file() && !name.starts_with('.') {
                 self.script(&entry.path(), &name, &meta, here.settings(), is_aliased);
+                self.php(&entry.path(), &name, here.settings());
+                is_refused |= !is_aliased && is_script_name(here.settings(), &name);
             }
         }
+        if is_refused && !runs_scripts(here.settings()) && !self.has_scripts_in_files {
+            let text = "Options does not allow ExecCGI here: requests for the scripts are answered with 403.";
+            let found = Finding::new(Weight::Loses, Topic::Script, dir, text);
+            self.report.add(found.instead(format!("Write `Options +ExecCGI` in <Directory {dir}>")));
+        }
         below
+    }
+
+    fn php(&mut self, path: &Path, name: &str, settings: &SettingsMap) {
+        let is_php = [".php", ".phtml"].iter().any(|end| name.ends_with(end));
+        let is_handled = || {
+            let set = matches!(settings.get::<CoreDir>().handler.get(), Some(HandlerName::Name(Some(_)) | HandlerName::Expr(_)));
+            set || mod_mime::handler_of(settings, name).is_some()
+        };
+        if is_php && !self.php.is_handled && !is_handled() {
+            self.php.first.get_or_insert_with(|| path.display().to_string());
+            self.php.count += 1;
+        }
     }
 
     fn script(&mut self, path: &Path, name: &str, meta: &Metadata, settings: &SettingsMap, is_aliased: bool) {

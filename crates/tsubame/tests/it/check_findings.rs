@@ -61,7 +61,7 @@ const BROKEN: [(&str, &str, &str, &str); 40] = [
     ("LockFile x", "directive", "LockFile", "Mutex"),
     ("LoadModule nosuch_module x.so", "module", "nosuch_module", "<IfModule nosuch_module>"),
     ("LoadModule rewrit_module x.so", "module", "rewrit_module", "Did you mean rewrite_module?"),
-    ("LoadModule cache_module x.so", "module", "cache_module", "mod_cache"),
+    ("LoadModule example_hooks_module x.so", "module", "example_hooks_module", "mod_example_hooks"),
     ("LoadModule", "syntax", "LoadModule", "takes two arguments"),
     ("Listen", "syntax", "Listen", "requires 1 or 2 arguments"),
     ("Listen ${ADDR}:8080", "syntax", "Listen", "Cannot define multiple Listeners"),
@@ -133,10 +133,10 @@ fn faults_of_the_whole_are_all_found() {
 #[test]
 fn a_module_is_switched_off_in_debian_s_way() {
     let site = Site::new();
-    site.file("mods-enabled/cache.load", "LoadModule cache_module modules/mod_cache.so\n");
+    site.file("mods-enabled/hooks.load", "LoadModule example_hooks_module modules/mod_example_hooks.so\n");
     site.configure_with(&site::load_lines(Mpm::Event), "Include mods-enabled/*.load");
     let report = report(&command(&site, &["--json"]).output().expect("run"));
-    assert!(text(find(&report, "module", "cache_module"), "instead").starts_with("Run `a2dismod cache`"));
+    assert!(text(find(&report, "module", "example_hooks_module"), "instead").starts_with("Run `a2dismod hooks`"));
 }
 
 #[test]

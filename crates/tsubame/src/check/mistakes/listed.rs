@@ -1,0 +1,52 @@
+//! What is configured and never used: certificates without TLS, filters that no module has.
+
+use modules::ssl::mod_ssl::SslServer;
+use server::VirtualHost;
+
+use super::{Config, Line, Report, Topic, Weight};
+
+/// The virtual host, or the main server, that a line belongs to.
+fn host_of<'a>(config: &Config<'a>, line: &Line<'_>) -> Option<&'a VirtualHost> {
+    config.server.hosts.iter().find(|host| host.origin.as_ref() == line.host())
+}
+
+/// Finds certificates of hosts whose connections are not encrypted.
+pub(super) fn certificates_without_engine(config: &Config<'_>, report: &mut Report) {
+    for line in config.named("SSLCertificateFile") {
+        // The main server's certificate may be meant for the hosts.
+        if line.host().is_none() && config.server.hosts.len() > 1 {
+            continue;
+        }
+        let Some(host) = host_of(config, line) else { continue };
+        if host.settings.get::<SslServer>().engine.get() == Some(&true) {
+            continue;
+        }
+        // `SSLEngine optional` or an explicit `Off` is somebody's decision.
+        let is_decided = config.named("SSLEngine").any(|engine| engine.host() == line.host());
+        if is_decided {
+            continue;
+        }
+        let message = "Without SSLEngine On the certificate is not used, and connections are not encrypted.";
+        report.add(line.finding(Weight::Loses, Topic::Certificate, message).instead("Write `SSLEngine On` above it"));
+    }
+}
+
+/// Directives that name filters in their first word.
+const FILTERS: [&str; 2] = ["SetOutputFilter", "AddOutputFilter"];
+
+/// Filters of Apache's modules that Tsubame does not have.
+const MISSING: [&str; 5] = ["proxy-html", "xml2enc", "CACHE", "BUCKETEER", "CASEFILTER"];
+
+/// Finds filters that are passed over.
+pub(super) fn unknown_filters(config: &Config<'_>, report: &mut Report) {
+    for name in FILTERS {
+        for line in config.named(name) {
+            let words = line.words();
+            let named = words.iter().take(1).flat_map(|word| word.split(';'));
+            for filter in named.filter(|filter| MISSING.iter().any(|missing| missing.eq_ignore_ascii_case(filter))) {
+                let message = format!("Tsubame does not have the filter {filter}: answers are sent without it.");
+                report.add(line.finding(Weight::Loses, Topic::Handler, message).instead("Remove it"));
+            }
+        }
+    }
+}
