@@ -27,7 +27,8 @@ pub(super) fn all(report: &mut Report, server: &Server) {
 
 /// Reports hosts that shall encrypt and have no certificate. The first of them is what a start fails with.
 fn without(report: &mut Report, server: &Server) {
-    let has_domains = server.tree.iter().any(|node| ["MDomain", "<MDomain"].iter().any(|name| node.name.eq_ignore_ascii_case(name)));
+    let has_domains =
+        server.tree.iter().any(|node| ["MDomain", "<MDomain"].iter().any(|name| node.name.eq_ignore_ascii_case(name)));
     let is_without = |host: &&VirtualHost| {
         let ssl = host.settings.get::<SslServer>();
         ssl.engine.get() == Some(&true) && !ssl.certificate_files.is_set()

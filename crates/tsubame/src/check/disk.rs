@@ -116,7 +116,10 @@ fn speaks_of_php(nodes: &[Node]) -> bool {
         // A rule that only names a PHP file maps to it; one that passes it on or refuses it handles it.
         let is_mapping = node.name.eq_ignore_ascii_case("RewriteRule")
             && !words(&node.args).get(2).is_some_and(|flags| {
-                flags.trim_matches(['[', ']']).split(',').any(|flag| ["P", "F", "G"].contains(&flag) || flag.starts_with("H="))
+                flags
+                    .trim_matches(['[', ']'])
+                    .split(',')
+                    .any(|flag| ["P", "F", "G"].contains(&flag) || flag.starts_with("H="))
             });
         is_handling && !is_mapping && node.args.to_ascii_lowercase().contains("php")
             || speaks_of_php(node.children.as_deref().unwrap_or_default())
@@ -317,7 +320,10 @@ impl Walk<'_> {
     fn php(&mut self, path: &Path, name: &str, settings: &SettingsMap) {
         let is_php = [".php", ".phtml"].iter().any(|end| name.ends_with(end));
         let is_handled = || {
-            let set = matches!(settings.get::<CoreDir>().handler.get(), Some(HandlerName::Name(Some(_)) | HandlerName::Expr(_)));
+            let set = matches!(
+                settings.get::<CoreDir>().handler.get(),
+                Some(HandlerName::Name(Some(_)) | HandlerName::Expr(_))
+            );
             set || mod_mime::handler_of(settings, name).is_some()
         };
         if is_php && !self.php.is_handled && !is_handled() {

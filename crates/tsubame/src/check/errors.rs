@@ -222,7 +222,9 @@ fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Fin
         return found("Tsubame runs no Perl while it reads a configuration.".into())
             .does("Perl code that writes directives, of mod_perl")
             .loss(Some(Loss::Feature))
-            .instead("Write the directives that the code makes, or let a program write them into a file that you Include");
+            .instead(
+                "Write the directives that the code makes, or let a program write them into a file that you Include",
+            );
     }
     if let Some(fact) = refused(name) {
         let why = manual::refusal(fact, boot::known());
@@ -231,17 +233,17 @@ fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Fin
             Some(_) => format!("{} has it. Tsubame does not have {0}: {why}. See docs/compat.md.", fact.module),
             None => format!("Tsubame does not have it: {why}."),
         };
-        return found(message)
-            .does(fact.purpose)
-            .loss(fact.loss())
-            .instead(page.map_or_else(|| "Remove it".into(), |page| match is_loaded_by_id(page.identifier) {
+        return found(message).does(fact.purpose).loss(fact.loss()).instead(page.map_or_else(
+            || "Remove it".into(),
+            |page| match is_loaded_by_id(page.identifier) {
                 // Its LoadModule line makes the condition true, as in Apache.
                 true if page.instead.is_empty() => {
                     let id = page.identifier;
                     format!("Remove it, or remove LoadModule {id} and put it inside <IfModule {id}>")
                 }
                 _ => without(page, "Remove it, or put it"),
-            }));
+            },
+        ));
     }
     if let Some(removed) = REMOVED.iter().find(|removed| removed.name.eq_ignore_ascii_case(name)) {
         return found(format!("Apache {} was the last version that had it.", removed.last))

@@ -17,7 +17,8 @@ fn report(site: &Site, text: &str) -> Value {
 /// What the report says, without what is accepted without effect and what differs.
 fn said(report: &Value) -> Vec<String> {
     let findings = report["findings"].as_array().expect("findings").iter();
-    let meant = findings.filter(|found| !["without_effect", "differs"].contains(&found["topic"].as_str().expect("topic")));
+    let meant =
+        findings.filter(|found| !["without_effect", "differs"].contains(&found["topic"].as_str().expect("topic")));
     meant.map(|found| format!("{} {} → {}", found["subject"], found["message"], found["instead"])).collect()
 }
 

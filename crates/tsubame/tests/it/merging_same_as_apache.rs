@@ -40,7 +40,11 @@ const TABLE: &[Row] = &[
     ("RequestHeader set RH main", "RequestHeader append RH host", &["GET /a.txt"]),
     ("ErrorDocument 404 main", "ErrorDocument 404 host", &["GET /nope"]),
     ("DirectoryIndex a.txt", "DirectoryIndex b.txt", &["GET /d/"]),
-    ("AddType x/main .tm\nAddCharset utf-8 .ch", "AddType x/host .tm\nAddCharset latin-1 .ch", &["GET /t.tm", "GET /t.ch"]),
+    (
+        "AddType x/main .tm\nAddCharset utf-8 .ch",
+        "AddType x/host .tm\nAddCharset latin-1 .ch",
+        &["GET /t.tm", "GET /t.ch"],
+    ),
     (
         "AddOutputFilterByType DEFLATE text/css\nDeflateAlterETag NoChange",
         "DeflateAlterETag Remove",
@@ -74,13 +78,11 @@ const TABLE: &[Row] = &[
 ];
 
 /// Rows that stand in a configuration of their own: with mod_rewrite `%f` has a value earlier.
-const REWRITTEN: &[Row] = &[
-    (
-        "RewriteEngine On\nRewriteRule ^/rw /a.txt\nRewriteRule ^/rw2 /b.txt\nRewriteMap mm txt:${ROOT}/map.txt",
-        "RewriteEngine On\nRewriteRule ^/rw2 /a.txt\nRewriteRule ^/mapped ${mm:k}",
-        &["GET /rw", "GET /rw2", "GET /mapped"],
-    ),
-];
+const REWRITTEN: &[Row] = &[(
+    "RewriteEngine On\nRewriteRule ^/rw /a.txt\nRewriteRule ^/rw2 /b.txt\nRewriteMap mm txt:${ROOT}/map.txt",
+    "RewriteEngine On\nRewriteRule ^/rw2 /a.txt\nRewriteRule ^/mapped ${mm:k}",
+    &["GET /rw", "GET /rw2", "GET /mapped"],
+)];
 
 /// What shows the values in effect.
 const SHOWN: &str = "\
@@ -147,9 +149,7 @@ fn virtual_hosts_inherit_what_apache_s_do() {
 }
 
 fn check(table: &[Row]) {
-    let all = |of: fn(&Row) -> &'static str| {
-        table.iter().map(of).fold(String::new(), |all, lines| all + lines + "\n")
-    };
+    let all = |of: fn(&Row) -> &'static str| table.iter().map(of).fold(String::new(), |all, lines| all + lines + "\n");
     let (main, host) = (all(|row| row.0), all(|row| row.1));
     let requests = table.iter().flat_map(|row| row.2);
     let cases: Vec<Case> = requests.flat_map(|request| ["none", "own"].map(|host| case(host, request))).collect();

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::expr::StringExpr;
-use conf::{Allowed, Cmd, Gathered, Keyed, Listed, Merge, Origin, Own, Setting, Settings, SettingsMap, on_or_off, settings};
+use conf::{
+    Allowed, Cmd, Gathered, Keyed, Listed, Merge, Origin, Own, Setting, Settings, SettingsMap, on_or_off, settings,
+};
 
 use self::etag::FileETag;
 use crate::config::section::Section;

@@ -19,7 +19,9 @@ pub(super) fn no_name(config: &Config<'_>, report: &mut Report) {
             continue;
         }
         let message = "There is no AuthName: requests that have to log in are answered with 500.";
-        report.add(line.finding(Weight::Loses, Topic::Warning, message).instead("Write `AuthName \"Members\"` beside it"));
+        report.add(
+            line.finding(Weight::Loses, Topic::Warning, message).instead("Write `AuthName \"Members\"` beside it"),
+        );
     }
 }
 
@@ -48,13 +50,18 @@ pub(super) fn rules_of_mixed_kinds(config: &Config<'_>, report: &mut Report) {
     for line in config.named("Require").filter(|line| line.words() == ["all", "granted"]) {
         let Some(section) = line.within.last() else { continue };
         let mut siblings = section.children.iter().flatten();
-        let old = siblings.find(|node| node.name.eq_ignore_ascii_case("Deny") && node.args.to_ascii_lowercase() == "from all");
+        let old = siblings
+            .find(|node| node.name.eq_ignore_ascii_case("Deny") && node.args.to_ascii_lowercase() == "from all");
         let mut allows = section.children.iter().flatten().filter(|node| node.name.eq_ignore_ascii_case("Allow"));
         if let Some(old) = old
             && allows.next().is_none()
         {
-            let message = format!("`Deny from all` at {} keeps everybody out all the same: both kinds of rules count.", old.origin);
-            report.add(line.finding(Weight::Harmless, Topic::Warning, message).instead("Remove the lines of Apache 2.2"));
+            let message = format!(
+                "`Deny from all` at {} keeps everybody out all the same: both kinds of rules count.",
+                old.origin
+            );
+            report
+                .add(line.finding(Weight::Harmless, Topic::Warning, message).instead("Remove the lines of Apache 2.2"));
         }
     }
 }

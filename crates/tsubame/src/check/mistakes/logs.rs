@@ -6,7 +6,8 @@ use super::{Config, Report, Topic, Weight};
 
 /// Finds logs whose format is a word that no `LogFormat` defines: each of their lines is that word.
 pub(super) fn unknown_nicknames(config: &Config<'_>, report: &mut Report) {
-    let names = config.named("LogFormat").filter_map(|line| Some((line.host(), line.words().get(1)?.to_ascii_lowercase())));
+    let names =
+        config.named("LogFormat").filter_map(|line| Some((line.host(), line.words().get(1)?.to_ascii_lowercase())));
     let names: Vec<_> = names.collect();
     for line in ["CustomLog", "GlobalLog"].into_iter().flat_map(|name| config.named(name)) {
         let Some(format) = line.words().get(1).cloned() else { continue };

@@ -51,13 +51,16 @@ pub(super) fn missing_error_pages(config: &Config<'_>, report: &mut Report) {
         config.lines.iter().filter(mapping).any(|other| {
             let reaches = other.host().is_none() || line.host().is_none() || other.host() == line.host();
             let prefix = other.words().into_iter().next().unwrap_or_default();
-            let is_prefix = other.is("Alias") || other.is("ScriptAlias") || other.is("Redirect") || other.is("ProxyPass");
+            let is_prefix =
+                other.is("Alias") || other.is("ScriptAlias") || other.is("Redirect") || other.is("ProxyPass");
             reaches && (!is_prefix || !other.is_at_server_level() || page.starts_with(&prefix))
         })
     };
     for line in config.named("ErrorDocument") {
         let words = line.words();
-        let Some(page) = words.get(1).filter(|page| page.starts_with('/') && !super::is_variable(page)) else { continue };
+        let Some(page) = words.get(1).filter(|page| page.starts_with('/') && !super::is_variable(page)) else {
+            continue;
+        };
         let page = page.split(['?', '#']).next().unwrap_or_default();
         if may_be_mapped(line, page) {
             continue;
@@ -67,13 +70,14 @@ pub(super) fn missing_error_pages(config: &Config<'_>, report: &mut Report) {
             Some(origin) => host.origin.as_ref() == Some(origin),
             None => true,
         };
-        let has_page = |host: &VirtualHost| {
-            Path::new(&format!("{}{page}", host.document_root)).try_exists().unwrap_or(true)
-        };
+        let has_page =
+            |host: &VirtualHost| Path::new(&format!("{}{page}", host.document_root)).try_exists().unwrap_or(true);
         if !hosts.iter().filter(own).any(has_page) {
             let root = hosts.iter().find(own).map(|host| host.document_root.clone()).unwrap_or_default();
-            let message = format!("{root}{page} does not exist: clients get the built-in page, with a second error in it.");
-            report.add(line.finding(Weight::Loses, Topic::Warning, message).instead("Make the page, or remove the line"));
+            let message =
+                format!("{root}{page} does not exist: clients get the built-in page, with a second error in it.");
+            report
+                .add(line.finding(Weight::Loses, Topic::Warning, message).instead("Make the page, or remove the line"));
         }
     }
 }
