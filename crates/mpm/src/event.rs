@@ -150,11 +150,13 @@ impl Dispatcher for Requests {
         self.pool.poll_room(cx, || self.room())
     }
 
-    /// Closes connections that wait for a request that may never come, to make room for those that have one.
+    /// Closes connections that wait for a request that may never come, or never end, to make room for those that have one.
     fn insist(&self) {
         let too_many = (self.counting() + 1).saturating_sub(self.limit());
         if too_many > 0 {
-            self.connections.close_idle(too_many + MAKE_ROOM);
+            let left = (too_many + MAKE_ROOM).saturating_sub(self.connections.close_idle(too_many + MAKE_ROOM));
+            // Then those that have begun a request and do not finish it.
+            self.service.make_room(left);
         }
     }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use seam::Service;
 use seam::executor::{sleep, timeout};
+use seam::{Service, Tidying};
 use sys::event_loop::EventLoop;
 use sys::signal::SignalFd;
 use sys::time::monotonic;
@@ -65,7 +65,8 @@ pub(crate) async fn live(child: Child, dispatcher: Arc<impl Dispatcher>) -> io::
     let signals = child.signals.clone();
     let orders = Orders { ready: watch(signals.descriptor(), Interest::READABLE)?, signals };
     let mut door = Door::open(child, dispatcher.clone())?;
-    let mut order = orders.next_beside(door.attend()).await?;
+    let tidying = door.tidy();
+    let mut order = orders.next_beside(door.attend(), tidying).await?;
     if order != Order::End {
         order = leave(order, &orders, door, &*dispatcher).await?;
     }
@@ -135,11 +136,14 @@ impl Orders {
         }
     }
 
-    /// The next order. Runs `task` until it comes.
-    async fn next_beside(&self, task: impl Future<Output = Infallible>) -> io::Result<Order> {
+    /// The next order. Runs both tasks until it comes.
+    async fn next_beside(&self, task: impl Future<Output = Infallible>, mut other: Tidying) -> io::Result<Order> {
         let (mut next, mut task) = (pin!(self.next()), pin!(task));
         poll_fn(|cx| match next.as_mut().poll(cx) {
-            Poll::Pending => task.as_mut().poll(cx).map(|never| match never {}),
+            Poll::Pending => match (task.as_mut().poll(cx), other.as_mut().poll(cx)) {
+                (Poll::Pending, Poll::Pending) => Poll::Pending,
+                (Poll::Ready(never), _) | (_, Poll::Ready(never)) => match never {},
+            },
             order => order,
         })
         .await

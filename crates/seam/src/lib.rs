@@ -24,6 +24,6 @@ pub use helper_process::{HelperMain, HelperProcess};
 pub use lifetime::BumpyLife;
 pub use offload::{Load, offload, offload_apart};
 pub use stage::{
-    Accepted, Connection, Service, Stage, Stepping, briefly, drain, draining, is_worker_released, needs_worker,
-    release_worker,
+    Accepted, Connection, Service, Stage, Stepping, Tidying, briefly, drain, draining, is_worker_released,
+    needs_worker, release_worker,
 };

@@ -1,6 +1,7 @@
 //! The stages of a connection's life, and which threads may poll them.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -87,6 +88,9 @@ pub struct Accepted {
     pub workers: Arc<Workers>,
 }
 
+/// Work beside the connections, for as long as a child lives.
+pub type Tidying = Pin<Box<dyn Future<Output = Infallible> + Send>>;
+
 /// The server, from the view of an MPM.
 pub trait Service: Send + Sync {
     /// Makes a connection from a socket. Cheap; never waits. It starts with [`Stage::Serve`]. A child has one service
@@ -103,6 +107,15 @@ pub trait Service: Send + Sync {
     /// Called when an event loop looks for events without waiting, after which other tasks may run first: an earlier
     /// answer of the system says nothing about the events of this look.
     fn before_pass(&self);
+    /// Asks up to so many connections to close, of those that only wait for their clients, because others need their
+    /// places or descriptors. Returns how many were asked.
+    fn make_room(&self, _most: usize) -> usize {
+        0
+    }
+    /// What a child does beside its connections: gives memory back that they have left.
+    fn tidy(&self) -> Tidying {
+        Box::pin(std::future::pending())
+    }
     /// Called once, before a child ends: writes everything buffered, including what other threads are about to write.
     fn before_end(&self);
 }

@@ -3,12 +3,17 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+/// Free memory stays with the process.
+static STAYS: AtomicBool = AtomicBool::new(false);
 
 /// Sets how much unneeded memory at the end of the heap stays with the process, in bytes; anything more goes back to
 /// the system. `None`: all of it stays. (`M_TRIM_THRESHOLD` in mallopt(3).)
 pub fn keep_free(bytes: Option<usize>) {
+    STAYS.store(bytes.is_none(), Ordering::Relaxed);
     let most = bytes.map_or(-1, |bytes| libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX));
     // SAFETY: the call takes numbers and changes a number of the allocator, under its own lock. It fails only for
     // unknown parameters, and this one is known.
@@ -20,6 +25,16 @@ pub fn keep_free(bytes: Option<usize>) {
 pub fn large_blocks_apart() {
     // SAFETY: as above.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 128 * 1024) };
+}
+
+/// Gives free memory back to the system, wherever in the heaps it is. It takes time with the size of the heaps: some
+/// milliseconds for a hundred MiB. Nothing happens if all of it has to stay ([`keep_free`]).
+pub fn give_back() {
+    if STAYS.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: the call takes a number, and returns whole unused pages to the system under the allocator's own locks.
+    unsafe { libc::malloc_trim(0) };
 }
 
 /// Makes a file that exists in memory only, with this content, and cannot be changed. `name` is its name in proc(5).

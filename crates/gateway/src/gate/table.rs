@@ -25,8 +25,8 @@ const SCRIPTS: usize = 1024;
 /// The longest stored name, in words of eight bytes; of longer names the end is stored.
 const NAME: usize = 16;
 
-const HEADER: usize = 11;
-const ENTRY: usize = 12;
+const HEADER: usize = 12;
+const ENTRY: usize = 13;
 const RECORD: usize = 10;
 const SCRIPT: usize = RECORD + NAME + 2 * record::STEPS;
 
@@ -51,6 +51,8 @@ enum Header {
     Runs,
     Failures,
     Refused,
+    /// Whether any entry was abandoned since the lock was last taken.
+    Abandoned,
 }
 
 #[derive(Clone, Copy)]
@@ -74,6 +76,8 @@ enum Field {
     Doubtful,
     /// Whether its script has closed its outputs, and perhaps nobody will notice its end at once.
     Leaving,
+    /// Whether its owner has let go of it without the lock: whoever takes the lock next gives it back.
+    Abandoned,
 }
 
 /// The state of an entry.
@@ -189,9 +193,11 @@ impl Table {
         (0..used).any(|entry| self.get(entry, Field::Leaving) != 0 && self.is_running(entry))
     }
 
-    /// Gives an entry back without the lock, because its holder does not let go of it.
+    /// Lets go of an entry without the lock, because the lock's holder does not let go of that. The holder may be in the
+    /// middle of admitting this very entry, or of counting, so the state stays as it is until the lock is taken next.
     pub(super) fn abandon(&self, entry: usize) {
-        self.entries[entry][Field::State as usize].store(EntryState::Free as u64, Release);
+        self.entries[entry][Field::Abandoned as usize].store(1, Release);
+        self.header(Header::Abandoned).store(1, Release);
     }
 }
 

@@ -235,13 +235,19 @@ impl Parser<'_> {
         let known = Known::classify(&self.buf[start..name_end]);
         if let Some(known) = known {
             let is_first = self.head.index.note(known, number);
-            if known == Known::Host && !is_first {
+            if known == Known::Host && !is_first && (self.limits.strict || !self.is_the_same_host(value)) {
                 return Err(HeadError::SeveralHosts.into());
             }
         }
         self.head.fields.push(Field { name: Span::new(start, name_end), value, known, is_folded: false });
         self.head.progress.at = next;
         Ok(())
+    }
+
+    /// Whether a Host field says what the first one said.
+    fn is_the_same_host(&self, value: Span) -> bool {
+        let first = self.head.field(self.buf, Known::Host).unwrap_or_default();
+        !first.is_empty() && first.eq_ignore_ascii_case(value.of(self.buf))
     }
 
     /// The index of the colon.

@@ -19,6 +19,7 @@ mod pass_phrases;
 mod paths;
 mod pem;
 mod published;
+mod responder;
 mod set;
 mod sni;
 mod stapling;
@@ -41,7 +42,7 @@ use server::{Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Orde
 pub use self::certificates::{end_of, has_key};
 use self::context::Place;
 pub use self::expiry::{Expiry, all as expiries, tell as tell_expiring, warning as expiry_warning};
-pub use self::loading::reload as reload_certificates;
+pub use self::loading::{Reloader, reload as reload_certificates};
 pub use self::pass_phrases::starts_a_server;
 pub use self::values::NamedFile;
 use self::values::{Cache, CertificateCheck, PassPhrase, Protocols, Seed, Sign, SniPolicy, SslOption, Verify};
@@ -123,6 +124,9 @@ settings! {
         pub stapling_error_cache_timeout: Setting<u32>,
         pub stapling_force_url: Setting<String>,
         pub openssl_commands: Listed<(String, String)>,
+        /// `SSLVerifyClient` and `SSLVerifyDepth` in sections: the handshake asks for what they will want.
+        pub verify_in_sections: Listed<Verify>,
+        pub depths_in_sections: Listed<u32>,
         context: Place,
     }
 }
@@ -168,7 +172,7 @@ settings! {
 }
 
 static STAPLING: HelperHook = stapling::helper;
-static ENCRYPTION: Encryption = Encryption { is_used, is_expected, configure };
+static ENCRYPTION: Encryption = Encryption { is_used, is_expected, configure, admit: clients::admit };
 
 fn is_used(server: &Server) -> bool {
     server.hosts.iter().any(is_expected)
@@ -271,8 +275,8 @@ const DIRECTIVES: &[Directive] = &[
     row("SSLCARevocationPath", SERVER, Take1(|c, v| paths::directory(c, |s: &mut SslServer| &mut s.revocation_path, v)), "", "SSL CA Certificate Revocation List (CRL) path ('/path/to/dir' - contains PEM encoded files)").differs("All files with hashed names are read when the server starts, not while it runs."),
     row("SSLCARevocationFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.revocation_file, v)), "", "SSL CA Certificate Revocation List (CRL) file ('/path/to/file' - PEM encoded)"),
     row("SSLCARevocationCheck", SERVER, Raw(|c, line| { let value = set::revocation(c, line)?; c.server_set(|s: &mut SslServer| &mut s.revocation_check, value) }), "none", "SSL CA Certificate Revocation List (CRL) checking mode"),
-    row("SSLVerifyClient", CONF_AUTH, Take1(|c, v| { let value = set::verify(c, v)?; c.set(|d: &mut SslDir| &mut d.verify_client, value) }), "none", "SSL Client verify type ('none', 'optional', 'require', 'optional_no_ca')").differs("The server asks for a certificate in the handshake only. If a section wants one and the virtual host asks for none, the answer is a 403."),
-    row("SSLVerifyDepth", CONF_AUTH, Take1(|c, v| { let value = set::depth(c, v)?; c.set(|d: &mut SslDir| &mut d.verify_depth, value) }), "1", "SSL Client verify depth ('N' - number of intermediate certificates)"),
+    row("SSLVerifyClient", CONF_AUTH, Take1(set::verify_client), "none", "SSL Client verify type ('none', 'optional', 'require', 'optional_no_ca')").differs("The server asks for a certificate in the handshake only. If only a section wants one, all clients of the virtual host are asked, and only that section demands it. A `.htaccess` file can demand what the configuration asks for, and otherwise answers 403."),
+    row("SSLVerifyDepth", CONF_AUTH, Take1(set::verify_depth), "1", "SSL Client verify depth ('N' - number of intermediate certificates)"),
     row("SSLSessionCacheTimeout", SERVER, Take1(set::cache_timeout), "300", "SSL Session Cache object lifetime ('N' - number of seconds)"),
     row("SSLProtocol", SERVER, Raw(|c, line| { let value = set::protocols(c, line)?; c.server_set(|s: &mut SslServer| &mut s.protocols, value) }), "all -SSLv3", "Enable or disable various SSL protocols ('[+-][TLSv1|TLSv1.1|TLSv1.2] ...' - see manual)").differs("TLS 1.2 and 1.3 are offered. If a list other than `all` names older versions, the error log says so; the server does not start with a list that names only those."),
     row("SSLHonorCipherOrder", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.honor_cipher_order, on)), "off", "Use the server's cipher ordering preference"),
@@ -303,16 +307,16 @@ const DIRECTIVES: &[Directive] = &[
     row("SSLRequireSSL", AUTH, Words(|c, _| c.set(|d: &mut SslDir| &mut d.require_ssl, true)), "", "Require the SSL protocol for the per-directory context (no arguments)"),
     row("SSLRequire", AUTH, Raw(set::require), "", "Require a boolean expression to evaluate to true for granting access(arbitrary complex boolean expression - see manual)"),
     row("SSLRenegBufferSize", AUTH, Take1(set::renegotiation_buffer), "131072", "Configure the amount of memory that will be used for buffering the request body if a per-location SSL renegotiation is required due to changed access control requirements").without_effect("Connections are not renegotiated."),
-    row("SSLOCSPEnable", SERVER, Raw(set::ocsp_enable), "off", "Enable use of OCSP to verify certificate revocation mode ('on', 'leaf', 'off')").differs("Only `off` is supported; with anything else the server does not start."),
-    row("SSLOCSPDefaultResponder", SERVER, Take1(|c, v| set::text(c, |s: &mut SslServer| &mut s.ocsp_default_responder, v)), "", "URL of the default OCSP Responder").without_effect("No OCSP responder is asked."),
-    row("SSLOCSPOverrideResponder", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_override_responder, on)), "off", "Force use of the default responder URL ('on', 'off')").without_effect("No OCSP responder is asked."),
-    row("SSLOCSPResponseTimeSkew", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.ocsp_time_skew, v)), "300", "Maximum time difference in OCSP responses").without_effect("No OCSP responder is asked."),
-    row("SSLOCSPResponseMaxAge", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.ocsp_max_age, v)), "", "Maximum age of OCSP responses").without_effect("No OCSP responder is asked."),
-    row("SSLOCSPResponderTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.ocsp_responder_timeout, v)), "10", "OCSP responder query timeout").without_effect("No OCSP responder is asked."),
-    row("SSLOCSPUseRequestNonce", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_request_nonce, on)), "on", "Whether OCSP queries use a nonce or not ('on', 'off')").without_effect("No OCSP responder is asked."),
-    row("SSLOCSPProxyURL", SERVER, Take1(set::ocsp_proxy_url), "", "Proxy URL to use for OCSP requests").without_effect("No OCSP responder is asked."),
-    row("SSLOCSPNoVerify", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_no_verify, on)), "off", "Do not verify OCSP Responder certificate ('on', 'off')").without_effect("No OCSP responder is asked."),
-    row("SSLOCSPResponderCertificateFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.ocsp_responder_certificate_file, v)), "", "Trusted OCSP responder certificates(`/path/to/file' - PEM encoded certificates)").without_effect("No OCSP responder is asked."),
+    row("SSLOCSPEnable", SERVER, Raw(set::ocsp_enable), "off", "Enable use of OCSP to verify certificate revocation mode ('on', 'leaf', 'off')").differs("Resumed sessions are asked about, too. Only `http` responders are asked."),
+    row("SSLOCSPDefaultResponder", SERVER, Take1(|c, v| set::text(c, |s: &mut SslServer| &mut s.ocsp_default_responder, v)), "", "URL of the default OCSP Responder"),
+    row("SSLOCSPOverrideResponder", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_override_responder, on)), "off", "Force use of the default responder URL ('on', 'off')"),
+    row("SSLOCSPResponseTimeSkew", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.ocsp_time_skew, v)), "300", "Maximum time difference in OCSP responses"),
+    row("SSLOCSPResponseMaxAge", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.ocsp_max_age, v)), "", "Maximum age of OCSP responses"),
+    row("SSLOCSPResponderTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.ocsp_responder_timeout, v)), "10", "OCSP responder query timeout"),
+    row("SSLOCSPUseRequestNonce", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_request_nonce, on)), "on", "Whether OCSP queries use a nonce or not ('on', 'off')"),
+    row("SSLOCSPProxyURL", SERVER, Take1(set::ocsp_proxy_url), "", "Proxy URL to use for OCSP requests"),
+    row("SSLOCSPNoVerify", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_no_verify, on)), "off", "Do not verify OCSP Responder certificate ('on', 'off')"),
+    row("SSLOCSPResponderCertificateFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.ocsp_responder_certificate_file, v)), "", "Trusted OCSP responder certificates(`/path/to/file' - PEM encoded certificates)"),
     row("SSLStaplingCache", GLOBAL, Take1(set::stapling_cache), "", "SSL Stapling Response Cache storage (`dbm:/path/to/file')").without_effect("Responses are in memory that all children share, with or without this line."),
     row("SSLUseStapling", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.use_stapling, on)), "off", "SSL switch for the OCSP Stapling protocol (`on', `off')").differs("A separate process asks the responders ahead of time. A handshake never waits for one."),
     row("SSLStaplingResponseTimeSkew", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_time_skew, v)), "300", "SSL stapling option for maximum time difference in OCSP responses"),
@@ -323,7 +327,7 @@ const DIRECTIVES: &[Directive] = &[
     row("SSLStaplingFakeTryLater", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.stapling_fake_try_later, on)), "on", "SSL stapling switch to send tryLater response to client on error (`on', `off')").without_effect("A response is stapled if it says that the certificate is good, otherwise none."),
     row("SSLStaplingErrorCacheTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_error_cache_timeout, v)), "600", "SSL stapling option for OCSP Response Error Cache Lifetime"),
     row("SSLStaplingForceURL", SERVER, Take1(|c, v| set::text(c, |s: &mut SslServer| &mut s.stapling_force_url, v)), "", "SSL stapling option to Force the OCSP Stapling URL"),
-    row("SSLOpenSSLConfCmd", SERVER, Take2(paths::openssl_command), "", "OpenSSL configuration command").differs("Six commands work: `Groups` (`Curves`), `MinProtocol`, `MaxProtocol`, `CipherString`, `Ciphersuites` and `SignatureAlgorithms`. The server does not start with any other."),
+    row("SSLOpenSSLConfCmd", SERVER, Take2(paths::openssl_command), "", "OpenSSL configuration command").differs("These commands work: `Groups` (`Curves`, `ECDHParameters`), `MinProtocol`, `MaxProtocol`, `Protocol`, `CipherString`, `Ciphersuites`, `SignatureAlgorithms`, `Options` and `NumTickets`. `DHParameters` is passed over: no suite needs them. The server does not start with any other."),
     row("SSLLog", ANY, Raw(set::removed), "", "SSLLog directive is no longer supported - use ErrorLog."),
     row("SSLLogLevel", ANY, Raw(set::removed), "", "SSLLogLevel directive is no longer supported - use LogLevel."),
 ];

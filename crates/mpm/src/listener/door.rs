@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use seam::Service;
 use seam::executor::{sleep, timeout, yield_now};
 use seam::scoreboard::Workers;
+use seam::{Service, Tidying};
 use sys::poll::readable;
 use sys::time::monotonic;
 use sys::watch::{Watched, watch_exclusively};
@@ -32,6 +32,10 @@ use crate::listen::{Listener, Listeners};
 
 /// The most connections taken in one go before the open ones get their turn.
 pub(super) const BATCH: usize = 32;
+/// How many connections a child may be ahead of the others before it lets them go first.
+const AHEAD: u64 = 2;
+/// How many connections are asked to close at a time when descriptors run out.
+const MAKE_ROOM: usize = 32;
 /// How long a child that is ahead of the others leaves new connections to them.
 const AFTER_YOU: Duration = Duration::from_millis(1);
 /// How often a full child checks whether a connection has ended.
@@ -88,13 +92,20 @@ impl<H: Dispatcher> Door<H> {
             }
             let share = self.share();
             if share == Share::ClearlyMore {
+                // Whoever sleeps is called: the kernel may have woken nobody but this child for all of a burst.
+                self.go_away();
                 sleep(AFTER_YOU).await;
+                self.come_back();
+                self.places.iter_mut().for_each(|place| place.called = true);
             }
-            let Poll::Ready(room) = poll_fn(|cx| Poll::Ready(self.entry.poll_room(cx))).await else {
+            let Poll::Ready(mut room) = poll_fn(|cx| Poll::Ready(self.entry.poll_room(cx))).await else {
                 self.go_away();
                 self.room().await;
                 continue;
             };
+            if share != Share::ClearlyMore {
+                room = room.min(self.until_clearly_more());
+            }
             match poll_fn(|cx| Poll::Ready(self.take(cx, room))).await {
                 Batch::Full => {
                     self.shortage.over();
@@ -108,6 +119,7 @@ impl<H: Dispatcher> Door<H> {
                 }
                 Batch::Crowded(error) => self.shortage.log(&error),
                 Batch::Shortage(error) => {
+                    self.service.make_room(MAKE_ROOM);
                     let wait = self.shortage.wait(&error);
                     self.go_away();
                     sleep(wait).await;
@@ -206,9 +218,18 @@ impl<H: Dispatcher> Door<H> {
         whole
     }
 
+    /// What the service does beside the connections.
+    pub(super) fn tidy(&self) -> Tidying {
+        self.service.tidy()
+    }
+
     /// Waits until connections may be accepted.
     async fn room(&self) {
         while self.entry.is_crowded() {
+            // Clients that only wait leave their descriptors to those that want something.
+            if self.listeners.iter().any(has_pending) {
+                self.service.make_room(MAKE_ROOM);
+            }
             sleep(CROWDED).await;
         }
         while timeout(INSIST, poll_fn(|cx| self.entry.dispatcher.poll_room(cx))).await.is_err() {
@@ -222,13 +243,27 @@ impl<H: Dispatcher> Door<H> {
         if self.alone {
             return Share::Fair;
         }
-        let average = self.entry.workers.average_connections();
-        let fair = average + average / 8;
+        let fair = self.fair();
         match self.entry.workers.connections() {
             own if own <= fair => Share::Fair,
-            own if own <= fair + 8 => Share::More,
+            own if own <= fair + AHEAD => Share::More,
             _ => Share::ClearlyMore,
         }
+    }
+
+    /// How many connections this child may have without having more than the others.
+    fn fair(&self) -> u64 {
+        let average = self.entry.workers.average_connections();
+        average + average / 8
+    }
+
+    /// How many connections make it clearly more, at least one.
+    fn until_clearly_more(&self) -> usize {
+        if self.alone {
+            return BATCH;
+        }
+        let more = (self.fair() + AHEAD + 1).saturating_sub(self.entry.workers.connections());
+        usize::try_from(more).unwrap_or(BATCH).max(1)
     }
 }
 

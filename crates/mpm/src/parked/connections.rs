@@ -121,8 +121,9 @@ impl Connections {
             .collect()
     }
 
-    /// Closes some connections that wait for a request: those already waiting at the last look, the oldest first.
-    pub(crate) fn close_idle(&self, most: usize) {
+    /// Closes some connections that wait for a request: those already waiting at the last look, the oldest first. Returns
+    /// how many.
+    pub(crate) fn close_idle(&self, most: usize) -> usize {
         let tasks: Vec<Arc<Task>> = self.all().tasks.values().filter_map(Weak::upgrade).collect();
         let mut left = most;
         for task in tasks {
@@ -133,5 +134,6 @@ impl Connections {
                 task.standing.change(Where::KeptAlive, Where::Idle);
             }
         }
+        most - left
     }
 }

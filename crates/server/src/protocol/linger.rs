@@ -1,13 +1,15 @@
 //! The end of a connection: our side is shut, and the client may still be sending.
 
 use std::future::poll_fn;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use seam::Stage;
 use seam::executor::Timer;
 
+use crate::transport::Transport;
+use crate::transport::standing::For;
 use crate::transport::tick::Slices;
-use crate::transport::{self, Transport};
 
 /// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
 pub(super) const LINGER: Duration = Duration::from_secs(30);
@@ -19,7 +21,9 @@ const PIECE: usize = 4096;
 /// Shuts our side, and drains what the client still sends (RFC 9112 section 9.6). If a worker waits with the connection
 /// (`held`), a client that is silent for a while is abandoned, as in Apache.
 pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: bool, at_most: Duration) -> Stage {
-    let deadline = Instant::now() + at_most;
+    let begun = Instant::now();
+    transport.standing().wait(For::End, begun);
+    let deadline = begun + at_most;
     let silence = if held { SHORT_LINGER } else { at_most };
     // The last bytes of an answer may have left no room in the socket for an announcement of the end.
     let announced = timer.until(deadline.min(Instant::now() + silence), poll_fn(|cx| transport.poll_close(cx))).await;
@@ -31,8 +35,13 @@ pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: b
     loop {
         sink.clear();
         let next = deadline.min(Instant::now() + silence);
-        match timer.until(next, transport::read(transport, &mut sink, PIECE)).await {
-            Some(Ok(read)) if read > 0 => {}
+        let read = poll_fn(|cx| match transport.poll_read(cx, &mut sink, PIECE) {
+            Poll::Ready(read) => Poll::Ready(read.ok()),
+            // Others need its descriptor.
+            Poll::Pending => transport.standing().poll_away(cx).map(|_| None),
+        });
+        match timer.until(next, read).await {
+            Some(Some(read)) if read > 0 => {}
             _ => return Stage::Closed,
         }
         // A client that never stops sending must not keep us from checking the clock, nor from the other connections.

@@ -7,7 +7,7 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use conf::Level;
@@ -25,7 +25,8 @@ use crate::request::Client;
 use crate::request::client::Announced;
 use crate::request::hooks::{Encryption, Preface, Said};
 use crate::transport::socket::Socket;
-use crate::transport::tls::{Configured, Handshake, Progress, Tls, take_remarks};
+use crate::transport::standing::{For, Held};
+use crate::transport::tls::{Admitted, Configured, Handshake, Progress, Tls, Verdict, take_remarks};
 use crate::transport::{Endpoint, Transport};
 
 /// A connection whose first bytes belong to no protocol yet.
@@ -144,7 +145,7 @@ impl Opening {
                         return self.fail(&why);
                     }
                 }
-                Ok(Progress::Complete(tls)) => return self.speak_over(tls),
+                Ok(Progress::Complete(tls)) => return self.admit(encryption, tls).await,
                 Err(broken) => return self.fail(&broken.0),
             }
         }
@@ -171,6 +172,19 @@ impl Opening {
 
     /// Waits for more of the client's bytes, and sends pending ones meanwhile.
     async fn read(&mut self) -> Stage {
+        let standing = self.socket.standing();
+        standing.wait(For::Head, self.start);
+        let handshake = match &self.phase {
+            Phase::Shaking(handshake) => handshake.held(),
+            Phase::Silent | Phase::Speaking(_) => 0,
+        };
+        standing.hold(Held::Input, self.buffer.len() + handshake);
+        let next = self.read_on().await;
+        self.socket.standing().go_on();
+        next
+    }
+
+    async fn read_on(&mut self) -> Stage {
         let mut row = self.workers.acquire();
         row.park();
         let plan = &self.host.plan;
@@ -183,17 +197,23 @@ impl Opening {
         let received = timer.until(
             deadline,
             poll_fn(|cx| {
-                ready!(phase.poll_flush(cx, socket))?;
-                socket.poll_read(cx, buffer, HEAD_PIECE)
+                let read = match phase.poll_flush(cx, socket)? {
+                    Poll::Ready(()) => socket.poll_read(cx, buffer, HEAD_PIECE),
+                    Poll::Pending => Poll::Pending,
+                };
+                match read {
+                    Poll::Ready(read) => Poll::Ready(read.map(Some)),
+                    Poll::Pending => socket.standing().poll_away(cx).map(|_| Ok(None)),
+                }
             }),
         );
         match received.await {
-            Some(Ok(read)) if read > 0 => {
+            Some(Ok(Some(read))) if read > 0 => {
                 self.received += read as u64;
                 Stage::Serve
             }
-            Some(_) => self.lost(),
-            None => {
+            Some(Ok(Some(_)) | Err(_)) => self.lost(),
+            Some(Ok(None)) | None => {
                 if self.encryption.is_some() {
                     self.log(Level::Info, format_args!("the TLS handshake took too long"));
                     self.count_failure();
@@ -254,7 +274,32 @@ impl Opening {
         self.speak(self.socket.clone(), is_http2)
     }
 
-    /// The handshake is complete.
+    /// The handshake is complete: serves the client, unless the module that encrypts decides otherwise. Nothing goes to
+    /// the client meanwhile: in TLS 1.2 its handshake waits, too.
+    async fn admit(&mut self, encryption: &Encryption, mut tls: Arc<Tls>) -> Stage {
+        let server = self.service.running().server;
+        let admission = Arc::get_mut(&mut tls).and_then(|tls| (encryption.admit)(server, tls.session_mut()));
+        let Some(admission) = admission else { return self.speak_over(tls) };
+        let Admitted { remarks, verdict } = seam::release_worker(admission).await;
+        for (level, text) in remarks {
+            self.host.log("ssl", level, &format!("[client {}] {text}", self.peer));
+        }
+        match verdict {
+            Verdict::Welcome => {}
+            Verdict::Anonymous => {
+                if let Some(tls) = Arc::get_mut(&mut tls) {
+                    tls.session_mut().client_chain.clear();
+                }
+            }
+            Verdict::Refused(alert, why) => {
+                tls.reject(alert);
+                return self.fail(&why);
+            }
+        }
+        self.speak_over(tls)
+    }
+
+    /// The client is admitted.
     fn speak_over(&mut self, tls: Arc<Tls>) -> Stage {
         let is_http2 = tls.protocol() == Some(b"h2");
         if let Some(session) = tls.session() {
@@ -268,6 +313,7 @@ impl Opening {
     /// Hands the connection to a protocol, with the bytes already received for it.
     fn speak<T: Transport + 'static>(&mut self, transport: Arc<T>, is_http2: bool) -> Stage {
         let (workers, received) = (self.workers.clone(), std::mem::take(&mut self.buffer));
+        self.socket.standing().hold(Held::Input, 0);
         let announced = self.announced;
         let tell = |client: &Client| announced.into_iter().for_each(|announced| client.announce(announced));
         self.phase = Phase::Speaking(if is_http2 {

@@ -16,11 +16,16 @@ pub(super) struct Patience {
     started: Option<Instant>,
     /// Since when the next piece has been due from the client.
     waiting: Option<Instant>,
+    /// Since when it has brought less than a [`MUCH`], and how much had come before.
+    slow: Option<(Instant, u64)>,
 }
+
+/// A client that sends so many bytes is not silent.
+const MUCH: u64 = 16 * 1024;
 
 impl Patience {
     pub(super) fn new(rules: BodyRules) -> Patience {
-        Patience { rules, timer: Timer::default(), received: 0, started: None, waiting: None }
+        Patience { rules, timer: Timer::default(), received: 0, started: None, waiting: None, slow: None }
     }
 
     /// Bytes received for it so far.
@@ -32,6 +37,18 @@ impl Patience {
     pub(super) fn note(&mut self, bytes: usize) {
         self.received += bytes as u64;
         self.waiting = None;
+    }
+
+    /// Since when the client has sent next to nothing.
+    pub(super) fn since(&mut self) -> Instant {
+        match self.slow {
+            Some((since, before)) if self.received - before < MUCH => since,
+            _ => {
+                let now = self.waiting.unwrap_or_else(Instant::now);
+                self.slow = Some((now, self.received));
+                now
+            }
+        }
     }
 
     /// Asks for the next piece. Returns its deadline.

@@ -12,7 +12,7 @@ use crate::request::Request;
 use crate::request::client::Announced;
 use crate::request::flow::{Flow, Waiting};
 use crate::request::response::{Answer, Body, BodyStream};
-use crate::transport::tls::Configured;
+use crate::transport::tls::{Admission, Configured, Session};
 
 /// A hook of a phase.
 #[derive(Clone, Copy)]
@@ -209,6 +209,9 @@ pub struct Encryption {
     /// The configuration for a client that connected to this local address with this first message. `Err`: none, for
     /// this logged reason.
     pub configure: fn(&Server, SocketAddr, &ClientHello<'_>) -> Result<Configured, String>,
+    /// Decides about a client whose handshake is complete, and may change what its session says about it. `None`: it is
+    /// served.
+    pub admit: fn(&Server, &mut Session) -> Option<Admission>,
 }
 
 /// Finds a filter defined in the configuration, by its name there.

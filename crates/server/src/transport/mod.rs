@@ -4,6 +4,7 @@
 
 pub(crate) mod buffers;
 pub(crate) mod socket;
+pub mod standing;
 pub(crate) mod stream;
 pub(crate) mod tick;
 pub mod tls;
@@ -14,6 +15,8 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+
+use self::standing::Standing;
 
 /// The ends of a connection: all that a request may know of its transport.
 pub trait Endpoint: Send + Sync {
@@ -63,12 +66,22 @@ pub trait Transport: Endpoint {
         Poll::Ready(Ok(()))
     }
 
+    /// The connection's record of what it waits for, and what it holds meanwhile.
+    fn standing(&self) -> &Standing;
+
+    /// Sends a message that nothing may come in between, and that is not tried again: it goes out as a whole, if not at
+    /// once then before anything else. Pending: nothing of it was sent.
+    fn poll_say(&self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, message, false)
+    }
+
     /// Called before the connection is closed, when everything was sent: announces the end if an attacker could fake a
     /// plain one.
     fn close(&self) {}
 }
 
 /// Receives, and waits for it.
+#[cfg(test)]
 pub(crate) async fn read(transport: &dyn Transport, buffer: &mut Vec<u8>, room: usize) -> io::Result<usize> {
     poll_fn(|cx| transport.poll_read(cx, buffer, room)).await
 }

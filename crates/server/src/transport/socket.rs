@@ -13,11 +13,13 @@ use std::task::{Context, Poll, ready};
 
 use sys::watch::{Interest, Watched, watch};
 
+use super::standing::Standing;
 use super::{Endpoint, Transport, buffers};
 
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
+    standing: Standing,
     registered: OnceLock<Watched>,
     socket: Arc<OwnedFd>,
 }
@@ -91,12 +93,16 @@ impl Transport for Socket {
     fn shutdown(&self) -> io::Result<()> {
         sys::socket::shutdown_write(&self.socket)
     }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
 }
 
 impl Socket {
     /// Takes a non-blocking socket.
     pub(crate) fn new(socket: OwnedFd) -> Socket {
-        Socket { registered: OnceLock::new(), socket: Arc::new(socket) }
+        Socket { standing: Standing::default(), registered: OnceLock::new(), socket: Arc::new(socket) }
     }
 
     fn register(&self) -> io::Result<&Watched> {

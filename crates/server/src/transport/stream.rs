@@ -119,10 +119,12 @@ mod tests {
     use std::task::Waker;
 
     use super::super::Endpoint;
+    use super::super::standing::Standing;
     use super::*;
 
     /// A client that sends without end and accepts everything.
-    struct Tireless;
+    #[derive(Default)]
+    struct Tireless(Standing);
 
     impl Endpoint for Tireless {
         fn local(&self) -> io::Result<SocketAddr> {
@@ -159,12 +161,16 @@ mod tests {
         fn shutdown(&self) -> io::Result<()> {
             Ok(())
         }
+
+        fn standing(&self) -> &Standing {
+            &self.0
+        }
     }
 
     #[test]
     fn a_stream_without_end_leaves_others_their_turn() {
         let carried = Arc::new(Carried::default());
-        let mut stream = Stream::new(Arc::new(Tireless), b"early".to_vec(), carried.clone());
+        let mut stream = Stream::new(Arc::new(Tireless::default()), b"early".to_vec(), carried.clone());
         let mut cx = Context::from_waker(Waker::noop());
         let mut piece = [0; 4096];
         // Twice: it continues after its turn.

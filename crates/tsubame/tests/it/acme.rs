@@ -102,6 +102,37 @@ under_every_mpm! {
     }
 }
 
+/// A certificate that arrives costs the other domains nothing: no key is made, no file is written.
+#[test]
+fn a_certificate_that_arrives_leaves_the_others_alone() {
+    if !PEBBLE.is_there("a_certificate_that_arrives_leaves_the_others_alone") {
+        return;
+    }
+    let site = Site::with(HELLO);
+    let other = |index: usize| {
+        format!(
+            "<MDomainSet other{index}.example.org>\nMDRenewMode manual\n</MDomainSet>\n\
+             <VirtualHost *:{HTTPS}>\nServerName other{index}.example.org\nSSLEngine on\n</VirtualHost>\n"
+        )
+    };
+    let lines = lines(&site, "") + &(0..3).map(other).collect::<String>();
+    // Files that were written again are other ones.
+    let files = || {
+        let file = |index: usize, stem: &str| format!("md/domains/other{index}.example.org/fallback-{stem}.pem");
+        let one = |file: String| (std::fs::metadata(site.root.join(&file)).expect("a file").ino(), site.read(&file));
+        (0..3).flat_map(|index| ["pubcert", "privkey"].map(|stem| one(file(index, stem)))).collect::<Vec<_>>()
+    };
+    let mut server = start(Mpm::Event, &site, &lines);
+    server.allow("AH10056");
+    let before = files();
+    let pebble = Pebble::start(&site, &TIDY);
+    server.restart(Signal::USR1);
+    assert!(served(&site, &pebble.client()).ends_with("hello\n"));
+    assert_eq!(files(), before);
+    let answer = Secure::named(https(&site), &pebble.client(), "other1.example.org").try_get("/");
+    assert!(answer.is_err(), "its certificate is its own");
+}
+
 #[test]
 fn the_first_certificate_comes_by_tls() {
     if !PEBBLE.is_there("the_first_certificate_comes_by_tls") {

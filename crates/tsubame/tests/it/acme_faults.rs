@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use crate::mpm::Mpm;
 use crate::server::Server;
 use crate::site::{PORT, Site};
+use crate::wait::until;
 
 const NAME: &str = "one.example.org";
 const HTTPS: u16 = 8443;
@@ -200,4 +201,66 @@ fn a_proxy_leads_to_the_authority() {
     // What it answers to the first request leads away from the name that the proxy knows.
     assert!(failure.contains("the proxy (MDHttpProxy) answers 403"), "{failure}");
     assert!(authority.asked.load(Ordering::Relaxed) > 1);
+}
+
+/// A temporary certificate is kept as long as it fits; proofs that a killed order has left are cleared away.
+#[test]
+fn a_start_keeps_what_fits_and_clears_what_is_over() {
+    let site = Site::new();
+    let authority = Authority::start(&site, Says { name: "another.example.org", status: "pending", later: "0" });
+    let files = || ["pubcert", "privkey"].map(|stem| site.read(&format!("md/domains/{NAME}/fallback-{stem}.pem")));
+    // Each try fails, perhaps before the end of the server.
+    let start = |more: &str| {
+        let server = authority.client_of(&site, &authority.address.to_string(), more);
+        server.allow("AH10056");
+        server
+    };
+    drop(start(""));
+    let first = files();
+    site.file(format!("md/challenges/{NAME}/acme-tls-alpn-01.cert.pem"), "left over");
+    {
+        let _server = start("");
+        let is_gone = || !site.root.join("md/challenges").join(NAME).join("acme-tls-alpn-01.cert.pem").exists();
+        until("the end of the proof", || is_gone().then_some(()));
+    }
+    assert_eq!(files(), first);
+    // Another name, and a key that is not the certificate's.
+    let more = format!(
+        "<VirtualHost *:{HTTPS}>\nServerName two.example.org\nServerAlias {NAME}\nSSLEngine on\n</VirtualHost>"
+    );
+    drop(start(&more));
+    let second = files();
+    assert!(second.iter().zip(&first).all(|(now, before)| now != before), "it does not have the new name");
+    site.file(format!("md/domains/{NAME}/fallback-privkey.pem"), &first[1]);
+    drop(start(""));
+    assert!(files()[1] != first[1], "the pair is made anew");
+}
+
+/// Each authority has a queue of its own.
+#[test]
+fn a_silent_authority_holds_up_no_other() {
+    let site = Site::new();
+    let silent = TcpListener::bind((site.ip, 0)).expect("bind");
+    let authority = Authority::start(&site, Says { name: "another.example.org", status: "pending", later: "0" });
+    let mute = |index: usize| {
+        format!(
+            "<MDomainSet silent{index}.example.org>\nMDCertificateAuthority http://{}/directory\nMDRenewMode always\n</MDomainSet>\n",
+            silent.local_addr().expect("address")
+        )
+    };
+    let others: String = (0..3).map(mute).collect();
+    let lines = format!(
+        "MDCertificateAuthority http://{}/directory\nMDCertificateAgreement accepted\n\
+         MDContactEmail admin@example.org\nMDStoreDir md\nMDPortMap http:{PORT} https:{HTTPS}\n{others}MDomain {NAME}\n\
+         Listen ${{ADDR}}:{HTTPS}\n<VirtualHost *:{HTTPS}>\nServerName {NAME}\nSSLEngine on\n</VirtualHost>\n",
+        authority.address
+    );
+    let server = Server::start(Mpm::Event, &site, &lines);
+    ["AH10085", "registered new account"].iter().for_each(|text| server.allow(*text));
+    let (asked, _) = silent.accept().expect("a question to the silent one");
+    server.logged("AH10056: processing one.example.org: ");
+    assert!(!server.log().contains("processing silent"), "{}", server.log());
+    // The process that asks lets go.
+    drop((asked, silent));
+    (0..3).for_each(|index| drop(server.logged(&format!("AH10056: processing silent{index}.example.org: "))));
 }

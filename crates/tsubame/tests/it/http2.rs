@@ -10,7 +10,7 @@ use crate::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, Ended, Frames, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, block, frame, request,
 };
-use crate::mpm::under_every_mpm;
+use crate::mpm::{Mpm, under_every_mpm};
 use crate::oracle::{self, both};
 use crate::server::Server;
 use crate::site::Site;
@@ -409,4 +409,53 @@ fn every_directive_takes_what_it_takes_in_apache() {
         let call = Call { site: &site, arguments: &["-t"], user: None };
         (line.clone(), call.both(Path::new(env!("CARGO_BIN_EXE_tsubame"))))
     });
+}
+
+/// A 200 to an extended CONNECT is an open tunnel (RFC 8441): no page is taken for one.
+#[test]
+fn a_page_is_no_tunnel() {
+    let site = site();
+    let text = format!("{CONFIGURATION}H2WebSockets on\n<Location /closed>\nRequire all denied\n</Location>\n");
+    let server = Server::start(Mpm::Percore, &site, &text);
+    server.allow("AH01630");
+    let ask = |protocol: &str, path: &str| {
+        let mut client = Frames::connect(server.address(), &[]);
+        let fields = [&request("CONNECT", path)[..], &[(":protocol", protocol)]].concat();
+        let stream = client.ask(&fields, false);
+        match client.ended(stream) {
+            Ended::Answered(status, body) => Ok((status, body.is_empty())),
+            Ended::Reset(reason) => Err(reason),
+            Ended::Gone(reason) => Err(reason.unwrap_or(u32::MAX)),
+        }
+    };
+    for path in ["/", "/large", "/cgi/early"] {
+        assert_eq!(ask("websocket", path), Ok((502, false)), "{path}");
+        assert_eq!(ask("connect-udp", path), Ok((501, false)), "{path}");
+    }
+    assert_eq!(ask("websocket", "/none"), Ok((404, false)));
+    assert_eq!(ask("websocket", "/closed"), Ok((403, false)));
+    for protocol in ["", "web\u{1}socket", "web socket", "websocket\u{7f}"] {
+        assert_eq!(ask(protocol, "/"), Err(PROTOCOL_ERROR), "{protocol:?}");
+    }
+}
+
+/// Cookies in several fields are one; a field without a value holds none.
+#[test]
+fn cookies_are_joined() {
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    for (values, joined) in [
+        (&["a=b", "c=d"][..], "a=b; c=d"),
+        (&["a=b", "c=d", ""], "a=b; c=d"),
+        (&["", "a=b", "", "c=d"], "a=b; c=d"),
+        (&["", "a=b"], "a=b"),
+        (&["", ""], ""),
+    ] {
+        let mut client = Frames::connect(server.address(), &[]);
+        let cookies: Vec<(&str, &str)> = values.iter().map(|value| ("cookie", *value)).collect();
+        let stream = client.ask(&[&request("GET", "/cgi/env")[..], &cookies].concat(), true);
+        let Ended::Answered(200, env) = client.ended(stream) else { panic!("it is answered") };
+        let env = String::from_utf8_lossy(&env).into_owned();
+        assert!(env.contains(&format!("\nHTTP_COOKIE={joined}\n")), "{values:?}: {env}");
+    }
 }

@@ -1,9 +1,10 @@
 //! HTTP/1.1 as RFC 9110 and 9112 have it: connections, methods, framing.
 
 use crate::mpm::under_every_mpm;
+use crate::oracle::both;
 use crate::server::Server;
 use crate::site::Site;
-use crate::wire::{Framing, get};
+use crate::wire::{Client, Framing, get};
 
 fn site() -> Site {
     Site::with([("index.html", "hello\n"), ("a.txt", "0123456789"), ("d/index.html", "d\n")])
@@ -181,5 +182,64 @@ under_every_mpm! {
         assert_eq!(server.get("/a.txt").status, 403);
         std::fs::remove_file(flag).expect("remove");
         assert_eq!(server.get("/a.txt").status, 200);
+    }
+}
+
+/// Heads that end before they are whole: a request that has begun with a line is answered when the client stops sending, as
+/// in Apache; less than a line is not.
+#[test]
+fn heads_that_are_cut_off() {
+    let build = |site: &Site| drop(site.page("index.html", "hello\n"));
+    both("heads_that_are_cut_off", build, "", |site| {
+        for (head, status) in [
+            ("GET / HTTP/1.0\r", None),
+            ("GET / HTTP/1.0", None),
+            ("GET /", None),
+            ("\r", None),
+            ("\r\n", None),
+            ("GET / HTTP/1.0\r\n", Some(400)),
+            ("GET / HTTP/1.0\r\nA: b\r", Some(400)),
+            ("GET / HTTP/1.0\r\nA: b\r\n", Some(400)),
+            ("GET / HTTP/1.1\r\nHost: localhost\r\n\r", Some(400)),
+            ("GET / HTTP/1.1\r\nHost: localhost\r\nX-", Some(400)),
+            ("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", Some(200)),
+        ] {
+            let mut client = Client::connect(site.address());
+            client.send(head);
+            client.half_close();
+            let (answer, _) = client.rest();
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            let found = answer.split(' ').nth(1).and_then(|word| word.parse::<u16>().ok());
+            assert_eq!(found, status, "{head:?}: {answer}");
+        }
+    });
+}
+
+/// What Apache takes and refuses of lengths, fragments and hosts, strictly and not.
+#[test]
+fn lengths_fragments_and_hosts() {
+    let build = |site: &Site| drop(site.page("index.html", "hello\n"));
+    for (lines, at) in [("", 0), ("HttpProtocolOptions Unsafe", 1)] {
+        both("lengths_fragments_and_hosts", build, lines, |site| {
+            for (head, statuses) in [
+                ("GET /#frag HTTP/1.1\r\nHost: localhost", [400, 200]),
+                ("GET /index.html#frag?x HTTP/1.1\r\nHost: localhost", [400, 200]),
+                ("GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost", [400, 200]),
+                ("GET / HTTP/1.0\r\nHost: localhost\r\nHost: LOCALHOST", [400, 200]),
+                ("GET / HTTP/1.1\r\r\nHost: localhost", [400, 400]),
+                ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length:  3 ", [200, 200]),
+                ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length:\t3\t", [200, 200]),
+                ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: \u{b}3", [400, 400]),
+                ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3 3", [400, 400]),
+                ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: +3", [400, 400]),
+                ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: ", [400, 400]),
+                ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 3", [400, 400]),
+                ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length : 3", [400, 400]),
+            ] {
+                let mut client = Client::connect(site.address());
+                client.send(format!("{head}\r\nConnection: close\r\n\r\nabc"));
+                assert_eq!(client.response().status, statuses[at], "{head:?} {lines}");
+            }
+        });
     }
 }

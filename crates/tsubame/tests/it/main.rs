@@ -146,6 +146,7 @@ mod tls_client;
 mod tls_faults;
 mod tls_hosts;
 mod tls_renewal;
+mod tls_revocation;
 mod tls_stapling;
 mod unique_ids;
 mod upgrade;

@@ -57,6 +57,24 @@ impl Secure {
         self.try_get(path).expect("a handshake, an answer, and an end in good order")
     }
 
+    /// Asks, and leaves an idle connection in good order. Returns the answer to its end, and whether the server said its
+    /// end too.
+    pub fn leaves(mut self, path: &str) -> (String, bool) {
+        self.0.write_all(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.1).as_bytes()).expect("request");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"hello\n") {
+            let mut piece = [0; 1024];
+            let read = self.0.read(&mut piece).expect("an answer");
+            assert!(read > 0, "it is not answered");
+            answer.extend_from_slice(&piece[..read]);
+        }
+        self.0.conn.send_close_notify();
+        self.0.flush().expect("an end");
+        // rustls reports an end that was not announced as an error.
+        let ends = self.0.read_to_end(&mut Vec::new()).is_ok();
+        (String::from_utf8_lossy(&answer).into_owned(), ends)
+    }
+
     /// The same where there may be none.
     pub fn try_get(mut self, path: &str) -> std::io::Result<String> {
         self.0.write_all(format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.1).as_bytes())?;

@@ -262,7 +262,7 @@ fn unsupported_features_are_refused() {
             "SSLCertificateFile ${ROOT}/rsa.pem\nSSLCertificateKeyFile ${ROOT}/pbes1.key",
             "openssl pkcs8 -topk8 -v2 aes256",
         ),
-        ("SSLOpenSSLConfCmd DHParameters ${ROOT}/rsa.pem", "is not supported"),
+        ("SSLOpenSSLConfCmd VerifyMode Peer", "is not supported"),
         ("SSLSRPVerifierFile ${ROOT}/rsa.pem", "SSLSRPVerifierFile at"),
         ("SSLProtocol TLSv1", "TLSv1 and TLSv1.1 are not offered"),
         ("SSLCipherSuite RC4-SHA\nSSLProtocol TLSv1.2", "AH01898"),
@@ -276,6 +276,27 @@ fn unsupported_features_are_refused() {
     site.configure(Mpm::Event, &format!("SSLFIPS on\n{}", host(&[("rsa.pem", "rsa.key")], "")));
     let (_, errors, status) = said(&without_terminal(Start::new(&site, Mpm::Event).command()));
     assert!(errors.contains("AH01885") && status == Some(1), "{errors}");
+}
+
+/// What stands in many configurations and can be done, or has nothing to be done about.
+#[test]
+fn usual_commands_of_openssl_are_accepted() {
+    let Some(site) = site() else { return };
+    let parameters = "-----BEGIN DH PARAMETERS-----\nMAYCAQUCAQI=\n-----END DH PARAMETERS-----\n";
+    site.file("with-dh.pem", format!("{}{parameters}", site.read("rsa.pem")));
+    site.file("dh.pem", parameters);
+    let lines = "SSLOpenSSLConfCmd ECDHParameters Automatic\nSSLOpenSSLConfCmd Curves prime256v1:secp384r1\n\
+        SSLOpenSSLConfCmd DHParameters ${ROOT}/dh.pem\nSSLOpenSSLConfCmd Options -SessionTicket,ServerPreference\n\
+        SSLOpenSSLConfCmd Protocol -ALL,TLSv1.2,TLSv1.3\nSSLOpenSSLConfCmd NumTickets 1";
+    let server = Server::start(Mpm::Event, &site, &host(&[("with-dh.pem", "rsa.key")], lines));
+    assert!(ask(server.address(), &client(&site, &["rsa.pem"])).expect("an answer").0.ends_with("hello\n"));
+    let said = Command::new("openssl")
+        .args(["s_client", "-connect", &server.address().to_string(), "-tls1_2", "-curves", "X25519:P-384"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("openssl");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("Server Temp Key: ECDH, secp384r1") && !said.contains("session ticket:"), "{said}");
 }
 
 /// Runs a command that finds no terminal to ask at.

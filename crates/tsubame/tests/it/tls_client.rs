@@ -2,7 +2,7 @@
 //!
 //! Both get the same certificates, made by openssl, and the same configuration; curl and `openssl s_client` are the clients.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -58,7 +58,7 @@ sign inter "/C=DE/O=Root CA/CN=Intermediate" root authority 0x10
 sign server "/C=DE/ST=Bayern/L=Ort/O=Firma, Inc./OU=A/OU=B/CN=localhost/emailAddress=web@example.org" root server 0x1234
 sign good "/C=DE/O=Firma/OU=X/OU=Y/CN=Jö \\ <b>/emailAddress=jo@example.org/title=Dr/initials=J/GN=Jo/SN=Name/description=D/UID=u1" root client 0x80ff01
 sign plain "/CN=plain" root "" 0x21
-sign odd "/CN=ł😀 -\x7f+OU=b/odd=zz/O= #x, \"q\" ;=\/<y> /OU=#/L=a	b/DC=example/serialNumber=7/pseudonym=P/SN=/title=\\\\\\\\/organizationIdentifier=I/GN=  " root client 0x25
+sign odd "/CN=ł😀 -\x7f+OU=b/odd=zz/O= #x, \"q\" ;=\/<y> /OU=#/O=#lead /L=a	b/DC=example/serialNumber=7/pseudonym=P/SN=/title=\\\\\\\\/organizationIdentifier=I/GN=  " root client 0x25
 sign deep "/CN=deep" inter client 0x22
 sign revoked "/CN=revoked" root client 0x23
 sign foreign "/CN=foreign" other client 0x24
@@ -109,18 +109,23 @@ pub fn beside<T>(test: &str, configuration: &str, ask: impl Fn(&Site) -> T) -> O
     if !is_there(test) || !oracle::is_there(test) {
         return None;
     }
+    Some(beside_in(&site(), configuration, ask))
+}
+
+/// The same in a place that was prepared; the other one has the same files.
+pub fn beside_in<T>(ours: &Site, configuration: &str, ask: impl Fn(&Site) -> T) -> [T; 2] {
     let configuration = format!("{COMMON}{configuration}");
-    let (ours, theirs) = (site(), Site::new());
+    let theirs = Site::new();
     let copy = format!("for d in certs cgi-bin htdocs; do cp -a {}/$d/. {}/$d; done", ours.path(), theirs.path());
     std::fs::create_dir(theirs.root.join("certs")).expect("directory");
     assert!(Command::new("/bin/sh").args(["-c", &copy]).status().expect("cp").success());
     let came_to = {
-        let server = Server::start(Mpm::Event, &ours, &configuration);
+        let server = Server::start(Mpm::Event, ours, &configuration);
         server.allow("");
-        ask(&ours)
+        ask(ours)
     };
     let _apache = Apache::start(&theirs, &configuration);
-    Some([came_to, ask(&theirs)])
+    [came_to, ask(&theirs)]
 }
 
 /// The error log's lines of mod_ssl about connections and requests, without the place.
@@ -361,13 +366,114 @@ fn sections_have_what_the_handshake_brought() {
             assert_eq!(output.1, status, "{certificate} {more:?} {path}");
         }
     }
-    let server = Server::start(Mpm::Event, &site, &format!("{COMMON}{base}{section}"));
+    // Where only a `.htaccess` file wants a certificate, nobody was asked.
+    let late = "<Directory ${ROOT}/htdocs/late>\nAllowOverride AuthConfig\n</Directory>\n";
+    site.page("late/.htaccess", "SSLVerifyClient require\n");
+    site.page("late/x", "late\n");
+    let server = Server::start(Mpm::Event, &site, &format!("{COMMON}{base}{late}"));
     // Lines of the earlier server are still in the log.
     server.allow("");
     server.announce("AH10158: cannot perform post-handshake authentication: ");
-    let (body, status) = said(&curl(&site, "good", &[], "/cgi/env/wanted"));
+    let (body, status) = said(&curl(&site, "good", &[], "/late/x"));
     assert_eq!(status, "403", "nobody was asked");
     assert!(body.contains("Reason: Cannot perform Post-Handshake Authentication.<br />"), "{body}");
+    assert!(server.log().contains("set SSLVerifyClient optional in the virtual host"), "{}", server.log());
+}
+
+/// A host that is open to everybody, and sections of it that want certificates: all clients are asked, none has to have
+/// one elsewhere, and one that is not valid counts as none everywhere. This works with any version and with HTTP/2.
+#[test]
+fn sections_alone_may_want_certificates() {
+    if !is_there("sections_alone_may_want_certificates") {
+        return;
+    }
+    let site = site();
+    site.file("users", USERS);
+    let sections = "SSLEngine on\nProtocols h2 http/1.1\nSSLCACertificateFile ${ROOT}/certs/root.pem\nSSLOptions +StdEnvVars\n\
+        <Location /cgi/env/wanted>\nSSLVerifyClient require\nSSLVerifyDepth 2\n</Location>\n\
+        <Directory ${ROOT}/cgi-bin>\n<Files none>\nSSLVerifyClient require\n</Files>\n</Directory>\n\
+        <Location /cgi/env/short>\nSSLVerifyClient require\n</Location>\n\
+        <Location /cgi/env/maybe>\nSSLVerifyClient optional\n</Location>\n\
+        <Location /cgi/env/fake>\nSSLOptions +FakeBasicAuth\nAuthType Basic\nAuthName x\nAuthBasicProvider file\n\
+        AuthUserFile ${ROOT}/users\nRequire valid-user\n</Location>\n";
+    let server = Server::start(Mpm::Event, &site, &format!("{COMMON}{sections}"));
+    server.announce("AH10158: cannot perform post-handshake authentication: ");
+    server.announce("the client's certificate is not valid, and counts as none");
+    ["AH02276: ", "AH02568: ", "AH02036: ", "AH02040: "].iter().for_each(|text| server.allow(*text));
+    let versions = [&["--tlsv1.3", "--http2"][..], &["--tls-max", "1.2", "--http1.1"]];
+    for version in versions {
+        for (certificate, path, status, is_seen) in [
+            ("", "", "200", false),
+            ("", "/maybe", "200", false),
+            ("", "/wanted", "403", false),
+            ("", "/fake", "401", false),
+            ("good", "", "200", true),
+            ("good", "/wanted", "200", true),
+            ("good", "/maybe", "200", true),
+            ("plain", "/fake", "200", true),
+            ("chain", "/wanted", "200", true),
+            ("chain", "/short", "403", true),
+            ("expired", "", "200", false),
+            ("expired", "/wanted", "403", false),
+            ("foreign", "", "200", false),
+            ("foreign", "/maybe", "200", false),
+            ("foreign", "/wanted", "403", false),
+            ("foreign", "/fake", "401", false),
+            ("self", "/wanted", "403", false),
+        ] {
+            let (body, answered) = said(&curl(&site, certificate, version, &format!("/cgi/env{path}")));
+            assert_eq!(answered, status, "{version:?} {certificate} {path}: {body}");
+            if status == "200" {
+                let verified = if is_seen { "SSL_CLIENT_VERIFY=SUCCESS\n" } else { "SSL_CLIENT_VERIFY=NONE\n" };
+                assert!(body.contains(verified), "{version:?} {certificate} {path}: {body}");
+                assert_eq!(body.contains("SSL_CLIENT_S_DN"), is_seen, "{version:?} {certificate} {path}: {body}");
+            }
+        }
+    }
+    // A session that goes on does not make a certificate valid.
+    for version in ["-tls1_3", "-tls1_2"] {
+        for (certificate, status) in [("foreign", "403"), ("good", "200")] {
+            for session in ["-sess_out", "-sess_in"] {
+                let command = format!(
+                    "printf 'GET /cgi/env/wanted HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n' | openssl s_client -connect {}:{PORT} \
+                     -servername localhost -cert {certificate}.pem -key {certificate}.key -quiet {version} {session} s{version}{certificate}",
+                    site.ip
+                );
+                let output =
+                    Command::new("/bin/sh").args(["-c", &command]).current_dir(site.root.join("certs")).output();
+                let text = String::from_utf8_lossy(&output.expect("openssl").stdout).into_owned();
+                assert!(text.contains(&format!("HTTP/1.1 {status} ")), "{version} {certificate} {session}: {text}");
+            }
+        }
+    }
+}
+
+/// A client without a certificate where one is required, in the words that its version of TLS has for it.
+#[test]
+fn a_missing_certificate_is_told_by_the_right_alert() {
+    if !is_there("a_missing_certificate_is_told_by_the_right_alert") {
+        return;
+    }
+    let site = site();
+    let lines = "SSLEngine on\nSSLCACertificateFile ${ROOT}/certs/root.pem\nSSLVerifyClient require\n";
+    let server = Server::start(Mpm::Event, &site, &format!("{COMMON}{lines}"));
+    server.announce("AH02008: SSL library error 1 in handshake");
+    server.allow("AH02568: ");
+    for (version, alert) in [("-tls1_2", "SSL alert number 40"), ("-tls1_3", "SSL alert number 116")] {
+        let mut client = Command::new("openssl")
+            .args(["s_client", "-connect", &server.address().to_string(), version])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("openssl");
+        // As long as it may be told something, it reads.
+        let words = client.stdin.take();
+        let output = client.wait_with_output().expect("openssl");
+        drop(words);
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains(alert), "{version}: {text}");
+    }
 }
 
 /// Unsupported settings are reported at the start.
@@ -379,7 +485,10 @@ fn unverifiable_settings_are_refused_at_start() {
     let site = site();
     site.file("nothing.pem", "no certificate\n");
     let cases = [
-        ("SSLOCSPEnable leaf", "SSLOCSPEnable at ROOT/conf/httpd.conf:"),
+        (
+            "SSLOCSPEnable leaf\nSSLOCSPResponderCertificateFile ${ROOT}/nothing.pem",
+            "SSLOCSPResponderCertificateFile: ROOT/nothing.pem: there is no certificate in it",
+        ),
         (
             "SSLCARevocationCheck chain",
             "AH01899: Host localhost:443: CRL checking has been enabled, but neither SSLCARevocationFile nor \

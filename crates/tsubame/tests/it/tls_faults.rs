@@ -39,6 +39,15 @@ under_every_mpm! {
         assert_eq!((first[0], first[5]), (22, 2), "a handshake record with a server hello: {first:?}");
     }
 
+    /// A client that announces its end on an idle connection hears ours (RFC 8446 section 6.1).
+    fn an_idle_client_that_leaves_hears_the_end(mpm: Mpm) {
+        let site = Site::with(HELLO);
+        let (lines, config) = tls::lines(&site);
+        let server = Server::start(mpm, &site, &format!("KeepAliveTimeout 300\n{lines}"));
+        let (answer, ends) = Secure::to(server.address(), &config).leaves("/");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && ends, "{answer}");
+    }
+
     /// `RequestReadTimeout handshake=` closes slow handshakes, and the connections waiting after them are served.
     fn slow_handshakes_lose_their_place(mpm: Mpm) {
         let site = Site::with(HELLO);

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use sys::signal::Signal;
+
 use crate::mpm::Mpm;
 use crate::needs;
 use crate::server::Server;
@@ -27,19 +29,32 @@ fn certificates(site: &Site) {
     site.file("conf/tls.pem", format!("{}{}", site.read("conf/leaf.pem"), site.read("conf/ca.pem")));
 }
 
-/// A responder that says of the certificate what its table has; dropping it ends it.
-struct Responder(Child, u16);
+/// A responder; dropping it ends it. With its port.
+pub struct Responder(Child, pub u16);
 
 impl Responder {
-    /// `state`: V or R, and since when it has been revoked.
+    /// One that says this of the certificate: V or R, and since when it has been revoked.
     fn start(site: &Site, state: &str) -> Responder {
+        Responder::signing(site, state, "ca")
+    }
+
+    /// The same with the signature of another key and certificate.
+    fn signing(site: &Site, state: &str, signer: &str) -> Responder {
         site.file("conf/index", format!("{state}\t05\tunknown\t/CN=localhost\n"));
-        let arguments =
-            ["-index", "index", "-rsigner", "ca.pem", "-rkey", "ca.key", "-CA", "ca.pem", "-port", "0", "-ndays", "1"];
+        let (signer, key) = (format!("{signer}.pem"), format!("{signer}.key"));
+        Responder::run(
+            site,
+            "conf",
+            &["-index", "index", "-rsigner", &signer, "-rkey", &key, "-CA", "ca.pem", "-ndays", "1"],
+        )
+    }
+
+    /// `openssl ocsp` with these arguments in a directory of the site.
+    pub fn run(site: &Site, directory: &str, arguments: &[&str]) -> Responder {
         let mut process = Command::new("openssl")
-            .arg("ocsp")
+            .args(["ocsp", "-port", "0"])
             .args(arguments)
-            .current_dir(site.root.join("conf"))
+            .current_dir(site.root.join(directory))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -105,4 +120,96 @@ fn nothing_is_stapled_where_there_is_nothing_good() {
     server.announce("AH01980: OCSP response for the certificate");
     until("the log's line", || server.log().contains("the certificate has been revoked").then_some(()));
     assert_eq!(status(&server), "OCSP response: no response sent");
+}
+
+/// A response counts if the authority or a responder that it has appointed has signed it, whoever sent it.
+#[test]
+fn only_what_the_authority_has_signed_is_stapled() {
+    if !needs::OPENSSL.is_there("only_what_the_authority_has_signed_is_stapled") {
+        return;
+    }
+    let site = Site::with([("index.html", "hello\n")]);
+    certificates(&site);
+    site.file("conf/purposes", "[ocsp]\nextendedKeyUsage=OCSPSigning\n[none]\nbasicConstraints=CA:FALSE\n");
+    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
+    for (name, authority, purpose) in
+        [("appointed", "ca", "ocsp"), ("unappointed", "ca", "none"), ("foreign", "other", "ocsp")]
+    {
+        let (key, csr, own, own_key) =
+            (format!("{name}.key"), format!("{name}.csr"), format!("{authority}.pem"), format!("{authority}.key"));
+        let root =
+            ["req", "-x509", "-keyout", "other.key", "-out", "other.pem", "-subj", "/CN=authority", "-days", "90"];
+        openssl(&site, &[&root[..], &curve].concat());
+        openssl(&site, &[&["req", "-keyout", &key, "-out", &csr, "-subj", "/CN=responder"][..], &curve].concat());
+        let sign = ["x509", "-req", "-in", &csr, "-CA", &own, "-CAkey", &own_key, "-set_serial", "7", "-days", "90"];
+        let pem = format!("{name}.pem");
+        openssl(&site, &[&sign[..], &["-extfile", "purposes", "-extensions", purpose, "-out", &pem]].concat());
+    }
+    for (signer, problem) in [
+        ("appointed", None),
+        ("unappointed", Some("it is signed with a certificate that is not for signing responses (id-kp-OCSPSigning)")),
+        ("foreign", Some("it is signed by a responder whose certificate the authority has not issued")),
+        ("other", Some("it is signed by a responder whose certificate the authority has not issued")),
+    ] {
+        let responder = Responder::signing(&site, "V\t350101000000Z\t", signer);
+        let server = Server::start(Mpm::Event, &site, &configuration(responder.1));
+        // Lines of an earlier server are still in the log.
+        server.allow("AH01980");
+        let Some(problem) = problem else {
+            until("a stapled response", || (status(&server) == "OCSP Response Status: successful (0x0)").then_some(()));
+            continue;
+        };
+        until("the log's line", || server.log().contains(problem).then_some(()));
+        assert_eq!(status(&server), "OCSP response: no response sent", "{signer}");
+    }
+}
+
+/// The next generation has the responses from its first handshake on, even if the responder is gone. So has the next
+/// process, if the one that asks is killed.
+#[test]
+fn responses_survive_a_reload() {
+    if !needs::OPENSSL.is_there("responses_survive_a_reload") {
+        return;
+    }
+    let site = Site::with([("index.html", "hello\n")]);
+    certificates(&site);
+    let responder = Responder::start(&site, "V\t350101000000Z\t");
+    let mut server = Server::start(Mpm::Event, &site, &configuration(responder.1));
+    let good = "OCSP Response Status: successful (0x0)";
+    until("a stapled response", || (status(&server) == good).then_some(()));
+    drop(responder);
+    for signal in [Signal::USR1, Signal::HUP, Signal::USR1] {
+        server.restart(signal);
+        for _ in 0..3 {
+            assert_eq!(status(&server), good, "{signal:?}");
+        }
+    }
+}
+
+/// Each responder has a queue of its own.
+#[test]
+fn a_silent_responder_holds_up_no_other() {
+    if !needs::OPENSSL.is_there("a_silent_responder_holds_up_no_other") {
+        return;
+    }
+    let site = Site::with([("index.html", "hello\n")]);
+    certificates(&site);
+    let responder = Responder::start(&site, "V\t350101000000Z\t");
+    let silent: Vec<_> = (0..6).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("bind")).collect();
+    let mute = |(index, listener): (usize, &std::net::TcpListener)| {
+        let url = format!("http://127.0.0.1:{}/ocsp", listener.local_addr().expect("address").port());
+        format!(
+            "<VirtualHost *:{PORT}>\nServerName silent{index}\nSSLEngine on\nSSLCertificateFile conf/tls.pem\n\
+             SSLCertificateKeyFile conf/tls.key\nSSLUseStapling on\nSSLStaplingResponderTimeout 600\nSSLStaplingForceURL {url}\n</VirtualHost>\n"
+        )
+    };
+    let hosts: String = silent.iter().enumerate().map(mute).collect();
+    let own = configuration(responder.1).replace("SSLEngine", "ServerName localhost\nSSLEngine");
+    let server = Server::start(Mpm::Event, &site, &format!("{hosts}{own}"));
+    server.allow("AH01909");
+    until("a stapled response", || (status(&server) == "OCSP Response Status: successful (0x0)").then_some(()));
+    // The process that asks lets go.
+    drop(silent);
+    server.announce("AH01980");
+    until("the ends of the questions", || (server.log().matches("AH01980").count() == 6).then_some(()));
 }

@@ -9,7 +9,7 @@ use sys::rlimit::{self, Bounds, Limit};
 use crate::descriptors;
 use crate::mpm::Mpm;
 use crate::oracle::{self, Apache};
-use crate::server::{Server, children, threads};
+use crate::server::{Server, Start, children, threads};
 use crate::site::{self, Site};
 use crate::wait::{until, within};
 use crate::wire::{Client, get};
@@ -263,6 +263,77 @@ fn idle_connections_make_room() {
     idle.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
     assert_eq!(server.get("/a.txt").status, 200);
     idle.iter_mut().for_each(Client::is_closed);
+}
+
+/// When descriptors run out, connections that only wait for a next request leave theirs to new clients, though their
+/// time is not over.
+#[test]
+fn idle_connections_leave_their_descriptors() {
+    for (mpm, limit, text) in [
+        (Mpm::Percore, 128, "KeepAliveTimeout 300"),
+        (
+            Mpm::Event,
+            128,
+            "KeepAliveTimeout 300\nStartServers 1\nThreadsPerChild 4\nMaxRequestWorkers 4\nAsyncRequestWorkerFactor 5000",
+        ),
+    ] {
+        let site = site();
+        site.configure(mpm, text);
+        let server = Start::new(&site, mpm).limit_files(limit).run();
+        server.allow("cannot accept a connection");
+        server.allow("MaxRequestWorkers setting");
+        let mut idle: Vec<Client> = Vec::new();
+        for number in 0..limit as usize * 2 * server.children().len() {
+            let mut client = server.client();
+            client.patience(Duration::from_secs(20));
+            client.send(get("/a.txt"));
+            let response = client.try_response_to("GET");
+            assert!(response.is_ok_and(|response| response.status == 200), "client {number} under {mpm}");
+            idle.push(client);
+        }
+        idle[0].is_closed();
+        let last = idle.last_mut().expect("a client");
+        assert_eq!(last.get("/a.txt").status, 200, "the newest stays");
+    }
+}
+
+/// Heads and bodies that do not come hold no worker of event, and others get their places.
+#[test]
+fn half_requests_make_room() {
+    let site = site();
+    let text = "StartServers 1\nThreadsPerChild 4\nMaxRequestWorkers 4\nMinSpareThreads 1\nTimeout 300\n\
+        RequestReadTimeout header=0 body=0";
+    for half in ["GET /a.txt HTTP/1.1\r\nHo", "POST /a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nab"]
+    {
+        let server = Server::start(Mpm::Event, &site, text);
+        server.allow("MaxRequestWorkers setting");
+        let mut halves: Vec<Client> = (0..40).map(|_| server.client()).collect();
+        halves.iter_mut().for_each(|client| client.send(half));
+        let mut client = server.client();
+        client.patience(Duration::from_secs(20));
+        client.send(get("/a.txt"));
+        let response = client.try_response_to("GET");
+        assert!(response.is_ok_and(|response| response.status == 200), "beside {half:?}");
+    }
+}
+
+/// Clients that come at the same moment are divided among the children.
+#[test]
+fn a_burst_is_divided() {
+    const COUNT: usize = 24;
+
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, "KeepAliveTimeout 300");
+    if server.children().len() < 2 {
+        return;
+    }
+    let mut burst: Vec<Client> = (0..COUNT).map(|_| server.client()).collect();
+    burst.iter_mut().for_each(|client| client.send(get("/a.txt")));
+    burst.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+    let counts: Vec<usize> =
+        server.children().iter().map(|child| descriptors::clients_of(Pid::new(*child).expect("pid")).len()).collect();
+    let fair = COUNT / counts.len();
+    assert!(counts.iter().all(|count| *count <= fair * 3 / 2 + 3), "{counts:?}");
 }
 
 /// The number of children and of serving threads settles at the same value as under Apache.

@@ -1,7 +1,7 @@
 //! The entries: one for each waiting request and running script.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::time::Duration;
 
 use sys::process::Pid;
@@ -61,6 +61,7 @@ impl Locked<'_> {
             (Field::StartedBy, 0),
             (Field::Doubtful, 0),
             (Field::Leaving, 0),
+            (Field::Abandoned, 0),
         ];
         for (field, value) in values {
             self.0.set(entry, field, value);
@@ -83,6 +84,15 @@ impl Locked<'_> {
     /// Gives an entry back.
     pub(in crate::gate) fn leave(&self, entry: usize) {
         self.set_state(entry, EntryState::Free);
+    }
+
+    /// Gives abandoned entries back.
+    pub(super) fn take_back(&self) {
+        self.0.header(Header::Abandoned).swap(0, AcqRel);
+        for entry in (0..self.used()).filter(|entry| self.0.get(*entry, Field::Abandoned) != 0) {
+            self.0.set(entry, Field::Abandoned, 0);
+            self.leave(entry);
+        }
     }
 
     /// All entries in a state.

@@ -1,5 +1,7 @@
 //! The lock of the table: it survives the death of a process that holds it.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use sys::process::Pid;
 use sys::shared_lock::{self, Held};
 
@@ -12,6 +14,9 @@ impl Table {
     /// Takes the lock. `None`: its holder does not let go of it.
     pub(in crate::gate) fn lock(&self) -> Option<Locked<'_>> {
         let locked = Locked(self, shared_lock::lock(self.header(Header::Lock))?);
+        if self.header(Header::Abandoned).load(Relaxed) != 0 {
+            locked.take_back();
+        }
         if locked.1.inherited {
             // A process killed here left single numbers, each of them whole.
             locked.count_waiting();

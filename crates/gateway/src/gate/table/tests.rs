@@ -203,3 +203,24 @@ fn a_script_that_was_about_to_end_makes_room_when_it_has() {
     assert_eq!(locked.guests(EntryState::Running).0, [runs]);
     assert!(!locked.end_leaving());
 }
+
+#[test]
+fn an_entry_that_was_abandoned_is_free_once_the_lock_is() {
+    let table = Table::new().expect("memory");
+    let locked = table.lock().expect("lock");
+    let script = locked.script("a");
+    let [gone, admitted, stays] = [(); 3].map(|()| locked.enter(script, "a", 9).expect("room"));
+    // Their requests end while another process has stopped with the lock; then that goes on.
+    table.abandon(gone);
+    table.abandon(admitted);
+    locked.admit(admitted);
+    drop(locked);
+    let locked = table.lock().expect("lock");
+    assert_eq!(locked.waiting(), 1);
+    assert_eq!(locked.guests(EntryState::Waiting).0, [stays]);
+    assert_eq!(locked.guests(EntryState::Running).0, []);
+    let again = [(); 2].map(|()| locked.enter(script, "a", 9).expect("room"));
+    assert_eq!((again, locked.waiting()), ([gone, admitted], 3));
+    drop(locked);
+    assert_eq!(table.lock().expect("lock").waiting(), 3);
+}

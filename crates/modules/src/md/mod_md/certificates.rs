@@ -4,8 +4,9 @@ use std::time::SystemTime;
 
 use conf::Level;
 use rcgen::KeyPair;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use server::VirtualHost;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
@@ -87,6 +88,11 @@ pub(crate) fn certificate_names(host: &VirtualHost) -> Option<Vec<String>> {
     Some(kinds.iter().map(|kind| path(kind).to_string_lossy().into_owned()).collect())
 }
 
+/// Whether a virtual host belongs to the managed domain of this name.
+pub(super) fn is_of(host: &VirtualHost, name: &str) -> bool {
+    host.settings.get::<MdServer>().found.own.as_ref().is_some_and(|domain| domain.name == name)
+}
+
 /// The file names of a certificate and its key.
 type Pair = (String, String);
 
@@ -107,9 +113,15 @@ fn existing(domain: &Domain, kind: KeyKind, certificate: &str, key: &str) -> Opt
     (certificate.exists() && key.exists()).then(|| (text(&certificate), text(&key)))
 }
 
-/// Creates a self-signed certificate; a new one each time, so that it never expires in use.
+/// The self-signed certificate of a domain: the one in the store, or a new one. Keys are expensive, and each start,
+/// reload and new certificate of another domain comes here.
 fn fallback(domain: &Domain, kind: KeyKind) -> Result<Pair, String> {
     const STEMS: [&str; 2] = ["fallback-pubcert", "fallback-privkey"];
+    if is_usable_fallback(domain, STEMS.map(|stem| kind.file(stem)))
+        && let Some(pair) = existing(domain, kind, STEMS[0], STEMS[1])
+    {
+        return Ok(pair);
+    }
     let broken = |error: &dyn std::fmt::Display| error.to_string();
     domain.store.open(None).map_err(|error| broken(&error))?;
     let key = kind.generate().map_err(|error| broken(&error))?;
@@ -119,6 +131,21 @@ fn fallback(domain: &Domain, kind: KeyKind) -> Result<Pair, String> {
         domain.store.write(&parts, contents.as_bytes()).map_err(|error| broken(&error))?;
     }
     existing(domain, kind, STEMS[0], STEMS[1]).ok_or_else(|| "it cannot be read".into())
+}
+
+/// Whether the files of a self-signed certificate and its key fit each other and the names of the domain, and are good
+/// for half of their life from now on, so that they do not expire in use.
+fn is_usable_fallback(domain: &Domain, files: [String; 2]) -> bool {
+    let [certificate, key] = files.map(|file| domain.store.read(&["domains", &domain.name, &file]).ok().flatten());
+    let (Some(certificate), Some(key)) = (certificate, key) else { return false };
+    let Some(Facts { names, begins, ends }) = facts(&certificate) else { return false };
+    let now = sys::time::realtime().as_secs().cast_signed();
+    if begins > now || ends - now < (ends - begins) / 2 || !domain.is_covered_by(&names) {
+        return false;
+    }
+    let (chain, key) = (CertificateDer::from_pem_slice(&certificate), PrivateKeyDer::from_pem_slice(&key));
+    let (Ok(leaf), Ok(key)) = (chain, key) else { return false };
+    CertifiedKey::from_der(vec![leaf], key, &rustls::crypto::aws_lc_rs::default_provider()).is_ok()
 }
 
 /// Whether a domain has certificates that were fetched after this time.
@@ -196,7 +223,7 @@ pub(super) fn check(domain: &Domain, key: &KeyPair, pem: &str) -> Result<(), Str
     if facts.ends <= sys::time::realtime().as_secs().cast_signed() {
         return Err("a certificate that has expired".into());
     }
-    let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der())?;
-    let pair = rustls::sign::CertifiedKey::from_der(chain, key, &rustls::crypto::aws_lc_rs::default_provider());
+    let key = PrivateKeyDer::try_from(key.serialize_der())?;
+    let pair = CertifiedKey::from_der(chain, key, &rustls::crypto::aws_lc_rs::default_provider());
     pair.map(|_| ()).map_err(|error| format!("a certificate that does not fit the key: {error}"))
 }

@@ -129,10 +129,34 @@ impl HttpClient for Client {
 fn retry_after(value: &str) -> Option<Duration> {
     let pause = match value.parse() {
         Ok(seconds) => Duration::from_secs(seconds),
+        // Too large for a number.
+        Err(_) if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => RETRY_AFTER_MAX,
         Err(_) => {
             let date = http1::date::parse_http_date(value.as_bytes())?;
             Duration::from_secs(u64::try_from(date).ok()?).saturating_sub(sys::time::realtime())
         }
     };
     Some(pause.min(RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_that_an_authority_demands() {
+        for (value, pause) in [
+            ("17", Some(17)),
+            ("604801", Some(604_800)),
+            ("18446744073709551615", Some(604_800)),
+            ("99999999999999999999", Some(604_800)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(604_800)),
+            ("Thu, 01 Jan 1970 00:00:01 GMT", Some(0)),
+            ("", None),
+            ("-1", None),
+            ("soon", None),
+        ] {
+            assert_eq!(retry_after(value), pause.map(Duration::from_secs), "{value}");
+        }
+    }
 }

@@ -149,6 +149,8 @@ async fn account(domain: &Domain, authority: &str, client: &Client) -> Result<(S
     let builder = Account::builder_with_http(Box::new(client.clone()));
     let (account, credentials) = builder.create(&wanted, authority.into(), binding.as_ref()).await?;
     let host = authority.parse::<http::Uri>().ok().and_then(|url| url.host().map(str::to_string)).unwrap_or_default();
+    // Another queue may have made an account in the meantime.
+    let ids = domain.store.names("accounts");
     let free = (0..).map(|number| format!("ACME-{host}-{number:04}")).find(|id| !ids.contains(id));
     let id = free.unwrap_or_default();
     let key = KeyPair::try_from(credentials.private_key())?;

@@ -4,10 +4,12 @@
 //! The store keeps the history of attempts (`staging/NAME/job.json`), so neither a restart nor a replacement process
 //! contacts an authority earlier than it asked for.
 
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use conf::Node;
 use seam::HelperProcess;
 use seam::executor::sleep;
 use serde_json::{Value, json};
-use server::{HelperHook, Server};
+use server::{HelperHook, Server, VirtualHost};
 use sys::cred::Identity;
 use sys::event_loop::EventLoop;
 use sys::process::Pid;
@@ -27,7 +29,7 @@ use super::domains::{self, Domain};
 use super::order::{self, Failed, LETS_ENCRYPT, Means};
 use super::store::Store;
 use super::{MdServer, notify};
-use crate::ssl::mod_ssl::reload_certificates;
+use crate::ssl::mod_ssl::Reloader;
 
 /// The defaults of `MDCheckInterval`, `MDRetryDelay` and `MDRetryFailover`.
 const CHECK_INTERVAL: Duration = Duration::from_secs(12 * 60 * 60);
@@ -54,6 +56,9 @@ struct Steward {
     means: Means,
     conf: MdServer,
     parent: Pid,
+    reloader: Mutex<Reloader>,
+    /// The lock of the store, while any of the queues works.
+    lock: Mutex<Weak<File>>,
 }
 
 fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
@@ -79,7 +84,9 @@ fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<He
     seam::log!("md", Debug, "AH10037: server seems{http} reachable via http: and{https} reachable via https:");
     let means =
         Means { reachable, children, proxy: conf.http_proxy.get().cloned(), dns01_version: conf.dns01_version.or(1) };
-    let steward = Steward { server: server.clone(), domains, store, means, conf, parent: Pid::own() };
+    let (server, parent) = (server.clone(), Pid::own());
+    let (reloader, lock) = (Mutex::default(), Mutex::default());
+    let steward = Steward { server, domains, store, means, conf, parent, reloader, lock };
     Ok(Some(HelperProcess {
         name: "md",
         count: 1,
@@ -118,22 +125,46 @@ impl Steward {
         seam::log!("md", Debug, "AH10054: md watchdog start, auto drive {} mds", self.domains.len());
         if self.domains.iter().any(|domain| certificates::is_newer(domain, self.server.configured)) {
             // A process that has died since fetched it, and the children do not use it yet.
-            self.take_in().await;
+            self.take_in(None).await;
         }
         sleep(self.conf.initial_delay.or(Duration::ZERO)).await;
+        let mut queues: Vec<_> = queues(&self.domains).into_iter().map(|queue| Box::pin(self.serve(queue))).collect();
+        poll_fn(|cx| {
+            let mut ended = queues.iter_mut().map(|queue| queue.as_mut().poll(cx));
+            ended.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
+    }
+
+    /// Looks after the domains of one queue for ever.
+    async fn serve(&self, domains: Vec<Arc<Domain>>) -> io::Result<()> {
         loop {
-            let Some(lock) = self.store.lock()? else {
+            let Some(lock) = self.lock()? else {
                 sleep(LOCKED).await;
                 continue;
             };
             let mut next = now() + seconds(self.conf.check_interval.or(CHECK_INTERVAL));
-            for domain in &self.domains {
+            for domain in &domains {
                 next = next.min(self.look_at(domain).await?);
             }
             drop(lock);
             let pause = u64::try_from(next - now()).unwrap_or_default().max(1);
             sleep(Duration::from_secs(pause)).await;
         }
+    }
+
+    /// Locks the store against other processes while any queue has the result. `None`: another process has it.
+    fn lock(&self) -> io::Result<Option<Arc<File>>> {
+        let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = held.upgrade() {
+            return Ok(Some(lock));
+        }
+        let Some(lock) = self.store.lock()? else { return Ok(None) };
+        // Nobody orders anything now: what is there was left by a process that died.
+        self.store.names("challenges").iter().for_each(|name| self.store.remove_challenges(name));
+        let lock = Arc::new(lock);
+        *held = Arc::downgrade(&lock);
+        Ok(Some(lock))
     }
 
     /// Renews the certificates of a domain when they are due. Returns the time of the next check, in seconds since
@@ -161,14 +192,9 @@ impl Steward {
         let delay = self.conf.retry_delay.or(RETRY_DELAY);
         job.next_run = now() + seconds(pause_after(delay, job.errors + 1)).max(1);
         job.write(domain)?;
-        let authorities = domain.conf().authorities.get().filter(|urls| !urls.is_empty());
-        let authority = match authorities {
-            None => LETS_ENCRYPT,
-            Some(urls) => {
-                let failover = job.errors / self.conf.retry_failover.or(RETRY_FAILOVER);
-                &urls[failover as usize % urls.len()]
-            }
-        };
+        let authorities = authorities(domain);
+        let failover = job.errors / self.conf.retry_failover.or(RETRY_FAILOVER);
+        let authority = authorities[failover as usize % authorities.len()];
         match order::renew(domain, authority, &self.means).await {
             Ok(()) => {
                 seam::log!("md", Notice, "The Managed Domain {name} has new certificates, which are used from now on.");
@@ -181,7 +207,7 @@ impl Steward {
                 }
                 job.write(domain)?;
                 if domain.encrypted_hosts > 0 {
-                    self.take_in().await;
+                    self.take_in(Some(name)).await;
                 }
                 self.notify("renewed", domain).await;
                 if let Some(line) = self.conf.notify.get().filter(|line| !line.is_empty())
@@ -236,10 +262,12 @@ impl Steward {
         result.is_ok()
     }
 
-    /// Lets the children load new certificates. If that is impossible, the parent restarts gracefully and replaces this
+    /// Lets the children load the new certificates of this domain, or of all. If that is impossible, the parent restarts gracefully and replaces this
     /// process.
-    async fn take_in(&self) {
-        let Err(why) = reload_certificates(&self.server) else { return };
+    async fn take_in(&self, domain: Option<&str>) {
+        let has_changed = |host: &VirtualHost| domain.is_none_or(|name| certificates::is_of(host, name));
+        let taken = self.reloader.lock().unwrap_or_else(PoisonError::into_inner).reload(&self.server, has_changed);
+        let Err(why) = taken else { return };
         seam::log!(
             "md",
             Error,
@@ -250,6 +278,30 @@ impl Steward {
             Err(error) => seam::log!("md", Error, "{}: cannot signal the parent to restart", sys::describe(&error)),
         }
     }
+}
+
+/// The authorities of a domain, the preferred one first.
+fn authorities(domain: &Domain) -> Vec<&str> {
+    match domain.conf().authorities.get().filter(|urls| !urls.is_empty()) {
+        Some(urls) => urls.iter().map(String::as_str).collect(),
+        None => vec![LETS_ENCRYPT],
+    }
+}
+
+/// The domains in queues that work beside each other. Those that may ask the same authority are in one, so that a
+/// silent authority holds up only them.
+fn queues(domains: &[Arc<Domain>]) -> Vec<Vec<Arc<Domain>>> {
+    let mut queues: Vec<(BTreeSet<&str>, Vec<Arc<Domain>>)> = Vec::new();
+    for domain in domains {
+        let mut mine = (authorities(domain).into_iter().collect::<BTreeSet<_>>(), Vec::new());
+        for (urls, others) in queues.extract_if(.., |(urls, _)| !urls.is_disjoint(&mine.0)).collect::<Vec<_>>() {
+            mine.0.extend(urls);
+            mine.1.extend(others);
+        }
+        mine.1.push(domain.clone());
+        queues.push(mine);
+    }
+    queues.into_iter().map(|(_, domains)| domains).collect()
 }
 
 impl Failed {

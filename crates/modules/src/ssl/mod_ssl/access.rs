@@ -2,8 +2,9 @@
 //! logging in by certificate (`SSLOptions +FakeBasicAuth`).
 //!
 //! Apache requests a certificate or renegotiates cipher suites when a section requires them. Here a connection keeps
-//! the result of its handshake; a request for a section that requires more is refused, as Apache refuses it when the
-//! client cannot be asked afterwards.
+//! the result of its handshake, which has asked for what any section of the virtual host may want; a request for a
+//! section that requires more than the client has shown is refused, as Apache refuses it when the client cannot be asked
+//! afterwards.
 
 use std::sync::Arc;
 
@@ -12,11 +13,11 @@ use base64::engine::general_purpose::STANDARD;
 use conf::Level;
 use rustls::ProtocolVersion;
 use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
-use server::{Flow, Kind, Request, Session};
+use server::{Flow, Kind, Request, Session, VirtualHost};
 
 use super::clients::{self, DEPTH};
 use super::values::{SslOption, Verify};
-use super::{SslDir, names, suites, variables};
+use super::{SslDir, SslServer, names, suites, variables};
 use crate::aaa::mod_auth_basic;
 
 /// The note that marks a request refused here: with `StrictRequire` a password does not help.
@@ -101,17 +102,13 @@ fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -
     if wanted == 0 {
         return None;
     }
-    let asked = request
-        .server
-        .hosts
-        .get(session.host)
-        .map(|host| host.base_settings::<SslDir>().verify_client.or(Verify::None));
-    let asked = strictness(asked.unwrap_or(Verify::None));
+    let (of_all, asked) = request.server.hosts.get(session.host).map_or((0, 0), asked_of);
     let trust = clients::trust(request, session);
     let depth = dir.verify_depth.or(DEPTH) as usize;
+    let takes_strangers = dir.verify_client.or(Verify::None) == Verify::OptionalNoCa;
     let has_enough = match trust {
         None => asked >= wanted && session.client_chain.is_empty(),
-        Some(trust) => (trust.flaw.is_none() || asked >= wanted) && trust.depth <= depth,
+        Some(trust) => (trust.flaw.is_none() || takes_strangers || of_all >= wanted) && trust.depth <= depth,
     };
     if has_enough {
         return None;
@@ -119,14 +116,25 @@ fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -
     if trust.is_some_and(|trust| trust.depth > depth) {
         request.log("ssl", Level::Debug, "AH10128: Reduced client verification depth will force renegotiation");
     }
-    let hint = "set SSLVerifyClient optional in the virtual host, so that the handshake asks for one";
+    let hint = match asked {
+        0 => "; set SSLVerifyClient optional in the virtual host, so that the handshake asks for one",
+        _ => "",
+    };
     let text = format!(
         "AH10158: cannot perform post-handshake authentication: the client has shown no certificate that meets the \
-         requirements; {hint}"
+         requirements{hint}"
     );
     request.log("ssl", Level::Error, text);
     request.notes.set("error-notes", "Reason: Cannot perform Post-Handshake Authentication.<br />");
     Some(Flow::Status(403))
+}
+
+/// The strictness of what a virtual host wants from all clients, and of what the handshake asks them for: what its
+/// sections want is optional there.
+fn asked_of(host: &VirtualHost) -> (u8, u8) {
+    let of_all = strictness(host.base_settings::<SslDir>().verify_client.or(Verify::None));
+    let context = host.settings.get::<SslServer>().context.get();
+    (of_all, of_all.max(context.is_some_and(|context| context.clients.is_some()).into()))
 }
 
 /// The strictness of a mode; modes that do not require a certificate accept its absence.

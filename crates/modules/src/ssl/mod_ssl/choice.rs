@@ -21,8 +21,16 @@ pub(super) struct Choice {
     staples: Option<Arc<Published>>,
     /// The allowed signature schemes; `None`: all that a key supports.
     schemes: Option<Arc<[SignatureScheme]>>,
-    /// The current certificates, with the numbers of their set and of the set of OCSP responses.
-    current: RwLock<((u64, u64), Certificates)>,
+    current: RwLock<Current>,
+}
+
+/// The current certificates.
+struct Current {
+    /// The numbers of the sets of certificates and of OCSP responses that were looked at last.
+    numbers: (u64, u64),
+    /// The numbers of the sets that brought this host's.
+    brought: (u64, u64),
+    certificates: Certificates,
 }
 
 pub(super) type Certificates = Arc<[Arc<CertifiedKey>]>;
@@ -37,8 +45,9 @@ impl Choice {
         schemes: Option<Vec<SignatureScheme>>,
     ) -> Choice {
         let schemes = schemes.map(Arc::from);
-        let current = RwLock::new(((0, 0), limited(certificates, schemes.as_ref())));
-        Choice { host, published, staples, schemes, current }
+        let certificates = limited(certificates, schemes.as_ref());
+        let current = Current { numbers: (0, 0), brought: (0, 0), certificates };
+        Choice { host, published, staples, schemes, current: current.into() }
     }
 
     /// The number of the set in effect.
@@ -50,8 +59,8 @@ impl Choice {
     pub(super) fn current(&self) -> Certificates {
         let numbers = (self.number(), self.staples.as_ref().map_or(0, |staples| staples.number()));
         let known = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        if known.0 == numbers {
-            return known.1.clone();
+        if known.numbers == numbers {
+            return known.certificates.clone();
         }
         drop(known);
         self.take_in(numbers)
@@ -59,21 +68,30 @@ impl Choice {
 
     fn take_in(&self, numbers: (u64, u64)) -> Certificates {
         let mut known = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let part = if known.0.0 == numbers.0 { None } else { self.published.part(self.host) };
+        let of_staples = self.staples.as_ref().map_or(0, |staples| staples.brought(self.host));
+        let brought = (self.published.brought(self.host), of_staples);
+        if known.brought != brought {
+            self.replace(&mut known, brought);
+        }
+        // The next handshake notices a set that was published in the meantime.
+        known.numbers = numbers;
+        known.certificates.clone()
+    }
+
+    fn replace(&self, known: &mut Current, brought: (u64, u64)) {
+        let part = if known.brought.0 == brought.0 { None } else { self.published.part(self.host) };
         if let Some((_, part)) = part {
             match certificates::from_part(&part) {
-                Some(certificates) => known.1 = limited(certificates, self.schemes.as_ref()),
+                Some(certificates) => known.certificates = limited(certificates, self.schemes.as_ref()),
                 None => {
                     seam::log!("ssl", Error, "published certificates cannot be read: the previous ones stay in effect");
                 }
             }
         }
         if let Some((_, part)) = self.staples.as_ref().and_then(|staples| staples.part(self.host)) {
-            known.1 = known.1.iter().map(|one| stapled(one, &part)).collect();
+            known.certificates = known.certificates.iter().map(|one| stapled(one, &part)).collect();
         }
-        // The next handshake notices a set that was published in the meantime.
-        known.0 = numbers;
-        known.1.clone()
+        known.brought = brought;
     }
 }
 

@@ -7,6 +7,8 @@
 mod chain;
 mod failure;
 mod files;
+mod lists;
+mod online;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,8 +29,12 @@ use webpki::RawPublicKeyEntity;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::{FromDer, X509Version};
 
+pub(super) use self::chain::is_signed;
 use self::failure::{Failure, Reason};
-use self::files::List;
+use self::lists::Lists;
+pub(super) use self::lists::{memory, read_again};
+use self::online::Online;
+pub(super) use self::online::admit;
 use super::values::{CertificateCheck, CheckDepth, Verify};
 use super::{SslDir, SslServer, names, variables};
 
@@ -37,7 +43,13 @@ pub(super) const DEPTH: u32 = 1;
 
 /// The requirements that a virtual host makes on client certificates.
 pub(super) struct Clients {
-    mode: Verify,
+    /// Whether the handshake fails without a certificate.
+    is_required: bool,
+    /// Whether only sections want certificates. Then one that is not valid counts as none, since most of the host is open
+    /// to clients without any.
+    is_for_sections: bool,
+    /// `optional_no_ca`
+    tolerates_strangers: bool,
     depth: usize,
     roots: Vec<Root>,
     anchors: Vec<TrustAnchor<'static>>,
@@ -45,8 +57,10 @@ pub(super) struct Clients {
     others: Vec<CertificateDer<'static>>,
     /// The names of the authorities announced to the client.
     asked: Vec<DistinguishedName>,
-    lists: Vec<List>,
+    lists: lists::Current,
     check: CertificateCheck,
+    /// The responders to ask about certificates, if any are.
+    online: Option<Arc<Online>>,
     algorithms: WebPkiSupportedAlgorithms,
     mark: String,
 }
@@ -57,13 +71,14 @@ struct Root {
     subject: Vec<u8>,
     key: Vec<u8>,
     valid: (i64, i64),
-    /// The indices of the revocation lists that it has signed.
-    lists: Vec<usize>,
 }
 
 impl fmt::Debug for Clients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Clients").field("mode", &self.mode).field("depth", &self.depth).finish_non_exhaustive()
+        f.debug_struct("Clients")
+            .field("is_required", &self.is_required)
+            .field("depth", &self.depth)
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,20 +108,14 @@ pub(super) fn trust(request: &Request, session: &Session) -> Option<Trust> {
     })
 }
 
-/// The requirements of a virtual host on connecting clients; `None`: it has none.
-pub(super) fn prepare(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> Result<Option<Arc<Clients>>, String> {
+/// The requirements of a virtual host on connecting clients; `None`: neither it nor any of its sections has any.
+pub(super) fn prepare(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> Result<Option<Clients>, String> {
     let server = host.settings.get::<SslServer>();
     let base = host.base_settings::<SslDir>();
-    if let Some(origin) =
-        server.ocsp_enable.get().filter(|ocsp| ocsp.depth != CheckDepth::None).and(server.ocsp_enable.origin())
-    {
-        return Err(format!(
-            "SSLOCSPEnable at {origin}: no OCSP responder is asked about clients' certificates. Turn it off, and use \
-             SSLCARevocationFile"
-        ));
-    }
     let mode = base.verify_client.or(Verify::None);
-    if mode == Verify::None {
+    let sections = || server.verify_in_sections.iter().filter(|mode| **mode != Verify::None);
+    let is_for_sections = mode == Verify::None;
+    if is_for_sections && sections().next().is_none() {
         return Ok(None);
     }
     let mut trusted = base.ca_file.get().map(|file| files::certificates(file)).transpose()?.unwrap_or_default();
@@ -122,50 +131,27 @@ pub(super) fn prepare(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> R
     let asked = if is_named { &named } else { &trusted };
     let asked = asked.iter().filter_map(|der| Some(parse(der)?.subject().as_raw().to_vec().into())).collect();
     let check = server.revocation_check.or(CertificateCheck { depth: CheckDepth::None, unknown_is_good: false });
-    let lists = lists(host, server, check, notes)?;
+    let depths = server.depths_in_sections.iter().filter(|_| is_for_sections);
+    let depth = depths.copied().chain([base.verify_depth.or(DEPTH)]).max().unwrap_or(DEPTH);
+    let of_sections = is_for_sections && sections().any(|mode| *mode == Verify::OptionalNoCa);
     let mut clients = Clients {
-        mode,
-        depth: base.verify_depth.or(DEPTH) as usize,
+        is_required: mode == Verify::Require,
+        is_for_sections,
+        tolerates_strangers: mode == Verify::OptionalNoCa || of_sections,
+        depth: depth as usize,
         roots: Vec::new(),
         anchors: Vec::new(),
         others: Vec::new(),
         asked,
-        lists,
+        lists: lists::Current::new(host.index, lists::read(host, notes)?),
         check,
+        online: Online::new(server)?.map(Arc::new),
         algorithms: provider::default_provider().signature_verification_algorithms,
         mark: String::new(),
     };
     clients.mark = clients.digest(&trusted);
     clients.sort(trusted)?;
-    Ok(Some(Arc::new(clients)))
-}
-
-/// The certificate revocation lists, if they are to be checked.
-fn lists(
-    host: &VirtualHost,
-    server: &SslServer,
-    check: CertificateCheck,
-    notes: &mut Vec<(Level, String)>,
-) -> Result<Vec<List>, String> {
-    let (file, path) = (server.revocation_file.get(), server.revocation_path.get());
-    if check.depth == CheckDepth::None {
-        if file.is_some() || path.is_some() {
-            let name = host.log_name();
-            let text = "X.509 CRL storage locations configured, but CRL checking (SSLCARevocationCheck) is not enabled";
-            notes.push((Level::Warn, format!("AH01902: Host {name}: {text}")));
-        }
-        return Ok(Vec::new());
-    }
-    if file.is_none() && path.is_none() {
-        return Err(format!(
-            "AH01899: Host {}: CRL checking has been enabled, but neither SSLCARevocationFile nor SSLCARevocationPath is \
-             configured",
-            host.log_name()
-        ));
-    }
-    let mut all = file.map(|file| files::lists(file)).transpose()?.unwrap_or_default();
-    all.extend(path.map(|path| files::lists_in(path)).transpose()?.unwrap_or_default());
-    Ok(all)
+    Ok(Some(clients))
 }
 
 pub(super) fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
@@ -183,16 +169,21 @@ fn valid(certificate: &X509Certificate<'_>) -> (i64, i64) {
 impl Clients {
     /// A digest of everything that a client's certificate is judged by. A session is resumed only under the same mark,
     /// because its certificate is not verified again.
-    pub(super) fn mark(&self) -> &str {
-        &self.mark
+    pub(super) fn mark(&self) -> String {
+        format!("{} {}", self.mark, self.lists().mark)
     }
 
     fn digest(&self, trusted: &[CertificateDer<'static>]) -> String {
         let mut digest = Context::new(&SHA256);
-        digest.update(format!("{:?} {} {:?}", self.mode, self.depth, self.check).as_bytes());
+        let modes = (self.is_required, self.is_for_sections, self.tolerates_strangers);
+        digest.update(format!("{modes:?} {} {:?} {:?}", self.depth, self.check, self.online).as_bytes());
         trusted.iter().for_each(|der| digest.update(der));
-        self.lists.iter().for_each(|list| digest.update(&list.der));
         names::hex(digest.finish().as_ref())
+    }
+
+    /// The lists of revoked certificates in effect.
+    fn lists(&self) -> Arc<Lists> {
+        self.lists.get()
     }
 
     /// Separates roots from intermediate authorities. As in OpenSSL, a chain ends with a self-issued certificate.
@@ -207,10 +198,7 @@ impl Clients {
             }
             let anchor = webpki::anchor_from_trusted_cert(&der).map_err(|_| bad())?.to_owned();
             let (subject, key) = (parsed.subject().as_raw().to_vec(), parsed.public_key().raw.to_vec());
-            let is_its = |list: &List| list.is_signed_by(&subject, &key, self.algorithms);
-            let lists =
-                self.lists.iter().enumerate().filter(|(_, list)| is_its(list)).map(|(index, _)| index).collect();
-            let root = Root { subject, key, valid: valid(&parsed), der: der.clone(), lists };
+            let root = Root { subject, key, valid: valid(&parsed), der: der.clone() };
             self.anchors.push(anchor);
             self.roots.push(root);
         }
@@ -223,10 +211,7 @@ impl Clients {
         let about = self.climb(chain).get(failure.depth).and_then(|der| parse(der)).map(|one| describe(&one));
         let about = about.unwrap_or_default();
         if failure.reason != Reason::TooLong {
-            let (level, number) = match seam::log::enabled("ssl", Level::Info) {
-                true => (Level::Info, "AH02276"),
-                false => (Level::Error, "AH02039"),
-            };
+            let (level, number) = verification_failed();
             remark(level, format!("{number}: Certificate Verification: Error ({code}): {words}{about}"));
         }
         if failure.depth > self.depth {
@@ -239,6 +224,17 @@ impl Clients {
                 ),
             );
         }
+        if self.is_for_sections {
+            remark(Level::Info, "the client's certificate is not valid, and counts as none".into());
+        }
+    }
+}
+
+/// The level and the number of the line about a certificate that is not valid.
+fn verification_failed() -> (Level, &'static str) {
+    match seam::log::enabled("ssl", Level::Info) {
+        true => (Level::Info, "AH02276"),
+        false => (Level::Error, "AH02039"),
     }
 }
 
@@ -252,7 +248,7 @@ fn describe(one: &X509Certificate<'_>) -> String {
 
 impl ClientCertVerifier for Clients {
     fn client_auth_mandatory(&self) -> bool {
-        self.mode == Verify::Require
+        self.is_required
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
@@ -280,6 +276,10 @@ impl ClientCertVerifier for Clients {
             }
             Err(failure) => {
                 self.remark(failure, &chain);
+                if self.is_for_sections {
+                    // `admit` takes it away.
+                    return Ok(ClientCertVerified::assertion());
+                }
                 let (_, _, alert) = failure.reason.codes();
                 Err(Error::InvalidCertificate(alert))
             }

@@ -106,31 +106,40 @@ pub(super) fn prepare(
     let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
         .map_err(|error| format!("AH01898: Unable to configure permitted SSL ciphers: {error}"))?;
+    let Commands { tickets, own_order, ticket_count, .. } = commands;
     let choice = Arc::new(Choice::new(host.index, published, staples, certificates, commands.schemes));
     let config = match clients {
         None => config.with_no_client_auth(),
         Some(clients) => config.with_client_cert_verifier(clients.clone()),
     };
     let mut config = config.with_cert_resolver(choice.clone());
-    config.ignore_client_order = server.honor_cipher_order.or(false);
+    config.ignore_client_order = own_order.unwrap_or(server.honor_cipher_order.or(false));
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = host.alpn();
+    config.max_early_data_size = PASSED_OVER;
     // The server opens and seals records itself.
     config.enable_secret_extraction = true;
-    if server.session_tickets.or(true) {
+    if let Some(count) = ticket_count {
+        config.send_tls13_tickets = count;
+    }
+    if tickets.unwrap_or(server.session_tickets.or(true)) {
         let lifetime = server.cache_timeout.or(SESSION_TIMEOUT);
         let secret = match server.ticket_key_file.get() {
             None => None,
             Some(file) => Some(ticket_secret(file, server.ticket_key_file.origin())?),
         };
-        let mark = clients.map_or("", |clients| clients.mark());
-        let tickets = Tickets::new(format!("{} {mark}", host.log_name()), secret, lifetime);
+        let tickets = Tickets::new(host.log_name(), clients.cloned(), secret, lifetime);
         config.ticketer = Arc::new(tickets.ok_or("the system has no random numbers")?);
     } else {
         config.send_tls13_tickets = 0;
     }
     Ok((Arc::new(config), choice))
 }
+
+/// How much early data is passed over, in bytes. It is never accepted, as no session is stored and no ticket offers it, but
+/// a client may send it all the same (RFC 8446 section 4.2.10). rustls counts a record again with each that follows: this
+/// is enough for 16 KiB in records of a KiB.
+const PASSED_OVER: u32 = 512 * 1024;
 
 /// The secret from `SSLSessionTicketKeyFile`: its first 48 bytes.
 fn ticket_secret(file: &str, origin: Option<&Origin>) -> Result<Vec<u8>, String> {

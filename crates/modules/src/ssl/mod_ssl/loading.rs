@@ -29,12 +29,21 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
     let published = Arc::new(published);
     let staples = stapling::memory(server);
     let staples = staples.map_err(|error| format!("{}: memory for OCSP responses", sys::describe(&error)))?;
+    let mut clients = Vec::new();
     for (host, loaded) in &mut all {
+        clients.push(clients::prepare(host, &mut loaded.notes)?);
+    }
+    let lists = clients::memory(server.hosts.len(), clients.iter().flatten());
+    let lists = lists.map_err(|error| format!("{}: memory for revocation lists", sys::describe(&error)))?;
+    for ((host, loaded), mut clients) in all.iter_mut().zip(clients) {
+        if let (Some(clients), Some(lists)) = (&mut clients, &lists) {
+            clients.follow(lists.clone());
+        }
+        let clients = clients.map(Arc::new);
         let part = &parts[host.index];
         let certified = certificates::from_part(part).ok_or("certificates that were read cannot be read")?;
         let mut notes = std::mem::take(&mut loaded.notes);
         let staples = staples.clone().filter(|_| stapling::is_used(host));
-        let clients = clients::prepare(host, &mut notes)?;
         let pairs = (certified, published.clone());
         let (config, choice) = context::prepare(host, pairs, staples.clone(), clients.as_ref(), &mut notes)?;
         let (files, ends, published) = (std::mem::take(&mut loaded.files), part.ends.clone(), published.clone());
@@ -52,13 +61,16 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
 /// a certificate cannot be used, and none was changed.
 pub fn reload(server: &Server) -> Result<String, String> {
     let all = load(server)?;
-    let context = all.first().and_then(|(host, _)| host.settings.get::<SslServer>().context.get());
-    let context = context.ok_or("no virtual host has certificates (SSLEngine)")?;
-    context.published.publish(&parts(server, &all)).map_err(|why| format!("{why}: restart the server gracefully"))?;
-    let count: usize = all.iter().map(|(_, loaded)| loaded.pairs.len()).sum();
-    let (certificates, hosts) = (counted(count, "certificate"), counted(all.len(), "virtual host"));
-    let mut text = format!("{certificates} of {hosts} in effect\n");
-    seam::log!("ssl", Notice, "certificates were read again: {}", text.trim_end());
+    let parts = parts(server, &all);
+    let contexts = server.hosts.iter().filter_map(|host| Some((host, host.settings.get::<SslServer>().context.get()?)));
+    let hosts = contexts.filter_map(|(host, context)| Some((host, &**context.clients.as_ref()?)));
+    let lists = clients::read_again(server.hosts.len(), hosts)?;
+    published(server)?.publish(&parts).map_err(must_restart)?;
+    let mut text = tell(&parts, all.len());
+    if let Some(lists) = lists {
+        lists.publish().map_err(must_restart)?;
+        text += &format!("{} in effect\n", counted(lists.count, "revocation list"));
+    }
     for (host, Loaded { notes, .. }) in &all {
         for (level, note) in notes.iter().filter(|(level, _)| *level <= Level::Warn) {
             host.log("ssl", *level, note);
@@ -71,6 +83,60 @@ pub fn reload(server: &Server) -> Result<String, String> {
         }
     }
     Ok(text)
+}
+
+/// The certificates that a process has published last, so that it need not read them all for each new one.
+#[derive(Default)]
+pub struct Reloader(Option<(u64, Vec<Part>)>);
+
+impl Reloader {
+    /// The same as [`reload`], but only the certificates of these virtual hosts have changed.
+    pub fn reload(&mut self, server: &Server, has_changed: impl Fn(&VirtualHost) -> bool) -> Result<(), String> {
+        let published = published(server)?;
+        let known = self.0.take().filter(|(number, _)| *number == published.number());
+        let (number, parts) = match known {
+            Some((seen, mut parts)) => {
+                let mut pass_phrases = PassPhrases::default();
+                for host in server.hosts.iter().filter(|host| is_expected(host) && has_changed(host)) {
+                    parts[host.index] = certificates::to_part(&certificates::load(host, &mut pass_phrases)?.pairs);
+                }
+                (published.publish_after(seen, &parts).map_err(must_restart)?, parts)
+            }
+            None => (None, Vec::new()),
+        };
+        let (number, parts) = match number {
+            Some(number) => (number, parts),
+            // For the first time, or another process has published others meanwhile.
+            None => {
+                let parts = self::parts(server, &load(server)?);
+                (published.publish(&parts).map_err(must_restart)?, parts)
+            }
+        };
+        tell(&parts, server.hosts.iter().filter(|host| is_expected(host)).count());
+        self.0 = Some((number, parts));
+        Ok(())
+    }
+}
+
+/// The memory for certificates that replace the initial ones.
+fn published(server: &Server) -> Result<&Published, String> {
+    let hosts = server.hosts.iter().filter(|host| is_expected(host));
+    let mut contexts = hosts.filter_map(|host| host.settings.get::<SslServer>().context.get());
+    let context = contexts.next().ok_or("no virtual host has certificates (SSLEngine)")?;
+    Ok(&context.published)
+}
+
+fn must_restart(why: String) -> String {
+    format!("{why}: restart the server gracefully")
+}
+
+/// Logs how many certificates are in effect, and returns the line.
+fn tell(parts: &[Part], hosts: usize) -> String {
+    let count: usize = parts.iter().map(|part| part.ends.len()).sum();
+    let (certificates, hosts) = (counted(count, "certificate"), counted(hosts, "virtual host"));
+    let text = format!("{certificates} of {hosts} in effect\n");
+    seam::log!("ssl", Notice, "certificates were read again: {}", text.trim_end());
+    text
 }
 
 /// Writes notes from loading the certificates to the logs of the virtual hosts.

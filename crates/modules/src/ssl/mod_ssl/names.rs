@@ -126,6 +126,8 @@ fn escaped(chars: &[char]) -> String {
         let is_edge = *char == ' ' && (at == 0 || at + 1 == chars.len());
         match char {
             ',' | '+' | '"' | '\\' | '<' | '>' | ';' => out.extend(['\\', *char]),
+            // In front of others it would announce a value in hexadecimal. OpenSSL leaves a lone one as it is.
+            '#' if at == 0 && chars.len() > 1 => out.extend(['\\', *char]),
             _ if is_edge => out.extend(['\\', *char]),
             _ => out.push_str(&control(*char)),
         }

@@ -20,8 +20,8 @@ const SPARE_OF_HOST: usize = 2 << 10;
 /// Words at the start: the writers' lock, and the number of the set in effect.
 const HEAD: usize = 2;
 /// Words of a virtual host's entry in a place: the start of its part, the number of its certificates, the size of their
-/// bytes.
-const ENTRY: usize = 3;
+/// bytes, and the number of the set that brought this part.
+const ENTRY: usize = 4;
 
 /// The certificates of one virtual host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,15 @@ impl Published {
 
     /// Puts a new set into effect. `Err`: why that is impossible.
     pub(super) fn publish(&self, parts: &[Part]) -> Result<u64, String> {
+        self.write(parts, None).map(Option::unwrap_or_default)
+    }
+
+    /// The same, unless another set than this one is in effect by now: `None`.
+    pub(super) fn publish_after(&self, seen: u64, parts: &[Part]) -> Result<Option<u64>, String> {
+        self.write(parts, Some(seen))
+    }
+
+    fn write(&self, parts: &[Part], seen: Option<u64>) -> Result<Option<u64>, String> {
         let needed: usize = parts.iter().map(|part| ENTRY + part.words()).sum();
         if needed > self.room {
             return Err(format!(
@@ -71,15 +80,22 @@ impl Published {
         }
         let held =
             shared_lock::lock(&self.words[0]).ok_or("another process is writing certificates, and does not finish")?;
-        let number = self.number() + 1;
+        let before = self.number();
+        if seen.is_some_and(|seen| seen != before) {
+            return Ok(None);
+        }
+        let number = before + 1;
+        // A host whose part stays the same keeps its number, so that no child reads the part again.
+        let brought: Vec<u64> =
+            parts.iter().enumerate().map(|(host, part)| self.kept(before, host, part).unwrap_or(number)).collect();
         let place = self.place(number);
         // A reader that still reads the old contents of this place and sees any of the new ones also sees the number
         // that made the old ones obsolete.
         fence(Release);
         let mut start = ENTRY * parts.len();
-        for (entry, part) in place.chunks(ENTRY).zip(parts) {
-            let numbers = [start, part.ends.len(), part.bytes.len()];
-            entry.iter().zip(numbers).for_each(|(word, number)| word.store(number as u64, Relaxed));
+        for ((entry, part), brought) in place.chunks(ENTRY).zip(parts).zip(brought) {
+            let numbers = [start as u64, part.ends.len() as u64, part.bytes.len() as u64, brought];
+            entry.iter().zip(numbers).for_each(|(word, number)| word.store(number, Relaxed));
             let ends = part.ends.iter().map(|end| end.cast_unsigned());
             let bytes = part.bytes.chunks(8).map(word_of);
             place[start..].iter().zip(ends.chain(bytes)).for_each(|(word, value)| word.store(value, Relaxed));
@@ -87,13 +103,28 @@ impl Published {
         }
         self.words[1].store(number, Release);
         drop(held);
-        Ok(number)
+        Ok(Some(number))
+    }
+
+    /// The number of the set that brought a host's part, if the set `before` has the same part.
+    fn kept(&self, before: u64, host: usize, part: &Part) -> Option<u64> {
+        let place = if before == 0 { return None } else { self.place(before) };
+        let [start, count, length, brought] = entry(place, host)?;
+        let words = place.get(start..)?.get(..part.words())?;
+        let new = part.ends.iter().map(|end| end.cast_unsigned()).chain(part.bytes.chunks(8).map(word_of));
+        let is_same = (count, length) == (part.ends.len(), part.bytes.len());
+        (is_same && words.iter().map(|word| word.load(Relaxed)).eq(new)).then_some(brought as u64)
+    }
+
+    /// The number of the set that brought the part of a virtual host; 0: the initial set is in effect.
+    pub(super) fn brought(&self, host: usize) -> u64 {
+        self.read(|place| entry(place, host).map(|[.., brought]| brought as u64)).map_or(0, |(_, brought)| brought)
     }
 
     /// The part of a virtual host in the set in effect, with the set's number. `None`: the initial set is in effect.
     pub(super) fn part(&self, host: usize) -> Option<(u64, Part)> {
         self.read(|place| {
-            let [start, count, length] = entry(place, host)?;
+            let [start, count, length, _] = entry(place, host)?;
             let words = place.get(start..)?.get(..count + length.div_ceil(8))?;
             let (ends, bytes) = words.split_at(count);
             let mut bytes: Vec<u8> = bytes.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
@@ -105,7 +136,7 @@ impl Published {
     /// The ends of validity of a virtual host's certificates, from its [`part`](Self::part).
     pub(super) fn ends(&self, host: usize) -> Option<Vec<i64>> {
         let read = self.read(|place| {
-            let [start, count, _] = entry(place, host)?;
+            let [start, count, ..] = entry(place, host)?;
             let ends = place.get(start..)?.get(..count)?;
             Some(ends.iter().map(|end| end.load(Relaxed).cast_signed()).collect())
         });
@@ -134,8 +165,9 @@ impl Published {
 /// sets.
 fn entry(place: &[AtomicU64], host: usize) -> Option<[usize; ENTRY]> {
     let words = place.get(host * ENTRY..)?.get(..ENTRY)?;
-    let number = |at: usize| usize::try_from(words[at].load(Relaxed)).ok().filter(|number| *number <= place.len() * 8);
-    Some([number(0)?, number(1)?, number(2)?])
+    let word = |at: usize| usize::try_from(words[at].load(Relaxed)).ok();
+    let number = |at: usize| word(at).filter(|number| *number <= place.len() * 8);
+    Some([number(0)?, number(1)?, number(2)?, word(3)?])
 }
 
 fn word_of(bytes: &[u8]) -> u64 {
@@ -166,6 +198,20 @@ mod tests {
             }
             assert_eq!(published.part(1 << 20), None);
         }
+    }
+
+    /// A part that stays is not read again; a set that somebody else has replaced meanwhile is not overwritten.
+    #[test]
+    fn a_part_that_stays_keeps_its_number() {
+        let published = Published::new(&[Part::default(), Part::default()]).expect("memory");
+        assert_eq!(published.brought(0), 0);
+        let (one, other) = (part(&[1], b"one"), part(&[2], b"other"));
+        for (set, brought) in [([&one, &other], [1, 1]), ([&other, &other], [2, 1]), ([&other, &one], [2, 3])] {
+            published.publish(&set.map(Part::clone)).expect("room");
+            assert_eq!([0, 1].map(|host| published.brought(host)), brought);
+        }
+        assert_eq!(published.publish_after(2, &[one.clone(), other.clone()]), Ok(None));
+        assert_eq!(published.publish_after(3, &[one, other]), Ok(Some(4)));
     }
 
     #[test]

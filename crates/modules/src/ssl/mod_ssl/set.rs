@@ -250,6 +250,24 @@ pub(super) fn verify(cmd: &mut Cmd<'_>, value: &str) -> Result<Verify, String> {
     one_of(value, &table).ok_or_else(|| invalid(cmd, value))
 }
 
+/// `SSLVerifyClient`
+pub(super) fn verify_client(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let value = verify(cmd, value)?;
+    if in_section(cmd) && !cmd.place.htaccess {
+        cmd.server_push(|s: &mut SslServer| &mut s.verify_in_sections, value)?;
+    }
+    cmd.set(|d: &mut SslDir| &mut d.verify_client, value)
+}
+
+/// `SSLVerifyDepth`
+pub(super) fn verify_depth(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let value = depth(cmd, value)?;
+    if in_section(cmd) && !cmd.place.htaccess {
+        cmd.server_push(|s: &mut SslServer| &mut s.depths_in_sections, value)?;
+    }
+    cmd.set(|d: &mut SslDir| &mut d.verify_depth, value)
+}
+
 /// `SSLVerifyDepth` and `SSLProxyVerifyDepth`
 pub(super) fn depth(cmd: &mut Cmd<'_>, value: &str) -> Result<u32, String> {
     u32::try_from(atoi(value)).map_err(|_| invalid(cmd, value))

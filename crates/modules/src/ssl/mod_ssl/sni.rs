@@ -103,6 +103,8 @@ fn clients_of(host: &VirtualHost) -> impl PartialEq + '_ {
         (base.ca_file.get(), base.ca_path.get(), server.ca_names_file.get(), server.ca_names_path.get()),
         (server.revocation_file.get(), server.revocation_path.get(), server.revocation_check.or(UNCHECKED)),
         (server.ocsp_enable.or(UNCHECKED), server.ocsp_default_responder.get()),
+        // What sections want, too.
+        server.context.get().and_then(|context| Some(context.clients.as_ref()?.mark())),
         server.openssl_commands.iter().collect::<Vec<_>>(),
     )
 }

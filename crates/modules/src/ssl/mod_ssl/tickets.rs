@@ -14,6 +14,8 @@ use aws_lc_rs::rand;
 use rustls::server::ProducesTickets;
 use server::tls;
 
+use super::clients::Clients;
+
 /// Bytes before the ciphertext: the number of the period, and a nonce.
 const HEAD: usize = 8 + NONCE_LEN;
 
@@ -27,21 +29,28 @@ static SECRET: LazyLock<Option<[u8; 32]>> = LazyLock::new(|| {
 pub(super) struct Tickets {
     secret: Vec<u8>,
     host: String,
+    /// The requirements on clients: a session is resumed only under those that its certificate met.
+    clients: Option<Arc<Clients>>,
     /// The lifetime of a session, in seconds; also the length of a period.
     lifetime: u32,
-    /// The keys of the present and the previous period, derived on demand.
-    keys: Mutex<Vec<(u64, Arc<LessSafeKey>)>>,
+    /// The keys of the present and the previous period, derived on demand, with the mark of the requirements.
+    keys: Mutex<Vec<(u64, String, Arc<LessSafeKey>)>>,
 }
 
 impl Tickets {
     /// Tickets for the virtual host of this name. `secret`: the contents of `SSLSessionTicketKeyFile`, if there is one.
     /// `None`: the random number generator failed.
-    pub(super) fn new(host: String, secret: Option<Vec<u8>>, lifetime: u32) -> Option<Tickets> {
+    pub(super) fn new(
+        host: String,
+        clients: Option<Arc<Clients>>,
+        secret: Option<Vec<u8>>,
+        lifetime: u32,
+    ) -> Option<Tickets> {
         let secret = match secret {
             Some(secret) => secret,
             None => SECRET.as_ref()?.to_vec(),
         };
-        Some(Tickets { secret, host, lifetime: lifetime.max(1), keys: Mutex::default() })
+        Some(Tickets { secret, host, clients, lifetime: lifetime.max(1), keys: Mutex::default() })
     }
 
     fn period(&self) -> u64 {
@@ -50,17 +59,18 @@ impl Tickets {
 
     fn key(&self, period: u64) -> Option<Arc<LessSafeKey>> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, key)) = keys.iter().find(|(of, _)| *of == period) {
+        let mark = self.clients.as_ref().map_or_else(String::new, |clients| clients.mark());
+        if let Some((.., key)) = keys.iter().find(|(of, with, _)| *of == period && *with == mark) {
             return Some(key.clone());
         }
         let salt = Salt::new(HKDF_SHA256, b"tsubame session tickets");
         let number = period.to_be_bytes();
-        let info = [number.as_slice(), self.host.as_bytes()];
+        let info = [number.as_slice(), self.host.as_bytes(), b" ", mark.as_bytes()];
         let secret = salt.extract(&self.secret);
         let derived = secret.expand(&info, &AES_256_GCM).ok()?;
         let key = Arc::new(LessSafeKey::new(UnboundKey::from(derived)));
-        keys.retain(|(of, _)| of + 1 >= period);
-        keys.push((period, key.clone()));
+        keys.retain(|(of, with, _)| of + 1 >= period && *with == mark);
+        keys.push((period, mark, key.clone()));
         Some(key)
     }
 }
@@ -112,7 +122,7 @@ mod tests {
     use super::*;
 
     fn tickets(host: &str, secret: Option<&[u8]>) -> Tickets {
-        Tickets::new(host.into(), secret.map(<[u8]>::to_vec), 300).expect("random numbers")
+        Tickets::new(host.into(), None, secret.map(<[u8]>::to_vec), 300).expect("random numbers")
     }
 
     #[test]

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use http1::chunked::{Chunked, Step};
 use http1::framing::Framing;
 
-use super::unfinished::Unfinished;
 use crate::config::BodyRules;
 use crate::protocol::patience::Patience;
 use crate::request::Fields;
 use crate::request::body::{BodyError, BodySource, RequestBody};
 use crate::transport::Transport;
+use crate::transport::standing::{Away, For, Held};
 
 /// The connection's view of the body being read.
 pub(super) struct Incoming(Arc<Mutex<Inner>>);
@@ -29,8 +29,8 @@ struct Inner {
     used: usize,
     /// `Expect: 100-continue` has not been answered yet.
     expects: bool,
-    /// The budget for a section of trailers.
-    unfinished: Unfinished,
+    /// The size of the head, which is kept as long as the body comes, in bytes.
+    beside: usize,
 }
 
 #[derive(Debug)]
@@ -43,13 +43,14 @@ enum Remaining {
 /// The size of a read, in bytes.
 const PIECE: usize = 16 * 1024;
 
-/// The body after a head; `raw` are the bytes received after the head. `None`: there is no body.
+/// The body after a head of `beside` bytes; `raw` are the bytes received after the head. `None`: there is no body.
 pub(super) fn incoming(
     transport: &Arc<dyn Transport>,
     framing: Framing,
     raw: Vec<u8>,
     expects: bool,
     rules: BodyRules,
+    beside: u64,
 ) -> Option<(Incoming, RequestBody)> {
     let framing = match framing {
         Framing::None | Framing::Length(0) => return None,
@@ -63,7 +64,7 @@ pub(super) fn incoming(
         expects: expects && raw.is_empty(),
         raw,
         used: 0,
-        unfinished: Unfinished::default(),
+        beside: usize::try_from(beside).unwrap_or(usize::MAX),
     }));
     Some((Incoming(inner.clone()), RequestBody::new(Box::new(Source(inner)))))
 }
@@ -134,7 +135,7 @@ impl Inner {
             }
             if self.expects {
                 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-                let sent = ready!(self.transport.poll_send(cx, CONTINUE, false));
+                let sent = ready!(self.transport.poll_say(cx, CONTINUE));
                 self.expects = false;
                 if !matches!(sent, Ok(length) if length == CONTINUE.len()) {
                     // A socket takes so few bytes as a whole. After only a part of them nothing else can be sent.
@@ -149,10 +150,23 @@ impl Inner {
             }
             match self.transport.poll_read(cx, &mut self.raw, PIECE) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
-                Poll::Ready(Ok(read)) => self.patience.note(read),
+                Poll::Ready(Ok(read)) => {
+                    self.transport.standing().go_on();
+                    self.patience.note(read);
+                }
                 Poll::Pending => {
-                    ready!(self.patience.poll_over(cx, deadline));
-                    return Poll::Ready(Err(BodyError::Timeout));
+                    let standing = self.transport.standing();
+                    standing.wait(For::Body, self.patience.since());
+                    let failed = match standing.poll_away(cx) {
+                        Poll::Ready(Away::Memory) => BodyError::TooLarge,
+                        Poll::Ready(Away::Place) => BodyError::Timeout,
+                        Poll::Pending => {
+                            ready!(self.patience.poll_over(cx, deadline));
+                            BodyError::Timeout
+                        }
+                    };
+                    standing.go_on();
+                    return Poll::Ready(Err(failed));
                 }
             }
         }
@@ -198,9 +212,7 @@ impl Inner {
                         }
                         Step::More => {
                             self.used = self.raw.len();
-                            if !self.unfinished.hold(chunked.held()) {
-                                return Err(BodyError::TooLarge);
-                            }
+                            self.transport.standing().hold(Held::Input, self.beside.saturating_add(chunked.held()));
                         }
                         Step::End(used) => self.used += used,
                     }

@@ -12,7 +12,6 @@ use seam::scoreboard::Workers;
 use super::body::Incoming;
 use super::outgoing::Outgoing;
 use super::tunnel::Open;
-use super::unfinished::Unfinished;
 use crate::config::VirtualHost;
 use crate::exchange::{Exchange, Running};
 use crate::request::hooks::Preface;
@@ -29,6 +28,8 @@ pub(super) enum CutOff {
     Timeout,
     /// This process's unfinished requests use all the memory they may.
     NoRoom,
+    /// The client stopped sending in the middle of it.
+    End,
 }
 
 /// A connection that speaks HTTP/1, between two stages.
@@ -43,6 +44,8 @@ pub(in crate::protocol) struct HttpConnection {
     pub(super) traffic: u64,
     /// The deadline for the next request: `KeepAliveTimeout` of the last request's virtual host.
     pub(super) idle_until: Instant,
+    /// Since when it has waited for that request.
+    pub(super) idle_since: Instant,
     pub(super) timer: Timer,
     /// Received and not served yet.
     pub(super) buffer: Vec<u8>,
@@ -50,8 +53,6 @@ pub(in crate::protocol) struct HttpConnection {
     pub(super) preface: Option<&'static Preface>,
     /// The buffer holds all that was read of a head, and this is why.
     pub(super) cut_off: Option<CutOff>,
-    /// Its share of the budget for unfinished heads.
-    pub(super) unfinished: Unfinished,
     /// The tick in which the reactor announced the bytes in the buffer.
     pub(super) announced: Option<NonZeroU64>,
     /// Requests served in a row without a wait for one.

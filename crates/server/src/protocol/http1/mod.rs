@@ -11,25 +11,24 @@ pub(super) mod pace;
 mod preface;
 mod refuse;
 mod tunnel;
-mod unfinished;
 mod wait;
 mod write;
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use http1::framing::{Framing, Persistence};
 use http1::{Head, Parse};
 use seam::scoreboard::Workers;
-use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
+use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping, Tidying};
 use sys::cred::Identity;
 
 use self::connection::CutOff;
 pub(super) use self::connection::{HEAD_PIECE, HttpConnection};
 use self::refuse::{Refusal, Why};
-use self::unfinished::Unfinished;
 use super::linger::{LINGER, SHORT_LINGER};
 use super::opening::Opening;
 use crate::config::Server;
@@ -39,6 +38,7 @@ use crate::exchange::{self, AskedHost, Exchange, Running};
 use crate::request::hooks::Hooks;
 use crate::request::{Client, RequestHead};
 use crate::transport::socket::Socket;
+use crate::transport::standing::{self, Away, For, Held};
 use crate::transport::{self, Endpoint, Transport, buffers, tick};
 use seam::executor::Timer;
 
@@ -73,6 +73,7 @@ impl HttpService {
     where
         T: Transport + 'static,
     {
+        let now = Instant::now();
         HttpConnection {
             running: self.running(),
             client: Arc::new(Client::new(peer, transport.clone())),
@@ -80,12 +81,12 @@ impl HttpService {
             transport,
             workers,
             traffic: 0,
-            idle_until: Instant::now(),
+            idle_until: now,
+            idle_since: now,
             timer: Timer::default(),
             buffer: Vec::new(),
             preface: None,
             cut_off: None,
-            unfinished: Unfinished::default(),
             announced: None,
             behind: 0,
             incoming: None,
@@ -120,6 +121,7 @@ impl Service for HttpService {
     fn child_started(&self, children: usize) {
         // Memory that one client made large must not stay large for good.
         sys::memory::large_blocks_apart();
+        standing::child_started(children);
         self.server.child_started(children);
     }
 
@@ -135,6 +137,14 @@ impl Service for HttpService {
     fn before_pass(&self) {
         crate::log::flush_all();
         tick::none();
+    }
+
+    fn make_room(&self, most: usize) -> usize {
+        standing::make_room(most)
+    }
+
+    fn tidy(&self) -> Tidying {
+        Box::pin(standing::tidy())
     }
 
     fn before_end(&self) {
@@ -218,8 +228,15 @@ impl HttpConnection {
 
     /// Reads a head to its end, or to its first error.
     async fn read_head(&mut self) -> Stage {
-        let plan = *self.plan();
         let start = Instant::now();
+        self.transport.standing().wait(For::Head, start);
+        let next = self.read_head_since(start).await;
+        self.transport.standing().go_on();
+        next
+    }
+
+    async fn read_head_since(&mut self, start: Instant) -> Stage {
+        let plan = *self.plan();
         let mut row = self.workers.acquire();
         row.park();
         let mut head = Head::default();
@@ -228,20 +245,26 @@ impl HttpConnection {
             if let Some(limit) = plan.head_timeout {
                 deadline = deadline.min(limit.deadline(start, self.buffer.len() as u64));
             }
-            if !self.unfinished.hold(self.buffer.len()) {
-                self.cut_off = Some(CutOff::NoRoom);
-                return Stage::Serve;
-            }
+            self.transport.standing().hold(Held::Input, self.buffer.len());
             self.announced = None; // The end of a head may be sent after the tick that announced its beginning.
-            match self.timer.until(deadline, transport::read(&*self.transport, &mut self.buffer, HEAD_PIECE)).await {
-                Some(Ok(0)) | Some(Err(_)) => return Stage::Closed,
-                Some(Ok(_)) if self.is_partial(&plan, &mut head) => {}
-                Some(Ok(_)) => return Stage::Serve,
-                None => {
-                    self.cut_off = Some(CutOff::Timeout);
-                    return Stage::Serve;
+            let Self { timer, transport, buffer, .. } = self;
+            let received = poll_fn(|cx| match transport.poll_read(cx, buffer, HEAD_PIECE) {
+                Poll::Ready(received) => Poll::Ready(Ok(received)),
+                Poll::Pending => transport.standing().poll_away(cx).map(Err),
+            });
+            self.cut_off = match timer.until(deadline, received).await {
+                Some(Ok(Ok(0))) if !self.buffer.is_empty() => Some(CutOff::End),
+                Some(Ok(Ok(0))) => {
+                    self.transport.close();
+                    return Stage::Closed;
                 }
-            }
+                Some(Ok(Err(_))) => return Stage::Closed,
+                Some(Ok(Ok(_))) if self.is_partial(&plan, &mut head) => continue,
+                Some(Ok(Ok(_))) => None,
+                Some(Err(Away::Memory)) => Some(CutOff::NoRoom),
+                Some(Err(Away::Place)) | None => Some(CutOff::Timeout),
+            };
+            return Stage::Serve;
         }
     }
 
@@ -270,7 +293,14 @@ impl HttpConnection {
         self.received = request.asked.head.len();
         if framing.has_body() {
             self.received += rest.len() as u64;
-            let body = body::incoming(&self.transport, framing, rest, expects, request.vhost.plan.body);
+            let body = body::incoming(
+                &self.transport,
+                framing,
+                rest,
+                expects,
+                request.vhost.plan.body,
+                request.asked.head.len(),
+            );
             if let Some((incoming, body)) = body {
                 self.incoming = Some(incoming);
                 request.body = body;

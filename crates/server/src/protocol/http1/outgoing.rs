@@ -59,6 +59,15 @@ impl Outgoing {
         }
     }
 
+    /// The bytes in memory that are yet to be sent.
+    pub(crate) fn in_memory(&self) -> usize {
+        let of = |chunk: &Chunk| match chunk {
+            Chunk::Bytes(bytes) => bytes.len(),
+            Chunk::File { .. } => 0,
+        };
+        self.front.len() - self.front_sent + self.rest.iter().map(of).sum::<usize>()
+    }
+
     /// Takes the buffer of the head, once it has been sent.
     pub(crate) fn take_front(&mut self) -> Vec<u8> {
         self.front_sent = 0;

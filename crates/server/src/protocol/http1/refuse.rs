@@ -35,8 +35,9 @@ impl Why {
             Why::Head(error) => (error.status(), error.reason()),
             Why::CutOff(CutOff::Timeout) => (408, "AH01382: Request header read timeout"),
             Why::CutOff(CutOff::NoRoom) => {
-                (503, "unfinished requests hold as much memory as they may; this one is large")
+                (503, "unfinished requests hold as much memory as they may; this one has waited longest")
             }
+            Why::CutOff(CutOff::End) => (400, "the client stopped sending in the middle of a head"),
             Why::Unserved(why) => why.words(),
         }
     }
@@ -47,12 +48,16 @@ impl HttpConnection {
     pub(super) async fn refuse(&mut self, refusal: Refusal, row: Row) -> Stage {
         let Refusal { why, head } = refusal;
         // A client that has not even sent a line gets no answer: it may have opened the connection in advance.
-        let silent = matches!(why, Why::CutOff(CutOff::Timeout)) && !head.parts().1.contains(&b'\n');
+        // Neither is there anybody to answer if that line is not whole when the client stops sending, as in Apache.
+        let line = head.parts().1;
+        let begins = line.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(line.len());
+        let silent = matches!(why, Why::CutOff(CutOff::Timeout | CutOff::End)) && !line[begins..].contains(&b'\n');
         let (status, reason) = why.words();
         let (module, level, note) = match why {
             Why::Head(error) => ("core", Level::Debug, error.note()),
             Why::CutOff(CutOff::Timeout) => ("reqtimeout", Level::Info, ""),
             Why::CutOff(CutOff::NoRoom) => ("core", Level::Error, ""),
+            Why::CutOff(CutOff::End) => ("core", Level::Debug, ""),
             Why::Unserved(Unserved::UnknownHost) => ("core", Level::Warn, ""),
             Why::Unserved(Unserved::Method) => ("core", Level::Debug, ""),
         };

@@ -21,6 +21,7 @@ use crate::config::{Sources, load};
 use crate::core_module;
 use crate::files::machine::Machine;
 use crate::request::RequestBody;
+use crate::transport::standing::Standing;
 use crate::transport::{Endpoint, Transport};
 
 /// A transport with a scripted client.
@@ -31,6 +32,7 @@ struct Script {
     /// It takes no bytes.
     full: AtomicBool,
     sent: Mutex<Vec<u8>>,
+    standing: Standing,
 }
 
 impl Endpoint for Script {
@@ -76,6 +78,10 @@ impl Transport for Script {
 
     fn shutdown(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
     }
 }
 
@@ -133,7 +139,7 @@ fn no_invitation_comes_inside_an_answer() {
     let steps = async {
         for (begins, sent) in [(false, "HTTP/1.1 100 Continue\r\n\r\n"), (true, "")] {
             let (incoming, body) =
-                body::incoming(&transport, Framing::Length(4), Vec::new(), true, rules).expect("a body");
+                body::incoming(&transport, Framing::Length(4), Vec::new(), true, rules, 0).expect("a body");
             client.full.store(true, Ordering::Relaxed);
             assert_eq!(ask(&body), b"");
             if begins {

@@ -9,6 +9,7 @@ use seam::Stage;
 
 use super::connection::{HEAD_PIECE, HttpConnection};
 use crate::protocol::linger::linger;
+use crate::transport::standing::For;
 use crate::transport::tick;
 
 impl HttpConnection {
@@ -33,11 +34,14 @@ impl Future for Idle<'_> {
     type Output = Stage;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Stage> {
-        let HttpConnection { transport, buffer, timer, idle_until, .. } = &mut *self.connection;
+        let HttpConnection { transport, buffer, timer, idle_until, idle_since, .. } = &mut *self.connection;
         let read = match transport.poll_read(cx, buffer, HEAD_PIECE) {
             Poll::Ready(read) => read,
             Poll::Pending => {
-                let passed = timer.poll_passed(cx, *idle_until);
+                let standing = transport.standing();
+                standing.wait(For::Request, *idle_since);
+                let away = standing.poll_away(cx).map(drop);
+                let passed = if away.is_ready() { away } else { timer.poll_passed(cx, *idle_until) };
                 // A request that has come in time is served, even if no event has announced it yet.
                 let end = |()| {
                     if transport.has_input() {
@@ -47,12 +51,27 @@ impl Future for Idle<'_> {
                     Stage::Closed
                 };
                 let next = passed.map(end);
+                if next.is_ready() {
+                    standing.go_on();
+                }
                 self.waited = true;
                 return next;
             }
         };
+        let next = match read {
+            Ok(0) => {
+                // The client's announcement of its end is answered with ours (RFC 8446 section 6.1).
+                transport.close();
+                Stage::Closed
+            }
+            Ok(_) => Stage::Serve,
+            Err(_) => Stage::Closed,
+        };
         let waited = self.waited;
+        if waited {
+            self.connection.transport.standing().go_on();
+        }
         self.connection.announced = tick::present().filter(|_| waited);
-        Poll::Ready(if read.is_ok_and(|read| read > 0) { Stage::Serve } else { Stage::Closed })
+        Poll::Ready(next)
     }
 }

@@ -18,6 +18,7 @@ use crate::phases::Response;
 use crate::protocol::unsent::Unsent;
 use crate::request::response::{Body, BodyStream};
 use crate::request::{Delimiter, Persist, Request, RequestBody};
+use crate::transport::standing::Held;
 use crate::transport::tick::{self, Slices};
 use crate::transport::{self, buffers};
 
@@ -46,14 +47,14 @@ impl HttpConnection {
         let expects = self.incoming.as_ref().is_some_and(Incoming::withdraw);
         // A script may answer before it has read everything; it continues to read while its answer goes out.
         let shared = body.is_shared();
-        let unread = expects || !shared && !body.is_done() && !discard(body).await;
+        let unread = expects || !shared && !body.is_done() && !seam::release_worker(discard(body)).await;
         let mut composed = self.compose(exchange, response, unread);
         let Some(mut source) = composed.stream.take() else { return self.send(composed) };
         let Composed { mut sending, head_len, chunked, .. } = composed;
         let ended = self.write_stream(&mut sending, &mut *source, chunked).await;
         drop(source);
         let body = &sending.exchange.request.body;
-        if shared && !body.is_done() && !discard(body).await {
+        if shared && !body.is_done() && !seam::release_worker(discard(body)).await {
             (sending.keep, sending.linger) = (false, true);
         }
         // The last chunk of an empty body does not count as body.
@@ -199,7 +200,11 @@ impl HttpConnection {
             let write = poll_fn(|cx| match outgoing.poll_write(cx, &*self.transport, false) {
                 // Progress moves the deadline.
                 Poll::Pending if outgoing.sent > before => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
+                Poll::Pending => {
+                    let standing = self.transport.standing();
+                    standing.hold(Held::Answer, outgoing.in_memory());
+                    standing.poll_away(cx).map(|_| Some(Err(io::ErrorKind::TimedOut.into())))
+                }
                 Poll::Ready(result) => Poll::Ready(Some(result)),
             });
             match self.timer.until(Instant::now() + timeout, write).await {
@@ -218,7 +223,9 @@ impl HttpConnection {
         buffers::give(outgoing.take_front());
         let incoming = self.incoming.take();
         let rest = incoming.as_ref().map(Incoming::take_rest);
-        self.unfinished.hold(0);
+        let standing = self.transport.standing();
+        standing.hold(Held::Input, 0);
+        standing.hold(Held::Answer, 0);
         let transfer = Transfer {
             sent: outgoing.sent + exchange.request.account.sent.interim,
             body: match exchange.request.account.sent.body {
@@ -236,7 +243,8 @@ impl HttpConnection {
         drop(row);
         // Counted from the end of the answer, whose time is known.
         let account = &request.account;
-        self.idle_until = account.start + account.sent.duration + request.vhost.plan.keep_alive_timeout;
+        self.idle_since = account.start + account.sent.duration;
+        self.idle_until = self.idle_since + request.vhost.plan.keep_alive_timeout;
         // Whatever happened to the body: its unread part is not a request.
         let (keep, linger) = if request.body.is_done() { (keep, linger) } else { (false, true) };
         if let Some(rest) = rest {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -16,28 +16,29 @@ use http::{Response, StatusCode};
 use http1::response::BadField;
 use seam::executor::Timer;
 
+use super::queue::{Data, Holding, Queue};
 use crate::protocol::http1::pace::Pace;
 use crate::protocol::linger::{LINGER, SHORT_LINGER};
 use crate::request;
 use crate::request::fields_out::FieldSink;
 use crate::request::interim::{Interim, SendingInterim};
-use crate::request::response::BodyStream;
+use crate::request::response::{BodyStream, FilePart};
 use crate::request::{Fields, RequestBody, RequestHead};
 use crate::transport::tick::Slices;
 
 /// Sends interim responses and the head of the answer to one request.
 pub(super) struct Respond {
-    stream: Mutex<SendResponse<Bytes>>,
+    stream: Mutex<SendResponse<Data>>,
     /// The protocol of an extended CONNECT (RFC 8441 section 4).
     protocol: Option<String>,
 }
 
 impl Respond {
-    pub(super) fn new(stream: SendResponse<Bytes>, protocol: Option<String>) -> Respond {
+    pub(super) fn new(stream: SendResponse<Data>, protocol: Option<String>) -> Respond {
         Respond { stream: Mutex::new(stream), protocol }
     }
 
-    fn lock(&self) -> MutexGuard<'_, SendResponse<Bytes>> {
+    fn lock(&self) -> MutexGuard<'_, SendResponse<Data>> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -58,7 +59,7 @@ impl Respond {
     }
 
     /// Begins the answer. `ends`: it has no body.
-    pub(super) fn begin(&self, status: u16, fields: HeaderMap, ends: bool) -> Result<SendStream<Bytes>, h2::Error> {
+    pub(super) fn begin(&self, status: u16, fields: HeaderMap, ends: bool) -> Result<SendStream<Data>, h2::Error> {
         self.lock().send_response(head(status, fields), ends)
     }
 
@@ -149,7 +150,7 @@ pub(super) enum Broken {
 
 /// A body that is being sent.
 pub(super) struct Sending {
-    stream: SendStream<Bytes>,
+    stream: SendStream<Data>,
     timer: Timer,
     timeout: Duration,
     pace: Option<Pace>,
@@ -157,20 +158,22 @@ pub(super) struct Sending {
     largest: usize,
     /// The request's body, which the client may still be sending.
     body: RequestBody,
+    queue: Arc<Queue>,
     /// Bytes sent so far.
     pub(super) sent: u64,
 }
 
 impl Sending {
     pub(super) fn new(
-        stream: SendStream<Bytes>,
+        stream: SendStream<Data>,
         timeout: Duration,
         pace: Option<request::Pace>,
         largest: usize,
         body: RequestBody,
+        queue: Arc<Queue>,
     ) -> Sending {
         let pace = pace.map(|pace| Pace::new(pace.bytes_per_second, pace.burst as usize));
-        Sending { stream, timer: Timer::default(), timeout, pace, largest, body, sent: 0 }
+        Sending { stream, timer: Timer::default(), timeout, pace, largest, body, queue, sent: 0 }
     }
 
     /// Sends a body in pieces, and its end. `left`: its length. Waits for the source without a limit: it has its own
@@ -206,18 +209,51 @@ impl Sending {
         }
     }
 
+    /// Sends a part of a file. Its bytes are read when the client has room for them, and no more of them than that.
+    pub(super) async fn file(&mut self, part: FilePart) -> Result<(), Broken> {
+        let FilePart { file, mut offset, length: mut left } = part;
+        let mut slices = Slices::new();
+        while left > 0 {
+            slices.step().await;
+            let most = usize::try_from(left).unwrap_or(usize::MAX);
+            let wanted = poll_fn(|cx| self.poll_pace(cx)).await?.min(most);
+            let deadline = Instant::now() + self.timeout;
+            let room = poll_fn(|cx| self.poll_room(cx, wanted, deadline)).await?.min(wanted);
+            let mut piece = vec![0; room];
+            let read = match sys::file::read_at(&file, &mut piece, offset) {
+                // It was truncated: the promised length cannot be kept.
+                Ok(0) | Err(_) => return Err(Broken::Failed),
+                Ok(read) => read,
+            };
+            piece.truncate(read);
+            offset += read as u64;
+            left -= read as u64;
+            if left == 0 {
+                self.drain().await;
+            }
+            self.sent += read as u64;
+            let data = Data::new(piece.into(), &self.queue);
+            self.stream.send_data(data, left == 0).map_err(|_| Broken::Reset)?;
+        }
+        Ok(())
+    }
+
     /// Sends a piece, as fast as the client reads it. `ends`: it is the last one.
     pub(super) async fn piece(&mut self, mut bytes: Bytes, ends: bool) -> Result<(), Broken> {
         if ends {
             self.drain().await;
         }
+        let queue = self.queue.clone();
+        let mut holding = Holding::of(&queue, bytes.len());
         while !bytes.is_empty() {
             let wanted = poll_fn(|cx| self.poll_pace(cx)).await?.min(bytes.len());
             let deadline = Instant::now() + self.timeout;
             let room = poll_fn(|cx| self.poll_room(cx, wanted, deadline)).await?;
             let part = bytes.split_to(room.min(wanted));
             self.sent += part.len() as u64;
-            self.stream.send_data(part, ends && bytes.is_empty()).map_err(|_| Broken::Reset)?;
+            holding.less(part.len());
+            let data = Data::new(part, &queue);
+            self.stream.send_data(data, ends && bytes.is_empty()).map_err(|_| Broken::Reset)?;
         }
         Ok(())
     }
@@ -225,7 +261,7 @@ impl Sending {
     /// Ends the stream after the answer.
     pub(super) async fn end(&mut self) -> Result<(), Broken> {
         self.drain().await;
-        self.stream.send_data(Bytes::new(), true).map_err(|_| Broken::Reset)
+        self.stream.send_data(Data::default(), true).map_err(|_| Broken::Reset)
     }
 
     /// Lets the client finish sending its request before the answer ends, if that does not take too long: many clients
@@ -253,7 +289,7 @@ impl Sending {
 
     /// How many bytes the client accepts now.
     fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize, deadline: Instant) -> Poll<Result<usize, Broken>> {
-        match poll_room(&mut self.stream, cx, wanted) {
+        match poll_room(&mut self.stream, &self.queue, cx, wanted) {
             Poll::Ready(room) => Poll::Ready(room.ok_or(Broken::Reset)),
             Poll::Pending => self.timer.poll_passed(cx, deadline).map(|()| Err(Broken::Late)),
         }
@@ -266,7 +302,16 @@ impl Sending {
 }
 
 /// How many of the `wanted` bytes the client accepts now on a stream; `None`: it accepts no more at all.
-pub(super) fn poll_room(stream: &mut SendStream<Bytes>, cx: &mut Context<'_>, wanted: usize) -> Poll<Option<usize>> {
+pub(super) fn poll_room(
+    stream: &mut SendStream<Data>,
+    queue: &Queue,
+    cx: &mut Context<'_>,
+    wanted: usize,
+) -> Poll<Option<usize>> {
+    if queue.poll_room(cx).is_pending() {
+        // The client may have reset the stream meanwhile.
+        return stream.poll_reset(cx).map(|_| None);
+    }
     stream.reserve_capacity(wanted);
     loop {
         match stream.capacity() {

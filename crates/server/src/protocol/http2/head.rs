@@ -35,6 +35,12 @@ pub(super) fn read(parts: &Parts, limits: &Limits) -> Result<Asked, Malformed> {
         return Err(Malformed);
     }
     let protocol = parts.extensions.get::<Protocol>().map(|protocol| protocol.as_str().to_string());
+    if protocol
+        .as_ref()
+        .is_some_and(|protocol| protocol.is_empty() || protocol.bytes().any(|byte| !(33..127).contains(&byte)))
+    {
+        return Err(Malformed);
+    }
     let host = fields.get(header::HOST).map(|value| value.as_bytes());
     let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
     let is_tunnel = protocol.is_some();
@@ -133,16 +139,14 @@ fn check(parts: &Parts, target: &[u8], authority: Option<&[u8]>, limits: &Limits
     Authority::parse(name, limits.strict).map(drop).ok_or(HeadError::BadHost)
 }
 
-/// Joins cookies from several fields (RFC 9113 section 8.2.3). `None`: there is at most one field.
+/// Joins cookies from several fields (RFC 9113 section 8.2.3). A field without a value holds none. `None`: there is at
+/// most one field.
 fn cookies(fields: &HeaderMap) -> Option<Vec<u8>> {
-    let mut all = fields.get_all(header::COOKIE).iter().map(|value| value.as_bytes());
-    let (first, second) = (all.next()?, all.next()?);
-    let mut one = [first, second].join(&b"; "[..]);
-    for value in all {
-        one.extend_from_slice(b"; ");
-        one.extend_from_slice(value);
-    }
-    Some(one)
+    let all = fields.get_all(header::COOKIE);
+    all.iter().nth(1)?;
+    Some(
+        all.iter().map(|value| value.as_bytes()).filter(|value| !value.is_empty()).collect::<Vec<_>>().join(&b"; "[..]),
+    )
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod answer;
 mod body;
 pub mod head;
 mod meter;
+mod queue;
 mod stream;
 mod tasks;
 mod tunnel;
@@ -22,13 +23,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use conf::Level;
 use h2::Reason;
 use seam::executor::Timer;
 use seam::scoreboard::{Gauge, Workers};
 use seam::{Connection, Stage, Stepping};
 
+use self::queue::{Data, Queue};
 use self::stream::{Begun, Common};
 use self::tasks::{Outside, Tasks};
 use self::window::Share;
@@ -37,6 +38,7 @@ use super::linger::{self, LINGER, SHORT_LINGER};
 use crate::config::http2::Http2;
 use crate::exchange::{self, Running};
 use crate::request::{Client, Stream};
+use crate::transport::standing::{For, Held};
 use crate::transport::{Transport, tick};
 
 /// The beginning of the client preface.
@@ -44,6 +46,8 @@ pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How many rounds a connection may run before other connections get a turn.
 const ROUNDS: u32 = 8;
+/// A client that takes so many bytes is reading.
+const READS: u64 = 64 * 1024;
 /// The largest DATA frame that we send, in bytes.
 const LARGEST_FRAME: usize = 16 * 1024;
 
@@ -65,6 +69,10 @@ pub(super) struct Http2Connection {
     idle_until: Instant,
     /// Whether a request has been served since `idle_until` was set.
     was_busy: bool,
+    /// Since when the client has owed a request.
+    idle_since: Instant,
+    /// How much had been sent when the client was last seen to read.
+    read_before: u64,
     /// Whether the client has not read all pending bytes.
     is_blocked: bool,
     /// Whether GOAWAY has been sent.
@@ -74,8 +82,8 @@ pub(super) struct Http2Connection {
 
 /// The state of the protocol.
 enum Engine {
-    Greeting(Box<h2::server::Handshake<Wire, Bytes>>),
-    Open(Box<h2::server::Connection<Wire, Bytes>>),
+    Greeting(Box<h2::server::Handshake<Wire, Data>>),
+    Open(Box<h2::server::Connection<Wire, Data>>),
     /// The connection is over. `broken`: it failed, so there is no point in lingering.
     Over {
         broken: bool,
@@ -117,6 +125,7 @@ impl Http2Connection {
                     number: 0,
                 },
                 line,
+                queue: Arc::new(Queue::default()),
                 host,
                 largest,
                 is_listed: AtomicBool::new(false),
@@ -129,6 +138,8 @@ impl Http2Connection {
             begun: Vec::new(),
             timer: Timer::default(),
             idle_until: Instant::now() + first,
+            idle_since: Instant::now(),
+            read_before: 0,
             was_busy: false,
             is_blocked: false,
             said_goodbye: false,
@@ -160,16 +171,24 @@ impl Http2Connection {
         }
     }
 
-    /// Waits for the client's next request.
-    async fn wait(&mut self) -> Stage {
+    /// Waits for the client's next request, or the first.
+    async fn wait(&mut self, what: For) -> Stage {
         let mut waited = false;
-        poll_fn(|cx| match self.poll(cx, false, std::mem::replace(&mut waited, true)) {
+        self.transport.standing().wait(what, self.idle_since);
+        let next = poll_fn(|cx| match self.poll(cx, false, std::mem::replace(&mut waited, true)) {
             Poll::Ready(next) => Poll::Ready(next),
-            Poll::Pending if self.timer.poll_passed(cx, self.idle_until).is_pending() => Poll::Pending,
-            // A request that arrived in time is served even if no tick has announced it yet.
-            Poll::Pending => Poll::Ready(if self.transport.has_input() { Stage::Serve } else { Stage::Linger }),
+            Poll::Pending => {
+                let away = self.transport.standing().poll_away(cx).map(drop);
+                if away.is_pending() && self.timer.poll_passed(cx, self.idle_until).is_pending() {
+                    return Poll::Pending;
+                }
+                // A request that arrived in time is served even if no tick has announced it yet.
+                Poll::Ready(if self.transport.has_input() { Stage::Serve } else { Stage::Linger })
+            }
         })
-        .await
+        .await;
+        self.transport.standing().go_on();
+        next
     }
 
     /// Sends pending bytes, as fast as the client reads them.
@@ -246,6 +265,9 @@ impl Http2Connection {
                 false
             }
         };
+        if self.hold(cx).is_ready() {
+            self.engine = Engine::Over { broken: true };
+        }
         if let Engine::Over { broken } = self.engine {
             // The streams see the end here, and log their requests.
             self.tasks.poll_round(true);
@@ -255,9 +277,26 @@ impl Http2Connection {
             return Poll::Pending;
         }
         if std::mem::take(&mut self.was_busy) {
-            self.idle_until = Instant::now() + self.common.host.plan.keep_alive_timeout;
+            self.idle_since = Instant::now();
+            self.idle_until = self.idle_since + self.common.host.plan.keep_alive_timeout;
         }
         if serves { Poll::Ready(self.rest()) } else { Poll::Pending }
+    }
+
+    /// Records what the client has not read. Ready if there is no room for that any more.
+    fn hold(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let standing = self.transport.standing();
+        let held = self.common.line.unsent() + self.common.queue.held();
+        standing.hold(Held::Answer, held);
+        if held == 0 {
+            return Poll::Pending;
+        }
+        let sent = self.common.line.sent();
+        if sent - self.read_before >= READS {
+            self.read_before = sent;
+            standing.renew();
+        }
+        standing.poll_away(cx).map(drop)
     }
 
     /// Drives the protocol, and takes the requests that it has found.
@@ -359,7 +398,8 @@ impl Connection for Http2Connection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
         match stage {
             Stage::Serve => Stepping::waiting(self.serve()),
-            Stage::ReadHead | Stage::KeepAlive => Stepping::waiting(self.wait()),
+            Stage::ReadHead => Stepping::waiting(self.wait(For::Head)),
+            Stage::KeepAlive => Stepping::waiting(self.wait(For::Request)),
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
             Stage::Linger => Stepping::waiting(self.linger(LINGER)),
             Stage::ShortLinger => Stepping::waiting(self.linger(SHORT_LINGER)),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use conf::Level;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
@@ -15,6 +14,7 @@ use seam::scoreboard::{Gauge, Workers};
 use super::answer::{Broken, Respond, Sending, Sink};
 use super::body::Source;
 use super::head::{self, Malformed};
+use super::queue::{Data, Queue};
 use super::tunnel;
 use super::wire::Line;
 use crate::config::{BodyRules, VirtualHost};
@@ -33,6 +33,7 @@ pub(super) struct Common {
     /// Stream number 0, the first of the connection.
     pub(super) first: Stream,
     pub(super) line: Arc<Line>,
+    pub(super) queue: Arc<Queue>,
     /// The connection's virtual host, used for a head until its own host is known.
     pub(super) host: &'static VirtualHost,
     /// The largest frame that we send, in bytes.
@@ -79,7 +80,7 @@ impl Drop for Counted<'_> {
 /// A request whose head has arrived.
 pub(super) struct Begun {
     pub(super) request: http::Request<RecvStream>,
-    pub(super) respond: SendResponse<Bytes>,
+    pub(super) respond: SendResponse<Data>,
     /// The tick that announced the request.
     pub(super) tick: Option<NonZeroU64>,
 }
@@ -107,6 +108,7 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
     };
     let number = respond.stream_id().as_u32();
     let is_tunnel = asked.protocol.is_some();
+    let is_websocket = asked.protocol.as_deref().is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"));
     let respond = Arc::new(Respond::new(respond, asked.protocol));
     let head_len = asked.head.len();
     let (mut request, refused) = match request_of(&common, asked.head, asked.error) {
@@ -129,10 +131,17 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
     request.interim = Some(respond.clone());
     let mut exchange = Exchange::of(request, row, common.line.traffic());
     let answer = async {
-        match refused {
+        let response = match refused {
             None => exchange.answer().await,
             Some(status) => exchange.refuse(status).await,
+        };
+        if !is_tunnel || response.tunnel.is_some() || !(200..300).contains(&exchange.request.answer.status()) {
+            return response;
         }
+        // The client would take a page for the other end of an open tunnel (RFC 8441 section 5).
+        drop(response);
+        exchange.request.log("http2", Level::Debug, "nothing here speaks the protocol of an extended CONNECT");
+        exchange.refuse(if is_websocket { 502 } else { 501 }).await
     };
     let response = respond.unless_reset(answer).await;
     exchange.request.interim = None;
@@ -140,9 +149,7 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
     match response {
         None => {}
         Some(Response { tunnel: Some(tunnel), .. }) => match body {
-            Some(body) => {
-                carried = tunnel::speak(&mut exchange, &respond, *tunnel, body, &received, common.largest).await
-            }
+            Some(body) => carried = tunnel::speak(&mut exchange, &respond, *tunnel, body, &received, &common).await,
             None => respond.reset(Reason::INTERNAL_ERROR),
         },
         Some(response) => carried = answer_with(&mut exchange, &respond, response, &common).await,
@@ -239,10 +246,12 @@ async fn answer_with(exchange: &mut Exchange, respond: &Respond, response: Respo
         return carried;
     }
     let timeout = common.timeout.unwrap_or(request.vhost.plan.timeout);
-    let mut sending = Sending::new(stream, timeout, request.answer.pace, common.largest, request.body.clone());
+    let mut sending =
+        Sending::new(stream, timeout, request.answer.pace, common.largest, request.body.clone(), common.queue.clone());
     let sent = match body {
         _ if has_none => sending.end().await,
         Body::Bytes(bytes) => sending.piece(bytes, true).await,
+        Body::File(part) => sending.file(part).await,
         body => {
             let length = body.length();
             let mut source = body.into_stream();

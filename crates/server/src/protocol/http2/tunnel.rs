@@ -12,7 +12,8 @@ use seam::executor::Timer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::answer::{Respond, poll_room};
-use super::stream::{self, Carried};
+use super::queue::{Data, Queue};
+use super::stream::{self, Carried, Common};
 use crate::exchange::Exchange;
 use crate::protocol::tunnel::until_silent;
 use crate::request::response::{Body, BodyStream, Piece};
@@ -26,7 +27,7 @@ pub(super) async fn speak(
     tunnel: Tunnel,
     body: RecvStream,
     received: &Arc<AtomicU64>,
-    largest: usize,
+    common: &Common,
 ) -> Carried {
     let request = &mut exchange.request;
     request.answer.set_status(200);
@@ -38,7 +39,15 @@ pub(super) async fn speak(
     let Ok(send) = respond.begin(200, sink.fields, false) else { return failed };
     exchange.row.park();
     let carried = Arc::new(transport::stream::Carried::default());
-    let stream = Stream { recv: body, send, buffer: Bytes::new(), carried: carried.clone(), largest, is_ended: false };
+    let stream = Stream {
+        recv: body,
+        send,
+        buffer: Bytes::new(),
+        carried: carried.clone(),
+        largest: common.largest,
+        queue: common.queue.clone(),
+        is_ended: false,
+    };
     let speaking = (tunnel.speak)(Box::new(stream));
     let spoken = async {
         speaking.await;
@@ -62,11 +71,12 @@ impl BodyStream for Endless {
 /// The client's end, as the handler sees it.
 struct Stream {
     recv: RecvStream,
-    send: SendStream<Bytes>,
+    send: SendStream<Data>,
     /// Bytes received, but not read yet.
     buffer: Bytes,
     carried: Arc<transport::stream::Carried>,
     largest: usize,
+    queue: Arc<Queue>,
     is_ended: bool,
 }
 
@@ -99,11 +109,12 @@ impl AsyncWrite for Stream {
             return Poll::Ready(Ok(0));
         }
         let wanted = from.len().min(stream.largest);
-        let room = match ready!(poll_room(&mut stream.send, cx, wanted)) {
+        let room = match ready!(poll_room(&mut stream.send, &stream.queue, cx, wanted)) {
             Some(room) => room.min(wanted),
             None => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
         };
-        stream.send.send_data(Bytes::copy_from_slice(&from[..room]), false).map_err(io::Error::other)?;
+        let data = Data::new(Bytes::copy_from_slice(&from[..room]), &stream.queue);
+        stream.send.send_data(data, false).map_err(io::Error::other)?;
         stream.carried.sent.fetch_add(room as u64, Ordering::Relaxed);
         Poll::Ready(Ok(room))
     }
@@ -115,7 +126,7 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let stream = self.get_mut();
         if !std::mem::replace(&mut stream.is_ended, true) {
-            stream.send.send_data(Bytes::new(), true).map_err(io::Error::other)?;
+            stream.send.send_data(Data::default(), true).map_err(io::Error::other)?;
         }
         Poll::Ready(Ok(()))
     }
@@ -126,7 +137,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if !self.is_ended {
             // An error means that the client is gone.
-            let _ = self.send.send_data(Bytes::new(), true);
+            let _ = self.send.send_data(Data::default(), true);
         }
     }
 }

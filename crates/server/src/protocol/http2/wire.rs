@@ -67,6 +67,12 @@ impl Line {
         self.lock().poll_flush(cx, &*self.transport)
     }
 
+    /// Collected bytes that are yet to be sent.
+    pub(super) fn unsent(&self) -> usize {
+        let state = self.lock();
+        state.outgoing.len() - state.sent
+    }
+
     /// Bytes sent so far.
     pub(super) fn sent(&self) -> u64 {
         self.lock().carried.0

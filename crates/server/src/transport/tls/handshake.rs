@@ -9,9 +9,9 @@ use std::task::{Context, Poll, ready};
 use rustls::server::{Accepted, AcceptedAlert, Acceptor, ClientHello, UnbufferedServerConnection};
 use rustls::sign::CertifiedKey;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{HandshakeKind, ServerConfig};
+use rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
 
-use super::protection::HEADER;
+use super::protection::{HEADER, MOST_CONTENT};
 use super::records::{Left, Records};
 use super::{ID, Session, Tls, told};
 use crate::transport::socket::{Direction, Socket};
@@ -30,8 +30,8 @@ pub(crate) struct Handshake {
 }
 
 enum State {
-    /// Waiting for the ClientHello, with the bytes received so far.
-    Hello(Box<Acceptor>, Vec<u8>),
+    /// Waiting for the ClientHello.
+    Hello(Arriving),
     /// The ClientHello has arrived, in these bytes; a configuration is needed.
     Greeted(Box<Accepted>, Vec<u8>),
     /// Exchanging the remaining messages.
@@ -41,8 +41,61 @@ enum State {
     Over,
 }
 
+/// A ClientHello of which a part has arrived. rustls would keep a copy of the part, so it gets the whole at once.
+#[derive(Default)]
+struct Arriving {
+    /// All bytes so far.
+    seen: Vec<u8>,
+    /// Where the first record begins of which the end has not been seen.
+    next: usize,
+    /// The bytes of the message in the records before it, and the first of them: its type and length.
+    have: usize,
+    first: Vec<u8>,
+}
+
+/// The size of the header of a handshake message, in bytes: type, length.
+const MESSAGE_HEADER: usize = 4;
+
+impl Arriving {
+    /// Whether rustls should look: the message is whole, or is none.
+    fn is_due(&mut self) -> bool {
+        loop {
+            let needs = match self.first[..] {
+                [1, a, b, c] => MESSAGE_HEADER + u32::from_be_bytes([0, a, b, c]) as usize,
+                [kind, ..] if kind != 1 => return true,
+                _ => MESSAGE_HEADER,
+            };
+            if needs > MOST_UNFINISHED || self.first.len() == MESSAGE_HEADER && self.have >= needs {
+                return true;
+            }
+            let (kind, length) = match self.seen[self.next..] {
+                [kind, _, _, high, low, ..] => (kind, usize::from(u16::from_be_bytes([high, low]))),
+                [kind, ..] if kind != RECORD_OF_HANDSHAKE => return true,
+                _ => return false,
+            };
+            if kind != RECORD_OF_HANDSHAKE || length == 0 || length > MOST_CONTENT {
+                return true;
+            }
+            let body = self.next + HEADER;
+            let Some(content) = self.seen.get(body..body + length) else { return false };
+            let missing = MESSAGE_HEADER.saturating_sub(self.first.len()).min(length);
+            self.first.extend_from_slice(&content[..missing]);
+            self.have += length;
+            self.next = body + length;
+        }
+    }
+}
+
+/// The type of a record with handshake messages.
+const RECORD_OF_HANDSHAKE: u8 = 22;
+
 /// The most bytes of unfinished messages, as rustls limits them elsewhere.
 const MOST_UNFINISHED: usize = 0xffff;
+
+/// The alert that rustls sends where a certificate is missing, as a record; TLS 1.2 does not know it, and has another for
+/// that (RFC 5246 section 7.4.6).
+const CERTIFICATE_REQUIRED: [u8; 7] = [21, 3, 3, 0, 2, 2, 116];
+const HANDSHAKE_FAILURE: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
 
 pub(super) struct Going {
     pub(super) connection: UnbufferedServerConnection,
@@ -77,7 +130,7 @@ impl fmt::Display for Broken {
 
 impl Handshake {
     pub(crate) fn new() -> Handshake {
-        Handshake { state: State::Hello(Box::default(), Vec::new()) }
+        Handshake { state: State::Hello(Arriving::default()) }
     }
 
     /// Whether the next step computes keys or signatures.
@@ -89,8 +142,16 @@ impl Handshake {
     /// except for the ClientHello.
     pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, socket: &Arc<Socket>) -> Result<Progress, Broken> {
         match &mut self.state {
-            State::Hello(acceptor, seen) => {
-                let mut rest = &bytes[..];
+            State::Hello(arriving) => {
+                arriving.seen.reserve_exact(bytes.len());
+                // Bytes after the ClientHello belong to the handshake too.
+                arriving.seen.append(bytes);
+                if !arriving.is_due() {
+                    return Ok(Progress::Wants);
+                }
+                let seen = &mut arriving.seen;
+                let mut acceptor = Acceptor::default();
+                let mut rest = &seen[..];
                 let accepted = loop {
                     let read = acceptor.read_tls(&mut rest).map_err(|error| Broken(error.to_string()))?;
                     match acceptor.accept() {
@@ -98,9 +159,11 @@ impl Handshake {
                         accepted => break accepted,
                     }
                 };
-                // Bytes after the ClientHello belong to the handshake too.
-                seen.append(bytes);
                 match accepted {
+                    // Not even a part of a message: what has come so far is not a handshake.
+                    Ok(None) if seen.len() > MOST_UNFINISHED => {
+                        Err(Broken("the client sent what belongs to no handshake".into()))
+                    }
                     Ok(None) => Ok(Progress::Wants),
                     Ok(Some(accepted)) => {
                         self.state = State::Greeted(Box::new(accepted), std::mem::take(seen));
@@ -121,6 +184,16 @@ impl Handshake {
                 bytes.clear();
                 Ok(Progress::Wants)
             }
+        }
+    }
+
+    /// The bytes that it holds while it waits.
+    pub(crate) fn held(&self) -> usize {
+        match &self.state {
+            State::Hello(arriving) => arriving.seen.len(),
+            State::Greeted(_, bytes) | State::Failed(_, bytes) => bytes.len(),
+            State::Going(going) => going.left.wire.len() + going.left.unsent.len(),
+            State::Over => 0,
         }
     }
 
@@ -199,6 +272,7 @@ impl Going {
     /// keys with a message that it does not hand over.
     fn process(&mut self) -> Result<bool, Broken> {
         let mut broken = None;
+        let mut lacks_certificate = false;
         loop {
             let Left { wire, unsent } = &mut self.left;
             let seen = self.shown.min(wire.len());
@@ -211,11 +285,19 @@ impl Going {
                         unsent.resize(start + needs.required_size, 0);
                         message.encode(&mut unsent[start..]).map_err(|error| Broken(error.to_string()))?;
                     }
+                    if lacks_certificate && unsent[start..] == CERTIFICATE_REQUIRED {
+                        unsent.truncate(start);
+                        unsent.extend_from_slice(&HANDSHAKE_FAILURE);
+                    }
                 }
                 // They are sent in their order, before anything else.
                 Ok(ConnectionState::TransmitTlsData(messages)) => messages.done(),
                 Ok(_) => waits = true,
-                Err(error) => broken = Some(Broken(error.to_string())),
+                Err(error) => {
+                    let is_tls12 = self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_2);
+                    lacks_certificate = is_tls12 && error == rustls::Error::NoCertificatesPresented;
+                    broken = Some(Broken(error.to_string()));
+                }
             }
             wire.drain(..discard);
             self.shown -= discard;

@@ -23,7 +23,7 @@ use std::task::{Context, Poll, Waker, ready};
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
-use rustls::{HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
+use rustls::{AlertDescription, HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
 
 pub use self::handshake::Configured;
 use self::handshake::Going;
@@ -33,6 +33,7 @@ use self::records::Records;
 pub(crate) use self::told::take_remarks;
 pub use self::told::{remark, resumed, session, shown};
 use super::socket::{Direction, Socket};
+use super::standing::{Held, Standing};
 use super::{Endpoint, Transport, buffers};
 
 /// The size of the pieces in which answers are encrypted, in bytes: four full records.
@@ -81,6 +82,29 @@ pub struct Trust {
     pub flaw: Option<&'static str>,
     /// The number of certificates above it in the chain.
     pub depth: usize,
+}
+
+/// The decision about a client after its handshake, which may have to wait for others.
+pub type Admission = Pin<Box<dyn Future<Output = Admitted> + Send>>;
+
+/// The decision, and lines for the log.
+#[derive(Debug)]
+pub struct Admitted {
+    /// What to log about the client.
+    pub remarks: Vec<(conf::Level, String)>,
+    /// The decision.
+    pub verdict: Verdict,
+}
+
+/// Whether a client is served.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is.
+    Welcome,
+    /// It is, as if it had shown no certificate.
+    Anonymous,
+    /// It is not; it is told so by this alert. The text is for the log.
+    Refused(AlertDescription, String),
 }
 
 impl Session {
@@ -139,6 +163,16 @@ impl Tls {
         self.session.protocol.as_deref()
     }
 
+    /// What the handshake agreed on, before the connection serves anything.
+    pub(crate) fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Ends the connection before it has served anything, with this alert.
+    pub(crate) fn reject(&self, alert: AlertDescription) {
+        self.refuse(&mut self.records(), Fault(alert, ""));
+    }
+
     fn records(&self) -> MutexGuard<'_, Records> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,13 +180,19 @@ impl Tls {
     /// Sends sealed records. Ready once none are left.
     fn poll_flush(&self, cx: &mut Context<'_>, records: &mut Records) -> Poll<io::Result<()>> {
         while !records.unsent().is_empty() {
-            let sent = ready!(self.socket.poll_ready(cx, Direction::Write, |socket| {
+            let sent = self.socket.poll_ready(cx, Direction::Write, |socket| {
                 let bytes = records.unsent();
                 let sent = sys::socket::send(socket, bytes, false)?;
                 Ok((sent, sent < bytes.len()))
-            }))?;
-            records.note_sent(sent);
+            });
+            let Poll::Ready(sent) = sent else {
+                let standing = self.socket.standing();
+                standing.hold(Held::Sealed, records.unsent().len());
+                return standing.poll_away(cx).map(|_| Err(io::ErrorKind::TimedOut.into()));
+            };
+            records.note_sent(sent?);
         }
+        self.socket.standing().hold(Held::Sealed, 0);
         Poll::Ready(Ok(()))
     }
 
@@ -258,8 +298,29 @@ impl Transport for Tls {
         Poll::Ready(Ok(sent))
     }
 
+    /// Sealed at once, unless a piece of an answer is on its way: what the socket does not take goes out before the next
+    /// bytes are received or sent.
+    fn poll_say(&self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<usize>> {
+        let mut records = self.records();
+        if records.sealed > 0 {
+            return self.poll_flush(cx, &mut records).map_ok(|()| 0);
+        }
+        let sealed = records.seal(message.len(), |record, from, count| {
+            record.extend_from_slice(&message[from..from + count]);
+            Ok(count)
+        });
+        match self.poll_flush(cx, &mut records) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => Poll::Ready(sealed),
+        }
+    }
+
     fn reset(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.socket.reset()
+    }
+
+    fn standing(&self) -> &Standing {
+        self.socket.standing()
     }
 
     fn has_input(&self) -> bool {

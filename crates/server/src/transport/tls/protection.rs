@@ -134,7 +134,6 @@ impl Protection {
 
         let (head, body) = record.split_at_mut_checked(HEADER).ok_or(SHORT)?;
         let outer = ContentType::from(head[0]);
-        let protected = body.len();
         let mut nonce = self.nonce();
         let explicit = self.explicit();
         let (carried, content) = body.split_at_mut_checked(explicit).ok_or(SHORT)?;
@@ -142,7 +141,11 @@ impl Protection {
         let length = content.len().checked_sub(TAG).ok_or(SHORT)?;
         let additional = match self.form {
             Form::Tls13 => Additional::Header([head[0], head[1], head[2], head[3], head[4]]),
-            Form::Tls12 { .. } => self.additional(outer, length, protected),
+            // The bytes of the header itself: its version is authenticated, too (RFC 5246 section 6.2.3.3).
+            Form::Tls12 { .. } => {
+                let [.., high, low] = length.to_be_bytes();
+                self.numbered([head[0], head[1], head[2], high, low])
+            }
         };
         let nonce = Nonce::assume_unique_for_key(nonce);
         let opened = self.key.open_in_place(nonce, additional.as_ref(), content).map_err(|_| FORGED)?;
@@ -193,13 +196,16 @@ impl Protection {
     fn additional(&self, kind: ContentType, length: usize, protected: usize) -> Additional {
         match self.form {
             Form::Tls13 => Additional::Header(header(self.outer(kind), protected)),
-            Form::Tls12 { .. } => {
-                let mut data = [0; 8 + HEADER];
-                data[..8].copy_from_slice(&self.sequence.to_be_bytes());
-                data[8..].copy_from_slice(&header(kind, length));
-                Additional::Numbered(data)
-            }
+            Form::Tls12 { .. } => self.numbered(header(kind, length)),
         }
+    }
+
+    /// A header, preceded by the number of its record.
+    fn numbered(&self, header: [u8; HEADER]) -> Additional {
+        let mut data = [0; 8 + HEADER];
+        data[..8].copy_from_slice(&self.sequence.to_be_bytes());
+        data[8..].copy_from_slice(&header);
+        Additional::Numbered(data)
     }
 }
 

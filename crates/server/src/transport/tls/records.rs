@@ -17,6 +17,8 @@ use crate::transport::buffers;
 const RECORD: usize = HEADER + MOST_CONTENT + 2048;
 /// After this many records in succession without application data, the client only makes work.
 const MOST_EMPTY: u32 = 32;
+/// How many warnings a client may send, as during a handshake.
+const MOST_WARNINGS: u32 = 4;
 /// This many records less than a cipher allows are sealed: alerts and the announcement of new keys follow.
 const RESERVED: u64 = 1 << 16;
 /// The body of a message KeyUpdate that requests nothing, and of one that requests an update in return (RFC 8446
@@ -43,6 +45,8 @@ pub(super) struct Records {
     pub(super) sealed: usize,
     /// Records received since the last one with application data.
     empty: u32,
+    /// Warnings received.
+    warnings: u32,
     /// A reply to one of the client's messages is unsent; others like it need none.
     is_replying: bool,
     /// The client has announced its end.
@@ -87,6 +91,7 @@ impl Records {
             sent: 0,
             sealed: 0,
             empty: 0,
+            warnings: 0,
             is_replying: false,
             is_at_end: false,
             is_closed: false,
@@ -179,7 +184,11 @@ impl Records {
         };
         match AlertDescription::from(description) {
             AlertDescription::CloseNotify => self.is_at_end = true,
-            AlertDescription::UserCanceled => {}
+            // In TLS 1.3 it announces close_notify; some clients send it without a reason.
+            AlertDescription::UserCanceled if self.warnings < MOST_WARNINGS => self.warnings += 1,
+            AlertDescription::UserCanceled => {
+                return Err(Fault(AlertDescription::UnexpectedMessage, "too many warnings"));
+            }
             // It is no use to answer an alert; the connection ends.
             _ => return Err(Fault(AlertDescription::CloseNotify, "the client sent an alert")),
         }

@@ -5,10 +5,15 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
+use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
-use rustls::{AlertDescription, ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig, StreamOwned};
+use rustls::{
+    AlertDescription, ClientConfig, ClientConnection, ConnectionTrafficSecrets, ContentType, Error, ProtocolVersion,
+    RootCertStore, ServerConfig, StreamOwned,
+};
 
+use super::protection::Protection;
 use super::*;
 use crate::transport::read;
 
@@ -376,5 +381,147 @@ fn a_record_that_cannot_be_right_ends_the_connection_with_an_alert() {
             tls.shutdown().expect("shutdown");
         });
         assert_eq!(client.join().expect("client"), Error::AlertReceived(alert));
+    }
+}
+
+/// A header's own bytes are authenticated, its version among them (RFC 5246 section 6.2.3.3).
+#[test]
+fn a_header_that_was_changed_is_a_forgery() {
+    for version in [ProtocolVersion::TLSv1_2, ProtocolVersion::TLSv1_3] {
+        let keys = || ConnectionTrafficSecrets::Aes256Gcm { key: AeadKey::from([7; 32]), iv: Iv::copy(&[9; 12]) };
+        let protection = || Protection::new(version, (0, keys())).expect("keys");
+        let mut record = Vec::new();
+        let hello = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"hello");
+            Ok(5)
+        };
+        protection().seal(ContentType::ApplicationData, &mut record, hello).expect("sealed");
+        let mut whole = record.clone();
+        assert_eq!(protection().open(&mut whole).map(|(_, content)| content.to_vec()), Ok(b"hello".to_vec()));
+        for at in 1..3 {
+            let mut changed = record.clone();
+            changed[at] ^= 1;
+            let fault = protection().open(&mut changed).err().map(|fault| fault.0);
+            assert_eq!(fault, Some(AlertDescription::BadRecordMac), "{version:?}");
+        }
+    }
+}
+
+/// A few warnings are passed over, as in a handshake.
+#[test]
+fn many_warnings_end_the_connection() {
+    for (count, is_heard) in [(4, true), (5, false)] {
+        let (client_config, server_config) = configurations();
+        let (socket, server) = connected();
+        let mut client_config = (*client_config).clone();
+        client_config.enable_secret_extraction = true;
+        let name = ServerName::try_from("test.example").expect("name");
+        let client = thread::spawn(move || {
+            let connection = ClientConnection::new(client_config.into(), name).expect("client");
+            let mut stream = StreamOwned::new(connection, socket);
+            while stream.conn.is_handshaking() {
+                stream.conn.complete_io(&mut stream.sock).expect("handshake");
+            }
+            let (connection, mut socket) = (stream.conn, stream.sock);
+            let secrets = connection.dangerous_extract_secrets().expect("keys");
+            let mut sealer = Protection::new(ProtocolVersion::TLSv1_3, secrets.tx).expect("keys");
+            let mut bytes = Vec::new();
+            let mut seal = |kind, content: &[u8]| {
+                let fill = |out: &mut Vec<u8>| {
+                    out.extend_from_slice(content);
+                    Ok(content.len())
+                };
+                sealer.seal(kind, &mut bytes, fill).expect("sealed")
+            };
+            for _ in 0..count {
+                // user_canceled
+                seal(ContentType::Alert, &[1, 90]);
+            }
+            seal(ContentType::ApplicationData, b"hello");
+            socket.write_all(&bytes).expect("write");
+            socket
+        });
+        run(async {
+            let tls = shake(&server, server_config, usize::MAX).await.expect("handshake");
+            let mut received = Vec::new();
+            let read = read(&*tls, &mut received, 1).await;
+            assert_eq!((read.is_ok(), received == b"hello"), (is_heard, is_heard), "after {count}");
+        });
+        client.join().expect("client");
+    }
+}
+
+/// What nothing may come in between goes out as a whole, and before anything else, though the socket has no room now.
+#[test]
+fn a_message_for_a_full_socket_is_not_mixed_with_what_follows() {
+    const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let (client_config, server_config) = configurations();
+    let (socket, server) = connected();
+    let (full, is_full) = std::sync::mpsc::channel();
+    let client = client(socket, client_config, move |stream| {
+        stream.write_all(b"go").expect("write");
+        is_full.recv().expect("a full socket");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).map(|_| answer).expect("an end in good order")
+    });
+    let sent = run(async {
+        let tls = shake(&server, server_config, usize::MAX).await.expect("handshake");
+        assert_eq!(read(&*tls, &mut Vec::new(), 2).await.expect("request"), 2);
+        let mut cx = Context::from_waker(Waker::noop());
+        let piece = vec![b'x'; 1024];
+        let mut sent = 0;
+        // Sealed as a whole each time, until the socket takes no more of it.
+        while tls.records().unsent().is_empty() {
+            assert!(tls.poll_say(&mut cx, &piece).is_ready());
+            sent += piece.len();
+        }
+        assert_eq!(tls.poll_say(&mut cx, CONTINUE).map(Result::ok), Poll::Ready(Some(CONTINUE.len())));
+        full.send(()).expect("the client");
+        // The body that wanted it is dropped, and an answer follows.
+        let answer = b"HTTP/1.1 200 OK\r\n\r\n";
+        assert_eq!(poll_fn(|cx| tls.poll_send(cx, answer, false)).await.expect("sent"), answer.len());
+        poll_fn(|cx| tls.poll_close(cx)).await.expect("close");
+        tls.shutdown().expect("shutdown");
+        sent
+    });
+    let received = client.join().expect("client");
+    assert_eq!(&received[sent..], b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n");
+}
+
+/// Data that a client sends early, though we take none, is passed over: up to a record's worth (RFC 8446 section 4.2.10).
+#[test]
+fn early_data_is_passed_over() {
+    let (client_config, server_config) = configurations();
+    // One takes early data.
+    let mut generous = (*server_config).clone();
+    generous.max_early_data_size = 16_000;
+    // The other is as mod_ssl makes it.
+    let mut ours = (*server_config).clone();
+    ours.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    ours.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().expect("tickets");
+    ours.max_early_data_size = 512 * 1024;
+    let mut client_config = (*client_config).clone();
+    client_config.enable_early_data = true;
+    let client_config = Arc::new(client_config);
+    let pairs = [100, 8000, 15_000].into_iter().flat_map(|early| [(generous.clone(), 0), (ours.clone(), early)]);
+    for (server_config, early) in pairs {
+        let (socket, server) = connected();
+        let client = client(socket, client_config.clone(), move |stream| {
+            let offered = stream.conn.early_data().map_or(0, |mut data| data.write(&vec![b'e'; early]).expect("early"));
+            stream.write_all(b"late").expect("write");
+            let mut answer = [0; 4];
+            stream.read_exact(&mut answer).expect("answer");
+            (offered, answer)
+        });
+        run(async {
+            let tls = shake(&server, server_config.into(), usize::MAX).await.expect("handshake");
+            let mut received = Vec::new();
+            while received.len() < 4 {
+                assert!(read(&*tls, &mut received, 1).await.expect("data") > 0);
+            }
+            assert_eq!(received, b"late");
+            poll_fn(|cx| tls.poll_send(cx, b"done", false)).await.expect("sent");
+        });
+        assert_eq!(client.join().expect("client"), (early, *b"done"));
     }
 }

@@ -11,15 +11,14 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::X509Version;
 
 use super::failure::{Failure, Reason};
-use super::files::List;
-use super::{CheckDepth, Clients, Root, Verify, is_self_issued, parse, valid};
+use super::{CheckDepth, Clients, Lists, Root, is_self_issued, parse, valid};
 
 impl Clients {
     /// Judges a client's certificate, which came with the other certificates in `chain`.
     pub(super) fn judge(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Trust, Failure> {
         match self.verify(chain, now) {
-            Ok(depth) => Ok(Trust { flaw: None, depth }),
-            Err(failure) if self.mode == Verify::OptionalNoCa && failure.reason.is_optional() => {
+            Ok(line) => Ok(Trust { flaw: None, depth: line.len() - 1 }),
+            Err(failure) if self.tolerates_strangers && failure.reason.is_optional() => {
                 for (depth, der) in chain.iter().enumerate() {
                     let certificate = parse(der).ok_or(Failure { reason: Reason::BadEncoding, depth })?;
                     in_time(valid(&certificate), now, depth)?;
@@ -36,44 +35,64 @@ impl Clients {
         }
     }
 
-    /// The number of authorities above a certificate.
-    fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
+    /// A certificate and those above it, up to the root.
+    pub(super) fn verify(
+        &self,
+        chain: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<Vec<CertificateDer<'static>>, Failure> {
         let broken = Failure { reason: Reason::BadEncoding, depth: 0 };
         let (first, sent) = chain.split_first().ok_or(broken)?;
         let leaf = parse(first).ok_or(broken)?;
+        let lists = self.lists();
         let itself = self.roots.iter().find(|root| root.der == *first);
-        let depth = if let Some(root) = itself {
-            self.is_root(&leaf, root, now).map(|()| 0)
+        let line = if let Some(root) = itself {
+            in_time(valid(&leaf), now, 0)?;
+            self.not_revoked(0, &leaf, (&root.subject, &root.key), &lists, now)?;
+            vec![root.der.clone()]
         } else if leaf.version() == X509Version::V1 {
-            self.issued_by_root(&leaf, now).map(|()| 1)
+            let root = self.issuing_root(&leaf, now)?;
+            self.not_revoked(0, &leaf, (&root.subject, &root.key), &lists, now)?;
+            vec![first.clone().into_owned(), root.der.clone()]
         } else {
-            self.path(chain, sent, now)
-        }?;
+            self.path(chain, sent, &lists, now)?
+        };
         is_for_clients(&leaf)?;
-        match depth > self.depth {
-            true => Err(Failure { reason: Reason::TooLong, depth }),
-            false => Ok(depth),
+        match line.len() - 1 {
+            depth if depth > self.depth => Err(Failure { reason: Reason::TooLong, depth }),
+            _ => Ok(line),
         }
     }
 
     /// The same, computed by webpki.
-    fn path(&self, chain: &[CertificateDer<'_>], sent: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
+    fn path(
+        &self,
+        chain: &[CertificateDer<'_>],
+        sent: &[CertificateDer<'_>],
+        lists: &Lists,
+        now: UnixTime,
+    ) -> Result<Vec<CertificateDer<'static>>, Failure> {
         let failed = |error: &webpki::Error| self.explain(error.into(), chain, now);
         let leaf = EndEntityCert::try_from(&chain[0]).map_err(|error| failed(&error))?;
         let more: Vec<CertificateDer<'_>> = sent.iter().chain(&self.others).cloned().collect();
-        let lists: Vec<&CertRevocationList<'_>> = self.lists.iter().map(|one| &one.list).collect();
+        let modern: Vec<&CertRevocationList<'_>> = lists.modern().collect();
+        // Where there are lists that webpki does not know, it cannot tell whether something is missing.
+        let has_old = modern.len() < lists.all.len();
         let revocation = match self.check.depth {
             CheckDepth::None => None,
+            _ if modern.is_empty() && has_old => None,
             depth => {
                 let missing = Failure { reason: Reason::NoList, depth: 0 };
-                let options = RevocationOptionsBuilder::new(&lists).map_err(|_| missing)?;
+                let options = RevocationOptionsBuilder::new(&modern).map_err(|_| missing)?;
                 let depth = if depth == CheckDepth::Leaf {
                     RevocationCheckDepth::EndEntity
                 } else {
                     RevocationCheckDepth::Chain
                 };
-                let policy =
-                    if self.check.unknown_is_good { UnknownStatusPolicy::Allow } else { UnknownStatusPolicy::Deny };
+                let policy = match self.check.unknown_is_good || has_old {
+                    true => UnknownStatusPolicy::Allow,
+                    false => UnknownStatusPolicy::Deny,
+                };
                 Some(
                     options
                         .with_depth(depth)
@@ -86,11 +105,30 @@ impl Clients {
         let usage = KeyUsage::client_auth();
         let path = leaf.verify_for_usage(self.algorithms.all, &self.anchors, &more, now, usage, revocation, None);
         let path = path.map_err(|error| failed(&error))?;
-        let depth = path.intermediate_certificates().count() + 1;
-        let anchor = self.anchors.iter().position(|anchor| anchor == path.anchor());
+        let between = path.intermediate_certificates().map(|one| one.der().into_owned());
+        let mut line: Vec<_> = std::iter::once(chain[0].clone().into_owned()).chain(between).collect();
+        let (depth, anchor) = (line.len(), self.anchors.iter().position(|anchor| anchor == path.anchor()));
         let root = anchor.and_then(|index| self.roots.get(index)).ok_or(Failure { reason: Reason::NoIssuer, depth })?;
         in_time(root.valid, now, depth)?;
-        Ok(depth)
+        line.push(root.der.clone());
+        if has_old {
+            self.none_revoked(&line, lists, now)?;
+        }
+        Ok(line)
+    }
+
+    /// Looks up the certificates of a whole line in all lists, webpki's included: it has checked those, but not whether
+    /// there was one for each certificate.
+    fn none_revoked(&self, line: &[CertificateDer<'_>], lists: &Lists, now: UnixTime) -> Result<(), Failure> {
+        let parsed: Vec<_> = line.iter().filter_map(|der| parse(der)).collect();
+        let count = if self.check.depth == CheckDepth::Leaf { 1 } else { parsed.len() };
+        for (depth, pair) in parsed.windows(2).enumerate().take(count) {
+            let issuer = &pair[1];
+            let may_sign = issuer.key_usage().ok().flatten().is_none_or(|usage| usage.value.crl_sign());
+            let key = if may_sign { issuer.public_key().raw } else { &[] };
+            self.not_revoked(depth, &pair[0], (issuer.subject().as_raw(), key), lists, now)?;
+        }
+        Ok(())
     }
 
     /// Locates the flaw in the chain, in OpenSSL's terms; its first message is that a chain is incomplete.
@@ -133,14 +171,8 @@ impl Clients {
         climbed
     }
 
-    /// Verifies a certificate that is itself one of the roots.
-    fn is_root(&self, leaf: &X509Certificate<'_>, root: &Root, now: UnixTime) -> Result<(), Failure> {
-        in_time(valid(leaf), now, 0)?;
-        self.not_revoked(leaf, root, now)
-    }
-
     /// Verifies a version 1 certificate, which webpki rejects: a root must have issued it directly.
-    fn issued_by_root(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<(), Failure> {
+    fn issuing_root(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<&Root, Failure> {
         let issuer = leaf.issuer().as_raw();
         let mut roots = self.roots.iter().filter(|root| root.subject == issuer).peekable();
         if roots.peek().is_none() {
@@ -152,24 +184,31 @@ impl Clients {
         let root = roots.find(has_signed).ok_or(Failure { reason: Reason::BadSignature, depth: 0 })?;
         in_time(root.valid, now, 1)?;
         in_time(valid(leaf), now, 0)?;
-        self.not_revoked(leaf, root, now)
+        Ok(root)
     }
 
-    /// Looks up a certificate in the revocation lists of the root that issued it, if webpki has not checked it.
-    fn not_revoked(&self, leaf: &X509Certificate<'_>, root: &Root, now: UnixTime) -> Result<(), Failure> {
+    /// Looks up a certificate in the revocation lists of the authority with this name and key, if webpki has not done it.
+    fn not_revoked(
+        &self,
+        depth: usize,
+        one: &X509Certificate<'_>,
+        (name, key): (&[u8], &[u8]),
+        lists: &Lists,
+        now: UnixTime,
+    ) -> Result<(), Failure> {
         if self.check.depth == CheckDepth::None {
             return Ok(());
         }
-        let failed = |reason| Err(Failure { reason, depth: 0 });
+        let failed = |reason| Err(Failure { reason, depth });
         let mut is_known = false;
-        for List { list, until, .. } in root.lists.iter().filter_map(|index| self.lists.get(*index)) {
-            if until.is_some_and(|until| until < now.as_secs().cast_signed()) {
+        for list in lists.all.iter().filter(|list| list.is_signed_by(name, key, self.algorithms)) {
+            if list.until.is_some_and(|until| until < now.as_secs().cast_signed()) {
                 return failed(Reason::ListExpired);
             }
-            match list.find_serial(leaf.raw_serial()) {
-                Ok(None) => is_known = true,
-                _ => return failed(Reason::Revoked),
+            if list.has(one.raw_serial()) {
+                return failed(Reason::Revoked);
             }
+            is_known |= list.is_whole;
         }
         if is_known || self.check.unknown_is_good { Ok(()) } else { failed(Reason::NoList) }
     }
@@ -194,7 +233,12 @@ fn in_time((start, end): (i64, i64), now: UnixTime, depth: usize) -> Result<(), 
 }
 
 /// Whether a key has signed a message, with any of the known algorithms.
-pub(super) fn is_signed(key: &[u8], message: &[u8], signature: &[u8], algorithms: WebPkiSupportedAlgorithms) -> bool {
+pub(in super::super) fn is_signed(
+    key: &[u8],
+    message: &[u8],
+    signature: &[u8],
+    algorithms: WebPkiSupportedAlgorithms,
+) -> bool {
     let key = SubjectPublicKeyInfoDer::from(key);
     RawPublicKeyEntity::try_from(&key)
         .is_ok_and(|key| algorithms.all.iter().any(|one| key.verify_signature(*one, message, signature).is_ok()))

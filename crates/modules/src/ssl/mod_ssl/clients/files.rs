@@ -1,12 +1,15 @@
 //! Files of certificates and revocation lists for verifying client certificates.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use webpki::{CertRevocationList, OwnedCertRevocationList};
-use x509_parser::prelude::FromDer;
+use x509_parser::extensions::{ParsedExtension, X509Extension};
+use x509_parser::prelude::{FromDer, X509Version};
 use x509_parser::revocation_list::CertificateRevocationList;
 
 use super::chain::is_signed;
@@ -14,7 +17,12 @@ use super::parse;
 
 /// The certificates of the authorities in a file.
 pub(super) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let failed = |why: &dyn std::fmt::Display| format!("AH02210: Failed to load SSLCACertificateFile: {file}: {why}");
+    certificates_of("AH02210: Failed to load SSLCACertificateFile", file)
+}
+
+/// The certificates in a file; `what` begins the message if there is none.
+pub(super) fn certificates_of(what: &str, file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let failed = |why: &dyn std::fmt::Display| format!("{what}: {file}: {why}");
     let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))?.collect();
     match all {
         Ok(all) if all.is_empty() => Err(failed(&"there is no certificate in it")),
@@ -35,27 +43,81 @@ pub(super) fn certificates_in(directory: &str) -> Result<Vec<CertificateDer<'sta
 
 /// A certificate revocation list.
 pub(super) struct List {
-    pub(super) list: CertRevocationList<'static>,
+    pub(super) form: Form,
     pub(super) der: CertificateRevocationListDer<'static>,
+    /// The name of the authority.
+    issuer: Vec<u8>,
     /// The time of the next list (`nextUpdate`), in seconds since 1970.
     pub(super) until: Option<i64>,
+    /// Whether it is about all certificates of its authority.
+    pub(super) is_whole: bool,
+    /// Keys of authorities with the list's name, and whether they have signed it.
+    tried: Mutex<Vec<(Vec<u8>, bool)>>,
+}
+
+/// How many keys a list remembers: those of an authority and of its successors.
+const TRIED_MAX: usize = 8;
+
+/// The form of a list.
+pub(super) enum Form {
+    /// One that webpki looks into.
+    Modern(CertRevocationList<'static>),
+    /// X.509 version 1, which webpki does not know, and `openssl ca -gencrl` makes unless it is told to add extensions:
+    /// the serial numbers, without zeros in front.
+    Old(BTreeSet<Vec<u8>>),
 }
 
 impl List {
-    fn read(der: CertificateRevocationListDer<'static>) -> Result<List, String> {
-        let list = OwnedCertRevocationList::from_der(&der).map_err(|error| error.to_string())?;
+    pub(super) fn read(der: CertificateRevocationListDer<'static>) -> Result<List, String> {
         let (_, parsed) = CertificateRevocationList::from_der(&der).map_err(|error| error.to_string())?;
+        let form = match parsed.version() {
+            None | Some(X509Version::V1) => {
+                let revoked = parsed.iter_revoked_certificates().map(|one| serial(one.raw_serial()).to_vec());
+                Form::Old(revoked.collect())
+            }
+            _ => Form::Modern(OwnedCertRevocationList::from_der(&der).map_err(|error| error.to_string())?.into()),
+        };
         let until = parsed.next_update().map(|time| time.timestamp());
-        Ok(List { list: list.into(), until, der })
+        let is_part =
+            |one: &X509Extension<'_>| matches!(one.parsed_extension(), ParsedExtension::IssuingDistributionPoint(_));
+        let (issuer, is_whole) = (parsed.issuer().as_raw().to_vec(), !parsed.extensions().iter().any(is_part));
+        Ok(List { form, until, issuer, is_whole, der, tried: Mutex::default() })
     }
 
     /// Whether the authority with this name and key has signed the list.
     pub(super) fn is_signed_by(&self, name: &[u8], key: &[u8], algorithms: WebPkiSupportedAlgorithms) -> bool {
-        CertificateRevocationList::from_der(&self.der).is_ok_and(|(_, parsed)| {
+        if self.issuer != name {
+            return false;
+        }
+        // A list may be long, and its signature is the same for each client.
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, has_signed)) = tried.iter().find(|(known, _)| known == key) {
+            return *has_signed;
+        }
+        let has_signed = CertificateRevocationList::from_der(&self.der).is_ok_and(|(_, parsed)| {
             let (message, signature) = (parsed.tbs_cert_list.as_ref(), &parsed.signature_value.data);
-            parsed.issuer().as_raw() == name && is_signed(key, message, signature, algorithms)
-        })
+            is_signed(key, message, signature, algorithms)
+        });
+        if tried.len() < TRIED_MAX {
+            tried.push((key.to_vec(), has_signed));
+        }
+        has_signed
     }
+
+    /// Whether the list has this serial number.
+    pub(super) fn has(&self, wanted: &[u8]) -> bool {
+        match &self.form {
+            // An error is no assurance.
+            Form::Modern(list) => !matches!(list.find_serial(wanted), Ok(None)),
+            Form::Old(serials) => serials.contains(serial(wanted)),
+        }
+    }
+}
+
+/// A serial number without zeros in front.
+fn serial(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    &bytes[zeros..]
 }
 
 /// The revocation lists in a file.
