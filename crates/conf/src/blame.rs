@@ -4,6 +4,7 @@
 use crate::directive::Directive;
 use crate::error::Error;
 use crate::excerpt::Spot;
+use crate::expr::Expr;
 use crate::pattern::{Flags, Regex};
 use crate::words::words;
 
@@ -15,6 +16,9 @@ impl Error {
         if let Some((number, at, reason)) = bad_pattern(row, &words, &self.message) {
             self.reason = Some(reason.into());
             return self.of(Spot::Byte(number, at));
+        }
+        if let Some(spot) = bad_condition(&words, &self.message) {
+            return self.of(spot);
         }
         if self.message.starts_with("Expected </") {
             return self.of(Spot::Line);
@@ -39,6 +43,18 @@ fn bad_pattern(row: &Directive, words: &[String], message: &str) -> Option<(usiz
         let before = word.len() - pattern.len();
         Some((i + 1, before + error.offset(), format!("in the regular expression: {error}")))
     })
+}
+
+/// The token of a condition that a message is about: the name in quotes at its end, or the one at which parsing fails.
+fn bad_condition(words: &[String], message: &str) -> Option<Spot> {
+    let (_, why) = message.split_once("Cannot parse condition clause: ")?;
+    let text = words.first()?;
+    let quoted = why.rsplit('\'').nth(1).filter(|name| !name.is_empty() && why.ends_with("does not exist"));
+    let place = match quoted.and_then(|name| Some((text.find(name)?, name.len()))) {
+        Some((begin, length)) => begin..begin + length,
+        None => Expr::fault(text)?,
+    };
+    Some(Spot::Bytes(1, place.start, place.end))
 }
 
 /// The text of messages about the number of arguments, after the directive's name, with the maximum number.
@@ -102,6 +118,17 @@ mod tests {
             ("a( b", "Regular expression could not be compiled.", Spot::Byte(1, 2)),
             ("a !b(", "cannot compile regular expression 'b('", Spot::Byte(2, 3)),
             ("a b", "Regular expression could not be compiled.", Spot::From(1)),
+            (
+                "\"%{REQUEST_URI} =~ foo\">",
+                "Cannot parse condition clause: syntax error, unexpected T_ID",
+                Spot::Bytes(1, 18, 21),
+            ),
+            ("\"true && \">", "Cannot parse condition clause: syntax error, unexpected $end", Spot::Bytes(1, 8, 8)),
+            (
+                "\"foo(%{REQUEST_URI}) == 'x'\">",
+                "Cannot parse condition clause: Function 'foo' does not exist",
+                Spot::Bytes(1, 0, 3),
+            ),
         ] {
             assert_eq!(Error::new(Phase::Apply, message).located(&two, line).spot, want, "{line}: {message}");
         }

@@ -21,6 +21,8 @@ pub enum Spot {
     From(usize),
     /// A byte in the value of a word: the position of an error in a regular expression.
     Byte(usize, usize),
+    /// Some bytes in the value of a word, from the first to the one after the last: a token of an expression.
+    Bytes(usize, usize, usize),
 }
 
 /// Physical lines of a configuration, with marks.
@@ -96,6 +98,15 @@ fn marked_range(line: &str, spot: Spot) -> Option<Range<usize>> {
             let (start, len) = (word.start + place, written[place..].chars().next().map_or(0, char::len_utf8));
             start..start + len
         }),
+        Spot::Bytes(number, from, to) => sure(number).map(|word| {
+            let written = &line[word.clone()];
+            if written.contains("${") {
+                return word;
+            }
+            // After the last byte stands the quote that ends the word.
+            let (begin, end) = (place_within(written, from), place_within(written, to));
+            word.start + begin..word.start + end.max(begin)
+        }),
     };
     Some(place.unwrap_or_else(|instead| instead))
 }
@@ -139,6 +150,7 @@ mod tests {
             ("</Directory>", Spot::Line, "1:[</Directory>]"),
             ("RewriteRule \"a\\\"(b\" -", Spot::Byte(1, 2), "1:RewriteRule \"a\\\"[(]b\" -"),
             ("RewriteRule a( -", Spot::Byte(1, 2), "1:RewriteRule a([] -"),
+            ("<If \"a == b\">", Spot::Bytes(1, 2, 4), "1:<If \"a [==] b\">"),
             ("Listen ${A} b c", Spot::Word(3), "1:Listen [${A} b c]"),
             ("Listen ${A} b c", Spot::Word(1), "1:Listen [${A}] b c"),
             ("Listen ${A(} b", Spot::Byte(1, 1), "1:Listen [${A(}] b"),

@@ -18,6 +18,16 @@ pub(super) fn condition(text: &str) -> Vec<Token> {
     Lexer::new(text, vec![State::Expression]).run()
 }
 
+/// The tokens of a condition, each with the byte at which it begins.
+pub(super) fn condition_with_places(text: &str) -> (Vec<Token>, Vec<usize>) {
+    let mut lexer = Lexer::new(text, vec![State::Expression]);
+    let last = lexer.scan();
+    lexer.tokens.push(last);
+    let end = text.len() - lexer.rest.trim_start().len();
+    lexer.places.resize(lexer.tokens.len(), end);
+    (lexer.tokens, lexer.places)
+}
+
 /// The tokens of a string, as if it were between quotes.
 pub(super) fn string(text: &str) -> Vec<Token> {
     Lexer::new(text, vec![State::Expression, State::String(None)]).run()
@@ -39,6 +49,10 @@ struct Lexer<'t> {
     rest: &'t str,
     states: Vec<State>,
     tokens: Vec<Token>,
+    /// The length of the whole text.
+    length: usize,
+    /// Where the tokens begin.
+    places: Vec<usize>,
 }
 
 /// The result of a step. An error stops the scanner: it is the message for the error token.
@@ -48,11 +62,19 @@ const UNTERMINATED: &str = "Unterminated string or variable";
 
 impl<'t> Lexer<'t> {
     fn new(rest: &'t str, states: Vec<State>) -> Self {
-        Self { rest, states, tokens: Vec::new() }
+        Self { rest, states, tokens: Vec::new(), length: rest.len(), places: Vec::new() }
     }
 
     fn run(mut self) -> Vec<Token> {
-        let last = loop {
+        let last = self.scan();
+        self.tokens.push(last);
+        self.tokens
+    }
+
+    /// Scans to the end or to the first error, and returns the last token.
+    fn scan(&mut self) -> Token {
+        loop {
+            let begin = self.length - self.rest.len();
             let step = match self.states.last() {
                 Some(State::String(quote)) => self.string(*quote),
                 Some(State::Argument) => self.argument(),
@@ -60,12 +82,11 @@ impl<'t> Lexer<'t> {
                 Some(State::Expression) | None if self.rest.is_empty() => break Token::End,
                 Some(State::Expression) | None => self.expression(),
             };
+            self.places.resize(self.tokens.len(), begin);
             if let Err(message) = step {
                 break Token::Error(message);
             }
-        };
-        self.tokens.push(last);
-        self.tokens
+        }
     }
 
     fn eat(&mut self, text: &str) -> bool {

@@ -8,6 +8,8 @@
 mod conditions;
 mod words;
 
+use std::ops::Range;
+
 use super::lex::{self, Token};
 use super::names::UnaryOp;
 use super::tree::{Condition, Expr, Options, StringExpr, Word};
@@ -30,6 +32,21 @@ impl Expr {
     /// Apache's own message, without the directive's prefix.
     pub fn parse_with(text: &str, options: Options) -> Result<Self, String> {
         condition(text, options).map(|root| Self { root })
+    }
+
+    /// The bytes of the token at which parsing a condition fails; `None` if it does not fail.
+    #[must_use]
+    pub fn fault(text: &str) -> Option<Range<usize>> {
+        let (tokens, places) = lex::condition_with_places(text);
+        let mut parser = Parser::new(tokens, Options::default());
+        let parsed = parser.any().and_then(|_| parser.expect(&Token::End, &["$end"]));
+        if parsed.is_ok() && parser.detail.is_none() {
+            return None;
+        }
+        let begin = places.get(parser.at).copied()?;
+        let end = places.get(parser.at + 1).copied().unwrap_or(text.len());
+        let token = text.get(begin..end)?;
+        Some(begin..begin + token.trim_end().len())
     }
 
     /// Whether it may need the result of a subrequest.
