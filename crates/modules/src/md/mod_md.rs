@@ -15,6 +15,7 @@ mod order;
 mod proofs;
 mod renewal;
 mod set;
+mod status;
 mod store;
 mod values;
 
@@ -42,6 +43,7 @@ pub static MODULE: Module = Module {
         Hook::PostRead(Order::First, Now(challenges::is_unready)),
         Hook::PostRead(Order::Middle, Now(challenges::require_https)),
         Hook::Handler(Order::ReallyFirst, Handler::Now(challenges::handle)),
+        Hook::Handler(Order::Middle, Handler::Now(status::handle)),
     ],
 };
 
@@ -77,6 +79,7 @@ settings! {
         pub notify: Setting<String>,
         pub message: Setting<String>,
         pub base_server: Setting<bool>,
+        pub status: Setting<bool>,
         pub dns01_version: Setting<u32>,
         pub retry_delay: Setting<Duration>,
         pub retry_failover: Setting<u32>,
@@ -117,8 +120,8 @@ const DIRECTIVES: &[Directive] = &[
     row("MDChallengeDns01Version", SERVER, Take1(set::dns01_version), "1", "Set the type of arguments to call `MDChallengeDns01` with"),
     row("MDCertificateFile", SERVER, Take1(|c, v| set::own_file(c, |s| &mut s.certificate_files, v)), "", "set the static certificate (chain) file to use for this domain."),
     row("MDCertificateKeyFile", SERVER, Take1(|c, v| set::own_file(c, |s| &mut s.key_files, v)), "", "set the static private key file to use for this domain."),
-    row("MDServerStatus", SERVER, Take1(set::any_on_off), "on", "On to see Managed Domains in server-status.").without_effect("The status page does not show managed domains; the error log and md.json in the store do."),
-    row("MDCertificateStatus", SERVER, Take1(set::any_on_off), "on", "On to see Managed Domain expose /.httpd/certificate-status.").without_effect("Nothing is published at /.httpd/certificate-status."),
+    row("MDServerStatus", SERVER, Take1(|c, v| set::global_on_off(c, |s| &mut s.status, v)), "on", "On to see Managed Domains in server-status.").differs("It allows the handler `md-status`. The status page does not show managed domains."),
+    row("MDCertificateStatus", SERVER, Take1(set::any_on_off), "on", "On to see Managed Domain expose /.httpd/certificate-status.").without_effect("Nothing is published at /.httpd/certificate-status: see the handler `md-status`."),
     row("MDWarnWindow", SERVER, Take1(|c, v| set::span(c, |s| &mut s.warn_window, v)), "10%", "When less time remains for a certificate, send our/log a warning (defaults to days)"),
     row("MDMessageCmd", SERVER, Raw(|c, v| set::global_text(c, |s| &mut s.message, v)), "", "Set the command run when a message about a domain is issued."),
     row("MDStapling", SERVER, Take1(|c, v| set::on_off(c, |s| &mut s.stapling, v)), "off", "Enable/Disable OCSP Stapling for this/all Managed Domain(s).").differs("It means SSLUseStapling on for the virtual hosts of the domain."),

@@ -39,7 +39,7 @@ use server::PhaseHook::Now;
 use server::core::CoreServer;
 use server::{Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Order, Request, Server, VirtualHost};
 
-pub use self::certificates::{end_of, has_key};
+pub use self::certificates::{ShownCertificate, end_of, has_key, shown as shown_certificates};
 use self::context::Place;
 pub use self::expiry::{Expiry, all as expiries, tell as tell_expiring, warning as expiry_warning};
 pub use self::loading::{Reloader, reload as reload_certificates};

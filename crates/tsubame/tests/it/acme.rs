@@ -133,6 +133,54 @@ fn a_certificate_that_arrives_leaves_the_others_alone() {
     assert!(answer.is_err(), "its certificate is its own");
 }
 
+/// Programs that watch Apache's domains find the same names and types of values; the times and the digits are the
+/// certificate's.
+#[test]
+fn domains_are_shown_as_by_apache() {
+    let test = "domains_are_shown_as_by_apache";
+    if !PEBBLE.is_there(test) {
+        return;
+    }
+    let site = Site::with(HELLO);
+    let status = "MDPrivateKeys secp256r1\n<Location /md-status>\nSetHandler md-status\n</Location>\n";
+    let lines =
+        lines(&site, status).replace("RewriteRule ^ - [F]", "").replace("Require all denied", "Require all granted");
+    let show = |server: &Server<'_>, path: &str| {
+        let response = server.get(path);
+        assert_eq!((response.status, response.field("Content-Type")), (200, Some("application/json")), "{path}");
+        serde_json::from_str::<serde_json::Value>(&response.text()).expect("JSON")
+    };
+    let server = start(Mpm::Event, &site, &lines);
+    server.allow("AH10056");
+    let failed = |about: &serde_json::Value| about["renewal"]["errors"].as_u64().is_some_and(|errors| errors > 0);
+    let about = until("a failure", || Some(show(&server, "/md-status/one.example.org")).filter(failed));
+    assert_eq!((&about["state"], &about["cert"]), (&1.into(), &serde_json::json!({})), "{about}");
+    drop(server);
+    let pebble = Pebble::start(&site, &TIDY);
+    let server = start(Mpm::Event, &site, &lines);
+    // The line of the server before.
+    server.allow("AH10056");
+    served(&site, &pebble.client());
+    let all = show(&server, "/md-status");
+    let [about] = &all["managed-domains"].as_array().expect("domains")[..] else { panic!("{all}") };
+    assert_eq!(about, &show(&server, "/md-status/one.example.org"));
+    assert_eq!(
+        (&about["name"], &about["state"], &about["renew-mode"]),
+        (&NAME.into(), &2.into(), &1.into()),
+        "{about}"
+    );
+    assert_eq!(about["domains"], serde_json::json!([NAME, "www.example.org"]));
+    assert_eq!(about["privkey"], serde_json::json!({ "type": "EC", "curve": "secp256r1" }));
+    let der = CertificateDer::from_pem_slice(site.read("md/domains/one.example.org/pubcert.secp256r1.pem").as_bytes());
+    let digest = <sha2::Sha256 as sha2::Digest>::digest(der.expect("a certificate"));
+    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(about["cert"]["secp256r1"]["sha256-fingerprint"], digits);
+    let until = about["cert"]["valid"]["until"].as_str().expect("a time");
+    assert!(until.ends_with(" GMT") && about["renew-at"].is_string(), "{about}");
+    let refused = server.client().request("POST /md-status HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(refused.status, 501);
+}
+
 #[test]
 fn the_first_certificate_comes_by_tls() {
     if !PEBBLE.is_there("the_first_certificate_comes_by_tls") {

@@ -448,6 +448,40 @@ fn sections_alone_may_want_certificates() {
     }
 }
 
+/// Sections of the main server are those of its virtual hosts. One without authorities asks nobody.
+#[test]
+fn sections_of_the_main_server_want_certificates_too() {
+    if !is_there("sections_of_the_main_server_want_certificates_too") {
+        return;
+    }
+    let site = site();
+    site.page("staff/x", "staff\n");
+    let host = |name: &str, more: &str| {
+        format!("<VirtualHost *:{PORT}>\nServerName {name}\nSSLEngine on\n{more}</VirtualHost>\n")
+    };
+    let authority = "SSLCACertificateFile ${ROOT}/certs/root.pem\n";
+    let hosts = host("localhost", authority) + &host("other.example", "");
+    let section = "<Directory ${ROOT}/htdocs/staff>\nSSLVerifyClient require\n</Directory>\n";
+    let server = Server::start(Mpm::Event, &site, &format!("{COMMON}{section}{hosts}"));
+    server.announce("AH10158: cannot perform post-handshake authentication: ");
+    server.announce("sections want clients' certificates, and none is asked for: no CAs are known");
+    ["AH02568: ", "AH01909: "].iter().for_each(|text| server.allow(*text));
+    let elsewhere = format!("https://other.example:{PORT}");
+    for (certificate, url, status) in [
+        ("good", "/staff/x", "200"),
+        ("", "/staff/x", "403"),
+        ("", "/", "200"),
+        ("good", &format!("{elsewhere}/staff/x"), "403"),
+        ("good", &format!("{elsewhere}/"), "200"),
+    ] {
+        assert_eq!(said(&curl(&site, certificate, &[], url)).1, status, "{certificate} {url}");
+    }
+    // A connection that was made for one of them is none for the other.
+    let other = ["-H", "Host: other.example"];
+    server.announce("AH02032: ");
+    assert_eq!(said(&curl(&site, "good", &other, "/")).1, "421");
+}
+
 /// A client without a certificate where one is required, in the words that its version of TLS has for it.
 #[test]
 fn a_missing_certificate_is_told_by_the_right_alert() {

@@ -19,8 +19,8 @@ use super::values::Span;
 use crate::ssl::mod_ssl::{NamedFile, SslServer};
 
 /// The defaults of `MDRenewWindow` and `MDWarnWindow`.
-const RENEW_WINDOW: Span = Span::Percent(33);
-const WARN_WINDOW: Span = Span::Percent(10);
+pub(super) const RENEW_WINDOW: Span = Span::Percent(33);
+pub(super) const WARN_WINDOW: Span = Span::Percent(10);
 
 /// The certificate files of a virtual host that belongs to a managed domain.
 pub(crate) struct Served {

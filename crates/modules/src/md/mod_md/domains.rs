@@ -30,8 +30,20 @@ pub(super) struct Definition {
     pub(super) own: SettingsMap,
 }
 
-/// A flag per domain in memory that all processes share, and the index of the domain's own.
+/// What all processes know of each domain, in memory that they share, and the index of the domain's own words.
 type Ready = (Arc<Shared<AtomicU64>>, usize);
+
+/// The words of a domain: whether it has a certificate from an authority, the number of failures since the last one, the
+/// times of the next and of the last try.
+const WORDS: usize = 4;
+
+/// How the orders of a domain go. Times are in seconds since 1970; 0: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) errors: u32,
+    pub(super) next: i64,
+    pub(super) last: i64,
+}
 
 /// A managed domain.
 #[derive(Debug)]
@@ -110,12 +122,32 @@ impl Domain {
 
     /// Whether it has a certificate from an authority.
     pub(super) fn is_ready(&self) -> bool {
-        self.ready.0[self.ready.1].load(Ordering::Relaxed) != 0
+        self.word(0).load(Ordering::Relaxed) != 0
     }
 
     /// Tells all processes whether it has one.
     pub(super) fn set_ready(&self, is_ready: bool) {
-        self.ready.0[self.ready.1].store(is_ready.into(), Ordering::Relaxed);
+        self.word(0).store(is_ready.into(), Ordering::Relaxed);
+    }
+
+    /// How its orders go.
+    pub(super) fn progress(&self) -> Progress {
+        let [errors, next, last] = [1, 2, 3].map(|at| self.word(at).load(Ordering::Relaxed));
+        let errors = u32::try_from(errors).unwrap_or(u32::MAX);
+        Progress { errors, next: next.cast_signed(), last: last.cast_signed() }
+    }
+
+    /// Tells all processes.
+    pub(super) fn set_progress(&self, progress: Progress) {
+        let Progress { errors, next, last } = progress;
+        for (at, word) in [(1, errors.into()), (2, next.cast_unsigned()), (3, last.cast_unsigned())] {
+            self.word(at).store(word, Ordering::Relaxed);
+        }
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        let (words, index) = &self.ready;
+        &words[index * WORDS + at]
     }
 
     /// Whether a certificate with these names covers all names of the domain.
@@ -146,7 +178,7 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
     let root = draft.main.get::<MdServer>().store_dir.get().map_or("md", String::as_str);
     let root = context.server_relative(root);
     let store = Store::new(&root);
-    let ready = Shared::new(defined.len())
+    let ready = Shared::new(WORDS * defined.len())
         .map_err(|error| Error::check(format!("{}: no shared memory for managed domains", sys::describe(&error))))?;
     let ready = Arc::new(ready);
     no_overlap(&defined)?;

@@ -65,6 +65,14 @@ impl KeyKind {
         }
     }
 
+    /// Its name: `RSA`, or that of the curve.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            KeyKind::Rsa(_) => "RSA",
+            KeyKind::Curve(curve) => curve.name,
+        }
+    }
+
     /// Generates a key.
     pub(super) fn generate(self) -> Result<KeyPair, rcgen::Error> {
         match self {

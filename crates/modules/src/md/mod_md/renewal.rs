@@ -25,7 +25,7 @@ use sys::signal::{Signal, SignalFd};
 use sys::watch::{Interest, watch};
 
 use super::certificates::{self, Due};
-use super::domains::{self, Domain};
+use super::domains::{self, Domain, Progress};
 use super::order::{self, Failed, LETS_ENCRYPT, Means};
 use super::store::Store;
 use super::{MdServer, notify};
@@ -338,7 +338,9 @@ impl Job {
         }
     }
 
+    /// Stores the record, and tells the children of it.
     fn write(&self, domain: &Domain) -> io::Result<()> {
+        self.tell(domain, now());
         let json = json!({
             "name": domain.name,
             "errors": self.errors,
@@ -348,6 +350,13 @@ impl Job {
             "warned": self.warned,
         });
         domain.store.write_json(&["staging", &domain.name, "job.json"], &json)
+    }
+}
+
+impl Job {
+    /// Tells the children how it goes.
+    fn tell(&self, domain: &Domain, last: i64) {
+        domain.set_progress(Progress { errors: self.errors, next: self.next_run, last });
     }
 }
 

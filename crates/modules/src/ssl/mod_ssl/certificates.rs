@@ -9,8 +9,9 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use conf::{Level, Setting};
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::aws_lc_rs as provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use server::VirtualHost;
@@ -19,12 +20,12 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 
-use super::SslServer;
 use super::keys::{self, Key};
 use super::pass_phrases::{self, PassPhrases, Wanted};
 use super::pem::{self, sections};
 use super::published::Part;
 use super::values::{NamedFile, PassPhrase};
+use super::{SslServer, names as dn, variables};
 use crate::md::mod_md;
 
 /// The minimum size of RSA keys and of the field of elliptic curves, in bits (SSL_CTX_set_security_level(3), level 2).
@@ -307,7 +308,7 @@ fn is_for(name: &str, server: &str) -> bool {
 impl Pair {
     /// The pair in rustls's form. `Err`: the key does not belong to the certificate, or is of no supported kind.
     fn certified(&self) -> Result<Arc<CertifiedKey>, rustls::Error> {
-        let key = aws_lc_rs::default_provider().key_provider.load_private_key(self.key.clone_key())?;
+        let key = provider::default_provider().key_provider.load_private_key(self.key.clone_key())?;
         // rustls compares them too, but rejects X.509 version 1 certificates, which `openssl x509 -req` makes.
         let first = self.chain.first().and_then(|first| X509Certificate::from_der(first).ok());
         let (_, first) = first.ok_or(rustls::Error::NoCertificatesPresented)?;
@@ -316,6 +317,37 @@ impl Pair {
         }
         Ok(Arc::new(CertifiedKey::new(self.chain.clone(), key)))
     }
+}
+
+/// What is to be said of a certificate.
+#[derive(Clone, Debug)]
+pub struct ShownCertificate {
+    /// The name of its issuer, in one line.
+    pub issuer: String,
+    /// The serial number in hexadecimal digits.
+    pub serial: String,
+    /// The SHA-256 digest of the certificate in hexadecimal digits.
+    pub fingerprint: String,
+    /// The limits of its validity, in seconds since 1970.
+    pub begins: i64,
+    /// See `begins`.
+    pub ends: i64,
+}
+
+/// The certificates that a virtual host serves at present; `None`: it is not encrypted.
+pub fn shown(host: &VirtualHost) -> Option<Vec<ShownCertificate>> {
+    let context = host.settings.get::<SslServer>().context.get()?;
+    let shown = |der: &CertificateDer<'_>| {
+        let (_, one) = X509Certificate::from_der(der).ok()?;
+        Some(ShownCertificate {
+            issuer: dn::one_line(one.issuer()),
+            serial: variables::serial(one.raw_serial()),
+            fingerprint: dn::hex(digest(&SHA256, der).as_ref()).to_ascii_lowercase(),
+            begins: one.validity().not_before.timestamp(),
+            ends: one.validity().not_after.timestamp(),
+        })
+    };
+    Some(context.choice.current().iter().filter_map(|one| shown(one.cert.first()?)).collect())
 }
 
 /// The end of validity of the first certificate in a file, in seconds since 1970. `None`: the file has no certificate.

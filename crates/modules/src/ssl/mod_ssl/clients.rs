@@ -120,6 +120,16 @@ pub(super) fn prepare(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> R
     }
     let mut trusted = base.ca_file.get().map(|file| files::certificates(file)).transpose()?.unwrap_or_default();
     trusted.extend(base.ca_path.get().map(|path| files::certificates_in(path)).transpose()?.unwrap_or_default());
+    let of_sections = is_for_sections && sections().any(|mode| *mode == Verify::OptionalNoCa);
+    if trusted.is_empty() && is_for_sections && !of_sections {
+        // A section of the main server, and a host where nobody could be verified: browsers would show their users all
+        // certificates that they have, in vain.
+        let name = host.log_name();
+        let text =
+            "sections want clients' certificates, and none is asked for: no CAs are known (SSLCACertificateFile)";
+        notes.push((Level::Notice, format!("{name}: {text}")));
+        return Ok(None);
+    }
     if trusted.is_empty() {
         let text = "AH01897: Init: Oops, you want to request client authentication, but no CAs are known for verification!?  \
                     [Hint: SSLCACertificate*]";
@@ -133,7 +143,6 @@ pub(super) fn prepare(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> R
     let check = server.revocation_check.or(CertificateCheck { depth: CheckDepth::None, unknown_is_good: false });
     let depths = server.depths_in_sections.iter().filter(|_| is_for_sections);
     let depth = depths.copied().chain([base.verify_depth.or(DEPTH)]).max().unwrap_or(DEPTH);
-    let of_sections = is_for_sections && sections().any(|mode| *mode == Verify::OptionalNoCa);
     let mut clients = Clients {
         is_required: mode == Verify::Require,
         is_for_sections,
