@@ -67,7 +67,7 @@ const DIRECTIVES: &[Directive] = &[
     row("H2StreamMaxMemSize", SERVER, Take1(stream_max_mem_size), shown!(Http2::STREAM_MAX_MEM_SIZE), "maximum number of bytes buffered in memory for a stream"),
     row("H2SerializeHeaders", SERVER, Take1(serialize_headers), "Off", "disabled, this directive has no longer an effect.").without_effect("As in Apache 2.4, with the same warning."),
     row("H2ModernTLSOnly", SERVER, Take1(|_, v| switch(v).map(drop)), "On", "off to not impose RFC 7540 restrictions on TLS").without_effect("The server offers only TLS versions and ciphers that HTTP/2 allows."),
-    row("H2Upgrade", AUTH, Take1(|_, v| switch(v).map(drop)), "", "on to allow HTTP/1 Upgrades to h2/h2c").without_effect("A client that asks for an upgrade to HTTP/2 is served over HTTP/1.1: RFC 9113 has dropped the upgrade."),
+    row("H2Upgrade", AUTH, Take1(|c, v| flag(c, |s| &mut s.upgrade, v)), "On", "on to allow HTTP/1 Upgrades to h2/h2c").differs("It applies to clear text, and to a server or virtual host: a client changes the protocol before any directory is known."),
     row("H2Direct", SERVER, Take1(|c, v| flag(c, |s| &mut s.direct, v)), "On", "on to enable direct HTTP/2 mode").differs("It applies to clear text: over TLS a client that wants HTTP/2 has to say so in its handshake (ALPN)."),
     row("H2SessionExtraFiles", SERVER, Take1(session_extra_files), "", "number of extra file a session might keep open (obsolete)").without_effect("As in Apache 2.4, with the same warning."),
     row("H2TLSWarmUpSize", SERVER, Take1(|_, _| Ok(())), "1048576", "number of bytes on TLS connection before doing max writes").without_effect(WRITES),

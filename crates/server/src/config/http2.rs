@@ -23,6 +23,8 @@ conf::settings! {
         pub stream_timeout: Setting<Option<Duration>> = None,
         /// `H2Direct`: without encryption it may be spoken from the first byte on.
         pub direct: Setting<bool> = true,
+        /// `H2Upgrade`: without encryption a client may change from HTTP/1.1 to it.
+        pub upgrade: Setting<bool> = true,
         /// `H2EarlyHints`
         pub early_hints: Setting<bool> = Http2::EARLY_HINTS,
         /// `H2WebSockets`

@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) lookups_max: u32,
     /// Whether clients may begin with HTTP/2 without encryption.
     pub(crate) h2c: bool,
+    /// Whether they may change from HTTP/1.1 to it.
+    pub(crate) upgrades: bool,
 }
 
 impl Plan {
@@ -64,6 +66,7 @@ impl Plan {
             redirects_max,
             lookups_max,
             h2c: core.speaks("h2c") && http2.is_there() && http2.direct(),
+            upgrades: core.speaks("h2c") && http2.is_there() && http2.upgrade(),
         }
     }
 }

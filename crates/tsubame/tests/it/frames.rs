@@ -89,6 +89,15 @@ impl Frames {
         self.ask(&request("GET", path), true)
     }
 
+    /// A head of HTTP/1, to its empty line.
+    pub fn http1_head(&mut self) -> String {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.extend(self.bytes(1).expect("a head"));
+        }
+        String::from_utf8_lossy(&head).into_owned()
+    }
+
     /// The next frame; `None`: the connection has ended.
     pub fn frame(&mut self) -> Option<Frame> {
         let head = self.bytes(9)?;

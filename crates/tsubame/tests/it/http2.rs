@@ -15,6 +15,7 @@ use crate::oracle::{self, both};
 use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
+use crate::wire::Client;
 
 /// The reasons of RFC 9113 section 7.
 const NO_ERROR: u32 = 0;
@@ -458,4 +459,71 @@ fn cookies_are_joined() {
         let env = String::from_utf8_lossy(&env).into_owned();
         assert!(env.contains(&format!("\nHTTP_COOKIE={joined}\n")), "{values:?}: {env}");
     }
+}
+
+/// Without encryption the first answer offers HTTP/2, and a client that asks for it gets it: as Apache does.
+#[test]
+fn a_client_changes_from_http1_to_http2() {
+    const ASKS: &str = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n";
+    let build = |site: &Site| drop(site.page("index.html", "hello\n"));
+    both("a_client_changes_from_http1_to_http2", build, "Protocols h2c http/1.1", |site| {
+        // Fields of the answers on one connection.
+        let offers = |requests: &[&str]| {
+            let mut client = Client::connect(site.address());
+            let each = requests.iter().map(|request| {
+                let answer = client.request(format!("{request}\r\n"));
+                let of = |name: &str| answer.field(name).unwrap_or("-").to_string();
+                format!("{} {} {}", answer.status, of("Upgrade"), of("Connection"))
+            });
+            each.collect::<Vec<_>>()
+        };
+        let plain = "GET / HTTP/1.1\r\nHost: localhost\r\n";
+        assert_eq!(offers(&[plain, plain]), ["200 h2c Upgrade", "200 - -"]);
+        assert_eq!(offers(&["GET / HTTP/1.0\r\n"]), ["200 h2c Upgrade, close"]);
+        let keeps = "GET / HTTP/1.0\r\nConnection: keep-alive\r\n";
+        assert_eq!(offers(&[keeps]), ["200 h2c Upgrade, Keep-Alive"]);
+        assert_eq!(offers(&["GET /none HTTP/1.1\r\nHost: localhost\r\n"]), ["404 - -"]);
+        assert_eq!(offers(&["OPTIONS * HTTP/1.1\r\nHost: localhost\r\n"]), ["200 h2c Upgrade"]);
+        // Requests that do not ask for it as they should are served as they are.
+        for (from, to) in [
+            ("HTTP2-Settings: AAMAAABkAAQAAP__\r\n", ""),
+            (", HTTP2-Settings\r\n", "\r\n"),
+            ("Connection: Upgrade, ", "Connection: "),
+            ("h2c", "h2"),
+            ("h2c", "H2C"),
+        ] {
+            let asks = ASKS.replace(from, to);
+            assert_eq!(offers(&[&format!("{plain}{asks}")]), ["200 - -"], "{asks}");
+        }
+        let post = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{ASKS}Content-Length: 3\r\n\r\nabc");
+        assert_eq!(Client::connect(site.address()).request(post).status, 200);
+        // curl changes the protocol.
+        let url = format!("http://{}/", site.address());
+        assert_eq!(curl(&["--http2", &url]), "hello\n|2 200");
+        assert_eq!(curl(&["--http2", "--head", "-o", "/dev/null", &url]), "|2 200");
+        // So does one that sends everything at once; its settings are acknowledged once.
+        let mut frames = Frames::silent(site.address());
+        let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        let second =
+            [frame(SETTINGS, 0, 0, b""), frame(HEADERS, END_HEADERS | END_STREAM, 3, &block(&request("GET", "/none")))];
+        frames.raw(&[format!("{plain}{ASKS}\r\n{preface}").as_bytes(), &second.concat()].concat());
+        let head = frames.http1_head();
+        assert!(head.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{head}");
+        let (mut acknowledged, mut ended) = (0, Vec::new());
+        while ended.len() < 2 {
+            let frame = frames.frame().expect("a frame");
+            acknowledged += usize::from((frame.kind, frame.flags) == (SETTINGS, 1));
+            if [DATA, HEADERS].contains(&frame.kind) && frame.flags & END_STREAM != 0 {
+                ended.push(frame.stream);
+            }
+        }
+        ended.sort_unstable();
+        assert_eq!((acknowledged, ended), (1, vec![1, 3]));
+    });
+    // A second request of curl, which it often does not manage with Apache.
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    let url = format!("http://{}/", server.address());
+    let two = ["--http2", &url, &format!("{url}none?a=b"), "-o", "/dev/null", "-o", "/dev/null"];
+    assert_eq!(curl(&two), "|2 200|2 404");
 }

@@ -14,6 +14,7 @@ use super::outgoing::Outgoing;
 use super::tunnel::Open;
 use crate::config::VirtualHost;
 use crate::exchange::{Exchange, Running};
+use crate::protocol::http2::Http2Connection;
 use crate::request::hooks::Preface;
 use crate::request::{Client, Interim};
 use crate::transport::Transport;
@@ -63,6 +64,8 @@ pub(in crate::protocol) struct HttpConnection {
     pub(super) sending: Option<Box<Sending>>,
     /// The tunnel, if the connection has become one.
     pub(super) tunnel: Option<Box<Open>>,
+    /// The connection after a change of its protocol.
+    pub(super) upgraded: Option<Box<Http2Connection>>,
     /// The client's wish for the connection after the current request.
     pub(super) wish: Persistence,
     /// Bytes received for that request, without those of its body that came after the head.

@@ -35,7 +35,7 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
         }
         None => ResponseHead::start(out, request.answer.status()),
     };
-    let mut sink = Sink { head, status: request.answer.status(), delimiter, persist };
+    let mut sink = Sink { head, status: request.answer.status(), delimiter, persist, is_said: false };
     request.fields_out(&mut sink)?;
     sink.head.end();
     if request.asked.version == http1::Version::Http10 && request.env.contains("force-response-1.0") {
@@ -50,10 +50,35 @@ struct Sink<'o> {
     status: u16,
     delimiter: Delimiter,
     persist: Persist,
+    /// Whether `Connection` was written.
+    is_said: bool,
+}
+
+impl Sink<'_> {
+    /// What the server says in `Connection`.
+    fn connection(&self) -> Option<&'static [u8]> {
+        match (self.delimiter, self.persist) {
+            (Delimiter::Tunnel, _) => Some(b"Upgrade"),
+            (_, Persist { keep: true, announce: Some(_) }) => Some(b"Keep-Alive"),
+            (_, Persist { keep: true, announce: None }) => None,
+            (_, Persist { keep: false, .. }) => Some(b"close"),
+        }
+    }
 }
 
 impl FieldSink for Sink<'_> {
     fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
+        // One field, as in Apache, where somebody else has something to say there, too.
+        if !self.is_said
+            && name.eq_ignore_ascii_case("Connection")
+            && let Some(own) = self.connection()
+        {
+            self.is_said = true;
+            return match self.delimiter {
+                Delimiter::Tunnel => self.head.field(name, own),
+                _ => self.head.field(name, &[value, b", ", own].concat()),
+            };
+        }
         self.head.field(name, value)
     }
 
@@ -67,20 +92,16 @@ impl FieldSink for Sink<'_> {
             Delimiter::Chunked => head.field("Transfer-Encoding", b"chunked")?,
             Delimiter::Length(_) | Delimiter::Nothing | Delimiter::Close | Delimiter::Tunnel => {}
         }
-        if self.delimiter == Delimiter::Tunnel {
-            return head.field("Connection", b"Upgrade");
+        if let Persist { keep: true, announce: Some((timeout, left)) } = self.persist {
+            let text = match left {
+                Some(left) => format!("timeout={timeout}, max={left}"),
+                None => format!("timeout={timeout}"),
+            };
+            head.field("Keep-Alive", text.as_bytes())?;
         }
-        match self.persist {
-            Persist { keep: true, announce: Some((timeout, left)) } => {
-                let text = match left {
-                    Some(left) => format!("timeout={timeout}, max={left}"),
-                    None => format!("timeout={timeout}"),
-                };
-                head.field("Keep-Alive", text.as_bytes())?;
-                head.field("Connection", b"Keep-Alive")
-            }
-            Persist { keep: true, announce: None } => Ok(()),
-            Persist { keep: false, .. } => head.field("Connection", b"close"),
+        match self.connection().filter(|_| !self.is_said) {
+            Some(own) => self.head.field("Connection", own),
+            None => Ok(()),
         }
     }
 }

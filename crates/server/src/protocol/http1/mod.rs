@@ -11,6 +11,7 @@ pub(super) mod pace;
 mod preface;
 mod refuse;
 mod tunnel;
+mod upgrade;
 mod wait;
 mod write;
 
@@ -92,6 +93,7 @@ impl HttpService {
             incoming: None,
             sending: None,
             tunnel: None,
+            upgraded: None,
             wish: Persistence::default(),
             received: 0,
             refused: None,
@@ -155,6 +157,9 @@ impl Service for HttpService {
 
 impl Connection for HttpConnection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
+        if self.upgraded.is_some() {
+            return self.upgraded.as_mut().map_or(Stepping::Done(Stage::Closed), |upgraded| upgraded.step(stage));
+        }
         match stage {
             Stage::Serve => Stepping::waiting(self.serve()),
             Stage::ReadHead => Stepping::waiting(self.read_head()),
@@ -291,6 +296,13 @@ impl HttpConnection {
         request.account.tick = self.announced.take().inspect(|tick| tick::resume(*tick));
         self.wish = wish;
         self.received = request.asked.head.len();
+        if request.vhost.plan.upgrades {
+            if let Some(frames) = self.asks_for_http2(&request, framing) {
+                self.buffer = rest;
+                return Box::pin(self.upgrade(request, row, frames)).await;
+            }
+            self.offer_http2(&mut request);
+        }
         if framing.has_body() {
             self.received += rest.len() as u64;
             let body = body::incoming(

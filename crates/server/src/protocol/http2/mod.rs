@@ -99,6 +99,17 @@ impl Http2Connection {
         workers: Arc<Workers>,
         early: Vec<u8>,
     ) -> Http2Connection {
+        Http2Connection::begin(running, transport, client, workers, early, None)
+    }
+
+    fn begin(
+        running: Running,
+        transport: Arc<dyn Transport>,
+        client: Arc<Client>,
+        workers: Arc<Workers>,
+        early: Vec<u8>,
+        frames: Option<Vec<u8>>,
+    ) -> Http2Connection {
         // The server name in the TLS handshake has already selected a virtual host.
         let host = match client.session() {
             Some(session) => &running.server.hosts[session.host],
@@ -108,7 +119,7 @@ impl Http2Connection {
         let line = Line::new(transport.clone());
         let share = Share::take();
         let plan = &host.plan;
-        let greeting = builder(settings, &plan.limits, &share).handshake(line.wire(early));
+        let greeting = builder(settings, &plan.limits, &share).handshake(line.wire(early, frames));
         let engine = Engine::Greeting(Box::new(greeting));
         let largest = settings.max_data_frame_len().map_or(LARGEST_FRAME, |most| most.min(LARGEST_FRAME));
         let first = plan.head_timeout.map_or(plan.timeout, |limit| limit.first.min(plan.timeout));
@@ -145,6 +156,18 @@ impl Http2Connection {
             said_goodbye: false,
             _share: share,
         }
+    }
+
+    /// A connection that spoke HTTP/1.1. `frames`: those that an HTTP/2 client would have sent for its request; `received`:
+    /// what it has sent since, which begins with the client preface.
+    pub(super) fn upgraded(
+        running: Running,
+        transport: Arc<dyn Transport>,
+        client: Arc<Client>,
+        workers: Arc<Workers>,
+        (frames, received): (Vec<u8>, Vec<u8>),
+    ) -> Http2Connection {
+        Http2Connection::begin(running, transport, client, workers, received, Some(frames))
     }
 
     /// Serves until no stream is left.

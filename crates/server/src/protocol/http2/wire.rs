@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::PREFACE;
 use super::meter::Meter;
 use crate::transport::stream::Stream;
 use crate::transport::{Transport, buffers};
@@ -21,6 +22,10 @@ const ROOM: usize = 64 * 1024;
 pub(super) struct Wire {
     stream: Stream,
     line: Arc<Line>,
+    /// Read before anything else: what a client would have sent if it had begun with HTTP/2.
+    first: Vec<u8>,
+    /// How much of the client preface is still to come, and not to be passed on: it was among the first.
+    preface: usize,
 }
 
 /// The connection's view of its wire.
@@ -36,6 +41,8 @@ struct State {
     carried: (u64, u64),
     meter: Meter,
     flood_is_known: bool,
+    /// The first acknowledgement of settings is to be left out: how many bytes of the present frame are still to come.
+    owes: Option<usize>,
     /// The number of reads since the connection was last polled.
     reads: u32,
 }
@@ -48,14 +55,22 @@ impl Line {
             carried: (0, 0),
             meter: Meter::new(),
             flood_is_known: false,
+            owes: None,
             reads: 0,
         };
         Arc::new(Line { transport, state: Mutex::new(state) })
     }
 
-    /// The protocol's end. `early`: bytes already received.
-    pub(super) fn wire(self: &Arc<Self>, early: Vec<u8>) -> Wire {
-        Wire { stream: Stream::new(self.transport.clone(), early, Arc::default()), line: self.clone() }
+    /// The protocol's end. `early`: bytes already received. `frames`: the client spoke HTTP/1.1 before, and these tell of
+    /// its request; its settings came with that, so they are not acknowledged (RFC 7540 section 3.2.1).
+    pub(super) fn wire(self: &Arc<Self>, early: Vec<u8>, frames: Option<Vec<u8>>) -> Wire {
+        let stream = Stream::new(self.transport.clone(), early, Arc::default());
+        let (mut first, mut preface) = (Vec::new(), 0);
+        if let Some(frames) = frames {
+            (first, preface) = ([PREFACE, &frames].concat(), PREFACE.len());
+            self.lock().owes = Some(0);
+        }
+        Wire { stream, line: self.clone(), first, preface }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -102,7 +117,48 @@ impl Line {
     }
 }
 
+impl Wire {
+    /// Takes the client preface, if it was among the first bytes already.
+    fn poll_preface(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.preface > 0 {
+            let mut bytes = [0; PREFACE.len()];
+            let mut into = ReadBuf::new(&mut bytes[..self.preface]);
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut into))?;
+            let (came, at) = (into.filled(), PREFACE.len() - self.preface);
+            if came.is_empty() || PREFACE[at..at + came.len()] != *came {
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
+            self.preface -= came.len();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The size of a frame header, in bytes.
+const HEAD: usize = 9;
+
 impl State {
+    /// Collects frames up to the first acknowledgement of settings, and leaves that out. `left`: the bytes that still belong
+    /// to the last frame.
+    fn collect_without_acknowledgement(&mut self, mut left: usize, mut from: &[u8]) {
+        loop {
+            let (part, rest) = from.split_at(left.min(from.len()));
+            self.outgoing.extend_from_slice(part);
+            left -= part.len();
+            // The protocol writes a header in one piece.
+            let Some(&[a, b, c, kind, flags, ..]) = rest.get(..HEAD) else {
+                self.outgoing.extend_from_slice(rest);
+                self.owes = if rest.is_empty() { Some(left) } else { None };
+                return;
+            };
+            if (kind, flags & 1) == (4, 1) {
+                self.owes = None;
+                return self.outgoing.extend_from_slice(&rest[HEAD..]);
+            }
+            (left, from) = (HEAD + u32::from_be_bytes([0, a, b, c]) as usize, rest);
+        }
+    }
+
     fn poll_flush(&mut self, cx: &mut Context<'_>, transport: &dyn Transport) -> Poll<io::Result<()>> {
         while self.sent < self.outgoing.len() {
             let sent = ready!(transport.poll_send(cx, &self.outgoing[self.sent..], false))?;
@@ -124,7 +180,14 @@ impl AsyncRead for Wire {
             return Poll::Pending;
         }
         let before = into.filled().len();
-        ready!(Pin::new(&mut wire.stream).poll_read(cx, into))?;
+        if wire.first.is_empty() {
+            ready!(wire.poll_preface(cx))?;
+            ready!(Pin::new(&mut wire.stream).poll_read(cx, into))?;
+        } else {
+            let rest = wire.first.split_off(wire.first.len().min(into.remaining()));
+            into.put_slice(&wire.first);
+            wire.first = rest;
+        }
         let received = &into.filled()[before..];
         let mut state = wire.line.lock();
         state.reads += 1;
@@ -143,7 +206,10 @@ impl AsyncWrite for Wire {
         if state.outgoing.capacity() == 0 {
             state.outgoing = buffers::take();
         }
-        state.outgoing.extend_from_slice(from);
+        match state.owes {
+            None => state.outgoing.extend_from_slice(from),
+            Some(left) => state.collect_without_acknowledgement(left, from),
+        }
         Poll::Ready(Ok(from.len()))
     }
 
