@@ -1,7 +1,10 @@
 //! Answers of certificate authorities at handshakes, with `openssl ocsp` as the responder and `openssl s_client` as the client.
 
 use std::io::{BufRead, BufReader};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sys::signal::Signal;
 
@@ -195,8 +198,8 @@ fn a_silent_responder_holds_up_no_other() {
     let site = Site::with([("index.html", "hello\n")]);
     certificates(&site);
     let responder = Responder::start(&site, "V\t350101000000Z\t");
-    let silent: Vec<_> = (0..6).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("bind")).collect();
-    let mute = |(index, listener): (usize, &std::net::TcpListener)| {
+    let silent: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").expect("bind")).collect();
+    let mute = |(index, listener): (usize, &TcpListener)| {
         let url = format!("http://127.0.0.1:{}/ocsp", listener.local_addr().expect("address").port());
         format!(
             "<VirtualHost *:{PORT}>\nServerName silent{index}\nSSLEngine on\nSSLCertificateFile conf/tls.pem\n\
@@ -212,4 +215,45 @@ fn a_silent_responder_holds_up_no_other() {
     drop(silent);
     server.announce("AH01980");
     until("the ends of the questions", || (server.log().matches("AH01980").count() == 6).then_some(()));
+}
+
+/// Hosts with the same certificate ask once, and again as soon as they are told to.
+#[test]
+fn responders_are_asked_as_often_as_configured() {
+    if !needs::OPENSSL.is_there("responders_are_asked_as_often_as_configured") {
+        return;
+    }
+    let site = Site::with([("index.html", "hello\n")]);
+    certificates(&site);
+    let responder = Responder::start(&site, "V\t350101000000Z\t");
+    let (asked, end) = <(Arc<AtomicUsize>, Arc<AtomicBool>)>::default();
+    let between = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let port = between.local_addr().expect("address").port();
+    let (count, is_over, to) = (asked.clone(), end.clone(), responder.1);
+    // Passes questions on, one after the other, and counts them.
+    let thread = std::thread::spawn(move || {
+        for client in between.incoming().map_while(Result::ok).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+            count.fetch_add(1, Ordering::Relaxed);
+            let server = TcpStream::connect(("127.0.0.1", to)).expect("the responder");
+            std::thread::scope(|scope| {
+                scope.spawn(|| std::io::copy(&mut &client, &mut &server));
+                let _ = std::io::copy(&mut &server, &mut &client);
+                let _ = client.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    let own = "ServerName host\nSSLStaplingStandardCacheTimeout 1\nSSLEngine";
+    let hosts: String = (0..20)
+        .map(|index| configuration(port).replace("SSLEngine", &own.replace("host", &format!("host{index}"))) + "\n")
+        .collect();
+    {
+        let server = Server::start(Mpm::Event, &site, &hosts);
+        ["AH01909", "AH01980"].iter().for_each(|text| server.allow(*text));
+        until("a stapled response", || (status(&server) == "OCSP Response Status: successful (0x0)").then_some(()));
+        until("further questions", || (asked.load(Ordering::Relaxed) >= 4).then_some(()));
+        assert!(asked.load(Ordering::Relaxed) < 20, "hosts share an answer");
+    }
+    end.store(true, Ordering::Relaxed);
+    drop(TcpStream::connect(("127.0.0.1", port)));
+    thread.join().expect("a thread");
 }

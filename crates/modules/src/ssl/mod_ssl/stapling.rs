@@ -279,10 +279,13 @@ async fn work(hosts: &[Host], count: usize) {
         // What comes within a second is published together: a set has the responses of all hosts.
         let mut pause = Box::pin(sleep(LOOK));
         while let Some((Asking { host, digest, url, .. }, response)) = next_answer(&mut asking, &mut pause).await {
-            let staple = staples.iter_mut().find(|staple| (staple.host, &staple.digest) == (host, &digest));
-            if let (Some(staple), Some(host)) = (staple, by_index.get(&host)) {
-                host.keep(staple, &url, response);
-                has_changed = true;
+            // Many hosts may share a certificate: what is said of it is said once.
+            for staple in staples.iter_mut().filter(|staple| staple.digest == digest) {
+                let Some(its) = by_index.get(&staple.host) else { continue };
+                if staple.host == host || (response.is_ok() && staple.next <= now() && its.url(staple) == url) {
+                    its.keep(staple, &url, response.clone());
+                    has_changed = true;
+                }
             }
             ask(&by_index, &mut staples, &mut asking);
             if asking.is_empty() {
