@@ -243,3 +243,39 @@ fn lengths_fragments_and_hosts() {
         });
     }
 }
+
+/// What the configuration or a script says in `Connection`: one field with what the server says, and `close` is meant.
+#[test]
+fn an_answer_may_close_its_connection() {
+    let build = |site: &Site| {
+        for name in ["other", "always", "close", "closes"] {
+            site.page(name, "hello\n");
+        }
+    };
+    let lines = "<Location /other>\nHeader set Connection foo\n</Location>\n\
+        <Location /always>\nHeader always set Connection foo\n</Location>\n\
+        <Location /close>\nHeader set Connection close\n</Location>\n\
+        <Location /closes>\nHeader set Connection \"Foo, Close\"\n</Location>";
+    both("an_answer_may_close_its_connection", build, lines, |site| {
+        let (one, kept, host) =
+            ("HTTP/1.0\r\n", "HTTP/1.0\r\nConnection: keep-alive\r\n", "HTTP/1.1\r\nHost: localhost\r\n");
+        for (path, rest, says, stays) in [
+            ("other", one, "foo, close", false),
+            ("other", kept, "foo, Keep-Alive", true),
+            ("other", host, "foo", true),
+            ("always", one, "foo, close", false),
+            ("close", one, "close", false),
+            ("close", kept, "close", false),
+            ("close", host, "close", false),
+            ("closes", host, "Foo, Close", false),
+        ] {
+            let mut client = Client::connect(site.address());
+            let answer = client.request(format!("GET /{path} {rest}\r\n"));
+            assert_eq!(answer.all("Connection"), [says], "{path} {rest}");
+            match stays {
+                true => assert_eq!(client.get("/other").status, 200),
+                false => client.is_closed(),
+            }
+        }
+    });
+}

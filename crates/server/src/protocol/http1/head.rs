@@ -3,6 +3,7 @@
 use conf::Level;
 use http1::response::{BadField, ResponseHead};
 
+use super::write::names_close;
 use crate::phases::error_document;
 use crate::request::fields_out::{FieldSink, Unsendable};
 use crate::request::response::Body;
@@ -76,6 +77,7 @@ impl FieldSink for Sink<'_> {
             self.is_said = true;
             return match self.delimiter {
                 Delimiter::Tunnel => self.head.field(name, own),
+                _ if names_close(value) => self.head.field(name, value),
                 _ => self.head.field(name, &[value, b", ", own].concat()),
             };
         }

@@ -293,11 +293,23 @@ impl HttpConnection {
             // A client takes a script's 1xx for an interim answer, and the next answer for the one to this request.
             && request.answer.status() >= 200
             && !request.env.contains("nokeepalive")
+            && !says_close(request)
             && self.refused.is_none()
             && !seam::draining();
         let announce = (keep && self.wish.connection_keep_alive).then_some((plan.keep_alive_timeout.as_secs(), left));
         Persist { keep, announce }
     }
+}
+
+/// Whether the answer itself says that the connection closes after it, as those of many scripts do.
+fn says_close(request: &Request) -> bool {
+    let tables = [&request.answer.err_headers_out, &request.answer.headers_out];
+    tables.iter().filter_map(|fields| fields.get("Connection")).any(|value| names_close(value.as_bytes()))
+}
+
+/// Whether a value of `Connection` has the option `close`.
+pub(super) fn names_close(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
 /// Reads the rest of a small request body; `false`: it is too long, or does not arrive.
