@@ -52,7 +52,7 @@ Commands that change something:
   log-level MODULE LEVEL  set the level of a module, named as in LogLevel, until the next restart
   log-level '*' LEVEL     set the level of all modules
   log-level reset         go back to the levels of the configuration
-  reload-certificates     read certificates and keys again, without a restart
+  reload-certificates     read certificates, keys and revocation lists again
   graceful                restart; children finish what they serve
   restart                 restart; children end at once
   graceful-stop           stop when everything that is being served is finished
