@@ -54,7 +54,7 @@ fn bad_condition(words: &[String], message: &str) -> Option<Spot> {
         Some((begin, length)) => begin..begin + length,
         None => Expr::fault(text)?,
     };
-    Some(Spot::Bytes(1, place.start, place.end))
+    Some(Spot::Bytes(1, u32::try_from(place.start).ok()?, u32::try_from(place.end).ok()?))
 }
 
 /// The text of messages about the number of arguments, after the directive's name, with the maximum number.

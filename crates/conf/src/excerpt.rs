@@ -22,7 +22,7 @@ pub enum Spot {
     /// A byte in the value of a word: the position of an error in a regular expression.
     Byte(usize, usize),
     /// Some bytes in the value of a word, from the first to the one after the last: a token of an expression.
-    Bytes(usize, usize, usize),
+    Bytes(usize, u32, u32),
 }
 
 /// Physical lines of a configuration, with marks.
@@ -104,7 +104,7 @@ fn marked_range(line: &str, spot: Spot) -> Option<Range<usize>> {
                 return word;
             }
             // After the last byte stands the quote that ends the word.
-            let (begin, end) = (place_within(written, from), place_within(written, to));
+            let (begin, end) = (place_within(written, from as usize), place_within(written, to as usize));
             word.start + begin..word.start + end.max(begin)
         }),
     };

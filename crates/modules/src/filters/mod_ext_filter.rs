@@ -24,7 +24,7 @@ pub static MODULE: Module = Module {
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("ExtFilterOptions", Allowed::SECTION, Iterate(set_option), "NoLogStderr", "valid options: LogStderr, NoLogStderr").differs("A program's standard error is always logged."),
-    row("ExtFilterDefine", Allowed::GLOBAL, Raw(define), "", "Define an external filter"),
+    row("ExtFilterDefine", Allowed::SERVER, Raw(define), "", "Define an external filter"),
 ];
 
 settings! {

@@ -79,6 +79,12 @@ fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<H
     }))
 }
 
+/// The directory in which the manager makes its own; `None` if no loaded module has backends.
+pub(super) fn directory_above(server: &Server) -> Option<PathBuf> {
+    let directory = Path::new(&server.main().settings.get::<BackendServer>().directory.0);
+    directory.parent().filter(|above| !above.as_os_str().is_empty()).map(Path::to_path_buf)
+}
+
 /// Makes the directory, for the user of the manager: that of the children, who find the manager's socket there, or
 /// root, and then the children cannot change its content. Removes what an earlier process with the same number left
 /// there.

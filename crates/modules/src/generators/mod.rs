@@ -23,7 +23,15 @@ mod perl;
 mod script;
 mod shebang;
 
+use std::path::PathBuf;
+
 use conf::Allowed;
+use server::Server;
 
 /// The contexts in which an access-checking application may be named.
 const ACCESS: Allowed = Allowed::FILEINFO;
+
+/// The directory in which the process manager makes its own; `None` if no loaded module has backends.
+pub fn manager_directory(server: &Server) -> Option<PathBuf> {
+    backends::directory_above(server)
+}

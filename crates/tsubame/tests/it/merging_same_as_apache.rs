@@ -56,7 +56,11 @@ const TABLE: &[Row] = &[
         "ProxyPass /px1 fcgi://127.0.0.1:1/\nProxyPass /px3 !\nProxyPass /px4 fcgi://127.0.0.1:1/",
         &["GET /px1/a.txt", "GET /px2/a.txt", "GET /px3/a.txt", "GET /px4/a.txt"],
     ),
-    ("ExtFilterDefine up mode=output cmd=\"/usr/bin/tr a-z A-Z\"", "", &["GET /ext/a.txt"]),
+    (
+        "ExtFilterDefine up mode=output cmd=\"/usr/bin/tr a-z A-Z\"",
+        "ExtFilterDefine blank mode=output cmd=\"/usr/bin/tr a-z _\"",
+        &["GET /ext/a.txt"],
+    ),
     ("UseCanonicalName On", "UseCanonicalName Off", &["GET /d"]),
     ("ServerSignature On", "ServerSignature Off", &["GET /forb"]),
     ("AddDefaultCharset utf-8", "AddDefaultCharset Off", &["GET /a.txt"]),
@@ -75,6 +79,40 @@ const TABLE: &[Row] = &[
             "GET /a.txt|X-Forwarded-For: 9.9.9.9, 127.0.0.9, 5.5.5.5",
         ],
     ),
+];
+
+/// More rows, in a second configuration: some of their directives stand in the first one, too.
+const MORE: &[Row] = &[
+    (
+        "LimitRequestFields 3",
+        "LimitRequestFields 9",
+        &["GET /a.txt|A: 1|B: 2|C: 3", "GET /a.txt|A: 1|B: 2|C: 3|D: 4|E: 5|F: 6|G: 7|H: 8|I: 9"],
+    ),
+    ("MaxKeepAliveRequests 0\nKeepAliveTimeout 2", "MaxKeepAliveRequests 4", &["GET /a.txt|Connection: keep-alive"]),
+    (
+        "UserDir ${ROOT}/m/*\nUserDir disabled\nUserDir enabled joe",
+        "UserDir enabled ann",
+        &["GET /~joe/x.txt", "GET /~ann/x.txt"],
+    ),
+    ("BrowserMatch Foo V=main", "BrowserMatch Foo V=host", &["GET /a.txt|User-Agent: Foo"]),
+    ("SetEnvIfNoCase X-B foo W=main", "SetEnvIfNoCase X-B foo !W", &["GET /a.txt|X-B: FOO"]),
+    ("SetEnvIfExpr true E=main", "SetEnvIfExpr true F=host", &["GET /a.txt"]),
+    (
+        "RedirectPermanent /rp http://main/\nRedirectTemp /rt http://main/",
+        "RedirectTemp /rp http://host/",
+        &["GET /rp", "GET /rt"],
+    ),
+    ("ErrorDocument 404 /a.txt\nErrorDocument 403 main", "ErrorDocument 404 default", &["GET /nope", "GET /forb"]),
+    (
+        "AddEncoding x-foo .foo\nAddLanguage de .de",
+        "AddEncoding x-bar .foo\nRemoveLanguage .de",
+        &["GET /a.foo", "GET /a.de"],
+    ),
+    ("DirectorySlash Off", "DirectorySlash On", &["GET /d"]),
+    ("MaxRanges 1", "MaxRanges none", &["GET /a.txt|Range: bytes=0-0"]),
+    ("SSIUndefinedEcho main", "SSIUndefinedEcho host", &["GET /u.shtml"]),
+    ("AddHandler send-as-is .asis", "RemoveHandler .asis", &["GET /t.asis"]),
+    ("ForceType x/main", "ForceType None", &["GET /b.txt"]),
 ];
 
 /// Rows that stand in a configuration of their own: with mod_rewrite `%f` has a value earlier.
@@ -96,9 +134,11 @@ Require all granted
 <Location /forb>
 Require all denied
 </Location>
+<IfDefine WITH_FILTER>
 <Location /ext>
 SetOutputFilter up
 </Location>
+</IfDefine>
 Redirect /ms/x http://merged/
 AddOutputFilter INCLUDES .shtml
 Options +Includes
@@ -127,6 +167,10 @@ fn build(site: &Site) {
         ("ix/2.h", ""),
         ("ix/3.x", ""),
         ("t.sub", "aaa bbb"),
+        ("a.foo", "x"),
+        ("a.de", "x"),
+        ("u.shtml", "<!--#echo var=\"NOPE\" -->"),
+        ("t.asis", "Status: 201 Created\nContent-Type: text/plain\n\nbody"),
         ("px1/a.txt", "file"),
         ("px2/a.txt", "file"),
         ("px3/a.txt", "file"),
@@ -145,6 +189,7 @@ fn build(site: &Site) {
 #[test]
 fn virtual_hosts_inherit_what_apache_s_do() {
     check(TABLE);
+    check(MORE);
     check(REWRITTEN);
 }
 
@@ -156,9 +201,10 @@ fn check(table: &[Row]) {
     // Without the main server's lines some of them reach a backend that is not there.
     let is_alone = |case: &&Case| !case.name.contains("/px");
     let alone: Vec<Case> = cases.iter().filter(is_alone).cloned().collect();
+    let define = if host.contains("ExtFilter") { "Define WITH_FILTER\n" } else { "" };
     for (main, cases) in [(&*main, &cases), ("", &alone)] {
         let configuration = format!(
-            "{SHOWN}{main}<VirtualHost *:8080>\nServerName none\n</VirtualHost>\n\
+            "{define}{SHOWN}{main}<VirtualHost *:8080>\nServerName none\n</VirtualHost>\n\
              <VirtualHost *:8080>\nServerName own\n{host}</VirtualHost>\n"
         );
         // Who polls does not matter here: one request in twenty goes to the other modules.

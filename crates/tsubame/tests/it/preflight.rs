@@ -76,12 +76,13 @@ fn things_that_only_root_may_do_are_warnings() {
         return;
     }
     let site = Site::new();
-    site.configure(Mpm::Event, "Listen 127.0.0.1:81");
+    site.configure(Mpm::Event, "LoadModule fcgid_module modules/mod_fcgid.so\nListen 127.0.0.1:81");
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].map(String::from).to_vec();
     let looked = Start::new(&site, Mpm::Event).arguments(&["-t"]).by(nobody).command().output().expect("run");
     let (_, errors, status) = said(&looked);
     assert!(errors.ends_with("Syntax OK\n") && status == Some(0), "{errors}");
     assert!(errors.contains("AH00091: could not open error log file"), "{errors}");
+    assert!(errors.contains("the process manager cannot make its directory in"), "{errors}");
     if std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").is_ok_and(|text| text.trim() == "1024")
     {
         assert!(errors.contains("only root may listen at 127.0.0.1:81"), "{errors}");

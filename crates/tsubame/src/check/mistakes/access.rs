@@ -50,8 +50,8 @@ pub(super) fn rules_of_mixed_kinds(config: &Config<'_>, report: &mut Report) {
     for line in config.named("Require").filter(|line| line.words() == ["all", "granted"]) {
         let Some(section) = line.within.last() else { continue };
         let mut siblings = section.children.iter().flatten();
-        let old = siblings
-            .find(|node| node.name.eq_ignore_ascii_case("Deny") && node.args.to_ascii_lowercase() == "from all");
+        let old =
+            siblings.find(|node| node.name.eq_ignore_ascii_case("Deny") && node.args.eq_ignore_ascii_case("from all"));
         let mut allows = section.children.iter().flatten().filter(|node| node.name.eq_ignore_ascii_case("Allow"));
         if let Some(old) = old
             && allows.next().is_none()

@@ -39,7 +39,7 @@ pub(super) fn engine_is_off(config: &Config<'_>, report: &mut Report) {
         let is_off_here = here.iter().any(|engine| engine.host() == line.host());
         let is_inherited = config.named("RewriteOptions").next().is_some();
         let section = line.within.last().map(|node| &node.origin);
-        if here.iter().any(|engine| is_on(&**engine)) || is_off_here || is_inherited || said.contains(&section) {
+        if here.iter().any(|engine| is_on(engine)) || is_off_here || is_inherited || said.contains(&section) {
             continue;
         }
         said.push(section);
