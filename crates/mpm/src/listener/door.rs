@@ -34,6 +34,8 @@ use crate::listen::{Listener, Listeners};
 pub(super) const BATCH: usize = 32;
 /// How many connections a child may be ahead of the others before it lets them go first.
 const AHEAD: u64 = 2;
+/// How many of those that the others have left it takes at a time: they may only be slow to wake up.
+const LEFT_OVER: usize = 8;
 /// How many connections are asked to close at a time when descriptors run out.
 const MAKE_ROOM: usize = 32;
 /// How long a child that is ahead of the others leaves new connections to them.
@@ -103,9 +105,10 @@ impl<H: Dispatcher> Door<H> {
                 self.room().await;
                 continue;
             };
-            if share != Share::ClearlyMore {
-                room = room.min(self.until_clearly_more());
-            }
+            room = room.min(match share {
+                Share::ClearlyMore => LEFT_OVER,
+                Share::Fair | Share::More => self.until_clearly_more(),
+            });
             match poll_fn(|cx| Poll::Ready(self.take(cx, room))).await {
                 Batch::Full => {
                     self.shortage.over();

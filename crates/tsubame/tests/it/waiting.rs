@@ -327,13 +327,18 @@ fn a_burst_is_divided() {
     if server.children().len() < 2 {
         return;
     }
-    let mut burst: Vec<Client> = (0..COUNT).map(|_| server.client()).collect();
-    burst.iter_mut().for_each(|client| client.send(get("/a.txt")));
-    burst.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
-    let counts: Vec<usize> =
-        server.children().iter().map(|child| descriptors::clients_of(Pid::new(*child).expect("pid")).len()).collect();
-    let fair = COUNT / counts.len();
-    assert!(counts.iter().all(|count| *count <= fair * 3 / 2 + 3), "{counts:?}");
+    // On a busy machine the other child may come too late once.
+    until("a burst that is divided", || {
+        let mut burst: Vec<Client> = (0..COUNT).map(|_| server.client()).collect();
+        burst.iter_mut().for_each(|client| client.send(get("/a.txt")));
+        burst.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+        let held = |child: &i32| descriptors::clients_of(Pid::new(*child).expect("pid"));
+        let counts: Vec<usize> = server.children().iter().map(|child| held(child).len()).collect();
+        drop(burst);
+        until("their end", || server.children().iter().all(|child| held(child).is_empty()).then_some(()));
+        let fair = COUNT / counts.len();
+        counts.iter().all(|count| *count <= fair * 3 / 2 + 3).then_some(())
+    });
 }
 
 /// The number of children and of serving threads settles at the same value as under Apache.
