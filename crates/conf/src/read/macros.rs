@@ -56,7 +56,7 @@ fn body(input: &mut Input) -> Result<Vec<String>, Stop> {
 
 impl Macro {
     /// The text with the parameters replaced, and warnings about the values.
-    pub(crate) fn expand(&self, values: &[String]) -> Result<(Vec<u8>, Vec<String>), String> {
+    pub(crate) fn expand(&self, values: &[String], line_max: usize) -> Result<(Vec<u8>, Vec<String>), String> {
         if values.len() != self.parameters.len() {
             let (given, wanted) = (values.len(), self.parameters.len());
             return Err(format!("{} used with {given} arguments instead of {wanted}", self.definition()));
@@ -65,17 +65,24 @@ impl Macro {
         let warnings = warnings.map(|(name, _)| format!("macro '{}': empty value for '{name}'", self.name)).collect();
         let mut text = Vec::new();
         for line in &self.lines {
-            text.extend_from_slice(&http1::text::to_bytes(&self.replace(line, values)));
+            let line = self.replace(line, values, line_max);
+            if line.len() > line_max || text.len() > super::TEXT_MAX {
+                let name = &self.name;
+                return Err(format!("with its values the text of macro '{name}' becomes too long"));
+            }
+            text.extend_from_slice(&http1::text::to_bytes(&line));
             text.push(b'\n');
         }
         Ok((text, warnings))
     }
 
-    /// Replaces parameters in a line; where several match, the longest one.
-    fn replace(&self, line: &str, values: &[String]) -> String {
+    /// Replaces parameters in a line; where several match, the longest one. Stops when it is longer than `line_max`.
+    fn replace(&self, line: &str, values: &[String], line_max: usize) -> String {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
-        while let Some(c) = rest.chars().next() {
+        while let Some(c) = rest.chars().next()
+            && out.len() <= line_max
+        {
             let here = self.parameters.iter().zip(values).filter(|(name, _)| rest.starts_with(name.as_str()));
             match here.max_by_key(|(name, _)| name.len()) {
                 Some((name, value)) => {

@@ -30,6 +30,15 @@ pub const INCLUDE_DEPTH_MAX: usize = 128;
 /// How deep sections may nest: far more than a real configuration needs, and few enough that a malicious `.htaccess`
 /// file cannot overflow a child's stack (which ends Apache's children).
 pub const SECTION_DEPTH_MAX: usize = 200;
+/// The most text that a configuration may come to, in bytes, each line with [`LINE_COST`] of them: files count as often as
+/// they are included, and so do macros and variables. A few lines that include, use or define each other twice double this
+/// with each step; a server with 100 000 virtual hosts of ten lines needs a third of it.
+pub const TEXT_MAX: usize = 256 << 20;
+/// The same for an `.htaccess` file, which anybody may write.
+const TEXT_MAX_HTACCESS: usize = 64 << 20;
+/// What a line needs in memory beside its text, and what a text that is included or used needs beside its name.
+const LINE_COST: usize = 64;
+const SOURCE_COST: usize = 512;
 
 /// A file that was read, for `-t -DDUMP_INCLUDES`.
 #[derive(Clone, Debug)]
@@ -77,6 +86,10 @@ pub struct Reader {
     texts: u32,
     /// Whether there was a `LoadModule` line, even in a section that is skipped.
     names_modules: bool,
+    /// How much of [`TEXT_MAX`] is used.
+    spent: usize,
+    /// It is used up, and that was reported.
+    is_too_large: bool,
     /// The contents of files already read, by name.
     files: BTreeMap<String, Arc<Vec<u8>>>,
 }
@@ -101,6 +114,8 @@ impl Reader {
             htaccess: None,
             around: 0,
             texts: 0,
+            spent: 0,
+            is_too_large: false,
             names_modules: false,
             files: BTreeMap::new(),
         }
@@ -166,6 +181,9 @@ impl Reader {
                     continue;
                 }
             };
+            if !self.spend(line.len() + LINE_COST, &origin)? {
+                return Ok(top);
+            }
             let is_end =
                 close.is_some_and(|close| line.strip_prefix("</").is_some_and(|end| end.eq_ignore_ascii_case(close)));
             if is_end && open.is_empty() {
@@ -223,7 +241,7 @@ impl Reader {
         top: &mut Vec<Node>,
     ) -> Result<(), Error> {
         let fail = |message: String| Error::at(Phase::Read, origin, message);
-        let line = self.expand(line, origin);
+        let line = self.expand(line, origin).map_err(fail)?;
         let mut args = line.as_str();
         let mut name = next_word(&mut args);
         if !name.starts_with("</") {
@@ -279,7 +297,19 @@ impl Reader {
 
     /// Replaces each `${NAME}` in the line, without replacing inside values again. Unknown ones stay, with a warning;
     /// those with `:` stay silently.
-    fn expand(&mut self, line: &str, origin: &Origin) -> String {
+    /// Counts text; `false`: there is too much, which was reported, and nothing more is to be read.
+    fn spend(&mut self, bytes: usize, origin: &Origin) -> Result<bool, Error> {
+        let most = if self.htaccess.is_some() { TEXT_MAX_HTACCESS } else { TEXT_MAX };
+        self.spent = self.spent.saturating_add(bytes);
+        if self.spent > most && !std::mem::replace(&mut self.is_too_large, true) {
+            let what = "with all that Include, Use and Define add: they seem to repeat each other";
+            let message = format!("The configuration is larger than {} MiB {what}", most >> 20);
+            self.errors.meet(Error::at(Phase::Read, origin, message))?;
+        }
+        Ok(self.spent <= most)
+    }
+
+    fn expand(&mut self, line: &str, origin: &Origin) -> Result<String, String> {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
         while let Some(start) = rest.find("${") {
@@ -287,7 +317,13 @@ impl Reader {
             let name = &rest[start + 2..end];
             out.push_str(&rest[..start]);
             match self.language.value(name, &*self.system) {
-                Some(value) => out.push_str(&value),
+                Some(value) if out.len() + value.len() > LINE_MAX => {
+                    return Err(format!("with the value of ${{{name}}} the line is longer than {LINE_MAX} bytes"));
+                }
+                Some(value) => {
+                    out.push_str(&value);
+                    self.spent = self.spent.saturating_add(value.len());
+                }
                 None => {
                     if !name.contains(':') {
                         self.warn(origin, "core", format!("AH00111: Config variable ${{{name}}} is not defined"));
@@ -298,7 +334,7 @@ impl Reader {
             rest = &rest[end + 1..];
         }
         out.push_str(rest);
-        out
+        Ok(out)
     }
 
     fn warn(&mut self, origin: &Origin, module: &'static str, text: String) {
@@ -421,11 +457,14 @@ impl Reader {
         if origin.depth() >= INCLUDE_DEPTH_MAX {
             return Err(too_deep());
         }
-        let (text, warnings) = definition.expand(&values)?;
+        let (text, warnings) = definition.expand(&values, LINE_MAX)?;
         for warning in warnings {
             self.warn(origin, "macro", warning);
         }
         let title = definition.title(origin);
+        if !self.spend(text.len() + title.len() + SOURCE_COST, origin)? {
+            return Ok(Vec::new());
+        }
         let text = Arc::new(text);
         let source = Source { included_from: Some(origin.clone()), text: text.clone(), ..Source::new(title) };
         let mut input = Input::new(text, LINE_MAX, source);
@@ -455,6 +494,11 @@ impl Reader {
                 }
                 (Err(message), None) => return Err(message.into()),
             };
+            if let Some(line) = from
+                && !self.spend(bytes.len() + file.len() + SOURCE_COST, line)?
+            {
+                break;
+            }
             self.included.push(Included { depth: self.include_depth, line: self.include_line, file: file.clone() });
             let source = Source { included_from: from.cloned(), text: bytes.clone(), ..Source::new(file) };
             let mut input = Input::new(bytes, LINE_MAX, source);

@@ -1,12 +1,22 @@
 //! The real machine, for the configuration language.
 
-use std::io;
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
 use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::OnceLock;
 
 use conf::System;
 use http1::text::from_bytes;
 
-use crate::paths::os_path;
+use crate::paths::{c_path, os_path};
+
+/// Variables that the environment lacks.
+static SUPPLIED: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+
+/// Configurations have these variables where the environment does not have them. Only the first call counts.
+pub fn supply(variables: BTreeMap<String, String>) {
+    let _ = SUPPLIED.set(variables);
+}
 
 /// Files, names and environment of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -14,12 +24,20 @@ pub struct Machine;
 
 impl System for Machine {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        let path = os_path(path);
-        // A fifo or a device would make the server hang, or read for ever.
-        if !std::fs::metadata(&path)?.is_file() && !path.starts_with("/dev/") {
+        // A fifo or a device would make the server hang, or read for ever. As in Apache, /dev/null is none of them.
+        let file = std::fs::File::from(sys::file::open(&c_path(path).ok_or(io::ErrorKind::InvalidInput)?)?);
+        if path == "/dev/null" {
+            return Ok(Vec::new());
+        }
+        if !sys::file::fstat(&file)?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        std::fs::read(path)
+        let mut bytes = Vec::new();
+        file.take(conf::read::TEXT_MAX as u64 + 1).read_to_end(&mut bytes)?;
+        if bytes.len() > conf::read::TEXT_MAX {
+            return Err(io::Error::other(format!("longer than {} bytes", conf::read::TEXT_MAX)));
+        }
+        Ok(bytes)
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
@@ -43,7 +61,8 @@ impl System for Machine {
 
     fn env(&self, name: &str) -> Option<String> {
         use std::os::unix::ffi::OsStrExt;
-        std::env::var_os(name).map(|value| from_bytes(value.as_bytes()).into_owned())
+        let own = std::env::var_os(name).map(|value| from_bytes(value.as_bytes()).into_owned());
+        own.or_else(|| SUPPLIED.get()?.get(name).cloned())
     }
 
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {

@@ -96,6 +96,57 @@ fn lines_are_right_or_wrong_as_for_apache() {
 }
 
 /// The values are those of C's `atoi` and `strtol`, which differ from each other.
+/// What is no regular file is not read: it might have no end, or nobody at its other one.
+#[test]
+fn only_regular_files_are_included() {
+    let lines = ["Include /dev/zero", "IncludeOptional /dev/zero", "Include /dev/stdin", "Include /dev/null"];
+    let said = |text: &str| {
+        let site = Site::new();
+        site.configure(Mpm::Event, text);
+        checked(env!("CARGO_BIN_EXE_tsubame"), &site)
+    };
+    for line in lines {
+        let (ours, is_right) = said(line);
+        assert_eq!(is_right, line.ends_with("null"), "{line}: {ours}");
+        assert!(is_right || ours.contains("not a regular file"), "{line}: {ours}");
+    }
+    let site = Site::new();
+    assert!(Command::new("mkfifo").arg(site.root.join("conf/pipe")).status().expect("mkfifo").success());
+    let (ours, is_right) = said(&format!("Include {}/conf/pipe", site.path()));
+    assert!(!is_right && ours.contains("not a regular file"), "{ours}");
+    check_lines("only_regular_files_are_included", &["Include /dev/null".into()]);
+}
+
+/// A few lines that double what they add end with an error that names a line, before they have used much memory.
+#[test]
+fn a_configuration_that_grows_without_end_is_refused() {
+    let doubled = |line: &dyn Fn(usize) -> String| (1..40).map(line).collect::<String>();
+    let defines = "Define A0 xxxxxxxxxxxxxxxx\n".to_string()
+        + &doubled(&|n| format!("Define A{n} ${{A{}}}${{A{}}}\n", n - 1, n - 1));
+    let macros = "<Macro M0>\nSetEnv A b\n</Macro>\n".to_string()
+        + &doubled(&|n| format!("<Macro M{n}>\nUse M{}\nUse M{}\n</Macro>\n", n - 1, n - 1))
+        + "Use M39\n";
+    for text in [defines, macros] {
+        let site = Site::new();
+        site.configure(Mpm::Event, &text);
+        let mut command = Command::new("prlimit");
+        command.args([
+            "--as=3000000000",
+            env!("CARGO_BIN_EXE_tsubame"),
+            "-d",
+            site.path(),
+            "-f",
+            "conf/httpd.conf",
+            "-t",
+        ]);
+        let output = command.output().expect("run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("Syntax error on line "), "{said}");
+        assert!(said.contains("is longer than 16777216 bytes") || said.contains("larger than 256 MiB"), "{said}");
+    }
+}
+
 #[test]
 fn numbers_that_are_too_large_mean_the_same_as_in_apache() {
     let names = [
