@@ -129,6 +129,56 @@ pub fn open_append(path: &CStr, mode: u32) -> io::Result<OwnedFd> {
     }
 }
 
+/// Like [`open_append`], for a name in a directory that others may write to: they must not lead it to a file of their choice.
+/// A link on the way is followed only where its directory is root's or ours, and nobody else's to write; in any other
+/// directory the name must lead to a plain file without a second name. `ELOOP`: it leads elsewhere.
+pub fn open_append_guarded(path: &CStr, mode: u32) -> io::Result<OwnedFd> {
+    /// As the kernel follows (path_resolution(7)).
+    const LINKS_MAX: usize = 40;
+    let way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let refused = || io::Error::from(rustix::io::Errno::LOOP);
+    let mut left: Vec<Vec<u8>> = parts(path.to_bytes());
+    let mut at = fs::open("/", way, Mode::empty())?;
+    let mut links = 0;
+    while let Some(part) = left.pop() {
+        let name = CString::new(part)?;
+        let kind = fs::statat(&at, &name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Meta::of(&stat));
+        let is_own = is_own_alone(&Meta::of(&fs::fstat(&at)?));
+        if kind.is_ok_and(|meta| meta.is_symlink()) {
+            links += 1;
+            if !is_own || links > LINKS_MAX {
+                return Err(refused());
+            }
+            let target = fs::readlinkat(&at, &name, Vec::new())?;
+            if target.to_bytes().starts_with(b"/") {
+                at = fs::open("/", way, Mode::empty())?;
+            }
+            left.extend(parts(target.to_bytes()));
+        } else if left.is_empty() {
+            let flags = OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+            let flags = flags | OFlags::WRONLY | OFlags::NOFOLLOW;
+            let file = fs::openat(&at, &name, flags, Mode::from_raw_mode(mode))?;
+            let stat = fs::fstat(&file)?;
+            let is_plain = Meta::of(&stat).is_file() && stat.st_nlink == 1;
+            return if is_own || is_plain { Ok(file) } else { Err(refused()) };
+        } else {
+            at = fs::openat(&at, &name, way, Mode::empty())?;
+        }
+    }
+    Err(rustix::io::Errno::ISDIR.into())
+}
+
+/// The parts of a path, the last one first.
+fn parts(path: &[u8]) -> Vec<Vec<u8>> {
+    path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && part != b".").rev().map(<[u8]>::to_vec).collect()
+}
+
+/// Whether only root or this process's user can change what is in a directory.
+fn is_own_alone(directory: &Meta) -> bool {
+    const OTHERS_WRITE: u32 = 0o022;
+    (directory.uid == 0 || directory.uid == crate::cred::uid()) && directory.mode & OTHERS_WRITE == 0
+}
+
 /// Lets a descriptor lead to the file of another one. Its number stays, so whoever knows it goes on with that file; copies in
 /// other processes stay with the old one.
 pub fn redirect(descriptor: impl AsFd, to: OwnedFd) -> io::Result<()> {
@@ -155,6 +205,11 @@ pub fn give_name(file: impl AsFd, path: &std::path::Path) -> io::Result<()> {
 pub fn set_pipe_size(pipe: impl AsFd, bytes: usize) -> io::Result<()> {
     rustix::pipe::fcntl_setpipe_size(pipe, bytes)?;
     Ok(())
+}
+
+/// How many bytes wait in a pipe.
+pub fn waiting(pipe: impl AsFd) -> io::Result<u64> {
+    Ok(rustix::io::ioctl_fionread(pipe)?)
 }
 
 /// Reads at a position, without moving the file's own. Returns 0 at the end.

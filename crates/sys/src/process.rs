@@ -2,8 +2,10 @@
 
 mod seen;
 
+use std::ffi::{CStr, CString};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -119,6 +121,16 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
+/// Makes the kernel end this process, and those that it starts from now on, before others when memory runs out: by this
+/// many thousandths of all memory earlier (`oom_score_adj` in proc(5)). Everybody may, up to the most there is, as long as
+/// the process has not changed its user.
+pub fn expose_to_shortage(more: i32) -> io::Result<()> {
+    const FILE: &str = "/proc/self/oom_score_adj";
+    const MOST: i32 = 1000;
+    let own: i32 = std::fs::read_to_string(FILE)?.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
+    std::fs::write(FILE, own.saturating_add(more).min(MOST).to_string())
+}
+
 /// A descriptor that can be read once a child of ours has ended (pidfd_open(2)).
 pub fn end_of(pid: Pid) -> io::Result<OwnedFd> {
     Ok(rx::pidfd_open(pid.0, rx::PidfdFlags::NONBLOCK)?)
@@ -220,6 +232,45 @@ pub fn own_max_rss() -> u64 {
 pub fn exit_now(status: i32) -> ! {
     // SAFETY: _exit(2) does not return.
     unsafe { libc::_exit(status) }
+}
+
+/// Becomes the program of this process anew, with these arguments and one more variable: nothing of its memory stays. These
+/// descriptors stay open in it, with their numbers, and those that are open until the exec; signals that are blocked stay so.
+/// For a forked process with one thread. Returns only if it fails.
+pub fn begin_anew(arguments: &[&CStr], variable: (&str, &str), kept: &[BorrowedFd<'_>]) -> io::Error {
+    let ours = std::env::vars_os().filter(|(name, _)| name != variable.0);
+    let ours = ours.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    let all = ours.chain([[variable.0, "=", variable.1].concat().into_bytes()]);
+    let Ok(env) = all.map(CString::new).collect::<Result<Vec<_>, _>>() else {
+        return io::ErrorKind::InvalidInput.into();
+    };
+    let pointers = |texts: &mut dyn Iterator<Item = *const libc::c_char>| {
+        texts.chain([std::ptr::null()]).collect::<Vec<*const libc::c_char>>()
+    };
+    let argv = pointers(&mut arguments.iter().map(|text| text.as_ptr()));
+    let envp = pointers(&mut env.iter().map(|text| text.as_ptr()));
+    for fd in kept {
+        // SAFETY: the call changes a flag of an open descriptor.
+        if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, 0) } < 0 {
+            return io::Error::last_os_error();
+        }
+    }
+    // SAFETY: both arrays end with a null pointer, and their texts live until the call has replaced them, or failed.
+    unsafe { libc::execve(c"/proc/self/exe".as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// The descriptor that a process that [begins anew](begin_anew) was left under this number; closed at its next exec.
+pub fn left_descriptor(number: i32) -> io::Result<OwnedFd> {
+    let copy = crate::file::duplicate(number)?;
+    // SAFETY: the number is that of an open descriptor, as its copy shows, for which no value of this new program stands yet.
+    unsafe { libc::close(number) };
+    Ok(copy)
+}
+
+/// The name of this process in lists that show no arguments; cut to 15 bytes.
+pub fn set_short_name(name: &CStr) -> io::Result<()> {
+    Ok(rustix::thread::set_name(name)?)
 }
 
 /// Starts a session without a terminal, led by this process.

@@ -12,6 +12,7 @@ mod control;
 mod ctl;
 mod demo;
 mod dump;
+mod envvars;
 mod explain;
 mod holder;
 mod misuse;
@@ -30,6 +31,7 @@ use std::process::ExitCode;
 use cli::{Action, Command, Parsed};
 
 fn main() -> ExitCode {
+    server::log::be_keeper_if_asked();
     server::module::set_known(modules::MODULES);
     server::identity::set(version::identity());
     let program = cli::program_name();

@@ -210,11 +210,14 @@ impl LogFile {
         self.identity().is_some_and(|(device, _)| keeper::hangs(device))
     }
 
-    /// Opens the file that has the name now: what this process and its later children write goes there.
+    /// Opens the file that has the name now, without an order to do so: what this process and its later children write goes there.
     pub(super) fn reopen(&self) -> io::Result<()> {
         let Some(fd) = self.descriptor() else { return Ok(()) };
         let device = self.identity().map(|(device, _)| device);
-        let new = self.opened(device)?;
+        let new = match keeper::is_there() && has_own_name(&self.target) {
+            true => keeper::reopen(&self.target, device)?,
+            false => reopen_file(&self.target)?,
+        };
         self.flush();
         self.set_identity(new.identity);
         sys::file::redirect(fd, new.fd)
@@ -230,6 +233,15 @@ impl LogFile {
         match self.open.get() {
             Some(Open { is_pipe: true, .. }) => TOGETHER_MAX - 1,
             _ => usize::MAX,
+        }
+    }
+
+    /// Lets a program find the end of its lines. Nothing more reaches it.
+    fn close(&self) {
+        if let Some(open) = self.open.get()
+            && let Ok(nowhere) = sys::file::open_append(c"/dev/null", 0)
+        {
+            let _ = sys::file::redirect(&open.fd, nowhere);
         }
     }
 
@@ -343,6 +355,12 @@ pub(super) fn open_file(target: &str) -> io::Result<Opened> {
     Opened::of(sys::file::open_append(&path(target)?, 0o644)?)
 }
 
+/// The same when nobody has given an order: whoever may write to the directory of a log must not choose the file that root
+/// writes to.
+pub(super) fn reopen_file(target: &str) -> io::Result<Opened> {
+    Opened::of(sys::file::open_append_guarded(&path(target)?, 0o644)?)
+}
+
 /// Whether a target is the name of a file, and not of whatever a process has open.
 fn has_own_name(target: &str) -> bool {
     !["/dev/", "/proc/"].iter().any(|place| target.starts_with(place))
@@ -453,7 +471,13 @@ pub fn tend() {
 /// Called when the parent ends.
 pub fn tend_last() {
     report_lost(true);
+    flush_all();
+    program::start_for_the_rest();
     flush_last();
+    for file in all().iter().filter(|file| file.is_program()) {
+        file.close();
+    }
+    program::end_all();
     keeper::end();
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use sys::local::{self, Kind};
 use sys::process::{Fork, Pid, fork};
 use sys::signal::Signal;
 
-use super::file::{Identity, Opened, open_file};
+use super::file::{Identity, Opened, open_file, reopen_file};
 
 /// How long the parent waits for a look, which it repeats, and for a file that it has to open.
 const LOOK: Duration = Duration::from_millis(200);
@@ -199,9 +199,18 @@ pub(super) fn probe(file: (String, Identity)) {
 
 /// Opens a file for appending. `TimedOut`: its file system has not answered.
 pub(super) fn open(name: &str, device: Option<u64>) -> io::Result<Opened> {
+    ask_for_file(Question::OPEN, name, device)
+}
+
+/// The same without an order to do so: see [`reopen_file`].
+pub(super) fn reopen(name: &str, device: Option<u64>) -> io::Result<Opened> {
+    ask_for_file(Question::REOPEN, name, device)
+}
+
+fn ask_for_file(kind: u8, name: &str, device: Option<u64>) -> io::Result<Opened> {
     let answer: Option<io::Result<_>> = with(|keeper| {
         keeper.be_free()?;
-        let question = [&[Question::OPEN], &*http1::text::to_bytes(name)].concat();
+        let question = [&[kind], &*http1::text::to_bytes(name)].concat();
         let asked = keeper.ask(&question, VecDeque::from([(name.to_string(), device)]));
         let answer = asked.and_then(|()| keeper.answer(Instant::now() + OPEN));
         if answer.is_none() {
@@ -254,7 +263,10 @@ impl Keeper {
             Fork::Child => {
                 let held = self.set_aside.iter().map(|(_, held)| held.as_fd());
                 let kept: Vec<_> = held.chain([sockets.questions.1.as_fd(), sockets.lines.1.as_fd()]).collect();
-                let lived = live(&self.title, parent, sockets, &kept);
+                let lived = prepare(&self.title, &kept).and_then(|()| {
+                    forget(&self.title, parent, sockets, &kept);
+                    live(parent, &sockets.questions.1, &sockets.lines.1)
+                });
                 sys::process::exit_now(i32::from(lived.is_err()));
             }
         }
@@ -355,18 +367,52 @@ struct Question;
 impl Question {
     const LOOK: u8 = 0;
     const OPEN: u8 = 1;
+    const REOPEN: u8 = 2;
+}
+
+/// The variable of a keeper that has begun anew: the number of its parent, and those of its two sockets.
+const ANEW: &str = "TSUBAME_LOG_KEEPER";
+
+/// For the first line of the program: keeps the log files of its parent to its end, if that is what it was started for. Such a
+/// keeper needs nothing of the configuration, which its parent has in memory; a copy of the parent would hold the pages of the
+/// first one for ever.
+pub fn be_keeper_if_asked() {
+    let Ok(numbers) = std::env::var(ANEW) else { return };
+    let numbers: Vec<i32> = numbers.split(' ').map_while(|number| number.parse().ok()).collect();
+    let [parent, questions, lines] = numbers[..] else { return };
+    let Some(parent) = Pid::new(parent).filter(|parent| Pid::parent() == Some(*parent)) else { return };
+    // It shows the file that was executed, `exe`.
+    let _ = sys::process::set_short_name(c"tsubame");
+    let sockets = sys::process::left_descriptor(questions).and_then(|questions| {
+        let lines = sys::process::left_descriptor(lines)?;
+        Ok((Box::leak(Box::new(questions)), lines))
+    });
+    let lived = sockets.and_then(|(questions, lines)| live(parent, questions, &lines));
+    sys::process::exit_now(i32::from(lived.is_err()))
+}
+
+/// In a new process: gives up what is the parent's.
+fn prepare(title: &str, kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    sys::signal::block(&SIGNALS)?;
+    sys::process::close_others(kept)?;
+    sys::process::set_title(title)
+}
+
+/// Begins anew. Returns if that is impossible: then the copy of the parent keeps the files.
+fn forget(title: &str, parent: Pid, sockets: &Sockets, kept: &[BorrowedFd<'_>]) {
+    let Ok(title) = std::ffi::CString::new(title) else { return };
+    let number = |socket: &OwnedFd| socket.as_raw_fd();
+    let numbers = format!("{parent} {} {}", number(&sockets.questions.1), number(&sockets.lines.1));
+    let _ = sys::process::begin_anew(&[&title], (ANEW, &numbers), kept);
 }
 
 /// The life of the keeper.
-fn live(title: &str, parent: Pid, sockets: &'static Sockets, kept: &[BorrowedFd<'_>]) -> io::Result<()> {
-    sys::signal::block(&SIGNALS)?;
-    sys::process::close_others(kept)?;
-    sys::process::set_title(title)?;
+fn live(parent: Pid, questions: &'static OwnedFd, lines: &OwnedFd) -> io::Result<()> {
     if !sys::process::die_with(parent, Signal::KILL)? {
         return Ok(());
     }
-    std::thread::Builder::new().name("questions".into()).spawn(|| answer_all(&sockets.questions.1))?;
-    write_all(&sockets.lines.1)
+    std::thread::Builder::new().name("questions".into()).spawn(|| answer_all(questions))?;
+    write_all(lines)
 }
 
 /// Writes lines until the parent has no more. Those that cannot be written are lost. They stay in the socket until they are
@@ -388,8 +434,9 @@ fn answer_all(questions: &OwnedFd) -> io::Result<()> {
         let reply = |answer: &[u8], descriptor: &[BorrowedFd<'_>]| {
             local::send(questions, &[number, answer].concat(), descriptor).map(drop)
         };
-        if *kind == Question::OPEN {
-            let opened = open_file(&http1::text::from_bytes(rest));
+        if matches!(*kind, Question::OPEN | Question::REOPEN) {
+            let open = if *kind == Question::OPEN { open_file } else { reopen_file };
+            let opened = open(&http1::text::from_bytes(rest));
             let descriptor: Vec<_> = opened.iter().map(|opened| opened.fd.as_fd()).collect();
             reply(&encode(&opened), &descriptor)?;
             continue;

@@ -14,7 +14,7 @@ pub use error::{ErrorLog, MainLog, os_prefix};
 pub(crate) use file::new_configuration;
 pub use file::{LogFile, alone, flush_all, flush_last, only_look, tend, tend_last};
 pub use format::{About, Format};
-pub use keeper::keep;
+pub use keeper::{be_keeper_if_asked, keep};
 pub use levels::{Levels, LogLevels};
 pub use lost::lines_lost;
 pub use program::reaped;

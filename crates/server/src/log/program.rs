@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use sys::process::Pid;
+use sys::signal::Signal;
 
 use super::LogFile;
 use super::lost::Lost;
@@ -23,6 +24,15 @@ const SHORT_LIFE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How long a program may read nothing at the end of the parent, and then neither end, before it is told to: it has only the end
+/// of its lines before it.
+const IDLE_MAX: Duration = Duration::from_secs(3);
+/// How long one that reads may take in all.
+const READ_MAX: Duration = Duration::from_secs(20);
+/// How long it has to follow.
+const OBEY_MAX: Duration = Duration::from_secs(1);
+/// How often it is looked whether it reads.
+const LOOK: Duration = Duration::from_millis(100);
 /// The capacity of the pipe to a program, for a slow reader: the most that any user gets, unless the system is set up
 /// otherwise.
 const PIPE_SIZE: usize = 1 << 20;
@@ -111,6 +121,56 @@ pub(super) fn tend(at_last: bool) {
     lost.iter().for_each(|(lost, target)| lost.report(target, at_last));
 }
 
+/// When the parent ends: starts programs once more that have ended and for which lines are left, however soon after the last
+/// time.
+pub(super) fn start_for_the_rest() {
+    for program in programs().iter_mut().filter(|program| program.pid.is_none() && program.has_lines()) {
+        program.pid = spawn(&program.command, &program.reads).ok();
+    }
+}
+
+/// When the parent ends, after the last line: waits for the programs, which find the end of their lines now. Those that take no
+/// more lines, or do not end, are told to, and then made to. Lines that nobody has read are lost, and counted.
+pub(super) fn end_all() {
+    let mut programs = std::mem::take(&mut *programs());
+    let mut orders = [(IDLE_MAX, Signal::TERM), (OBEY_MAX, Signal::KILL)].into_iter().peekable();
+    let (begun, mut since, mut waiting) = (Instant::now(), Instant::now(), Vec::new());
+    let (mut again, mut told): (Vec<bool>, bool) = (vec![true; programs.len()], false);
+    loop {
+        for (program, again) in programs.iter_mut().zip(&mut again) {
+            // One that a signal to all has ended together with the server.
+            let ended = program.pid.is_some_and(|pid| !matches!(sys::process::reap(Some(pid)), Ok(None)));
+            if ended {
+                let may = std::mem::take(again) && !told && program.has_lines();
+                program.pid = if may { spawn(&program.command, &program.reads).ok() } else { None };
+            }
+        }
+        let alive: Vec<Pid> = programs.iter().filter_map(|program| program.pid).collect();
+        if alive.is_empty() {
+            break;
+        }
+        let now: Vec<u64> = programs.iter().map(|program| sys::file::waiting(&program.reads).unwrap_or(0)).collect();
+        if std::mem::replace(&mut waiting, now) != waiting && begun.elapsed() < READ_MAX {
+            since = Instant::now();
+        }
+        match orders.peek() {
+            Some((patience, signal)) if since.elapsed() >= *patience => {
+                alive.iter().for_each(|pid| drop(pid.kill(*signal)));
+                orders.next();
+                told = true;
+                since = Instant::now();
+            }
+            None if since.elapsed() >= OBEY_MAX => break,
+            _ => {}
+        }
+        let _ = sys::process::end_of(alive[0]).and_then(|end| sys::poll::readable(&end, Some(LOOK)));
+    }
+    for program in &programs {
+        program.lost.count(program.unread_lines(), None);
+        program.lost.report(&format!("|{}", program.command), true);
+    }
+}
+
 /// Notices programs that have ended, in a process that does not wait for just any child.
 pub(super) fn reap() {
     let pids: Vec<Pid> = programs().iter().filter_map(|program| program.pid).collect();
@@ -126,6 +186,21 @@ fn programs() -> std::sync::MutexGuard<'static, Vec<Program>> {
 }
 
 impl Program {
+    fn has_lines(&self) -> bool {
+        sys::file::waiting(&self.reads).is_ok_and(|bytes| bytes > 0)
+    }
+
+    /// Takes what nobody has read.
+    fn unread_lines(&self) -> u64 {
+        let (mut lines, mut part) = (0, [0; 4096]);
+        while self.has_lines()
+            && let Ok(count @ 1..) = sys::file::read(&self.reads, &mut part)
+        {
+            lines += memchr::memchr_iter(b'\n', &part[..count]).count() as u64;
+        }
+        lines
+    }
+
     fn ended(&mut self) {
         let now = Instant::now();
         self.pid = None;

@@ -338,4 +338,38 @@ fn an_unfinished_hello_is_held_once() {
     until("the oldest to go", || some.iter().all(is_closed).then_some(()));
     assert!(!is_closed(more.last().expect("a socket")), "the newest stays");
     assert!(Secure::to(server.address(), &config).get("/").ends_with("hello\n"));
+
+/// The private memory of a process, in bytes.
+fn private(process: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("Private_Dirty:"));
+    lines.filter_map(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).sum::<u64>() * 1024
+}
+
+/// The process that keeps the log files has nothing of the configuration, before a reload and after it.
+#[test]
+fn the_keeper_of_logs_forgets_the_configuration() {
+    let site = Site::with([("index.html", "hello\n")]);
+    let hosts: String = (0..2000)
+        .map(|n| {
+            format!("<VirtualHost *:8080>\nServerName h{n}.test\nServerAlias a{n}.test b{n}.test\n</VirtualHost>\n")
+        })
+        .collect();
+    let mut server = Server::start(Mpm::Percore, &site, &hosts);
+    let keeper = || {
+        let all = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.pid())).expect("children");
+        let is_keeper = |pid: &i32| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(": logs"))
+        };
+        all.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()).find(is_keeper).expect("a keeper")
+    };
+    let process = keeper();
+    server.restart(sys::signal::Signal::USR1);
+    let process_now = {
+        let all = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.pid())).expect("children");
+        all.split_whitespace().any(|pid| pid == process.to_string())
+    };
+    assert!(process_now, "it is the same one");
+    let bytes = private(process);
+    assert!(bytes > 0 && bytes < 3 << 20, "{bytes} bytes");
 }

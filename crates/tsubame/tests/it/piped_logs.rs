@@ -9,7 +9,7 @@ use sys::signal::Signal;
 use crate::control::{Daemon, pid_of, said};
 use crate::descriptors::clients_of;
 use crate::mpm::{Mpm, under_every_mpm};
-use crate::server::{Server, Start, children};
+use crate::server::{Server, Start, children, is_gone};
 use crate::site::Site;
 use crate::wait::until;
 use crate::wire::Client;
@@ -132,7 +132,7 @@ under_every_mpm! {
         has(&site, "anew");
         server.signal(Signal::TERM);
         assert_eq!(server.ends().code(), Some(0));
-        stopped.kill(Signal::KILL).expect("kill");
+        assert!(is_gone(stopped), "it takes no more lines, and does not end");
     }
 
     /// The same of the error log.
@@ -148,7 +148,7 @@ under_every_mpm! {
         }
         server.signal(Signal::TERM);
         assert_eq!(server.ends().code(), Some(0));
-        stopped.kill(Signal::KILL).expect("kill");
+        assert!(is_gone(stopped), "it takes no more lines, and does not end");
     }
 }
 
@@ -228,4 +228,36 @@ fn a_program_that_cannot_run_is_not_started_all_the_time() {
     }
     ask(&site, "");
     server.allow("it is started again in");
+    server.allow("lines for '|/bin/false' are lost");
+}
+
+/// A program has died, and its pause has not passed when the server stops: the lines that wait are delivered.
+#[test]
+fn lines_for_a_program_between_two_lives_are_delivered_at_the_stop() {
+    let site = site();
+    let root = site.path();
+    site.file("reader", format!("[ -e {root}/logs/died ] && exec cat >> {root}/logs/piped\n: > {root}/logs/died\n"));
+    let made = std::fs::set_permissions(site.root.join("logs"), std::fs::Permissions::from_mode(0o777));
+    made.expect("mode");
+    let mut server = Server::start(Mpm::Percore, &site, LOG);
+    server.logged("failed unexpectedly: it is started again in 1 s");
+    ask(&site, "waits");
+    server.signal(Signal::TERM);
+    assert_eq!(server.ends().code(), Some(0));
+    assert_eq!(site.read("logs/piped"), "?waits\n");
+}
+
+/// A program that neither reads nor ends is ended with the server, and its lines are counted.
+#[test]
+fn a_program_that_ignores_its_input_ends_with_the_server() {
+    let site = site();
+    site.file("reader", format!("trap '' TERM\necho $$ > {}/logs/piped\nexec sleep 1000\n", site.path()));
+    let mut server = Server::start(Mpm::Percore, &site, LOG);
+    let reader = until("the program", || site.read("logs/piped").trim().parse().ok().and_then(Pid::new));
+    ask(&site, "one");
+    ask(&site, "two");
+    server.announce("2 lines for '|/bin/sh");
+    server.signal(Signal::TERM);
+    assert_eq!(server.ends().code(), Some(0));
+    assert!(is_gone(reader));
 }

@@ -60,6 +60,43 @@ fn a_removed_log_is_made_again() {
     });
 }
 
+/// Whoever may write to the directory of a log does not choose the file that root writes to: a name that has become a link is
+/// not opened before somebody orders a restart. A renamed log is, there too.
+#[test]
+fn links_in_a_directory_of_a_user_are_not_followed_without_an_order() {
+    if !needs::ROOT.is_there("links_in_a_directory_of_a_user_are_not_followed_without_an_order") {
+        return;
+    }
+    let site = Site::with([("index.html", "hello\n")]);
+    let logs = site.root.join("of-a-user");
+    fs::create_dir(&logs).expect("directory");
+    std::os::unix::fs::chown(&logs, Some(33), Some(33)).expect("chown");
+    site.file("secret", "mine\n");
+    fs::write(site.root.join("twin"), "mine\n").expect("file");
+    // The way to the directory may have links of root's.
+    std::os::unix::fs::symlink(&logs, site.root.join("logs-of-a-user")).expect("link");
+    let lines =
+        "CustomLog logs-of-a-user/a \"%q\"\nCustomLog logs-of-a-user/b \"%q\"\nCustomLog logs-of-a-user/c \"%q\"";
+    let server = Server::start(Mpm::Percore, &site, lines);
+    server.allow("log files were renamed or removed");
+    let rename = |name: &str| fs::rename(logs.join(name), logs.join(format!("{name}.1"))).expect("rename");
+    for name in ["a", "b", "c"] {
+        rename(name);
+    }
+    std::os::unix::fs::symlink(site.root.join("secret"), logs.join("a")).expect("link");
+    fs::hard_link(site.root.join("twin"), logs.join("b")).expect("link");
+    fs::write(logs.join("c"), "").expect("file");
+    for name in ["a", "b"] {
+        server.logged(&format!("logs-of-a-user/{name} was renamed or removed and cannot be opened again"));
+    }
+    until("a line in the new log", || {
+        assert_eq!(server.get("/?x").status, 200);
+        (!fs::read_to_string(logs.join("c")).expect("a log").is_empty()).then_some(())
+    });
+    assert_eq!((site.read("secret"), site.read("twin")), ("mine\n".into(), "mine\n".into()));
+    assert!(fs::read_to_string(logs.join("a.1")).expect("a log").contains("?x\n"));
+}
+
 /// The parent follows signals and replaces children, though neither a look for its logs nor a line in one comes to an end.
 #[test]
 fn a_disk_that_hangs_holds_up_no_parent() {

@@ -175,7 +175,9 @@ impl<'a> Start<'a> {
             killed: false,
         };
         server.ready();
-        let copies = || children(server.pid()).into_iter().any(|child| title(child) == title(server.pid().number()));
+        // One that has none at all becomes another program in this moment.
+        let is_copy = |child| title(child).is_empty() || title(child) == title(server.pid().number());
+        let copies = || children(server.pid()).into_iter().any(is_copy);
         until("every process has a title of its own", || (!copies()).then_some(()));
         server.count_descriptors();
         server
