@@ -9,7 +9,7 @@ use std::time::Duration;
 use seam::Service;
 use seam::scoreboard::{self, Board, Workers};
 use sys::cred::Identity;
-use sys::process::{Pid, allow_core_dumps, die_with, set_title};
+use sys::process::{Pid, allow_core_dumps, die_with, expose_to_shortage, set_title};
 use sys::signal::{Signal, SignalFd};
 
 use crate::Mpm;
@@ -22,6 +22,11 @@ pub(crate) const FATAL: i32 = 15;
 /// The exit status of a child for which the system has no room now; another one may have more luck (Apache's
 /// `APEXIT_CHILDSICK`).
 pub(crate) const SICK: i32 = 7;
+
+/// How much earlier than the parent everything that the parent forks is ended when memory runs out, in thousandths of all
+/// memory. A fresh child needs less than the parent, which has read the configuration: without this the kernel would take
+/// the parent, and the server with it. Scripts come first of all (`expose` in the gateway).
+pub(crate) const BEFORE_PARENT: i32 = 200;
 
 /// The exit status after a panic (that of a Rust program).
 const PANICKED: i32 = 101;
@@ -151,6 +156,8 @@ impl Birth {
             move |error: io::Error| format!("{}: {what}", sys::describe(&error))
         };
         if let Some((_, program)) = &self.parent {
+            // Without it the server runs all the same.
+            let _ = expose_to_shortage(BEFORE_PARENT);
             let title = format!("{program}: {} child", self.mpm.info.log_name());
             set_title(&title).map_err(explain("process title"))?;
         }

@@ -122,6 +122,8 @@ pub struct About {
     pub command_line: String,
     /// `-X`: no children; this process serves.
     pub one_process: bool,
+    /// `SIGHUP` is the end of the terminal that the server belongs to, and ends the server.
+    pub ends_with_terminal: bool,
     /// How to start the program again for an upgrade; without it there is no upgrade.
     pub invocation: Option<Invocation>,
     /// The server that this one replaces as soon as it serves: our parent process.

@@ -90,6 +90,8 @@ struct Supervisor<'a> {
     backoff: Backoff,
     /// Children to start apart from the policy's decisions: those of a new generation, and replacements.
     owed: usize,
+    /// A restart is under way: children of this generation are to take the place of earlier ones, which serve until then.
+    arriving: bool,
     next_tick: Duration,
     /// The new program that will take over, until it does.
     heir: Option<Heir>,
@@ -140,6 +142,7 @@ pub(crate) fn run(
         policy: Policy::new().telling_near(tells_near),
         backoff: Backoff::new(),
         owed: plan.start,
+        arriving: false,
         next_tick: monotonic() + TICK,
         heir: None,
         proven: false,
@@ -203,6 +206,7 @@ impl Supervisor<'_> {
                 Asked::Stop => return self.stop(),
             }
             self.is_proven();
+            self.relieve();
             self.converse();
             self.accompany();
             self.spawn_owed();
@@ -297,6 +301,7 @@ impl Supervisor<'_> {
                 Signal::WINCH if sender.is_some() && sender == self.heir.map(|heir| heir.pid) => Asked::HandOver,
                 Signal::WINCH => Asked::GracefulStop,
                 Signal::USR2 => Asked::Upgrade,
+                Signal::HUP if self.about.ends_with_terminal => Asked::Stop,
                 Signal::HUP => Asked::Restart(Graceful::No),
                 Signal::USR1 => Asked::Restart(Graceful::Yes),
                 _ => Asked::Nothing,

@@ -315,6 +315,19 @@ impl Board {
         self.header().store(Header::Restarted, now());
     }
 
+    /// A restart has come to an end: the new generation serves alone, or the old one goes on. For the parent.
+    pub fn conclude(&self, succeeded: bool) {
+        if !succeeded {
+            self.header().add(Header::Refused, 1);
+        }
+        self.header().add(Header::Concluded, 1);
+    }
+
+    /// How many restarts have come to an end, and how many of them were refused.
+    pub fn concluded(&self) -> (u64, u64) {
+        (self.header().load(Header::Concluded), self.header().load(Header::Refused))
+    }
+
     /// Sets how many workers there are, if a request that waits for a script holds one of them. For the parent.
     pub fn set_held(&self, workers: Option<usize>) {
         self.header().store(Header::Held, workers.unwrap_or(0) as u64);

@@ -14,6 +14,7 @@ use sys::cred::{Identity, User};
 
 use crate::cli::Options;
 use crate::complaint;
+use crate::envvars;
 use crate::starting;
 use crate::style::Style;
 use crate::version::{self, CONFIG_FILES, PID_FILE, SERVER_ROOT};
@@ -81,7 +82,8 @@ pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box
 
 /// Reads and resolves as much as possible and continues after each error, for a report.
 pub(crate) fn read_everything(options: &Options) -> Result<Loaded, Box<Failed>> {
-    read_with(options, &Text::File, true).0
+    // With a file that lies elsewhere, nothing else is known to be wrong.
+    read_with(options, &Text::File, misplaced(options).is_none()).0
 }
 
 fn read_with(options: &Options, text: &Text<'_>, keep_errors: bool) -> (Result<Loaded, Box<Failed>>, Option<Chosen>) {
@@ -151,6 +153,9 @@ fn with_sources<T>(
         language.define(name, None);
     }
     let file = config_file(options);
+    if matches!(text, Text::File) {
+        envvars::read_beside(options, &file);
+    }
     let (file, text) = match text {
         Text::File => (Some(file.as_str()), None),
         Text::Own(name, text, variables) => {

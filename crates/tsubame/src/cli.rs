@@ -179,6 +179,15 @@ pub(crate) fn program_name() -> String {
     name.unwrap_or_else(|| "tsubame".into())
 }
 
+/// The program as it was called, for a shell: by its path if it was not found in `PATH`.
+pub(crate) fn called() -> String {
+    let called = std::env::args_os().next().unwrap_or_default().to_string_lossy().into_owned();
+    match called.chars().all(|c| c.is_alphanumeric() || "/._+-".contains(c)) {
+        true => called,
+        false => format!("'{}'", called.replace('\'', r"'\''")),
+    }
+}
+
 /// Parses the command line. Options are httpd's, with its messages and exit statuses. `--port`, `--help`, `--version`
 /// and a directory are ours; they cannot be combined with httpd's options.
 pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {

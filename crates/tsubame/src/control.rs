@@ -1,5 +1,6 @@
 //! `-k`: sends a signal to the running server (Apache manual, "Stopping and Restarting Apache HTTP Server").
 
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use sys::process::Pid;
 
 use crate::boot::{self, Configured, Text};
 use crate::cli::{self, Options};
+use crate::ctl;
 use crate::output;
 use crate::running::{parent, pid_file};
 use crate::start;
@@ -43,6 +45,16 @@ fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Restarts the server and waits for it, where it can be asked; `None`: send it the signal.
+fn restart(configured: &Configured, signal: cli::Signal) -> Option<Result<io::Result<()>, String>> {
+    let word = match signal {
+        cli::Signal::Restart => "restart",
+        cli::Signal::Graceful => "graceful",
+        cli::Signal::Stop | cli::Signal::GracefulStop | cli::Signal::Upgrade => return None,
+    };
+    ctl::restart(configured, word).map(|done| done.map(Ok))
+}
+
 /// Reads the configuration, then sends the signal. It sends nothing if the configuration has an error or cannot be
 /// served; a stop needs only a configuration without errors.
 pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
@@ -67,13 +79,20 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
         cli::Signal::Upgrade => sys::signal::Signal::USR2,
     };
     match (parent(&configured), signal) {
-        (Some(pid), _) => match pid.kill(number) {
-            Ok(()) if signal == cli::Signal::Upgrade => succeeded(options, &configured, pid),
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                boot::print(options, &format!("{}: sending signal to server", sys::describe(&error)));
+        (Some(pid), _) => match restart(&configured, signal).unwrap_or_else(|| Ok(pid.kill(number))) {
+            Err(why) => {
+                why.lines().for_each(|line| boot::print(options, line));
+                boot::print(options, "the restart has failed");
                 ExitCode::FAILURE
             }
+            Ok(told) => match told {
+                Ok(()) if signal == cli::Signal::Upgrade => succeeded(options, &configured, pid),
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    boot::print(options, &format!("{}: sending signal to server", sys::describe(&error)));
+                    ExitCode::FAILURE
+                }
+            },
         },
         (None, cli::Signal::Stop | cli::Signal::GracefulStop) => {
             let stale = pid_file(&configured).and_then(|path| pidfile::read(Path::new(&path)).ok().flatten());

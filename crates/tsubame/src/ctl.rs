@@ -19,14 +19,14 @@ use std::process::ExitCode;
 use lexopt::prelude::*;
 use mpm::settings::MpmSettings;
 
-use crate::boot::{self, Text};
+use crate::boot::{self, Configured, Text};
 use crate::cli::{self, Options};
 use crate::misuse;
 use crate::output;
 use crate::style::Style;
 
 pub(crate) use serve::serve;
-use wire::{COLOURS, PATIENCE, PID};
+use wire::{COLOURS, OTHER_SERVER, PATIENCE, PID, RESTART};
 
 /// The help page of `tsubame ctl`.
 pub(crate) const USAGE: &str = "\
@@ -194,6 +194,30 @@ fn ask(Meeting { socket, pid_file }: &Meeting, words: &[String]) -> Result<Strin
         Some(("ok", text)) => Ok(text.to_string()),
         Some(("error", text)) => Err(text.to_string()),
         _ => Err(format!("{}: the server gave no answer, its error log may say why", socket.display())),
+    }
+}
+
+/// Restarts a running server, and waits until the new generation serves or the old one goes on: what `word` of `-k` says.
+/// `Err`: why it has failed. `None`: the server cannot be asked over its control socket, and was told nothing.
+pub(crate) fn restart(configured: &Configured, word: &str) -> Option<Result<(), String>> {
+    let settings = &configured.loaded.server.main().settings;
+    let socket = mpm::control::path(settings)?;
+    let pid = settings.get::<MpmSettings>().pid_file.get().and_then(|file| intended_server(Path::new(file)).ok())?;
+    let stream = connect(&socket).ok()?;
+    let request = [pid.as_str(), RESTART, word, ""].join("\0") + "\0";
+    let failed = |why: String| Some(Err(format!("{}: {why}", socket.display())));
+    match exchange(stream, request.as_bytes()) {
+        Ok(answer) => match answer.split_once('\n') {
+            Some(("ok", _)) => Some(Ok(())),
+            // An earlier version of the program, or a server that the PidFile does not name.
+            Some(("error", text)) if ["unknown command", OTHER_SERVER].iter().any(|own| text.starts_with(own)) => None,
+            Some(("error", text)) => Some(Err(text.trim_end().to_string())),
+            _ => failed("the server gave no answer, its error log may say why".into()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            failed(format!("the server has not restarted within {} s: its error log may say why", PATIENCE.as_secs()))
+        }
+        Err(error) => failed(sys::describe(&error)),
     }
 }
 

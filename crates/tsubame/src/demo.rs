@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use mpm::Listeners;
+use sys::process::{Fork, Pid};
 
 use crate::boot::{self, Text};
-use crate::cli::{Action, Demo, Options};
+use crate::cli::{self, Action, Demo, Options};
 use crate::output;
 use crate::start;
 use crate::style::{Page, Style};
@@ -44,11 +45,40 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if let Err(error) = clean_up_after(&home) {
+        let why = sys::describe(&error);
+        output::complain(&format!("{}: {why}: if it is killed, {} stays", options.program, home.display()));
+    }
     let code = serve(options, demo, &home);
     // A file that cannot be removed stays in a directory for temporary files, which does no harm.
     let _ = std::fs::remove_dir_all(&home);
     code
 }
+
+/// Starts a process that removes the directory when this one has ended, in whatever way.
+fn clean_up_after(home: &Path) -> std::io::Result<()> {
+    let ended = sys::process::end_of(Pid::own())?;
+    if let Fork::Parent(_) = sys::process::fork()? {
+        return Ok(());
+    }
+    // Nothing that is sent to all of a terminal is for this process, and nobody waits for the end of its output.
+    let prepared = sys::process::set_title(&format!("tsubame: removes {} at the end", home.display()))
+        .and_then(|()| sys::process::new_session())
+        .and_then(|()| sys::process::close_standard([true; 3]));
+    if prepared.and_then(|()| sys::poll::readable(&ended, None)).is_ok() {
+        for _ in 0..TRIES {
+            match std::fs::remove_dir_all(home) {
+                // A child of the server may still be making a file there.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => std::thread::yield_now(),
+                _ => break,
+            }
+        }
+    }
+    sys::process::exit_now(0)
+}
+
+/// How often a directory or its removal is tried.
+const TRIES: u32 = 100;
 
 /// Serves with the files of the demonstration in `home`.
 fn serve(options: &Options, demo: &Demo, home: &Path) -> ExitCode {
@@ -126,7 +156,6 @@ fn fill(home: &Path) -> std::io::Result<()> {
 /// Makes a directory for temporary files. It must be new: an earlier process with the same pid (common in containers)
 /// may have left one behind.
 fn own_directory() -> std::io::Result<PathBuf> {
-    const TRIES: u32 = 100;
     let place = |number| std::env::temp_dir().join(format!("tsubame-{}-{number}", std::process::id()));
     let make = |path: &PathBuf| std::fs::DirBuilder::new().mode(0o700).create(path);
     let mut number = 0;
@@ -153,11 +182,22 @@ fn greet(listeners: &Listeners, root: &str, home: &str, demonstration: bool) {
         writeln!(page, "  {at}/server-status           what the server is doing");
     }
     writeln!(page, "Try next:");
-    writeln!(page, "  tsubame --port 8000 DIR                          serve a directory of yours");
-    writeln!(page, "  tsubame ctl --socket {home}/control explain /");
-    writeln!(page, "                                                   why this server answers as it does");
-    writeln!(page, "  tsubame -t -f /etc/apache2/apache2.conf          check an Apache configuration");
-    writeln!(page, "  tsubame --help                                   everything else");
+    // As it was called: it need not be in the PATH.
+    let program = cli::called();
+    let example =
+        ["/etc/apache2/apache2.conf", "/etc/httpd/conf/httpd.conf"].into_iter().find(|file| Path::new(file).exists());
+    let file = example.unwrap_or("FILE");
+    for (command, what) in [
+        (format!("{program} --port 8000 DIR"), "serve a directory of yours"),
+        (format!("{program} ctl --socket {home}/control explain /"), "why this server answers as it does"),
+        (format!("{program} check -f {file}"), "check an Apache configuration"),
+        (format!("{program} --help"), "everything else"),
+    ] {
+        match command.len() {
+            0..=46 => writeln!(page, "  {command:<48} {what}"),
+            _ => writeln!(page, "  {command}\n  {:<48} {what}", ""),
+        }
+    }
     writeln!(page, "Ctrl-C stops the server.");
     output::print(&page.finish());
 }

@@ -119,6 +119,7 @@ pub(crate) fn serve(
         built: version::built(),
         command_line: options.line.clone(),
         one_process,
+        ends_with_terminal: matches!(text, Text::Own(..)),
         invocation: matches!(text, Text::File).then(|| invocation(options)).flatten().filter(|_| !one_process),
         predecessor,
     };

@@ -339,6 +339,10 @@ impl<H: Dispatcher> Entry<H> {
             if self.is_crowded() {
                 return Batch::Full;
             }
+            // Another generation has taken over since this child was woken; the order to leave is on its way.
+            if self.workers.is_quiescing() {
+                return Batch::Empty;
+            }
             match accept(listener) {
                 Accept::Taken(socket, peer) => {
                     *room -= 1;

@@ -162,8 +162,9 @@ impl Supervisor<'_> {
                 return false;
             }
             if !leaving {
-                self.owed +=
-                    usize::from(member.standing == Standing::Serves && !self.family.lost_successor(member.slot));
+                // Those of this generation that replace earlier ones are owed already.
+                let is_current = member.generation == self.number && member.standing == Standing::Serves;
+                self.owed += usize::from(!self.family.lost_successor(member.slot) && is_current);
                 if reaped.status == Status::Exited(SICK) {
                     self.backoff.shortage(monotonic(), TICK);
                 } else if let Some(delay) = failed.then(|| self.backoff.died(member.born, monotonic())).flatten() {

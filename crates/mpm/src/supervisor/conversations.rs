@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sys::local::Kind;
-use sys::process::{Fork, Pid, Reaped, die_after, die_with, exit_now, fork, set_title};
+use sys::process::{Fork, Pid, Reaped, die_after, die_with, exit_now, expose_to_shortage, fork, set_title};
 use sys::signal::{Signal, unblock};
 use sys::time::monotonic;
 
 use super::{SIGNALS, Supervisor};
+use crate::child::BEFORE_PARENT;
 use crate::control::{self, Conversation};
 use crate::limits::Fixed;
 
@@ -164,6 +165,7 @@ impl Supervisor<'_> {
     /// Runs as the process of a conversation. Returns an exit status that nobody reads.
     fn talk(&mut self, connection: OwnedFd) -> i32 {
         let fixed = Fixed { limits: self.plan.limits, buckets: self.leave_parent().buckets() };
+        let _ = expose_to_shortage(BEFORE_PARENT);
         let prepared = set_title(&format!("{}: control", self.about.program))
             .and_then(|()| die_with(self.pid, Signal::KILL))
             .and_then(|alive| unblock(&SIGNALS).map(|()| alive));

@@ -116,6 +116,11 @@ impl Family {
         self.staying(generation).count()
     }
 
+    /// How many children of all generations serve and have no successor.
+    pub(super) fn serving(&self) -> usize {
+        self.iter().filter(|member| member.standing == Standing::Serves).count()
+    }
+
     /// How many are being replaced: their successors have started, and they still run.
     pub(super) fn replaced(&self) -> usize {
         let is_replaced =
@@ -158,6 +163,16 @@ impl Family {
     pub(super) fn all_leave(&mut self, before: u32) -> Vec<(usize, Pid)> {
         let staying = self.0.values_mut().filter(|member| !member.is_leaving() && member.generation < before);
         staying.map(|member| leave(member, Standing::Leaves)).map(|member| (member.slot, member.pid)).collect()
+    }
+
+    /// The same for children of these buckets alone.
+    pub(super) fn leave_buckets(&mut self, before: u32, buckets: &[bool]) -> Vec<(usize, Pid)> {
+        let chosen = |member: &Member| {
+            let relieved = buckets.get(member.bucket).copied().unwrap_or(true);
+            !member.is_leaving() && member.generation < before && relieved
+        };
+        let leaving = self.0.values_mut().filter(|member| chosen(member));
+        leaving.map(|member| leave(member, Standing::Leaves)).map(|member| (member.slot, member.pid)).collect()
     }
 
     /// The oldest child with an order to end.

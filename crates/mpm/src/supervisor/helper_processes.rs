@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use seam::HelperProcess;
 use sys::poll::any_readable;
-use sys::process::{Fork, Pid, Reaped, Status, die_with, end_of, exit_now, fork, set_title};
+use sys::process::{Fork, Pid, Reaped, Status, die_with, end_of, exit_now, expose_to_shortage, fork, set_title};
 use sys::signal::{Signal, SignalFd, signal_of_end, unblock};
 use sys::time::monotonic;
 
 use super::backoff::Backoff;
 use super::{Supervisor, TICK};
-use crate::child::{FATAL, Order};
+use crate::child::{BEFORE_PARENT, FATAL, Order};
 
 /// The helper processes of all generations.
 #[derive(Debug, Default)]
@@ -154,6 +154,7 @@ impl Supervisor<'_> {
         drop(self.leave_parent());
         let prepared = SignalFd::new(&Order::SIGNALS).and_then(|orders| {
             unblock(&[Signal::CHLD])?;
+            let _ = expose_to_shortage(BEFORE_PARENT);
             set_title(&format!("{}: {} daemon", self.about.program, helper.name))?;
             if let Some(identity) = self.generation.identity.as_ref().filter(|_| !helper.privileged) {
                 identity.assume()?;

@@ -7,6 +7,7 @@ use sys::time::monotonic;
 
 use super::Supervisor;
 use super::backoff::Backoff;
+use super::family::Member;
 use crate::limits::{Plan, When};
 use crate::policy::Policy;
 use crate::{Generation, Listeners, Restart};
@@ -37,6 +38,7 @@ impl Supervisor<'_> {
                 lines.for_each(|line| seam::log!("core", Error, "{line}"));
                 let text = "the new configuration is not used: the server goes on with the old one";
                 seam::log!("core", Error, "{text}");
+                self.board.conclude(false);
                 self.notifier.send("READY=1\nSTATUS=Serving with the old configuration: the new one has errors");
             }
         }
@@ -77,7 +79,7 @@ impl Supervisor<'_> {
 
     fn begin(&mut self, how: Restart, next: Next) {
         let Next { generation: next, plan, notices, listeners, helpers } = next;
-        let before = self.family.current(self.number);
+        let before = self.family.serving();
         if how == Restart::Hard {
             self.end_children();
         }
@@ -90,6 +92,8 @@ impl Supervisor<'_> {
         self.plan = Plan { limits: self.plan.limits, ..plan };
         self.generation = next;
         self.listeners = listeners;
+        // The old configuration lay among the pages of the new one; the children that follow should not inherit the holes.
+        sys::memory::give_back();
         self.number += 1;
         self.backoff = Backoff::new();
         self.begin_generation(how == Restart::Hard);
@@ -101,19 +105,37 @@ impl Supervisor<'_> {
             // out to be too many leave one by one.
             self.owed = plan.start.max(before).min(plan.children);
             self.policy = Policy::after_graceful().telling_near(tells_near);
-            self.spawn_owed();
-            for (slot, pid) in self.family.all_leave(self.number) {
-                self.board.set_quiescing(slot);
-                let _ = pid.kill(Signal::USR1);
-            }
         } else {
             self.owed = plan.start;
             self.policy = Policy::new().telling_near(tells_near);
-            self.spawn_owed();
         }
+        self.arriving = true;
+        self.spawn_owed();
         self.move_pid_file();
         self.open_control(None);
         self.announce();
-        self.ready();
+    }
+
+    /// Lets the children of earlier generations leave where one of this generation accepts: if the system has no room for a
+    /// new process, or the new ones cannot serve, the old ones go on. When all are told, the restart is complete.
+    pub(super) fn relieve(&mut self) {
+        if !self.arriving {
+            return;
+        }
+        let accepts = |bucket| self.family.any(|member| self.accepts_in(member, bucket));
+        let relieved: Vec<bool> = (0..self.listeners.buckets()).map(accepts).collect();
+        for (slot, pid) in self.family.leave_buckets(self.number, &relieved) {
+            self.board.set_quiescing(slot);
+            let _ = pid.kill(Signal::USR1);
+        }
+        if relieved.iter().all(|relieved| *relieved) {
+            self.arriving = false;
+            self.board.conclude(true);
+            self.ready();
+        }
+    }
+
+    fn accepts_in(&self, member: &Member, bucket: usize) -> bool {
+        member.generation == self.number && member.bucket == bucket && self.board.is_running(member.slot)
     }
 }

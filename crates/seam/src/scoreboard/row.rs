@@ -37,6 +37,11 @@ pub(super) enum Header {
     Growing,
     /// How many moments of the history were noted.
     Noted,
+    /// How many restarts have come to an end: a child of the new generation serves in the place of the old ones, or the
+    /// configuration is not used.
+    Concluded,
+    /// How many of them were refused.
+    Refused,
     /// Odd while the totals of an ended child move from its row to the header.
     Sequence,
 }

@@ -5,7 +5,7 @@ use conf::{Context, Error, Level, Notice};
 use crate::config::core::CoreServer;
 use crate::config::draft::Draft;
 use crate::log::{DEFAULT_NAME, ErrorLog};
-use crate::paths::why_no_directory;
+use crate::paths::{c_path, why_no_directory};
 
 /// Checks that the directories of all error logs exist: the main server's, then those of the virtual hosts, the last
 /// one first. Reports all that are missing.
@@ -27,4 +27,21 @@ pub(crate) fn check_directories(draft: &Draft, context: &mut Context) -> Result<
     let notice = |text| Notice { module: "core", level: Level::Emerg, text, bare: true, origin: None };
     context.notices.extend(missing.into_iter().map(notice));
     Err(Error::check(last))
+}
+
+/// Where an ordinary user starts a server without a `DefaultRuntimeDir`, and may not write to `logs` below `ServerRoot` (which
+/// may be root's, in a tree of the system), files that exist while the server runs go beside the error log instead.
+pub(crate) fn choose_runtime_directory(draft: &Draft, context: &mut Context) {
+    if sys::cred::is_root() || context.language.runtime_dir.is_some() {
+        return;
+    }
+    let may_write = |path: &str| c_path(path).is_some_and(|path| sys::file::may_write(&path).is_ok());
+    let main = draft.main.get::<CoreServer>().error_log.get().map_or(DEFAULT_NAME, String::as_str);
+    let beside = ErrorLog::directory(main, context).filter(|directory| {
+        // `/dev/stderr` and its like lie in no directory for files.
+        !["/dev/", "/proc/"].iter().any(|place| directory.starts_with(place)) && may_write(directory)
+    });
+    if let Some(directory) = beside.filter(|_| !may_write(&context.language.runtime_dir())) {
+        context.language.runtime_dir = Some(directory.trim_end_matches('/').to_string());
+    }
 }

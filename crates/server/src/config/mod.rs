@@ -185,6 +185,7 @@ fn resolve(
     let mut draft = draft(main, main_dir);
     let modules = with_infos(&context.language.loaded());
     let logs = logs::check_directories(&draft, context);
+    logs::choose_runtime_directory(&draft, context);
     let mut checked = logs.clone().or_else(|error| context.errors.meet(error));
     let checks = module::checks(&modules);
     let of_modules = checks.iter().map(|check| check as &dyn Fn(&mut Draft, &mut Context) -> Result<(), Error>);

@@ -1,5 +1,6 @@
 //! The running server, made from its configuration.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -115,7 +116,11 @@ impl Server {
     /// Everything that would keep logs from being opened, for who only looks ([`log::only_look`]).
     pub fn unopenable_logs(&self) -> Vec<String> {
         let others = self.life.open_logs.iter().map(|open| open(self));
-        self.error_logs().chain(others).filter_map(Result::err).collect()
+        let mut texts: Vec<String> = self.error_logs().chain(others).filter_map(Result::err).collect();
+        // Modules that share something say the same of it.
+        let mut said = HashSet::new();
+        texts.retain(|text| said.insert(text.clone()));
+        texts
     }
 
     fn error_logs(&self) -> impl Iterator<Item = Result<(), String>> {

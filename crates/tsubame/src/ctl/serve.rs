@@ -4,14 +4,16 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use conf::Level;
 use modules::ssl::mod_ssl;
 use mpm::When;
-use sys::process::die_with;
+use sys::process::{Pid, die_with};
 use sys::signal::Signal;
+use sys::time::monotonic;
 
-use super::wire::{COLOURS, PATIENCE, PID, WORDS_MAX};
+use super::wire::{COLOURS, OTHER_SERVER, PATIENCE, PID, RESTART, RESTART_MAX, WORDS_MAX};
 use super::{difference, levels, status};
 use crate::boot::{self, Configured};
 use crate::complaint;
@@ -20,6 +22,9 @@ use crate::misuse;
 use crate::preflight;
 use crate::running::{Asked, Running};
 use crate::style::Style;
+
+/// How often the end of a restart is looked for.
+const RESTART_LOOK: Duration = Duration::from_millis(10);
 
 /// A text, and the signal to send to the parent once the client has received the text.
 type Answer = (String, Option<Signal>);
@@ -80,7 +85,7 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
         match word.strip_prefix(PID) {
             Some(pid) if *pid == asked.parent.to_string() => {}
             Some(pid) => {
-                let text = format!("the server that listens here has pid {}, the PidFile names {pid}", asked.parent);
+                let text = format!("{OTHER_SERVER} {}, the PidFile names {pid}", asked.parent);
                 return Err(format!("{text}; use --socket to ask the one that listens"));
             }
             None if word == COLOURS => style = Style(true),
@@ -99,6 +104,7 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
             let read = read.inspect_err(|why| seam::log!("ssl", Error, "certificates were not read again: {why}"));
             Ok((read?, None))
         }
+        RESTART => restart_and_wait(&rest, asked).map(|()| (String::new(), None)),
         "graceful" | "restart" | "graceful-stop" | "stop" => {
             no_more(&command, &rest)?;
             signal_parent(&command, asked)
@@ -137,6 +143,39 @@ fn signal_parent(command: &str, asked: &Asked<'_>) -> Result<Answer, String> {
         "graceful-stop" => Ok(("the server stops when it has finished what it serves\n".into(), Some(Signal::WINCH))),
         _ => Ok(("the server stops\n".into(), Some(Signal::TERM))),
     }
+}
+
+/// Restarts, for a client that has checked the configuration, and waits until the new generation serves alone.
+fn restart_and_wait(words: &[String], asked: &Asked<'_>) -> Result<(), String> {
+    let signal = match words {
+        [word] if word == "graceful" => Signal::USR1,
+        [word] if word == "restart" => Signal::HUP,
+        _ => return Err(format!("{RESTART}: unexpected words")),
+    };
+    let board = seam::scoreboard::get().ok_or("the server does not serve yet")?;
+    let (concluded, refused) = board.concluded();
+    let (began, (logged, _)) = (monotonic(), seam::recent::lines());
+    asked.parent.kill(signal).map_err(|error| format!("{}: sending signal to server", sys::describe(&error)))?;
+    while board.concluded().0 == concluded {
+        if Pid::parent() != Some(asked.parent) {
+            return Err("the server has ended: its error log says why".into());
+        }
+        if monotonic().saturating_sub(began) > RESTART_MAX {
+            let seconds = RESTART_MAX.as_secs();
+            let text = "no child with the new configuration serves, the server goes on trying: its error log says why";
+            return Err(format!("after {seconds} s {text}"));
+        }
+        #[expect(clippy::disallowed_methods, reason = "a process of its own, beside the server")]
+        std::thread::sleep(RESTART_LOOK);
+    }
+    if board.concluded().1 == refused {
+        return Ok(());
+    }
+    let (now, lines) = seam::recent::lines();
+    let new = usize::try_from(now - logged).unwrap_or(usize::MAX);
+    let reasons = lines.into_iter().take(new).filter(|line| line.level <= Level::Error).map(|line| line.text);
+    let reasons: Vec<String> = reasons.collect();
+    Err(reasons.into_iter().rev().collect::<Vec<_>>().join("\n"))
 }
 
 /// The configuration as the parent would read it now.

@@ -10,3 +10,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const COLOURS: &str = "--colours";
 /// The prefix of the word that identifies the intended server by its parent's pid; also before the command.
 pub(super) const PID: &str = "--pid=";
+/// The command of `-k graceful` and `-k restart`, which word follows: a restart whose end the client waits for.
+pub(super) const RESTART: &str = "-k";
+/// How long the server lets that client wait; the client itself has a little more [patience](PATIENCE).
+pub(super) const RESTART_MAX: Duration = Duration::from_secs(27);
+/// How the answer begins to a client that means another server.
+pub(super) const OTHER_SERVER: &str = "the server that listens here has pid";

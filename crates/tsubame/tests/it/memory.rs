@@ -338,6 +338,7 @@ fn an_unfinished_hello_is_held_once() {
     until("the oldest to go", || some.iter().all(is_closed).then_some(()));
     assert!(!is_closed(more.last().expect("a socket")), "the newest stays");
     assert!(Secure::to(server.address(), &config).get("/").ends_with("hello\n"));
+}
 
 /// The private memory of a process, in bytes.
 fn private(process: i32) -> u64 {

@@ -97,6 +97,7 @@ pub(crate) fn main() -> ExitCode {
         built: "today".into(),
         command_line: "test".into(),
         one_process: true,
+        ends_with_terminal: false,
         invocation: None,
         predecessor: None,
     };
