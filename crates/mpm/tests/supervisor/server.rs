@@ -58,6 +58,7 @@ pub(crate) fn main() -> ExitCode {
         built: "today".to_string(),
         command_line: "test".to_string(),
         one_process: number("one_process").is_some(),
+        ends_with_terminal: false,
         invocation: None,
         predecessor: None,
     };
