@@ -114,6 +114,11 @@ impl Socket {
         Ok(self.registered.get_or_init(|| registered))
     }
 
+    /// The socket itself, for a last word that nobody will repeat: it is tried whatever the reactor has heard so far.
+    pub(super) fn descriptor(&self) -> &OwnedFd {
+        &self.socket
+    }
+
     /// Tries `act` until it no longer says that it would block. `act` returns its result and whether the socket is
     /// known to be exhausted in that direction.
     pub(super) fn poll_ready<T>(

@@ -16,6 +16,8 @@ fn asking_writes_nothing() {
                 <Directory ${DOCS}/a>\nAllowOverride FileInfo Nonfatal=All\n</Directory>\n\
                 <Directory ${DOCS}/b>\nAuthType Basic\nAuthName b\nAuthUserFile ${DOCS}\nRequire valid-user\n</Directory>";
     let server = Server::start(Mpm::Percore, &site, text);
+    // The last line of the start.
+    server.logged("Command line: ");
     let before = server.log();
     let asked = |arguments: &[&str]| ctl::json(&site, &[&["explain"], arguments].concat())["steps"].to_string();
     let steps = asked(&["/a/x.html"]);

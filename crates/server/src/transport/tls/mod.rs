@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::pki_types::CertificateDer;
@@ -222,10 +222,22 @@ impl Tls {
         Poll::Ready(Ok(std::mem::take(&mut records.sealed)))
     }
 
+    /// Sends what is unsent, as far as the socket takes it: nobody will come back with the rest. The reactor may not know yet
+    /// that the socket takes anything.
+    fn say_last(&self, records: &mut Records) {
+        while !records.unsent().is_empty() {
+            match sys::socket::send(self.socket.descriptor(), records.unsent(), false) {
+                Ok(sent) => records.note_sent(sent),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
     /// Ends the connection, and tells the client why.
     fn refuse(&self, records: &mut Records, fault: Fault) -> io::Error {
         records.refuse(&fault);
-        let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()), records);
+        self.say_last(records);
         io::Error::new(io::ErrorKind::InvalidData, fault.1)
     }
 }
@@ -341,6 +353,8 @@ impl Transport for Tls {
 
     /// Sends close_notify, unless the client has stopped reading.
     fn close(&self) {
-        let _ = self.poll_close(&mut Context::from_waker(Waker::noop()));
+        let mut records = self.records();
+        records.close();
+        self.say_last(&mut records);
     }
 }

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::task::Waker;
 use std::thread;
 
 use rustls::crypto::cipher::{AeadKey, Iv};
