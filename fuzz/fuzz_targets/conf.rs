@@ -10,7 +10,6 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
-use conf::directive::find;
 use conf::error::{Error, Phase};
 use conf::{Args, Language, ModuleInfo, Node, Reader, System};
 use http1::text::to_bytes;
@@ -39,8 +38,11 @@ fuzz_target!(|data: &[u8]| {
     apply(machine);
 });
 
+/// The state before anything is read.
+static LANGUAGE: LazyLock<Language> = LazyLock::new(|| Language::new(&KNOWN, &UNSELECTED, "/etc/httpd"));
+
 fn language() -> Language {
-    Language::new(&KNOWN, &UNSELECTED, "/etc/httpd")
+    LANGUAGE.clone()
 }
 
 /// Reads the main file into a tree.
@@ -76,7 +78,7 @@ fn read_again(machine: Arc<Machine>, tree: &[Node], language: Language) {
 fn is_plain(node: &Node, language: &Language) -> bool {
     let word = if node.children.is_some() { &node.name[1..] } else { &node.name[..] };
     let named = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let runs = find(&language.loaded(), &node.name).is_some_and(|(_, row)| matches!(row.args, Args::OnRead(_)));
+    let runs = language.directive(&node.name).is_some_and(|row| matches!(row.args, Args::OnRead(_)));
     let plain = named && !runs && !node.args.contains("${") && !node.args.ends_with('\\');
     plain && node.children.iter().flatten().all(|child| is_plain(child, language))
 }
@@ -102,13 +104,13 @@ fn apply(machine: Arc<Machine>) {
 fn try_apply(machine: Arc<Machine>, keep_errors: bool) -> Vec<Error> {
     let sources = Sources { program: "tsubame", before: &[], file: Some(MAIN), text: None, after: &[], keep_errors };
     let check = |draft: &mut server::Draft, context: &mut conf::Context| {
-        let chosen = mpm::choose(&context.language.loaded(), "tsubame")?;
+        let chosen = mpm::choose(context.language.loaded(), "tsubame")?;
         context.notices.extend(chosen.check(&draft.main, mpm::When::Start));
         Ok(())
     };
     let errors = match load(machine, language(), &sources, |_| "Tsubame".to_string(), check) {
         Ok(loaded) => {
-            conf::dump::dump_config(&loaded.server.tree, &loaded.server.infos());
+            conf::dump::dump_config(&loaded.server.tree, loaded.server.infos());
             loaded.errors
         }
         Err(failed) => std::iter::once(failed.error).chain(failed.errors).collect(),

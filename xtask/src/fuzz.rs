@@ -3,6 +3,8 @@
 //! cargo-fuzz needs a nightly toolchain, mostly for the address sanitizer, but our targets have no `unsafe` code of
 //! their own to check. The rest is coverage instrumentation, which the stable compiler has.
 
+mod corpus;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -31,29 +33,49 @@ const INPUT_MAX: u32 = 4096;
 const TIMEOUT: u32 = 10;
 const MEMORY: u32 = 2048;
 
-/// When a target ends.
+/// The most time for a number of inputs, in seconds: no target makes the others wait.
+const RUNS_SECONDS: u32 = 5;
+
+/// What to do with a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
+enum Task {
+    /// Look for new inputs, for this number of seconds.
     Seconds(u32),
-    /// After this number of inputs, the same every time.
+    /// Replay the corpus, then try this number of inputs, the same every time.
     Runs(u32),
+    /// Reduce the corpus and what was found since to the inputs that reach something that no other reaches.
+    Minimize,
 }
 
 /// Builds all targets and runs the named ones, or all.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
-    let (until, named) = arguments(args)?;
+    let (task, named) = arguments(args)?;
     let targets = if named.is_empty() { targets()? } else { named };
     let began = Instant::now();
     let built = build()?;
     println!("fuzz: built in {:.0} s", began.elapsed().as_secs_f64());
-    for target in targets {
-        fuzz(&built, &target, until)?;
+    let (mut inputs, mut failed) = (0, Vec::new());
+    for target in &targets {
+        let done = match task {
+            Task::Minimize => minimize(&built, target).map(|()| 0),
+            _ => fuzz(&built, target, task),
+        };
+        match done {
+            Ok(count) => inputs += count,
+            Err(why) => {
+                eprintln!("{why}");
+                failed.push(target.as_str());
+            }
+        }
     }
-    Ok(())
+    if task != Task::Minimize {
+        println!("fuzz: {inputs} inputs in all");
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
-fn arguments(args: &[String]) -> Result<(Until, Vec<String>), String> {
-    let (mut until, mut named) = (Until::Seconds(SECONDS), Vec::new());
+fn arguments(args: &[String]) -> Result<(Task, Vec<String>), String> {
+    let (mut task, mut named) = (Task::Seconds(SECONDS), Vec::new());
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut number = || {
@@ -61,13 +83,14 @@ fn arguments(args: &[String]) -> Result<(Until, Vec<String>), String> {
             value.ok_or(format!("{arg} takes a number"))
         };
         match arg.as_str() {
-            "--seconds" => until = Until::Seconds(number()?),
-            "--runs" => until = Until::Runs(number()?),
+            "--seconds" => task = Task::Seconds(number()?),
+            "--runs" => task = Task::Runs(number()?),
+            "--minimize" => task = Task::Minimize,
             name if !name.starts_with('-') => named.push(name.to_string()),
-            _ => return Err("Usage: cargo xtask fuzz [--seconds N | --runs N] [TARGET ...]".into()),
+            _ => return Err("Usage: cargo xtask fuzz [--seconds N | --runs N | --minimize] [TARGET ...]".into()),
         }
     }
-    Ok((until, named))
+    Ok((task, named))
 }
 
 /// The names of all targets: the files in `fuzz/fuzz_targets`.
@@ -106,47 +129,90 @@ fn host() -> Result<String, String> {
     host.map(str::to_string).ok_or_else(|| "rustc -vV names no host".into())
 }
 
-/// Runs a target. New inputs are kept in `fuzz/corpus`, failing ones in `fuzz/artifacts`.
-fn fuzz(built: &Path, target: &str, until: Until) -> Result<(), String> {
-    let home = root().join("fuzz");
-    let directory = |name: &str| -> Result<PathBuf, String> {
-        let path = home.join(name).join(target);
-        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(path)
+/// Runs a target. The number of inputs. New ones that reach something are kept in `fuzz/target/corpus`, failing ones in
+/// `fuzz/artifacts`.
+fn fuzz(built: &Path, target: &str, task: Task) -> Result<u64, String> {
+    let artifacts = directory("artifacts", target)?;
+    let mut command = libfuzzer(built, target)?;
+    match task {
+        Task::Seconds(seconds) => command.arg(format!("-max_total_time={seconds}")),
+        _ => command.arg(format!("-max_total_time={RUNS_SECONDS}")).arg(format!("-seed={SEED}")).arg("-shuffle=0"),
     };
-    let (corpus, artifacts) = (directory("corpus")?, directory("artifacts")?);
-    let mut command = Command::new(built.join(target));
-    match until {
-        Until::Seconds(seconds) => command.arg(format!("-max_total_time={seconds}")),
-        Until::Runs(runs) => command.arg(format!("-runs={runs}")).arg(format!("-seed={SEED}")).arg("-shuffle=0"),
-    };
-    command.arg(format!("-max_len={INPUT_MAX}"));
-    command.arg(format!("-timeout={TIMEOUT}")).arg(format!("-rss_limit_mb={MEMORY}"));
+    if let Task::Runs(runs) = task {
+        command.arg(format!("-runs={runs}"));
+    }
     command.arg(format!("-artifact_prefix={}/", artifacts.display())).arg("-print_final_stats=1");
     if target == "conf" {
-        let words = home.join("target/conf.dict");
+        let words = root().join("fuzz/target/conf.dict");
         std::fs::write(&words, dictionary()).map_err(|error| format!("{}: {error}", words.display()))?;
         command.arg(format!("-dict={}", words.display()));
     }
-    command.arg(&corpus);
-    let seeds = home.join("seeds").join(target);
-    if seeds.is_dir() {
-        command.arg(&seeds);
-    }
+    command.args(inputs(target)?);
     let began = Instant::now();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{target}: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        let from = said.lines().count().saturating_sub(60);
-        let tail: Vec<&str> = said.lines().skip(from).collect();
-        return Err(format!("{}\nfuzz: {target} failed; the input is in fuzz/artifacts/{target}", tail.join("\n")));
-    }
-    let runs = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    let said = finished(command, target)?;
+    let count = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    let count: u64 = count
+        .and_then(|count| count.trim().parse().ok())
+        .ok_or(format!("{target} does not tell how many inputs it had"))?;
     let last = said.lines().rev().find(|line| line.contains(" cov: ")).unwrap_or_default();
     let coverage = last.split(" cov: ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("?");
-    let seconds = began.elapsed().as_secs();
-    println!("fuzz: {target}: {} inputs in {seconds} s, {coverage} edges", runs.unwrap_or("?").trim());
+    println!("fuzz: {target}: {count} inputs in {} s, {coverage} edges", began.elapsed().as_secs());
+    Ok(count)
+}
+
+/// Writes the smallest corpus that reaches what all known inputs reach.
+fn minimize(built: &Path, target: &str) -> Result<(), String> {
+    let inputs = inputs(target)?;
+    let fewer = directory("target/minimized", target)?;
+    std::fs::remove_dir_all(&fewer).map_err(|error| format!("{}: {error}", fewer.display()))?;
+    let fewer = directory("target/minimized", target)?;
+    let mut command = libfuzzer(built, target)?;
+    command.arg("-set_cover_merge=1").arg(&fewer).args(inputs);
+    finished(command, target)?;
+    let count = corpus::pack(&fewer, &packed(target))?;
+    println!("fuzz: {target}: {count} inputs");
     Ok(())
+}
+
+/// A target with the limits of an input.
+fn libfuzzer(built: &Path, target: &str) -> Result<Command, String> {
+    let mut command = Command::new(built.join(target));
+    command.arg(format!("-max_len={INPUT_MAX}"));
+    command.arg(format!("-timeout={TIMEOUT}")).arg(format!("-rss_limit_mb={MEMORY}"));
+    command.stdin(Stdio::null());
+    Ok(command)
+}
+
+/// What a target printed, if it succeeded.
+fn finished(mut command: Command, target: &str) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{target}: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() {
+        return Ok(said);
+    }
+    let from = said.lines().count().saturating_sub(60);
+    let tail: Vec<&str> = said.lines().skip(from).collect();
+    Err(format!("{}\nfuzz: {target} failed; the input is in fuzz/artifacts/{target}", tail.join("\n")))
+}
+
+/// The directories with a target's inputs: the corpus, to which new ones are added, and the seeds.
+fn inputs(target: &str) -> Result<Vec<PathBuf>, String> {
+    let corpus = directory("target/corpus", target)?;
+    corpus::unpack(&packed(target), &corpus)?;
+    let seeds = root().join("fuzz/seeds").join(target);
+    Ok(std::iter::once(corpus).chain(seeds.is_dir().then_some(seeds)).collect())
+}
+
+/// The file with the corpus of a target.
+fn packed(target: &str) -> PathBuf {
+    root().join("fuzz/corpus").join(format!("{target}.txt"))
+}
+
+/// A directory of a target below `fuzz`, made if it is not there.
+fn directory(name: &str, target: &str) -> Result<PathBuf, String> {
+    let path = root().join("fuzz").join(name).join(target);
+    std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(path)
 }
 
 /// The words of the configuration language, in libFuzzer's format.
@@ -169,9 +235,10 @@ mod tests {
     #[test]
     fn arguments_are_read() {
         let read = |args: &[&str]| arguments(&args.iter().map(|arg| arg.to_string()).collect::<Vec<_>>());
-        assert_eq!(read(&[]), Ok((Until::Seconds(SECONDS), vec![])));
-        assert_eq!(read(&["--seconds", "3", "uri"]), Ok((Until::Seconds(3), vec!["uri".to_string()])));
-        assert_eq!(read(&["--runs", "70"]), Ok((Until::Runs(70), vec![])));
+        assert_eq!(read(&[]), Ok((Task::Seconds(SECONDS), vec![])));
+        assert_eq!(read(&["--seconds", "3", "uri"]), Ok((Task::Seconds(3), vec!["uri".to_string()])));
+        assert_eq!(read(&["--runs", "70"]), Ok((Task::Runs(70), vec![])));
+        assert_eq!(read(&["--minimize"]), Ok((Task::Minimize, vec![])));
         assert!(read(&["--seconds"]).is_err() && read(&["--seconds", "0"]).is_err() && read(&["-x"]).is_err());
     }
 

@@ -2,7 +2,7 @@
 
 use crate::allowed::Allowed;
 use crate::arguments::{help, section_argument, take, until_empty};
-use crate::directive::{Args, Cmd, Context, Failure, find_all};
+use crate::directive::{Args, Cmd, Context, Failure};
 use crate::error::{Error, Level, Phase, Unknown};
 use crate::excerpt::Spot;
 use crate::place::Place;
@@ -19,12 +19,11 @@ pub fn apply(
     context: &mut Context,
 ) -> Result<(), Error> {
     for node in nodes {
-        let (modules, said) = (context.language.loaded(), context.notices.len());
-        let mut rows = find_all(&modules, &node.name).peekable();
-        if rows.peek().is_none() {
+        let (rows, said) = (context.language.directives(&node.name), context.notices.len());
+        if rows.is_empty() {
             unknown(node, place, context).or_else(|error| go_on(node, place, context, error))?;
         }
-        for (_, row) in rows {
+        for row in rows {
             let mut cmd = Cmd { node, row, server, dir, place, context };
             let allowed = allowed(&mut cmd);
             let may_stand_here = allowed.is_ok();

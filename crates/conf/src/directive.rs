@@ -1,6 +1,7 @@
 //! The directive tables, the only place that knows a directive, and the `Cmd` that a directive's function gets when its
 //! line is applied.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::allowed::Allowed;
@@ -212,7 +213,7 @@ impl Cmd<'_> {
 
     /// The features that an expression may use here, given the line's context and the loaded modules.
     pub fn expr_options(&self) -> expr::Options {
-        let ssl = self.context.language.loaded().iter().any(|info| info.id == "ssl_module");
+        let ssl = self.context.language.has_module("ssl_module");
         expr::Options { restricted: self.place.htaccess, ssl_require: false, page: false, ssl }
     }
 
@@ -334,6 +335,32 @@ pub fn find_all<'a>(
         let row = info.directives.iter().find(|row| row.name.eq_ignore_ascii_case(name))?;
         Some((*info, row))
     })
+}
+
+/// The directives of some modules, in the order of their names. There are hundreds, and every line of a configuration looks
+/// for one.
+pub(crate) struct DirectiveIndex(Vec<(&'static ModuleInfo, &'static Directive)>);
+
+impl DirectiveIndex {
+    pub(crate) fn of(modules: &[&'static ModuleInfo]) -> DirectiveIndex {
+        let rows = modules.iter().flat_map(|info| info.directives.iter().map(|row| (*info, row)));
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by(|(_, row), (_, other)| compare(row.name, other.name));
+        DirectiveIndex(rows)
+    }
+
+    /// The directives with this name, ignoring case.
+    pub(crate) fn find(&self, name: &str) -> &[(&'static ModuleInfo, &'static Directive)] {
+        let start = self.0.partition_point(|(_, row)| compare(row.name, name).is_lt());
+        let length = self.0[start..].iter().take_while(|(_, row)| compare(row.name, name).is_eq()).count();
+        &self.0[start..start + length]
+    }
+}
+
+/// Compares names, ignoring case.
+fn compare(name: &str, other: &str) -> Ordering {
+    let lower = |byte: u8| byte.to_ascii_lowercase();
+    name.bytes().map(lower).cmp(other.bytes().map(lower))
 }
 
 /// The name closest to a misspelled one, if it is close enough to be the intended one.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::directive::ModuleInfo;
+use crate::directive::{Directive, DirectiveIndex, ModuleInfo};
 use crate::paths::join;
 use crate::read::macros::Macro;
 use crate::settings::SettingsMap;
@@ -20,7 +20,13 @@ pub struct Language {
     unselected: &'static [&'static ModuleInfo],
     /// Modules that the program lacks, and that `LoadModule` accepts.
     idle: &'static [&'static ModuleInfo],
-    selected: Option<Vec<&'static ModuleInfo>>,
+    /// Whether a `LoadModule` line chose the modules.
+    selects: bool,
+    loaded: Vec<&'static ModuleInfo>,
+    /// Whether the last of them is the MPM of a configuration without `LoadModule` lines.
+    has_default_mpm: bool,
+    /// The directives of all modules of the program.
+    index: Arc<DirectiveIndex>,
     /// Names in the order of their first definition, case-sensitive.
     defines: Vec<String>,
     /// Values, by name in lower case.
@@ -37,6 +43,10 @@ pub struct Language {
 /// Names that modules define when they are loaded, for `<IfDefine>`.
 const DEFINED: [(&str, &str); 1] = [("perl_module", "MODPERL2")];
 
+fn is_mpm(info: &&'static ModuleInfo) -> bool {
+    info.id.starts_with("mpm_")
+}
+
 impl Language {
     /// The state before anything is read. `known` are all modules of the program, `unselected` those of a configuration
     /// without `LoadModule` lines.
@@ -49,7 +59,10 @@ impl Language {
             known,
             unselected,
             idle: &[],
-            selected: None,
+            selects: false,
+            loaded: unselected.to_vec(),
+            has_default_mpm: false,
+            index: Arc::new(DirectiveIndex::of(known)),
             defines: Vec::new(),
             values: BTreeMap::new(),
             macros: BTreeMap::new(),
@@ -68,8 +81,7 @@ impl Language {
 
     /// The modules loaded so far that the program lacks.
     pub fn loaded_idle(&self) -> impl Iterator<Item = &'static ModuleInfo> {
-        let selected = self.selected.iter().flatten().copied();
-        selected.filter(|info| self.idle.iter().any(|idle| idle.id == info.id))
+        self.loaded.iter().copied().filter(|info| self.idle.iter().any(|idle| idle.id == info.id))
     }
 
     /// The directory for runtime files: `DefaultRuntimeDir`, or `logs` below `ServerRoot`.
@@ -83,25 +95,43 @@ impl Language {
     /// The modules loaded so far: the linked ones first, then in the order of their `LoadModule` lines. Without any
     /// `LoadModule` line, they are those of an httpd with everything linked in. If the lines name no MPM, the MPM is
     /// the one of a configuration without such lines.
-    pub fn loaded(&self) -> Vec<&'static ModuleInfo> {
-        let Some(selected) = &self.selected else { return self.unselected.to_vec() };
-        let is_mpm = |info: &&&'static ModuleInfo| info.id.starts_with("mpm_");
-        let mut loaded = selected.clone();
-        if !loaded.iter().any(|info| is_mpm(&info)) {
-            loaded.extend(self.unselected.iter().find(is_mpm));
-        }
-        loaded
+    pub fn loaded(&self) -> &[&'static ModuleInfo] {
+        &self.loaded
+    }
+
+    /// Whether a module is loaded, by identifier.
+    pub fn has_module(&self, id: &str) -> bool {
+        self.loaded.iter().any(|info| info.id == id)
+    }
+
+    /// Finds a directive by name, ignoring case, in the first loaded module that has it.
+    pub fn directive(&self, name: &str) -> Option<&'static Directive> {
+        self.directives(name).first().copied()
+    }
+
+    /// Finds a directive by name in every loaded module that has it, in their order: all of them get the line.
+    pub fn directives(&self, name: &str) -> Vec<&'static Directive> {
+        let position = |of: &ModuleInfo| self.loaded.iter().position(|info| std::ptr::eq(*info, of));
+        let rows = self.index.find(name).iter();
+        let mut rows: Vec<_> = rows.filter_map(|(info, row)| Some((position(info)?, *row))).collect();
+        rows.sort_by_key(|(position, _)| *position);
+        rows.into_iter().map(|(_, row)| row).collect()
     }
 
     /// Whether a `LoadModule` line chose the modules.
     pub fn selects_modules(&self) -> bool {
-        self.selected.is_some()
+        self.selects
     }
 
     /// From now on, limits the modules to the linked ones and those that `LoadModule` lines name.
     pub(crate) fn select_modules(&mut self) {
-        let known = self.known;
-        self.selected.get_or_insert_with(|| known.iter().copied().filter(|info| info.linked).collect());
+        if !std::mem::replace(&mut self.selects, true) {
+            self.loaded = self.known.iter().copied().filter(|info| info.linked).collect();
+            self.has_default_mpm = !self.loaded.iter().any(is_mpm);
+            if self.has_default_mpm {
+                self.loaded.extend(self.unselected.iter().copied().find(is_mpm));
+            }
+        }
     }
 
     /// Runs `LoadModule`. Returns a warning if the module is already loaded.
@@ -110,10 +140,15 @@ impl Language {
             return Err(format!("Cannot load {file} into server: Tsubame has no module {id}"));
         };
         self.select_modules();
-        let selected = self.selected.get_or_insert_default();
-        if !selected.iter().any(|have| have.id == id) {
-            selected.push(info);
-        } else if !info.linked {
+        // The default MPM stands last, until a line names one.
+        let default = self.has_default_mpm.then(|| self.loaded.pop()).flatten();
+        let is_new = !self.has_module(id);
+        if is_new {
+            self.loaded.push(info);
+        }
+        self.has_default_mpm = default.is_some() && !is_mpm(&info);
+        self.loaded.extend(default.filter(|_| self.has_default_mpm));
+        if !is_new && !info.linked {
             // No warning for a linked module: the configuration may come from a system where it is not linked in.
             return Ok(Some(format!("AH01574: module {id} is already loaded, skipping")));
         }

@@ -90,7 +90,7 @@ fn read_with(options: &Options, text: &Text<'_>, keep_errors: bool) -> (Result<L
     let chosen = std::cell::Cell::new(None);
     let loaded = with_sources(options, text, keep_errors, |language, sources| {
         load(Arc::new(Machine), language, sources, version::software, |draft, context| {
-            let mpm = mpm::choose(&context.language.loaded(), &options.program)?;
+            let mpm = mpm::choose(context.language.loaded(), &options.program)?;
             if sources.file.is_some() && !draft.main.get::<MpmSettings>().pid_file.is_set() {
                 let path = context.server_relative(PID_FILE);
                 draft.main.edit::<MpmSettings>().pid_file.set(path, &built_in());

@@ -37,7 +37,7 @@ pub(crate) struct Known<'a> {
     /// The lines that took effect while the configuration was read.
     pub(crate) ran: &'a [Ran],
     /// The modules that are loaded.
-    pub(crate) loaded: Vec<&'static ModuleInfo>,
+    pub(crate) loaded: &'a [&'static ModuleInfo],
     /// The notices of the reader.
     pub(crate) notices: &'a [Notice],
 }

@@ -48,7 +48,7 @@ pub(crate) fn settings(options: &Options) -> ExitCode {
         }
         Err(failed) => (failed.language.clone(), Some(failed)),
     };
-    let code = match mpm::choose(&language.loaded(), &options.program) {
+    let code = match mpm::choose(language.loaded(), &options.program) {
         Ok(mpm) => version::print(Some(&mpm)),
         Err(error) => {
             boot::print(options, error.own_lines(&options.program).trim_end());
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let server = &configured.loaded.server;
     output::dump(&dumps(&options.program, server));
     if matches!(options.action, Action::Directives) {
-        output::dump(&directives(&server.infos()));
+        output::dump(&directives(server.infos()));
     } else if !options.defined(SHOWN) {
         let dumped = is_dump(options);
         if let Err(message) = boot::check(options, &configured)
@@ -103,8 +103,8 @@ fn refuse(options: &Options, failed: &Failed) -> ExitCode {
         output::dump(&virtual_hosts(&failed.hosts));
     }
     let infos = failed.language.loaded();
-    if options.defined("DUMP_CONFIG") && failed.of_module && shows_tree(&infos) {
-        output::dump(&conf::dump::dump_config(&failed.tree, &infos));
+    if options.defined("DUMP_CONFIG") && failed.of_module && shows_tree(infos) {
+        output::dump(&conf::dump::dump_config(&failed.tree, infos));
     }
     boot::print_failure(options, failed);
     if matches!(options.action, Action::Check) && !is_dump(options) {
@@ -126,14 +126,14 @@ fn dumps(program: &str, server: &Server) -> String {
     if wanted("DUMP_VHOSTS") {
         out += &virtual_hosts(&server.hosts);
     }
-    if wanted("DUMP_CONFIG") && shows_tree(&infos) {
-        out += &conf::dump::dump_config(&server.tree, &infos);
+    if wanted("DUMP_CONFIG") && shows_tree(infos) {
+        out += &conf::dump::dump_config(&server.tree, infos);
     }
     if wanted("DUMP_RUN_CFG") {
         out += &run_settings(server);
     }
     if wanted("DUMP_MODULES") {
-        out += &loaded_modules(program, &infos);
+        out += &loaded_modules(program, infos);
     }
     out + &server.dumps(wanted)
 }

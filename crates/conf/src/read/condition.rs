@@ -1,6 +1,6 @@
 //! Decides whether the contents of `<IfModule>` and similar sections are read.
 
-use crate::directive::{Directive, OnRead, find};
+use crate::directive::{Directive, OnRead};
 use crate::language::{Language, VERSION};
 use crate::paths::join;
 use crate::pattern;
@@ -28,8 +28,8 @@ pub(super) fn holds(
         OnRead::IfModule => language.loaded().iter().any(|info| info.id == word || info.source == word),
         OnRead::IfDefine => language.is_defined(&word),
         OnRead::IfFile => system.exists(&join(&language.server_root, &word)),
-        OnRead::IfDirective => find(&language.loaded(), &word).is_some(),
-        OnRead::IfSection => find(&language.loaded(), &format!("<{word}")).is_some(),
+        OnRead::IfDirective => language.directive(&word).is_some(),
+        OnRead::IfSection => language.directive(&format!("<{word}")).is_some(),
         OnRead::IfVersion => return version_holds(argument),
         _ => unreachable!("only conditional sections come here"),
     };

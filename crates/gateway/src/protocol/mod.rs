@@ -8,6 +8,8 @@
 
 pub mod fastcgi;
 mod frames;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod head;
 pub mod plain;
 pub mod runtime;

@@ -2,6 +2,8 @@
 
 pub(crate) mod dbm;
 mod files;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod passwords;
 
 pub mod mod_access_compat;

@@ -120,7 +120,7 @@ async fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str,
     let sources = match conf.providers.get() {
         Some(sources) => sources,
         None => {
-            let Some(file) = find_authn(&request.server.infos(), "file") else {
+            let Some(file) = find_authn(request.server.infos(), "file") else {
                 request.log("auth_basic", Level::Error, "AH01616: No Authn provider configured");
                 return Authn::Error;
             };

@@ -300,7 +300,7 @@ async fn find_secret(request: &mut Request, rules: &Rules, user: &str, realm: &s
     let default;
     let sources = match rules.providers.as_slice() {
         [] => {
-            let Some(file) = find_authn(&request.server.infos(), "file") else {
+            let Some(file) = find_authn(request.server.infos(), "file") else {
                 request.log("auth_digest", Level::Error, "AH01770: No Authn provider configured");
                 return Err(Authn::Error);
             };

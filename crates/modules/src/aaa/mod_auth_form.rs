@@ -244,11 +244,7 @@ async fn read_form(request: &mut Request, dir: &FormDir) -> Result<Option<Creden
         let most = usize::try_from(dir.size()).unwrap_or(usize::MAX);
         let body = request.body.collect(most).await.map_err(|error| error.status())?;
         request.body = RequestBody::default();
-        let text = http1::text::from_bytes(&body).into_owned();
-        pairs.extend(text.split('&').map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (form_text(name), form_text(value))
-        }));
+        pairs = form_fields(&body);
     }
     let name = |field: &Setting<String>, default: &str| field.get().map_or(default, String::as_str).to_string();
     let value = |name: &str| {
@@ -268,6 +264,16 @@ async fn read_form(request: &mut Request, dir: &FormDir) -> Result<Option<Creden
     Ok(Some(Credentials { user, password: secret, location }))
 }
 
+/// The names and values of a form, decoded, in order.
+pub(super) fn form_fields(body: &[u8]) -> Vec<(String, String)> {
+    let text = http1::text::from_bytes(body);
+    let pairs = text.split('&').map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (form_text(name), form_text(value))
+    });
+    pairs.collect()
+}
+
 /// The media type of a form.
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -277,7 +283,7 @@ async fn check(request: &mut Request, dir: &FormDir, user: &str, password: &str)
     let sources = match dir.providers.get() {
         Some(sources) => sources,
         None => {
-            let Some(file) = find_authn(&request.server.infos(), "file") else {
+            let Some(file) = find_authn(request.server.infos(), "file") else {
                 request.log("auth_form", Level::Error, "AH01806: no authn provider configured");
                 return Flow::Status(500);
             };

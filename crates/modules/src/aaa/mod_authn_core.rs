@@ -61,7 +61,7 @@ impl Source {
         if let Some(source) = language.kept.get::<Aliases>().named.get(name) {
             return Ok(source.clone());
         }
-        let provider = find_authn(&language.loaded(), name);
+        let provider = find_authn(language.loaded(), name);
         let provider = provider.ok_or_else(|| format!("Unknown Authn provider: {name}"))?;
         Ok(Source { provider, layer: None })
     }
@@ -137,15 +137,16 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
         return Err("The alias provider name must be different from the base provider name.".into());
     }
     let loaded = cmd.context.language.loaded();
+    let (same, provider) = (find_authn(loaded, &name), find_authn(loaded, &base));
     let aliases = cmd.context.language.kept.edit::<Aliases>();
-    if find_authn(&loaded, &name).is_some() || aliases.named.get(&name).is_some() {
+    if same.is_some() || aliases.named.get(&name).is_some() {
         let text = format!(
             "The alias provider {name} has already be registered previously as either a base provider or an alias \
              provider."
         );
         return Err(text.into());
     }
-    let provider = find_authn(&loaded, &base).ok_or_else(|| format!("Unknown Authn provider: {base}"))?;
+    let provider = provider.ok_or_else(|| format!("Unknown Authn provider: {base}"))?;
     let source = Source { provider, layer: Some(Layer::new(dir)) };
     aliases.named.set(name, source, &cmd.node.origin);
     Ok(())

@@ -68,7 +68,7 @@ static SOCACHE: AuthnProvider = AuthnProvider {
 fn set_cache(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
     let loaded = cmd.context.language.loaded();
-    let Some(cache) = shared_caches(&loaded).find(|cache| cache.names.contains(&name)) else {
+    let Some(cache) = shared_caches(loaded).find(|cache| cache.names.contains(&name)) else {
         return Err(format!(
             "AuthnCacheSOCache: Unknown socache provider '{name}'. Maybe you need to load the appropriate socache module \
              (mod_socache_{name}?)"
@@ -95,7 +95,7 @@ fn prepare(server: &Server) -> Result<(), String> {
     if !server.hosts.iter().any(is_wanted) {
         return Ok(());
     }
-    if shared_caches(&server.infos()).next().is_none() {
+    if shared_caches(server.infos()).next().is_none() {
         return Err(
             "AH01674: Please select a socache provider with AuthnCacheSOCache (no default found on this platform). \
                     Maybe you need to load mod_socache_shmcb or another socache module first"

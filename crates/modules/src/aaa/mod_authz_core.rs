@@ -153,7 +153,7 @@ fn require(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
 }
 
 fn provider(cmd: &Cmd<'_>, name: &str) -> Result<&'static AuthzProvider, String> {
-    find_authz(&cmd.context.language.loaded(), name).ok_or_else(|| format!("Unknown Authz provider: {name}"))
+    find_authz(cmd.context.language.loaded(), name).ok_or_else(|| format!("Unknown Authz provider: {name}"))
 }
 
 fn parse(

@@ -86,7 +86,7 @@ pub(crate) enum Failure {
 
 /// Whether the module is loaded, for other modules' directives.
 pub(crate) fn is_loaded(cmd: &Cmd<'_>) -> bool {
-    cmd.context.language.loaded().iter().any(|info| info.id == MODULE.info.id)
+    cmd.context.language.has_module(MODULE.info.id)
 }
 
 /// Prepares a statement for another module; returns the label for [`ask`].

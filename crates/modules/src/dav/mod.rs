@@ -5,6 +5,8 @@
 
 mod claim;
 mod failure;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod if_header;
 mod locks;
 pub mod mod_dav;

@@ -14,6 +14,8 @@ use quick_xml::name::ResolveResult;
 pub(super) const DAV: &str = "DAV:";
 /// The namespace of the prefix `xml`.
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
+/// The namespace of the prefix `xmlns`, in which nothing but declarations is.
+const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 /// The maximum nesting of elements. Each level is a recursive call when written.
 const DEPTH_MAX: usize = 128;
 /// The most attributes of an element, and the most namespaces declared in one place. Each is compared with the others.
@@ -285,14 +287,22 @@ fn name(space: ResolveResult<'_>, local: &[u8], spaces: &mut Spaces) -> Result<N
         ResolveResult::Unbound => b"",
         ResolveResult::Unknown(_) => return Err("an undefined namespace prefix was used".into()),
     };
+    if raw == XMLNS.as_bytes() {
+        return Err("a name in the namespace of declarations".into());
+    }
+    let too_long = || "a namespace with a very long name".to_string();
     if raw.len() > SPACE_MAX {
-        return Err("a namespace with a very long name".into());
+        return Err(too_long());
     }
     let space = match spaces.get(raw) {
         Some(space) => space.clone(),
         None => {
             let space = text(raw)?;
             let space: Arc<str> = quick_xml::escape::unescape(&space).map_err(|error| error.to_string())?.into();
+            // It is stored as it is written here, and has to be readable then.
+            if escape(&space).len() > SPACE_MAX {
+                return Err(too_long());
+            }
             spaces.insert(raw.to_vec(), space.clone());
             space
         }
@@ -418,7 +428,9 @@ mod tests {
             "<a b='&#1;'/>",
             "<a xmlns:x='u:' xmlns:y='u:' x:b='1' y:b='2'/>",
             "<\u{d7}/>",
+            "<xmlns:a/>",
             &format!("<a xmlns='{}'/>", "u".repeat(SPACE_MAX + 1)),
+            &format!("<a xmlns='{}'/>", "\"".repeat(SPACE_MAX / 6 + 1)),
             &format!("<a{}/>", many("b", ATTRIBUTES_MAX + 1)),
             &format!("<a{0}><b{0}/></a>", many("xmlns:b", ATTRIBUTES_MAX / 2 + 1)),
             "<a b='<'/>",

@@ -137,7 +137,7 @@ fn declared<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Option<&'a mut Smart> {
 
 /// A filter of a loaded module; smart filters cannot be providers for each other.
 fn registered(cmd: &Cmd<'_>, name: &str) -> Result<&'static OutputFilter, String> {
-    let modules = with_infos(&cmd.context.language.loaded());
+    let modules = with_infos(cmd.context.language.loaded());
     let mut filters = modules.iter().flat_map(|module| module.hooks).filter_map(|hook| match hook {
         Hook::NamedFilter(filter) => Some(*filter),
         _ => None,

@@ -6,6 +6,8 @@
 mod conditions;
 mod elements;
 mod expand;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod legacy;
 mod page;
 mod scan;

@@ -62,7 +62,7 @@ impl Entry {
     /// The loaded modules by name.
     fn all(server: &Server) -> Vec<Entry> {
         let infos = server.infos();
-        let modules = server::module::with_infos(&infos);
+        let modules = server::module::with_infos(infos);
         let mut all: Vec<Entry> = Vec::new();
         for info in infos {
             let at = all.iter().position(|entry| entry.source == info.source).unwrap_or_else(|| {

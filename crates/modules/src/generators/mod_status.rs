@@ -158,8 +158,8 @@ impl Facts {
 
 /// The name of the multi-processing module, as in `prefork`.
 pub(super) fn mpm_of(request: &Request) -> String {
-    let name = |info: &ModuleInfo| Some(info.log_name().strip_prefix("mpm_")?.to_string());
-    request.server.infos().into_iter().find_map(name).unwrap_or_default()
+    let name = |info: &&ModuleInfo| Some(info.log_name().strip_prefix("mpm_")?.to_string());
+    request.server.infos().iter().find_map(name).unwrap_or_default()
 }
 
 /// Whether connections wait without a worker.

@@ -9,6 +9,8 @@ pub(crate) mod code;
 mod connection;
 pub(crate) mod directory;
 pub(crate) mod filter;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod message;
 pub mod mod_ldap;
 mod pool;

@@ -7,6 +7,8 @@
 
 mod escape;
 mod format;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod json;
 mod time;
 mod write;

@@ -133,7 +133,7 @@ fn go_on(request: &mut Request) -> Answer {
 
 /// The loaded modules determine whether a path may become the URL of a backend.
 fn has_proxy(request: &Request) -> bool {
-    request.server.language.loaded().iter().any(|info| info.id == "proxy_module")
+    request.server.language.has_module("proxy_module")
 }
 
 /// A query made by the rules may contain nothing that a request line could not.

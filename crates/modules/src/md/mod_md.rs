@@ -9,6 +9,8 @@ mod certificates;
 mod challenges;
 mod client;
 mod domains;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod keys;
 mod notify;
 mod order;

@@ -43,6 +43,8 @@ pub use self::certificates::{ShownCertificate, end_of, has_key, shown as shown_c
 use self::context::Place;
 pub use self::expiry::{Expiry, all as expiries, tell as tell_expiring, warning as expiry_warning};
 pub use self::loading::{Reloader, reload as reload_certificates};
+#[cfg(fuzzing)]
+pub use self::ocsp::fuzzing;
 pub use self::pass_phrases::starts_a_server;
 pub use self::values::NamedFile;
 use self::values::{Cache, CertificateCheck, PassPhrase, Protocols, Seed, Sign, SniPolicy, SslOption, Verify};

@@ -183,7 +183,7 @@ fn resolve(
     let (mut main, mut main_dir) = (SettingsMap::default(), SettingsMap::default());
     conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), context)?;
     let mut draft = draft(main, main_dir);
-    let modules = with_infos(&context.language.loaded());
+    let modules = with_infos(context.language.loaded());
     let logs = logs::check_directories(&draft, context);
     logs::choose_runtime_directory(&draft, context);
     let mut checked = logs.clone().or_else(|error| context.errors.meet(error));

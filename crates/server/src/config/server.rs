@@ -156,11 +156,11 @@ impl Server {
 
     /// Whether a module is loaded, by identifier.
     pub fn has_module(&self, id: &str) -> bool {
-        self.language.loaded().iter().any(|info| info.id == id)
+        self.language.has_module(id)
     }
 
     /// The infos of the loaded modules.
-    pub fn infos(&self) -> Vec<&'static ModuleInfo> {
+    pub fn infos(&self) -> &[&'static ModuleInfo] {
         self.language.loaded()
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn set_handler(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
         HandlerName::Expr(Arc::new(expr))
     } else {
         let loaded = cmd.context.language.loaded();
-        module::handler_checks(&loaded).try_for_each(|check| check(value))?;
+        module::handler_checks(loaded).try_for_each(|check| check(value))?;
         HandlerName::Name(Some(value.to_string()))
     };
     cmd.set(|d: &mut CoreDir| &mut d.handler, handler)

@@ -51,7 +51,7 @@ pub(super) fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     if names.is_empty() {
         names.push(DEFAULT);
     }
-    let kinds = kinds(&cmd.context.language.loaded());
+    let kinds = kinds(cmd.context.language.loaded());
     for name in names {
         if name != DEFAULT && !kinds.contains(&name) {
             return Err(format!("Mutex type {name} is not valid"));
@@ -92,7 +92,7 @@ pub fn dump(main: &SettingsMap, language: &Language) -> String {
     let default = configured.get(DEFAULT).unwrap_or(&unset);
     let default_dir = default.dir.as_deref().unwrap_or(&runtime_dir);
     let mut out = default.line(DEFAULT, default_dir);
-    for name in kinds(&language.loaded()) {
+    for name in kinds(language.loaded()) {
         match configured.get(name) {
             // Only a lock in a file needs a place.
             Some(mutex) if matches!(mutex.mechanism, "fcntl" | "flock") => out += &mutex.line(name, default_dir),

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use conf::directive::find;
 use conf::words::words;
 use conf::{Allowed, Cmd, Level, Outcome};
 
@@ -66,12 +65,12 @@ pub(super) fn allow_override_list(cmd: &mut Cmd<'_>, names: &[String]) -> Outcom
             break;
         }
         let at = cmd.node.origin.to_string();
-        match find(&cmd.context.language.loaded(), name) {
+        match cmd.context.language.directive(name) {
             None => {
                 let text = format!("AH00116: Discarding unrecognized directive `{name}' in AllowOverrideList at {at}");
                 cmd.context.note("core", Level::Warn, text);
             }
-            Some((_, row)) if !row.allowed.meets(Allowed::ANY) => {
+            Some(row) if !row.allowed.meets(Allowed::ANY) => {
                 let text = format!("AH02304: Discarding directive `{name}' not allowed in AllowOverrideList at {at}");
                 cmd.context.note("core", Level::Warn, text);
             }

@@ -207,7 +207,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, R
     }
     let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;
     // Leaked: a process that explains answers one question.
-    let hooks = Box::leak(Box::new(request_hooks(&with_infos(&server.infos()))));
+    let hooks = Box::leak(Box::new(request_hooks(&with_infos(server.infos()))));
     let running = Running { server, hooks };
     let host = server.host_at(question.local, None).0;
     let is_encrypted = hooks.encryption.is_some_and(|encryption| (encryption.is_expected)(host));
@@ -278,12 +278,12 @@ fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<Layer> {
     let section = |origin: &Origin| {
         let node = texts.iter().find_map(|nodes| find(nodes, origin))?;
         let children = node.children.as_deref().unwrap_or_default();
-        Some(layer(node.to_string(), Some(origin.clone()), children, &infos))
+        Some(layer(node.to_string(), Some(origin.clone()), children, infos))
     };
-    let mut layers = vec![layer("server level".into(), None, &server.tree, &infos)];
+    let mut layers = vec![layer("server level".into(), None, &server.tree, infos)];
     layers.extend(vhost.origin.as_ref().and_then(section));
     layers.extend(met.iter().filter_map(|met| match met {
-        Met::File(path, nodes) => Some(layer(path.clone(), None, nodes, &infos)),
+        Met::File(path, nodes) => Some(layer(path.clone(), None, nodes, infos)),
         Met::Section(origin) => section(origin),
         Met::Unmet(origin, why) => section(origin).map(|layer| layer.passed_over(why)),
     }));
@@ -352,7 +352,7 @@ pub fn levels(server: &Server) -> Vec<Layer> {
         top.for_each(|section| section_settings(section, &mut settings));
         inner_settings(&vhost.base.slots, &mut settings);
     }
-    let mut levels = vec![layer("server level".into(), None, &server.tree, &server.infos())];
+    let mut levels = vec![layer("server level".into(), None, &server.tree, server.infos())];
     judge(levels[0].lines.iter_mut(), &[&main.settings, &main.base.slots]);
     inner_levels(&server.tree, "", server, &settings, &mut levels);
     levels
@@ -383,7 +383,7 @@ fn inner_levels(
             continue;
         }
         let title = format!("{around}{node}");
-        let mut level = layer(title.clone(), Some(node.origin.clone()), children, &server.infos());
+        let mut level = layer(title.clone(), Some(node.origin.clone()), children, server.infos());
         match settings.get(&node.origin) {
             Some(settings) => judge(level.lines.iter_mut(), settings),
             // The module stores its section's content in its own way.

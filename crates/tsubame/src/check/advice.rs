@@ -46,7 +46,7 @@ fn modules_directory(ran: &[Ran]) -> String {
 pub(super) fn elsewhere(error: &Error, known: &Known<'_>) -> Option<String> {
     let is_misplaced = ["not allowed in <", "cannot occur within <"].iter().any(|text| error.message.contains(text));
     let name = name_at(known.tree, error.origin.as_ref().filter(|_| is_misplaced)?)?;
-    let (_, row) = conf::directive::find(&known.loaded, name.trim_end_matches('>'))?;
+    let (_, row) = conf::directive::find(known.loaded, name.trim_end_matches('>'))?;
     let place = match row.allowed.phrases().0 {
         _ if row.allowed.global_only() => "only outside all sections",
         // Its function refuses other sections.

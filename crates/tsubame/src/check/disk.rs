@@ -247,12 +247,12 @@ impl Walk<'_> {
                 .add(found(Weight::Loses, format!("Requests are refused, as it cannot be read: {why}.")));
         }
         let infos = self.server.infos();
-        let known = Known { tree: &file.tree, ran: &self.server.ran, loaded: infos.clone(), notices: &[] };
+        let known = Known { tree: &file.tree, ran: &self.server.ran, loaded: infos, notices: &[] };
         for error in &file.errors {
             let Error { message, .. } = error;
             let mut finding = errors::finding(error, Weight::Loses, Topic::AccessFile, &known);
             if error.unknown.is_none() {
-                let row = conf::directive::find(&infos, finding.subject.trim_end_matches('>')).map(|(_, row)| row);
+                let row = conf::directive::find(infos, finding.subject.trim_end_matches('>')).map(|(_, row)| row);
                 if let Some(class) =
                     row.and_then(|row| row.allowed.phrases().1).filter(|_| message.contains(" not allowed "))
                 {

@@ -263,7 +263,7 @@ fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Fin
     let found = found(NO_SUCH_DIRECTIVE.into());
     match nearest_directive(name) {
         Some(near) => {
-            let is_here = conf::directive::find(&known.loaded, near).is_some();
+            let is_here = conf::directive::find(known.loaded, near).is_some();
             let but = if is_here { String::new() } else { directive(weight, topic, near, known).message };
             found.instead(format!("Did you mean {}? {but}", named(near)).trim_end())
         }

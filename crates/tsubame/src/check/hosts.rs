@@ -27,7 +27,7 @@ pub(super) fn all(report: &mut Report, server: &Server) {
 
 /// Finds users' directories beside suEXEC: Apache runs their scripts as these users.
 fn owners(report: &mut Report, server: &Server) {
-    if !server.language.loaded().iter().any(|info| info.id == "suexec_module") {
+    if !server.language.has_module("suexec_module") {
         return;
     }
     let mut origins: Vec<_> = server.hosts.iter().filter_map(mod_userdir::origin).collect();

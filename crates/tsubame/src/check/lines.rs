@@ -29,7 +29,7 @@ pub(super) fn all(report: &mut Report, server: &Server, wrong: &[Error]) {
 pub(super) fn remarks(report: &mut Report, server: &Server, nodes: &[Node]) {
     let infos = server.infos();
     for node in nodes {
-        if let Some((_, row)) = find(&infos, &node.name)
+        if let Some((_, row)) = find(infos, &node.name)
             && let Some(remark) = row.remark
         {
             let (topic, why) = match remark {

@@ -47,7 +47,7 @@ pub(super) fn of<'a>(settings: &'a Settings, server: &Server, all: bool) -> Vec<
 
 fn defaults<'a>(server: &Server, said: &[Said<'a>]) -> Vec<Said<'a>> {
     let unsaid = |row: &Directive| !said.iter().any(|said| said.row.name.eq_ignore_ascii_case(row.name));
-    let infos = server.infos().into_iter();
+    let infos = server.infos().iter();
     let rows = infos.flat_map(|info| info.directives.iter().map(move |row| (info, row)));
     rows.filter(|(_, row)| !row.default.is_empty() && row.allowed != Allowed::NONE && unsaid(row))
         .map(|(module, row)| Said { row, module, lines: Vec::new(), result: None })

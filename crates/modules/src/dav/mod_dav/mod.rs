@@ -67,7 +67,7 @@ fn set_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
         _ if name.eq_ignore_ascii_case("on") => Some(mod_dav_fs::PROVIDER),
         name => Some(name),
     };
-    let is_there = cmd.context.language.loaded().iter().any(|info| info.id == mod_dav_fs::MODULE.info.id);
+    let is_there = cmd.context.language.has_module(mod_dav_fs::MODULE.info.id);
     if let Some(name) = provider.filter(|name| *name != mod_dav_fs::PROVIDER || !is_there) {
         return Err(format!("Unknown DAV provider: {name}"));
     }

@@ -9,7 +9,7 @@ use server::Server;
 
 /// The wanted directives, with the sections around them.
 pub(super) fn write(out: &mut String, server: &Server, wanted: impl Fn(&Node) -> bool) {
-    walk(&server.tree, &server.infos(), wanted, |step| {
+    walk(&server.tree, server.infos(), wanted, |step| {
         // Writing to a String cannot fail.
         let _ = match step {
             Step::File(file) => writeln!(out, "<dd><tt><strong>In file: {}</strong></tt></dd>", escape_html(file)),

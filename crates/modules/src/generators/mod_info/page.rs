@@ -85,7 +85,7 @@ fn configuration(out: &mut String, request: &Request, _: &[Entry]) {
 }
 
 fn all_hooks(out: &mut String, request: &Request, _: &[Entry]) {
-    hooks::write(out, &server::module::with_infos(&request.server.infos()));
+    hooks::write(out, &server::module::with_infos(request.server.infos()));
 }
 
 fn server(out: &mut String, request: &Request, _: &[Entry]) {

@@ -21,7 +21,7 @@ use crate::http_client::{STEP, connect, converse, endpoint, parse, read, write};
 /// The time limit of a request, from the name lookup to the last byte of the answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest pause that an authority may demand: certificates must not expire meanwhile.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A client for certificate authorities.
 #[derive(Clone)]
@@ -126,7 +126,7 @@ impl HttpClient for Client {
 }
 
 /// `Retry-After`: seconds, or a date (RFC 9110 section 10.2.3).
-fn retry_after(value: &str) -> Option<Duration> {
+pub(super) fn retry_after(value: &str) -> Option<Duration> {
     let pause = match value.parse() {
         Ok(seconds) => Duration::from_secs(seconds),
         // Too large for a number.

@@ -137,7 +137,7 @@ pub(super) fn sections(request: &mut Request) -> Flow {
 /// The protocol of a URL, if its module is loaded.
 pub(super) fn scheme(request: &Request, name: &str) -> Option<&'static Scheme> {
     let scheme = SCHEMES.iter().find(|scheme| scheme.name == name)?;
-    request.server.language.loaded().iter().any(|info| info.id == scheme.module).then_some(*scheme)
+    request.server.language.has_module(scheme.module).then_some(*scheme)
 }
 
 /// Escapes the path mapped by `ProxyPass`, and removes the socket from the URL.

@@ -3,6 +3,9 @@
 //! Nothing here waits. A response counts only if its issuer, or a responder that the issuer has appointed, has signed it:
 //! it comes over plain HTTP, so anybody on the way could have made it.
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
+
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::CertificateDer;

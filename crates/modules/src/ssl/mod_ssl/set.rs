@@ -134,8 +134,8 @@ pub(super) fn stapling_cache(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 fn shared_cache(cmd: &Cmd<'_>, value: &str, what: &str, stop: &str) -> Result<Cache, String> {
     let (kind, argument) = value.split_once(':').map_or((value, None), |(kind, argument)| (kind, Some(argument)));
     let loaded = cmd.context.language.loaded();
-    let Some(cache) = shared_caches(&loaded).find(|cache| cache.names.contains(&kind)) else {
-        let known: Vec<&str> = shared_caches(&loaded).flat_map(|cache| cache.names).copied().collect();
+    let Some(cache) = shared_caches(loaded).find(|cache| cache.names.contains(&kind)) else {
+        let known: Vec<&str> = shared_caches(loaded).flat_map(|cache| cache.names).copied().collect();
         return Err(format!(
             "{}: '{kind}' {what} cache not supported (known names: {}){stop} Maybe you need to load the appropriate \
              socache module (mod_socache_{kind}?){stop}",

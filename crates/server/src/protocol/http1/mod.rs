@@ -57,7 +57,7 @@ pub struct HttpService {
 impl HttpService {
     /// Serves this configuration.
     pub fn new(server: Arc<Server>) -> HttpService {
-        let mut hooks = request_hooks(&with_infos(&server.infos()));
+        let mut hooks = request_hooks(&with_infos(server.infos()));
         hooks.preface = hooks.preface.filter(|preface| (preface.is_used)(&server));
         hooks.encryption = hooks.encryption.filter(|encryption| (encryption.is_used)(&server));
         let h2c = server.hosts.iter().any(|host| host.plan.h2c);

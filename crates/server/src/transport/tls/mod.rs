@@ -4,6 +4,8 @@
 //! when it is complete: from then on we open and seal records ourselves, with the keys that it has agreed on. The code that supplies the configuration ([`Encryption`](crate::Encryption)) selects the
 //! certificate.
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handshake;
 mod protection;
 mod records;
