@@ -207,10 +207,27 @@ fn lead_to(request: &mut Request, text: Option<&Text>, what: &str) -> Option<u16
 /// Redirects after a login; `None`: stay with the requested page.
 fn after(request: &mut Request, dir: &FormDir, sent: &Credentials) -> Option<u16> {
     if let Some(location) = &sent.location {
-        request.answer.headers_out.set("Location", location.clone());
-        return Some(302);
+        if is_on_this_site(request, location) {
+            request.answer.headers_out.set("Location", location.clone());
+            return Some(302);
+        }
+        let text = format!("the form leads to another site after the login ({location}), which is not followed");
+        request.log("auth_form", Level::Warn, text);
     }
     lead_to(request, dir.success.get(), "AH02341: Can't evaluate login success expression")
+}
+
+/// Whether a location that a client has sent is a path here, or a URL of this site: a link to the login page, made by
+/// anybody, must not lead elsewhere. Browsers read a backslash as a slash, and drop control characters.
+fn is_on_this_site(request: &Request, location: &str) -> bool {
+    if location.bytes().any(|byte| byte == b'\\' || byte.is_ascii_control()) {
+        return false;
+    }
+    if let Some(path) = location.strip_prefix(request.url("/").trim_end_matches('/')) {
+        return path.starts_with('/');
+    }
+    let has_scheme = location.split(['/', '?', '#']).next().is_some_and(|first| first.contains(':'));
+    !location.starts_with("//") && !has_scheme
 }
 
 /// Stands for the password of a user whom the site has admitted.

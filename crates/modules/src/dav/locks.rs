@@ -105,6 +105,11 @@ impl Database {
         Database(os_path(&format!("{path}.locks")))
     }
 
+    /// Whether the file is this one, or in this directory.
+    pub(super) fn is_at_or_below(&self, path: &str) -> bool {
+        self.0.starts_with(os_path(path))
+    }
+
     /// Waits until no other process holds a conflicting lock.
     pub(super) fn hold(&self, exclusive: bool) -> io::Result<Held> {
         let mut path = self.0.clone().into_os_string();

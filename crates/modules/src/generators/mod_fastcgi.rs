@@ -29,7 +29,7 @@ use super::fastcgi_auth::{self, AUTHORITATIVE, Phase};
 use super::fastcgi_options::{Address, Application, Kind, options, run_as};
 use super::{ACCESS, backends, mod_suexec};
 use crate::loggers::mod_log_config::accounts_for_scripts;
-use crate::mappers::mod_alias::FORCED_TYPE;
+use crate::mappers::mod_alias::is_script_aliased;
 use crate::row;
 
 /// The module.
@@ -176,9 +176,10 @@ fn refusal(request: &mut Request) -> Option<Answer> {
     if named(request, &request.mapped.filename).is_some() {
         return None;
     }
-    let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("fastcgi-script"));
     let (status, text) = match request.mapped.stat {
-        _ if request.options() & EXEC_CGI == 0 && !aliased => (403, "Options ExecCGI is off in this directory"),
+        _ if request.options() & EXEC_CGI == 0 && !is_script_aliased(request) => {
+            (403, "Options ExecCGI is off in this directory")
+        }
         None => (404, "script not found or unable to stat"),
         Some(meta) if meta.is_dir() => (403, "attempt to invoke directory as script"),
         _ => return None,

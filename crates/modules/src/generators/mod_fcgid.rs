@@ -21,7 +21,7 @@ use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
 use super::fastcgi_auth::{self, AUTHORITATIVE, Phase};
 use super::{ACCESS, backends};
 use crate::loggers::mod_log_config::accounts_for_scripts;
-use crate::mappers::mod_alias::FORCED_TYPE;
+use crate::mappers::mod_alias::is_script_aliased;
 use crate::row;
 
 /// The module.
@@ -355,11 +355,10 @@ fn wrapper(request: &Request) -> Option<Wrapper> {
 
 /// The conditions for asking an application. `None`: they are met.
 fn refusal(request: &mut Request) -> Option<Answer> {
-    let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("fcgid-script"));
     let is_virtual = wrapper(request).is_some_and(|wrapper| wrapper.is_virtual);
     let file = &request.mapped.filename;
     let (status, text) = match request.mapped.stat {
-        _ if request.options() & EXEC_CGI == 0 && !aliased => {
+        _ if request.options() & EXEC_CGI == 0 && !is_script_aliased(request) => {
             (403, format!("location of script {file} does not have ExecCGI enabled"))
         }
         _ if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {

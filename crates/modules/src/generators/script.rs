@@ -14,7 +14,7 @@ use server::{Answer, Request};
 
 use super::mod_admission::rules;
 use crate::loggers::mod_log_config::accounts_for_scripts;
-use crate::mappers::mod_alias::FORCED_TYPE;
+use crate::mappers::mod_alias::is_script_aliased;
 use crate::row;
 
 pub(super) const SCRIPT_LOG: Directive =
@@ -127,11 +127,9 @@ fn note_refusal(request: &Request, module: &str, status: u16, text: &str) {
 
 /// The conditions for starting a script. `None`: they are met.
 pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Answer> {
-    // A directory of scripts named in `ScriptAlias` needs no further permission.
-    let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("cgi-script"));
     let [forbidden, missing, directory, no_path_info] = way.refusals;
     let (status, number, text) = match request.mapped.stat {
-        _ if request.options() & EXEC_CGI == 0 && !aliased => {
+        _ if request.options() & EXEC_CGI == 0 && !is_script_aliased(request) => {
             (403, forbidden, "Options ExecCGI is off in this directory")
         }
         None => (404, missing, "script not found or unable to stat"),

@@ -267,6 +267,12 @@ fn listed_alias(request: &mut Request, list: &Stacked<Arc<Alias>>) -> Flow {
     Flow::Declined
 }
 
+/// Whether a line `ScriptAlias` led to the file: a directory of programs named there needs no `Options ExecCGI`, whichever
+/// handler runs them. As in Apache, the note says `cgi-script` for all of them.
+pub(crate) fn is_script_aliased(request: &Request) -> bool {
+    request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case(SCRIPT))
+}
+
 fn map(request: &mut Request, path: &str, script: bool, origin: Option<&Origin>) {
     if script {
         request.mapped.handler = Some(SCRIPT.into());

@@ -176,8 +176,12 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
     late(request).await
 }
 
+/// The path as it was sent, except that it begins with one slash. As in Apache, more of them would hide a path from patterns
+/// that begin with `^/`.
 fn path_as_sent(request: &Request) -> String {
-    http1::text::from_bytes(request.asked.head.path()).into_owned()
+    let path = request.asked.head.path();
+    let surplus = path.iter().take_while(|byte| **byte == b'/').count().saturating_sub(1);
+    http1::text::from_bytes(&path[surplus..]).into_owned()
 }
 
 /// Sets the request's path to that of a target, decoded and cleaned. `target`: if it is not the client's own.

@@ -511,6 +511,58 @@ fn access_is_checked_at_both_ends() {
     }
 }
 
+/// The root of a repository, its file of locks, and whatever a client may not touch stay where they are.
+#[test]
+fn what_a_client_may_not_remove_stays() {
+    let configuration = "DavLockDB ${DOCS}/dav/state/locks\nDirectorySlash Off\nDirectoryIndex disabled\n\
+        <Directory ${DOCS}>\nDav On\n</Directory>\nAlias /other/ ${ROOT}/run/\n<Location /other>\nDav On\nRequire all granted\n</Location>\n\
+        <Location /dav/a/closed>\nRequire all denied\n</Location>\n<Files keep.txt>\nRequire all denied\n</Files>\n";
+    for mpm in Mpm::ALL {
+        let site = place();
+        site.page("dav/a/closed/secret", "x");
+        site.page("dav/a/open", "x");
+        site.page("dav/b/deep/keep.txt", "x");
+        site.page("dav/c/deep/free.txt", "x");
+        site.page("dav/state/x", "x");
+        site.file("run/f", "x");
+        let open = std::fs::Permissions::from_mode(0o777);
+        for name in ["dav/a", "dav/a/closed", "dav/b", "dav/b/deep", "dav/c", "dav/c/deep", "dav/state"] {
+            std::fs::set_permissions(site.root.join("htdocs").join(name), open.clone()).expect("permissions");
+        }
+        let server = Server::start(mpm, &site, configuration);
+        server.allow("");
+        let to = |line: &str, to: &str| {
+            let destination = format!("Destination: http://localhost{to}");
+            let fields = [destination.as_str()];
+            ask(&site, line, &fields[..usize::from(!to.is_empty())], "").status
+        };
+        for (line, destination, status) in [
+            ("DELETE /", "", 403),
+            ("DELETE /other/", "", 403),
+            ("MOVE /", "/dav/x/", 403),
+            ("MOVE /other/", "/dav/x/", 403),
+            ("COPY /dav/c/", "/", 403),
+            ("COPY /dav/c/", "/other/", 403),
+            ("DELETE /dav/a/", "", 207),
+            ("MOVE /dav/a/", "/dav/x/", 207),
+            ("COPY /dav/a/", "/dav/x/", 207),
+            ("COPY /dav/c/", "/dav/a/", 207),
+            ("DELETE /dav/b/", "", 207),
+            ("DELETE /dav/state/", "", 403),
+            ("DELETE /dav/", "", 403),
+            ("COPY /dav/c/", "/dav/d/", 201),
+            ("MOVE /dav/d/", "/dav/e/", 201),
+            ("DELETE /dav/e/", "", 204),
+        ] {
+            assert_eq!(to(line, destination), status, "{line} {destination} under {mpm}");
+        }
+        for file in ["htdocs/dav/a/open", "htdocs/dav/a/closed/secret", "htdocs/dav/b/deep/keep.txt", "run/f"] {
+            assert!(site.root.join(file).exists(), "{file}");
+        }
+        assert!(!site.root.join("htdocs/dav/x").exists());
+    }
+}
+
 #[test]
 fn a_form_below_reaches_its_script() {
     let site = place();

@@ -29,6 +29,8 @@ fn build(site: &Site) {
     for name in ["a.fcgi", "nph-a.fcgi", "no/a.fcgi"] {
         site.program(name, TELL);
     }
+    // Next to the documents, for ScriptAlias.
+    site.program("../scripts/a", TELL);
     std::fs::create_dir_all(site.root.join("htdocs/d.fcgi")).expect("directory");
 }
 
@@ -43,7 +45,9 @@ fn applications_are_told_and_answer_as_under_apache() {
     let configuration = format!(
         "LoadModule fcgid_module {module}\nFcgidPassHeader Authorization\nFcgidMaxRequestLen 1000\n<Directory ${{DOCS}}>\n\
          Options +ExecCGI\nAddHandler fcgid-script .fcgi\nRequire all granted\n</Directory>\n\
-         <Directory ${{DOCS}}/no>\nOptions -ExecCGI\n</Directory>\n"
+         <Directory ${{DOCS}}/no>\nOptions -ExecCGI\n</Directory>\n\
+         ScriptAlias /scripts/ ${{ROOT}}/scripts/\nAlias /aliased/ ${{ROOT}}/scripts/\n\
+         <Directory ${{ROOT}}/scripts>\nSetHandler fcgid-script\nRequire all granted\n</Directory>\n"
     );
     let mut cases = gets(&[
         "/a.fcgi",
@@ -58,6 +62,9 @@ fn applications_are_told_and_answer_as_under_apache() {
         "/no/a.fcgi",
         "/none.fcgi",
         "/none.fcgi/x",
+        "/scripts/a/x?q",
+        "/scripts/none",
+        "/aliased/a",
     ]);
     cases.extend([
         case("HEAD /a.fcgi?fields", "", ""),

@@ -403,3 +403,30 @@ fn types_by_content() {
     let debian = "<IfFile /etc/apache2/magic>\nMimeMagicFile /etc/apache2/magic\n</IfFile>\nAddDefaultCharset Off\n";
     compare("types_by_content", build, debian, &cases, &allowed);
 }
+
+/// Further slashes at the start of a path hide the path neither from patterns nor from expressions of the server.
+#[test]
+fn slashes_hide_no_path() {
+    let build = |site: &Site| {
+        site.page("secret/s.txt", "s\n");
+    };
+    let text = "SetEnvIf Request_URI ^/secret bad\nSetEnvIfExpr \"%{REQUEST_URI} =~ m#^/secret#\" worse\n\
+        <Directory ${DOCS}>\n<RequireAll>\nRequire all granted\nRequire not env bad\n</RequireAll>\n</Directory>\n\
+        Header always set X-Seen \"expr=%{reqenv:bad} %{reqenv:worse}\"\n";
+    for text in [text.to_string(), format!("MergeSlashes Off\n{text}")] {
+        let paths = [
+            "/secret/s.txt",
+            "//secret/s.txt",
+            "///secret/s.txt",
+            "/secret//s.txt",
+            "/./secret/s.txt",
+            "/%73ecret/s.txt",
+        ];
+        let case = |path: &&str| Case {
+            name: path.to_string(),
+            bytes: format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes(),
+        };
+        let cases: Vec<Case> = paths.iter().map(case).collect();
+        compare("slashes_hide_no_path", build, &text, &cases, &[]);
+    }
+}

@@ -198,9 +198,9 @@ fn forms_log_in_and_out() {
             ("/form/f.txt", "", 401, None, ""),
             (
                 "/form/f.txt",
-                "httpd_location=http%3a//h/a+b&httpd_username=a%6en&httpd_password=secret",
+                "httpd_location=%2fa+b&httpd_username=a%6en&httpd_password=secret",
                 302,
-                Some("http://h/a b"),
+                Some("/a b"),
                 "login=x-user=ann&x-pw=secret;path=/",
             ),
             ("/sent/f.txt", good, 302, Some("http://h/login?/sent/f.txt"), ""),
@@ -285,4 +285,35 @@ fn a_login_outlives_a_redirect() {
         let answer = get(&site, "/cgi/show", "login=x-user=ann&x-pw=secret");
         assert_eq!(answer.text(), "ann Basic YW5uOnNlY3JldA==", "{mpm}");
     }
+}
+
+/// What a client sends leads nobody to another site.
+#[test]
+fn a_form_leads_to_no_other_site() {
+    let site = Site::new();
+    build_forms(&site);
+    let server = Server::start(Mpm::Percore, &site, &forms());
+    server.allow("leads to another site");
+    let own = "http://localhost/";
+    for (location, kept) in [
+        ("/a?b=http://h/", true),
+        ("a.html", true),
+        ("?a:b", true),
+        (own, true),
+        ("http://h/a", false),
+        ("//h/a", false),
+        ("/\\h/a", false),
+        ("\\\\h", false),
+        ("/\t/h/a", false),
+        ("javascript:x", false),
+        (&own.replace("http://", "http://x@"), false),
+        (&format!("{}.h/", own.trim_end_matches('/')), false),
+    ] {
+        let form =
+            format!("httpd_username=ann&httpd_password=secret&httpd_location={}", http1::uri::escape_query(location));
+        let answer = post(&site, "/in", FORM, &form);
+        let want = if kept { (302, Some(location)) } else { (200, None) };
+        assert_eq!((answer.status, answer.field("Location")), want, "{location}");
+    }
+    assert!(server.log().contains("leads to another site after the login (http://h/a)"));
 }

@@ -7,8 +7,8 @@ use server::paths::{dir_name, os_path};
 use server::{Answer, Request};
 
 use super::{
-    Ask, Claim, Deed, Depth, Failure, Resource, Target, created, depth, escaped, existing, forget_locks, incomplete,
-    on_disk, resource,
+    Ask, Claim, Deed, Depth, Failure, Resource, Target, created, depth, escaped, existing, forget_locks, guard,
+    incomplete, on_disk, resource,
 };
 use crate::dav::if_header::bare;
 use crate::dav::locks::is_below;
@@ -30,6 +30,14 @@ pub(super) async fn copy_or_move(request: &mut Request) -> Result<Answer, Failur
     }
     let to = resource(&found).map_err(|_| Failure::page(403, "Destination URI had an error."))?;
     let deep = check_request(request, is_move, &from, &to)?;
+    if is_move {
+        guard::keep_root(request, &from).await?;
+    }
+    guard::check_below(request, &from).await?;
+    if to.is_there {
+        guard::keep_root(request, &to).await?;
+        guard::check_below(request, &to).await?;
+    }
     let claim = Claim::of(request)?;
     let target = to.target.clone();
     let replaced = on_disk(move || go(&claim, is_move, deep, &from.target, &to.target)).await?;

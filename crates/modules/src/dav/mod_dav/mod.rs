@@ -4,6 +4,7 @@
 //! All disk access happens beside the event loop.
 
 mod copy_move;
+mod guard;
 mod lock;
 mod propfind;
 mod proppatch;
@@ -331,6 +332,8 @@ async fn delete(request: &mut Request) -> Result<Answer, Failure> {
         Depth::One => return Err(Failure::message(400, "AH00583: Depth of \"1\" is not allowed for DELETE.")),
         Depth::Zero => {}
     }
+    guard::keep_root(request, &resource).await?;
+    guard::check_below(request, &resource).await?;
     let claim = Claim::of(request)?;
     let target = resource.target;
     on_disk(move || {
