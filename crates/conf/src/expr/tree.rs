@@ -8,12 +8,13 @@ use crate::pattern::Regex;
 /// The features that an expression may use; they depend on its context.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// No `file()` and `filesize()`: `.htaccess` and server-side includes. Tests like `-f` remain.
+    /// No `file()` and `filesize()`: `.htaccess` and server-side includes. Tests like `-f` remain in `.htaccess`.
     pub restricted: bool,
     /// Compare as `SSLRequire` does: the longer string is the greater one, and `-eq` is a string
     /// comparison too.
     pub ssl_require: bool,
-    /// The expression is in a page with server-side includes, where `v(...)` is a variable of the page.
+    /// The expression is in a page with server-side includes, where `v(...)` is a variable of the page, and there
+    /// are no tests of files (`-f`): whoever writes the page need not see them.
     pub page: bool,
     /// mod_ssl is loaded, so its `SSL_*` variables and `PeerExtList(...)` exist.
     pub ssl: bool,

@@ -40,6 +40,12 @@ const PAGES: &[(&str, &str)] = &[
          4<!--#if expr=\"(\" -->a<!--#if expr=\"true\" -->b<!--#endif -->c<!--#endif -->d<!--#else -->e<!--#endif -->f\n\
          5<!--#if expr=\"true\" -->a<!--#elif expr=\"(\" -->b<!--#else -->c<!--#endif -->d<!--#if expr=\"false\" -->e<!--#elif -->f<!--#else -->g<!--#endif -->h\n",
     ),
+    (
+        "files.shtml",
+        "<!--#if expr=\"-f '/etc/passwd'\" -->a<!--#endif --><!--#if expr=\"-d '/etc'\" -->b<!--#endif --><!--#if expr=\"-e '/etc'\" -->c<!--#endif -->\n\
+         <!--#if expr=\"-s '/etc/passwd'\" -->d<!--#endif --><!--#if expr=\"-L '/etc'\" -->e<!--#endif --><!--#if expr=\"! -h '/etc'\" -->f<!--#endif --><!--#if expr=\"-x '/etc'\" -->g<!--#endif -->\n\
+         <!--#if expr=\"-F '/etc/passwd'\" -->h<!--#endif --><!--#if expr=\"-U '/plain.shtml'\" -->i<!--#endif -->\n",
+    ),
     ("open.shtml", "a<!--#echo var=\"x"),
     ("open2.shtml", "a<!--#if expr=\"false\" -->b"),
     ("open3.shtml", "a <!--"),
@@ -204,6 +210,7 @@ fn pages() {
         "/failed.shtml",
         "/open.shtml",
         "/open2.shtml",
+        "/files.shtml",
         "/open3.shtml",
         "/open4.shtml",
         "/if.shtml",
@@ -289,5 +296,25 @@ under_every_mpm! {
         assert!(rest.contains("made"), "{rest:?}");
         let large = server.get("/large.shtml").text();
         assert_eq!((large.len(), large.ends_with("xlarge.shtml\n")), (3 * (300_000 + "large.shtml\n".len()), true));
+    }
+    /// Texts and variables of a page end somewhere: a page that doubles them shows errors, and holds little.
+    fn a_page_may_hold_so_much(mpm: Mpm) {
+        let double = "<!--#set var=\"a\" value=\"$a$a\" -->".repeat(40);
+        let many: String = (0..40).map(|number| format!("<!--#set var=\"v{number}\" value=\"$a\" -->")).collect();
+        let codings = format!("<!--#set var=\"b\" encoding=\"{}\" value=\"x\" -->", "base64,".repeat(60));
+        let start = format!("<!--#config errmsg=\"!\" --><!--#set var=\"a\" value=\"{}\" -->", "x".repeat(1000));
+        let site = Site::with([
+            ("double.shtml", &*format!("{start}{double}end\n")),
+            ("many.shtml", &*format!("{start}{}{many}end\n", "<!--#set var=\"a\" value=\"$a$a\" -->".repeat(6))),
+            ("coded.shtml", &*format!("{start}{codings}<!--#if expr=\"true\" -->end<!--#endif -->\n")),
+        ]);
+        let server = Server::start(mpm, &site, BASE);
+        server.allow("is longer than 131072 bytes");
+        server.allow("hold more than 1048576 bytes");
+        // 1 000 bytes, doubled seven times.
+        assert_eq!(server.get("/double.shtml").text(), format!("{}end\n", "!".repeat(33)));
+        // 64 000 bytes each.
+        assert_eq!(server.get("/many.shtml").text(), format!("{}end\n", "!".repeat(25)));
+        assert_eq!(server.get("/coded.shtml").text(), "!end\n");
     }
 }

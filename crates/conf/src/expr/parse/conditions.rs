@@ -2,7 +2,7 @@
 
 use super::{Abort, Parsed, Parser, single};
 use crate::expr::lex::Token;
-use crate::expr::names;
+use crate::expr::names::{self, UnaryOp};
 use crate::expr::tree::{Condition, List, Word};
 use crate::ip::Subnet;
 use crate::pattern::{Flags, Regex};
@@ -105,6 +105,9 @@ impl Parser {
             self.detail = Some(format!("Unary operator '-{name}' does not exist"));
             return Ok(Condition::Constant(false));
         };
+        if let (UnaryOp::File(_), true) = (operator, self.options.page) {
+            self.detail = Some(format!("-{name} not available in restricted context"));
+        }
         Ok(Condition::Unary(operator, word))
     }
 

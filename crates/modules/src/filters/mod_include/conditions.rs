@@ -196,7 +196,7 @@ impl Page {
             Err(())
         };
         match condition {
-            Condition::Text(text) => Ok(!self.expand(text, false).await.is_empty()),
+            Condition::Text(text) => Ok(!self.expand(text, false).await?.is_empty()),
             // Only a comparison may contain one.
             Condition::Regex(_) => invalid(self, "AH03188"),
             Condition::Not(None) => Ok(false),
@@ -217,7 +217,7 @@ impl Page {
             },
             Condition::Access(target) => match target.as_deref() {
                 Some(Condition::Text(target)) => {
-                    let target = self.expand(target, false).await;
+                    let target = self.expand(target, false).await?;
                     let found = self.own.lookup_link(&target).await;
                     if found.answer.status() >= 400 {
                         let text = format!(
@@ -247,9 +247,9 @@ impl Page {
             Some(Condition::Regex(right)) if is_equality(how) => (right, true),
             _ => return Ok(None),
         };
-        let (left, right) = (self.expand(left, false).await, self.expand(right, false).await);
+        let (left, right) = (self.expand(left, false).await?, self.expand(right, false).await?);
         if is_regex {
-            return Ok(Some(self.matches(left, right) == (how == Comparison::Equal)));
+            return Ok(Some(self.matches(left, right)? == (how == Comparison::Equal)));
         }
         let order = http1::text::to_bytes(&left).cmp(&http1::text::to_bytes(&right));
         Ok(Some(match how {
@@ -262,21 +262,21 @@ impl Page {
         }))
     }
 
-    /// Whether a pattern matches; as in Apache, an invalid one does.
-    fn matches(&mut self, subject: String, pattern: String) -> bool {
+    /// Whether a pattern matches; as in Apache, an invalid one does. `Err`: that cannot be decided, which was logged.
+    fn matches(&mut self, subject: String, pattern: String) -> Result<bool, ()> {
         let Ok(regex) = Regex::new(&pattern, Flags::default()) else {
             self.log(Level::Error, &format!("AH02667: unable to compile pattern \"{pattern}\""));
-            return true;
+            return Ok(true);
         };
         let mut captures = Captures::default();
         match regex.captures(&subject, &mut captures) {
             Ok(found) => {
                 self.groups = Some(Groups { subject, captures, count: regex.groups(), pattern });
-                found
+                Ok(found)
             }
             Err(why) => {
                 self.log(Level::Error, &why.to_string());
-                false
+                Err(())
             }
         }
     }

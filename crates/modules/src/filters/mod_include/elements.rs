@@ -9,12 +9,15 @@ use server::{Request, Writer};
 use super::expand::{Coding, Part, decode_entities, pieces};
 use super::page::Page;
 use super::scan::{Argument, Element};
-use super::variables::written;
+use super::variables::{VARIABLES_MAX, written};
 use crate::generators::exec::{self, Executor};
 use crate::generators::mod_autoindex::abbreviated_size;
 
 /// `Err`: the error was logged, and the page should show one.
 type Done = Result<(), ()>;
+
+/// The longest text after its variables are in it, in bytes: no program could get a longer one (`MAX_ARG_STRLEN` of Linux).
+const TEXT_MAX: usize = 128 * 1024;
 
 impl Page {
     /// Executes an element.
@@ -82,8 +85,9 @@ impl Page {
         (count < least).then(|| format!("{number}: missing argument for {name} element in {file}"))
     }
 
-    /// A text with its variables. One without a value becomes nothing, or its name.
-    pub(super) async fn expand(&mut self, text: &str, keep_names: bool) -> String {
+    /// A text with its variables. One without a value becomes nothing, or its name. `Err`: the text becomes too long, which
+    /// was logged.
+    pub(super) async fn expand(&mut self, text: &str, keep_names: bool) -> Result<String, ()> {
         let mut all = String::with_capacity(text.len());
         for piece in pieces(text) {
             match piece {
@@ -98,8 +102,18 @@ impl Page {
                     self.log(Level::Error, &text);
                 }
             }
+            self.check_length(&all)?;
         }
-        all
+        Ok(all)
+    }
+
+    /// Whether a text is short enough to go on with.
+    fn check_length(&self, text: &str) -> Result<(), ()> {
+        if text.len() <= TEXT_MAX {
+            return Ok(());
+        }
+        self.log(Level::Error, &format!("a text with variables is longer than {TEXT_MAX} bytes in {}", self.file()));
+        Err(())
     }
 
     async fn variable(&self, name: &str) -> Option<String> {
@@ -127,7 +141,7 @@ impl Page {
         let (mut encoding, mut decoding) = (String::new(), String::new());
         for (tag, value) in with_values(arguments) {
             match tag.as_str() {
-                "var" => name = Some(self.expand(&value, false).await),
+                "var" => name = Some(self.expand(&value, false).await?),
                 "encoding" => encoding = value,
                 "decoding" => decoding = value,
                 "value" => {
@@ -136,9 +150,14 @@ impl Page {
                         self.log(Level::Error, &text);
                         return Err(());
                     };
-                    let value = self.expand(&value, false).await;
+                    let value = self.expand(&value, false).await?;
                     let value = self.coded(value, &decoding, &encoding, "set")?;
-                    self.variables.set(name, value);
+                    if !self.variables.set_by_page(name, value) {
+                        let text =
+                            format!("the variables of a page hold more than {VARIABLES_MAX} bytes in {}", self.file());
+                        self.log(Level::Error, &text);
+                        return Err(());
+                    }
                 }
                 _ => {
                     self.log(Level::Error, &format!("AH01366: Invalid tag for set directive in {}", self.file()));
@@ -158,7 +177,10 @@ impl Page {
         for (list, parameter, number, code) in steps {
             for coding in Coding::list(list) {
                 match coding {
-                    Ok(coding) => value = code(coding, &value),
+                    Ok(coding) => {
+                        value = code(coding, &value);
+                        self.check_length(&value)?;
+                    }
                     Err(unknown) => {
                         let text = format!(
                             "{number}: unknown value \"{unknown}\" to parameter \"{parameter}\" of tag {element} in {}",
@@ -178,7 +200,7 @@ impl Page {
         for (tag, value) in decoded(arguments) {
             match tag.as_str() {
                 "var" => {
-                    let name = self.expand(&value, false).await;
+                    let name = self.expand(&value, false).await?;
                     let text = match self.variable(&name).await {
                         Some(value) => self.coded(value, &decoding, &encoding, "echo")?,
                         None => self.undefined.clone(),
@@ -200,13 +222,13 @@ impl Page {
     async fn config(&mut self, arguments: Vec<Argument>) -> Done {
         for (tag, value) in with_values(arguments) {
             match tag.as_str() {
-                "errmsg" => self.error = self.expand(&value, false).await,
-                "echomsg" => self.undefined = self.expand(&value, false).await,
+                "errmsg" => self.error = self.expand(&value, false).await?,
+                "echomsg" => self.undefined = self.expand(&value, false).await?,
                 "timefmt" => {
-                    self.time_format = self.expand(&value, false).await;
+                    self.time_format = self.expand(&value, false).await?;
                     self.variables.set_dates(&self.own, &self.time_format);
                 }
-                "sizefmt" => match self.expand(&value, false).await.as_str() {
+                "sizefmt" => match self.expand(&value, false).await?.as_str() {
                     "bytes" => self.size_in_bytes = true,
                     "abbrev" => self.size_in_bytes = false,
                     unknown => {
@@ -244,7 +266,10 @@ impl Page {
                     break;
                 }
             };
-            let target = self.expand(&value, false).await;
+            let Ok(target) = self.expand(&value, false).await else {
+                has_failed = true;
+                break;
+            };
             match self.include_one(&target, is_file, out).await? {
                 None => has_failed = false,
                 Some(why) => {
@@ -293,7 +318,7 @@ impl Page {
     /// `flastmod` and `fsize`.
     async fn about_file(&mut self, element: &str, arguments: Vec<Argument>, out: &Writer) -> Done {
         for (tag, value) in decoded(arguments) {
-            let target = self.expand(&value, false).await;
+            let target = self.expand(&value, false).await?;
             let meta = self.find(element, &tag, &target).await?;
             let text = match element {
                 "flastmod" => written(meta.mtime.div_euclid(1_000_000_000) as i64, &self.time_format, false),
@@ -349,7 +374,10 @@ impl Page {
         for (tag, value) in decoded(arguments) {
             let wrong = match tag.as_str() {
                 "cmd" => {
-                    let text = self.expand(&value, true).await;
+                    let Ok(text) = self.expand(&value, true).await else {
+                        self.fail(out).await;
+                        break;
+                    };
                     self.variables.complete().await;
                     self.own.env = self.variables.environment();
                     // The shell adds to it.
@@ -366,7 +394,10 @@ impl Page {
                     }
                 }
                 "cgi" => {
-                    let target = self.expand(&value, false).await;
+                    let Ok(target) = self.expand(&value, false).await else {
+                        self.fail(out).await;
+                        break;
+                    };
                     if self.exec_cgi(&target, out).await? {
                         continue;
                     }

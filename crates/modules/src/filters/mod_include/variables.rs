@@ -17,6 +17,10 @@ const DATES: [&str; 3] = ["DATE_LOCAL", "DATE_GMT", "LAST_MODIFIED"];
 const UNKNOWN: &str = "<unknown>";
 const USER_NAME: &str = "USER_NAME";
 
+/// The most that the variables of a page may hold, in bytes, with those of the pages in it. Each program that the page starts
+/// gets a copy.
+pub(super) const VARIABLES_MAX: usize = 1 << 20;
+
 /// The variables of the page that a client requested, and of everything in it.
 pub(super) struct Variables {
     state: Mutex<State>,
@@ -32,6 +36,8 @@ struct State {
     is_whole: bool,
     /// The number of changes so far.
     changes: u64,
+    /// The bytes of the names and values that pages have set.
+    held: usize,
 }
 
 impl State {
@@ -78,7 +84,7 @@ impl Variables {
         let file = &request.mapped.filename;
         set.add("DOCUMENT_NAME", if file.contains('/') { base_name(file) } else { &request.asked.uri });
         let modified = request.mapped.stat.map_or(0, |meta| meta.mtime.div_euclid(1_000_000_000) as i64);
-        let state = State { base: Some(request.stand_in()), set, is_whole: false, changes: 0 };
+        let state = State { base: Some(request.stand_in()), set, is_whole: false, changes: 0, held: 0 };
         Variables { state: Mutex::new(state), modified }
     }
 
@@ -88,6 +94,18 @@ impl Variables {
 
     pub(super) fn set(&self, name: &str, value: String) {
         self.lock().set(name, value);
+    }
+
+    /// Sets a variable as the page says. `false`: then the page would hold more than it may.
+    pub(super) fn set_by_page(&self, name: &str, value: String) -> bool {
+        let mut state = self.lock();
+        let before = state.set.get(name).map_or(0, |value| name.len() + value.len());
+        let held = state.held.saturating_sub(before) + name.len() + value.len();
+        if held <= VARIABLES_MAX {
+            state.held = held;
+            state.set(name, value);
+        }
+        held <= VARIABLES_MAX
     }
 
     /// Sets the variables about the query of a page.
