@@ -76,7 +76,8 @@ impl Language {
     /// them, and the directives that ask are not in their tables.
     #[must_use]
     pub fn with_idle(self, idle: &'static [&'static ModuleInfo]) -> Language {
-        Language { idle, ..self }
+        let index = Arc::new(DirectiveIndex::of(&[self.known, idle].concat()));
+        Language { idle, index, ..self }
     }
 
     /// The modules loaded so far that the program lacks.

@@ -18,12 +18,12 @@ use crate::output;
 use crate::preflight::{self, Preflight};
 use crate::version;
 
-/// Our own modules, which are always loaded.
-const OURS: [&str; 2] = ["admission_module", "metrics_module"];
+/// Our own module that is always loaded.
+const OURS: &str = "admission_module";
 
 /// Whether a list shows a module. Under a name of httpd, lists contain only httpd's modules.
 fn is_listed(program: &str, info: &ModuleInfo) -> bool {
-    !(cli::is_httpd_name(program) && OURS.contains(&info.id))
+    !(cli::is_httpd_name(program) && info.id == OURS)
 }
 
 /// `-l`: lists the compiled-in modules.

@@ -15,13 +15,20 @@ use text::Format;
 
 /// The module.
 pub static MODULE: Module = Module {
-    info: ModuleInfo { id: "metrics_module", source: "mod_metrics.c", linked: true, directives: &[] },
+    info: ModuleInfo { id: "metrics_module", source: "mod_metrics.c", linked: false, directives: &[] },
     hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
 };
 
 fn handler(request: &mut Request) -> Answer {
-    if request.handler_name() != Some("metrics") || !matches!(&*request.asked.method, "GET" | "HEAD") {
-        return Answer::Declined;
+    match &*request.asked.method {
+        _ if request.handler_name() != Some("metrics") => return Answer::Declined,
+        "GET" | "HEAD" => {}
+        // The default handler says what is allowed.
+        "OPTIONS" => return Answer::Declined,
+        _ => {
+            request.answer.err_headers_out.set("Allow", "GET,HEAD,OPTIONS");
+            return Answer::Status(405);
+        }
     }
     let format = format_for(request.header("Accept").as_deref().unwrap_or_default());
     request.answer.set_content_type(format.media_type());

@@ -24,6 +24,7 @@ const TABLE: &[Absent] = &[
     Absent("fcgid-script", "mod_fcgid", &["fcgid_module"]),
     Absent("lsapi-script", "mod_lsapi", &[]),
     Absent("lua-script", "mod_lua", &[]),
+    Absent("metrics", "mod_metrics", &["metrics_module"]),
     Absent("modperl", "mod_perl", PERL),
     Absent("perl-fork", "mod_perl", PERL),
     Absent("perl-script", "mod_perl", PERL),

@@ -12,7 +12,7 @@ use sys::signal::Signal;
 use crate::frames::{Ended, Frames};
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::open_metrics::{Family, Format, parse};
-use crate::server::Server;
+use crate::server::{Server, Start};
 use crate::site::{PORT, Site};
 use crate::tls::{self, NAME, Secure};
 use crate::wait::until;
@@ -131,7 +131,27 @@ fn each_gets_the_format_that_it_reads() {
     let head = server.client().request("HEAD /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert_eq!(head.field("Content-Type"), Some(open));
     let post = "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-    assert!(Client::connect(server.address()).request(post).status >= 400);
+    assert_eq!(Client::connect(server.address()).request(post).status, 405);
+}
+
+/// Whoever may write `.htaccess` gets no metrics where the module is not loaded.
+#[test]
+fn a_server_that_does_not_load_them_has_none() {
+    let site = Site::with([("a.txt", "x"), (".htaccess", "SetHandler metrics\n")]);
+    let modules = "LoadModule mpm_percore_module x\nLoadModule authz_core_module x\n";
+    std::fs::write(
+        site.root.join("conf/httpd.conf"),
+        format!(
+            "ServerRoot {0}\n{modules}Listen {1}\nServerName localhost\nErrorLog logs/error_log\nPidFile run/httpd.pid\nDocumentRoot {0}/htdocs\n\
+             <Directory {0}/htdocs>\nAllowOverride All\nRequire all granted\n</Directory>\n",
+            site.path(),
+            site.address()
+        ),
+    )
+    .expect("a configuration");
+    let server = Start::new(&site, Mpm::Percore).run();
+    server.allow("nothing handles metrics, which needs mod_metrics");
+    assert_eq!(server.get("/a.txt").status, 500);
 }
 
 /// Handshakes are counted by version, protocol and session; the live page has the same numbers, and the certificates.
