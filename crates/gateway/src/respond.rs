@@ -103,14 +103,19 @@ fn too_early(parser: &Parser, name: &str) -> String {
     format!("{what}: {name}")
 }
 
-/// Handles an unusable header. The script may still write everything it wants.
+/// Handles an unusable header. The script may still write everything it wants, unless its header has no end: then neither
+/// has its output, and the script ends now.
 async fn bad_header(request: &mut Request, mut script: Script, parser: &Parser, fault: Fault, caller: &Caller) -> u16 {
     let name = base_name(&request.mapped.filename).to_string();
     let (text, line) = match fault {
         Fault::Malformed(line) => {
             (format!("malformed header from script '{name}': Bad header: {}", answer::shown(&line)), line)
         }
-        Fault::TooLong => (too_early(parser, &name), String::new()),
+        Fault::TooLong => {
+            answer::complain_to_client(request, caller.module, &too_early(parser, &name));
+            log_failure(request, caller, 500, &script, "", &[]);
+            return 500;
+        }
     };
     answer::complain_to_client(request, caller.module, &text);
     script.output.drain(..parser.read());

@@ -152,10 +152,14 @@ impl Script {
         self.has_ended()
     }
 
-    /// Reads unwanted output to the end, so that the script can do its work. Returns its length, or what went wrong.
+    /// Reads unwanted output to the end, so that the script can do its work. Returns its length, or what went wrong: a script
+    /// that writes for longer than it may be silent has timed out too, as somebody waits for the answer.
     pub(crate) async fn drain(&mut self, request: &Request) -> Result<u64, Event> {
-        let (mut drained, mut slices) = (0, Slices::new());
+        let (mut drained, mut slices, end) = (0, Slices::new(), Instant::now() + self.timeout);
         loop {
+            if Instant::now() > end {
+                return Err(Event::TimedOut);
+            }
             drained += self.output.len() as u64;
             self.output.clear();
             slices.step().await;

@@ -225,6 +225,31 @@ fn scripts(server: &Server<'_>) -> Vec<i32> {
 }
 
 under_every_mpm! {
+    /// A header without end is refused at its limit, and its script ends then; so does one that writes for ever after a
+    /// header that nobody can use, once it has had its time.
+    fn headers_without_end(mpm: Mpm) {
+        let site = Site::new();
+        let say = |name: &str| format!("echo $$ >'{}/run/{name}.pid'\n", site.path());
+        site.script("fields", &format!("#!/bin/sh\n{}exec yes 'X-A: 1'\n", say("fields")));
+        site.script("line", &format!("#!/bin/sh\n{}exec tr '\\0' a </dev/zero\n", say("line")));
+        site.script("rubbish", &format!("#!/bin/sh\n{}exec yes rubbish\n", say("rubbish")));
+        let all = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(site.root.join("run"), all).expect("permissions");
+        // Twenty minutes for the first two: they must not need their time.
+        let lines = format!("{CONFIGURATION}\n<Location /cgi/>\nCGIScriptTimeout 1200\n</Location>\n<Location /cgi/rubbish>\nCGIScriptTimeout 1\n</Location>");
+        let server = Server::start(mpm, &site, &lines);
+        server.allow("Premature end of script headers: fields");
+        server.allow("End of script output before headers: line");
+        server.allow("malformed header from script 'rubbish'");
+        server.allow("Timeout waiting for output from CGI script");
+        for name in ["fields", "line", "rubbish"] {
+            assert_eq!(server.get(&format!("/cgi/{name}")).status, 500, "{name} under {mpm}");
+            let pid = site.read(&format!("run/{name}.pid"));
+            let there = std::path::Path::new("/proc").join(pid.trim());
+            until("the script to end", || (!there.exists()).then_some(()));
+        }
+    }
+
     /// The log names the culprit in Apache's words, and no process stays.
     fn faults_are_reported(mpm: Mpm) {
         let site = site();
