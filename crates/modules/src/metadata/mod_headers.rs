@@ -136,8 +136,10 @@ fn of_answer(request: &mut Request, is_error: bool) {
             continue;
         }
         for line in lines.iter().filter(|line| line.table == table) {
-            // The undecidable condition is logged, and the answer is already made: the field stays unchanged.
-            let _ = act(request, line);
+            if act(request, line).is_err() {
+                // It is logged, and no answer is sent.
+                return;
+            }
         }
     }
 }

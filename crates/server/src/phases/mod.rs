@@ -12,6 +12,8 @@ mod trace;
 pub(crate) mod translate;
 pub(crate) mod walk;
 
+use std::sync::atomic::Ordering;
+
 use conf::Level;
 
 pub use self::delivery::Conditions;
@@ -382,7 +384,12 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     delivery::default_charset(request);
     // As in Apache, an unmet condition is not an error for them. They run before ranges: to them it is still an answer
     // of 200.
-    answer_fields(request, false).await;
+    if !answer_fields(request, false).await {
+        // The error page gets new fields.
+        request.answer.headers_out.clear();
+        request.answer.err_headers_out.clear();
+        return Err(500);
+    }
     match delivery::ranges(request, body) {
         Ok(body) => Ok(Response::of(body)),
         Err(delivery::Unsatisfiable { length }) => {
@@ -412,12 +419,16 @@ fn note_condition(request: &Request) {
 /// One of our own pages, with its charset.
 async fn own_page(request: &mut Request, body: Body) -> Response {
     let body = filter(request, body);
-    answer_fields(request, true).await;
+    if !answer_fields(request, true).await {
+        return Response::of(error_document::unsendable(request));
+    }
     Response::of(body)
 }
 
-/// The modules' last changes of the answer's fields.
-async fn answer_fields(request: &mut Request, is_error: bool) {
+/// The modules' last changes of the answer's fields. `false`: some line cannot be decided, which was logged. The answer is not
+/// sent then: the line may be what protects the client or the content.
+async fn answer_fields(request: &mut Request, is_error: bool) -> bool {
+    request.undecided.store(false, Ordering::Relaxed);
     for i in 0..request.hooks.answer_fields.len() {
         match request.hooks.answer_fields[i] {
             AnswerHook::Now(change) => change(request, is_error),
@@ -425,6 +436,7 @@ async fn answer_fields(request: &mut Request, is_error: bool) {
             AnswerHook::Later { .. } => {}
         }
     }
+    !request.undecided.load(Ordering::Relaxed)
 }
 
 /// The filters of every answer.

@@ -418,6 +418,34 @@ fn a_regular_expression_without_an_end_refuses() {
     }
 }
 
+/// The same for the fields of an answer: no answer is sent whose lines cannot be decided, neither a file nor an error.
+#[test]
+fn an_endless_regular_expression_keeps_the_answer_back() {
+    let long = format!("{}b", "a".repeat(200));
+    let field = format!("Header set X-A {long}\n");
+    let configuration = format!(
+        "<Location /edit>\n{field}Header edit X-A \"^(a+)+\\1$\" x\n</Location>\n\
+         <Location /always>\nHeader always set X-A {long}\nHeader always edit X-A \"^(a+)+\\1$\" x\n</Location>\n\
+         <Location /cond>\n{field}Header set X-B 1 \"expr=%{{resp:X-A}} =~ /^(a+)+\\1$/\"\n</Location>\n\
+         <Location /fine>\n{field}Header edit X-A \"^(a+)\" x\n</Location>\n"
+    );
+    let site = Site::with([("edit", "secret"), ("always", "secret"), ("cond", "secret"), ("fine", "secret")]);
+    for mpm in Mpm::ALL {
+        let server = Server::start(mpm, &site, &configuration);
+        server.allow("match limit exceeded");
+        let ask = |path: &str| {
+            let answer = server.get(path);
+            (answer.status, answer.text().contains("secret"), answer.field("X-A").is_some())
+        };
+        for path in ["/edit", "/cond", "/always"] {
+            assert_eq!((ask(path).0, ask(path).1), (500, false), "{path} {mpm}");
+        }
+        assert_eq!(ask("/always/none"), (500, false, false), "{mpm}");
+        assert_eq!(server.get("/edit/none").status, 404, "this line is about successful answers: {mpm}");
+        assert_eq!(server.get("/fine").field("X-A"), Some("xb"), "{mpm}");
+    }
+}
+
 /// The same when a request continues at another path: conditions on that path are refused. Only an error document is
 /// sent all the same, since it reports an error that is already decided.
 #[test]
