@@ -26,6 +26,7 @@ pub use config::{
     Draft, DraftHost, Failed, Http2, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, identity,
     known_infos, load, read_only,
 };
+pub use files::links::Links;
 pub use files::{machine, static_file, survey};
 pub use phases::{Conditions, Response};
 pub use protocol::http1::HttpService;

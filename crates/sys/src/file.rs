@@ -106,13 +106,45 @@ pub fn open(path: &CStr) -> io::Result<OwnedFd> {
     Ok(fs::open(path, READ, Mode::empty())?)
 }
 
-/// Like [`open`], but fails (`ELOOP`) if any part of the path is a symbolic link (`Options -FollowSymLinks`). Kernels
-/// before 5.6 check only the last part.
-pub fn open_without_links(path: &CStr) -> io::Result<OwnedFd> {
-    match fs::openat2(CWD, path, READ, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        Err(rustix::io::Errno::NOSYS) => Ok(fs::open(path, READ | OFlags::NOFOLLOW, Mode::empty())?),
-        result => Ok(result?),
+/// Like [`open`], but the way behind the first `followed` bytes of the path leads through no symbolic link, or only through
+/// those whose target belongs to the link's owner (`Options -FollowSymLinks`, `SymLinksIfOwnerMatch`). A
+/// [loop](is_loop) is reported where another link is met. The part that is followed ends before a slash.
+pub fn open_guarded(path: &CStr, followed: usize, same_owner: bool) -> io::Result<OwnedFd> {
+    let (before, behind) = path.to_bytes().split_at_checked(followed).ok_or(io::ErrorKind::InvalidInput)?;
+    let before = if before.is_empty() { &b"/"[..] } else { before };
+    let start = fs::open(before, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut left = parts(behind);
+    let behind: Vec<u8> = left.iter().rev().flat_map(|part| [b"/", &part[..]].concat()).skip(1).collect();
+    match fs::openat2(&start, &behind[..], READ, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Err(rustix::io::Errno::LOOP) if same_owner => {}
+        // Kernels before 5.6.
+        Err(rustix::io::Errno::NOSYS) => {}
+        result => return Ok(result?),
     }
+    let mut at = start;
+    while let Some(part) = left.pop() {
+        let how = if left.is_empty() { READ } else { OFlags::PATH | OFlags::CLOEXEC };
+        let link = Meta::of(&fs::statat(&at, &part[..], AtFlags::SYMLINK_NOFOLLOW)?);
+        let may_follow = link.is_symlink() && same_owner;
+        let next = fs::openat(&at, &part[..], if may_follow { how } else { how | OFlags::NOFOLLOW }, Mode::empty())?;
+        let there = Meta::of(&fs::fstat(&next)?);
+        // A path is opened even where it is a link.
+        if there.is_symlink() || may_follow && there.uid != link.uid {
+            return Err(rustix::io::Errno::LOOP.into());
+        }
+        at = next;
+    }
+    Ok(at)
+}
+
+/// Exchanges two names at once.
+pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()> {
+    Ok(fs::renameat_with(CWD, one, CWD, other, fs::RenameFlags::EXCHANGE)?)
+}
+
+/// Whether an error says that links lead nowhere, or that there is one where none may be.
+pub fn is_loop(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ELOOP)
 }
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
@@ -356,9 +388,15 @@ mod tests {
         assert_eq!((read_at(&file, &mut start, 0).ok(), &start), (Some(4), b"root"));
         assert!(lstat(c"/proc/self").expect("lstat").is_symlink());
         assert!(stat(c"/proc/self").expect("stat").is_dir());
-        assert!(open_without_links(c"/etc/passwd").is_ok());
-        let error = open_without_links(c"/proc/self/status").expect_err("a link on the way");
-        assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
+        let guarded = |path: &CStr, followed, same_owner| match open_guarded(path, followed, same_owner) {
+            Ok(file) => fstat(&file).map(|meta| meta.is_file()).ok(),
+            Err(error) => (!is_loop(&error)).then_some(false),
+        };
+        assert_eq!(guarded(c"/etc/passwd", 0, false), Some(true));
+        assert_eq!(guarded(c"/proc/self/status", 0, false), None, "a link on the way");
+        assert_eq!(guarded(c"/proc/self/status", "/proc/self".len(), false), Some(true), "it may be followed");
+        assert_eq!(guarded(c"/proc/self/status", "/proc".len(), true), Some(true), "the process is its own");
+        assert_eq!(guarded(c"/proc/self/none", "/proc".len(), true), Some(false));
         assert!(may_access(c"/bin/sh", true).is_ok() && may_access(c"/etc/passwd", true).is_err());
     }
 }

@@ -21,8 +21,9 @@ impl Data {
     /// The request's file; the variables of the request then describe it.
     pub async fn of(request: &mut Request) -> io::Result<Data> {
         let path = c_path(&request.mapped.filename).ok_or(io::ErrorKind::InvalidFilename)?;
+        let links = request.links();
         let opened: io::Result<_> = offload(Load::Wait, move || {
-            let file = sys::file::open(&path)?;
+            let file = links.open(&path)?;
             let meta = sys::file::fstat(&file)?;
             Ok((file, meta))
         })

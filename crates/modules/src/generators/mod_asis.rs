@@ -10,7 +10,7 @@ use conf::{Level, ModuleInfo};
 use gateway::answer;
 use gateway::reply::{Fault, HEADER_MAX, Parser};
 use server::paths::{base_name, c_path};
-use server::{Answer, Body, FilePart, Handler, Hook, Keep, Module, Order, Request};
+use server::{Answer, Body, FilePart, Handler, Hook, Keep, Links, Module, Order, Request};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -30,7 +30,7 @@ fn send(request: &mut Request) -> Answer {
         request.log("asis", Level::Info, format!("AH01233: File does not exist: {}", request.mapped.filename));
         return Answer::Status(404);
     };
-    let (file, head) = match beginning(&request.mapped.filename) {
+    let (file, head) = match beginning(&request.mapped.filename, request.links()) {
         Ok(opened) => opened,
         Err(error) => {
             let text = format!("AH01234: file permissions deny server access: {}", request.mapped.filename);
@@ -57,9 +57,9 @@ fn send(request: &mut Request) -> Answer {
 }
 
 /// The file, and as much of it as its fields may occupy.
-fn beginning(path: &str) -> io::Result<(OwnedFd, Vec<u8>)> {
+fn beginning(path: &str, links: Links) -> io::Result<(OwnedFd, Vec<u8>)> {
     let path = c_path(path).ok_or(io::ErrorKind::NotFound)?;
-    let file = sys::file::open(&path)?;
+    let file = links.open(&path)?;
     let mut head = vec![0; HEADER_MAX];
     let mut have = 0;
     while have < head.len() {

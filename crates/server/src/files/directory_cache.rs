@@ -19,4 +19,6 @@ pub(crate) struct Walked {
     pub(crate) way: Option<Way>,
     /// The depth of a name in it, if a `<Directory>` section might match one.
     pub(crate) files_at: Option<usize>,
+    /// The length of the part of its path in which links may be followed.
+    pub(crate) followed: usize,
 }

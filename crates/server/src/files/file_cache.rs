@@ -12,6 +12,7 @@ use sha1::{Digest as _, Sha1};
 use sys::file::Meta;
 
 use crate::config::core::etag::{self, DIGEST, INODE, MTIME, SIZE};
+use crate::files::links::Links;
 use crate::paths::c_path;
 use crate::transport::tick::Look;
 
@@ -42,6 +43,8 @@ pub(crate) struct Kept {
     /// When the system last confirmed this identity.
     pub(crate) look: Look,
     pub(crate) parts: etag::Bits,
+    /// The links that may have been on the way to it.
+    pub(crate) links: Links,
     pub(crate) etag: Option<Arc<str>>,
     pub(crate) modified: Arc<str>,
     pub(crate) content: Content,
@@ -54,9 +57,9 @@ pub(crate) enum Content {
 }
 
 /// Opens a file; from now on everything refers to the opened file.
-pub(crate) fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
+pub(crate) fn open(name: &str, parts: etag::Bits, links: Links) -> std::io::Result<Kept> {
     let path = c_path(name).ok_or(std::io::ErrorKind::NotFound)?;
-    let file = sys::file::open(&path)?;
+    let file = links.open(&path)?;
     let meta = sys::file::fstat(&file)?;
     let seconds = meta.mtime.div_euclid(1_000_000_000) as i64;
     let content = match small(&file, meta.size) {
@@ -73,6 +76,7 @@ pub(crate) fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
         modified: String::from_utf8_lossy(&http1::date::http_date(seconds)).into(),
         meta,
         parts,
+        links,
         content,
     })
 }
@@ -91,7 +95,7 @@ fn tag_of(meta: &Meta, parts: etag::Bits) -> Option<String> {
 /// The entity tag of a file in answers, or of a directory. May read the whole file.
 pub fn entity_tag(name: &str, meta: &Meta, parts: etag::Bits) -> std::io::Result<Option<String>> {
     if parts & DIGEST != 0 && meta.is_file() {
-        return Ok(open(name, parts)?.etag.map(|tag| tag.to_string()));
+        return Ok(open(name, parts, Links::Any)?.etag.map(|tag| tag.to_string()));
     }
     Ok(tag_of(meta, parts & !DIGEST))
 }

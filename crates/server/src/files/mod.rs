@@ -5,6 +5,7 @@ pub(crate) mod directory_cache;
 pub mod file_cache;
 pub(crate) mod htaccess;
 pub(crate) mod htaccess_cache;
+pub mod links;
 pub mod machine;
 pub mod static_file;
 pub mod survey;

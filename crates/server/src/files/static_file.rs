@@ -16,6 +16,7 @@ use crate::config::core::CoreDir;
 use crate::config::core::etag::{Bits, DIGEST};
 use crate::files::absent;
 use crate::files::file_cache::{Content, Kept, SMALL, open};
+use crate::files::links::Links;
 use crate::request::Request;
 use crate::request::fields::Value;
 use crate::request::hooks::Handler;
@@ -61,13 +62,14 @@ fn at_once(request: &mut Request) -> Option<Answer> {
         Ok(meta) => meta,
         Err(answer) => return Some(answer),
     };
-    let parts = request.dir::<CoreDir>().etag.effective();
-    match request.mapped.kept.take().filter(|kept| kept.meta == meta && kept.parts == parts) {
+    let (parts, links) = (request.dir::<CoreDir>().etag.effective(), request.links());
+    let is_same = |kept: &Arc<Kept>| kept.meta == meta && kept.parts == parts && kept.links == links;
+    match request.mapped.kept.take().filter(is_same) {
         Some(kept) => Some(serve(request, &kept)),
         // A file that is read at once anyway is digested at once, and does not queue behind large files.
         None if parts & DIGEST != 0 && meta.size > SMALL => None,
         None => {
-            let opened = open(&request.mapped.filename, parts).map(Arc::new).map_err(Arc::new);
+            let opened = open(&request.mapped.filename, parts, links).map(Arc::new).map_err(Arc::new);
             Some(serve_opened(request, opened))
         }
     }
@@ -76,12 +78,13 @@ fn at_once(request: &mut Request) -> Option<Answer> {
 async fn after_digest(request: &mut Request) -> Answer {
     let (name, parts) = (request.mapped.filename.clone(), request.dir::<CoreDir>().etag.effective());
     let Some(meta) = request.mapped.stat else { return Answer::Status(404) };
-    let opened = digested(name, meta, parts).await;
+    let opened = digested(name, meta, parts, request.links()).await;
     serve_opened(request, opened)
 }
 
-/// A file whose digest is being computed: its name and identity, and the parts of its tag.
-type Digested = (String, [i128; 5], Bits);
+/// A file whose digest is being computed: its name and identity, the parts of its tag, and the links that may be on the
+/// way.
+type Digested = (String, [i128; 5], Bits, Links);
 type Opened = Result<Arc<Kept>, Arc<io::Error>>;
 static DIGESTS: LazyLock<Mutex<HashMap<Digested, Awaited<Opened>>>> = LazyLock::new(Mutex::default);
 
@@ -90,9 +93,9 @@ fn digests() -> MutexGuard<'static, HashMap<Digested, Awaited<Opened>>> {
 }
 
 /// Opens a file and reads all of it. Requests for the same file wait for the same result.
-async fn digested(name: String, meta: Meta, parts: Bits) -> Opened {
+async fn digested(name: String, meta: Meta, parts: Bits, links: Links) -> Opened {
     let identity = [meta.dev.into(), meta.ino.into(), meta.size.into(), meta.mtime, meta.ctime];
-    let key = (name, identity, parts);
+    let key = (name, identity, parts, links);
     let (digest, is_first) = match digests().entry(key.clone()) {
         Entry::Occupied(digest) => (digest.get().clone(), false),
         Entry::Vacant(place) => (place.insert(Awaited::default()).clone(), true),
@@ -114,9 +117,9 @@ struct Digesting {
 }
 
 impl Digesting {
-    fn run(mut self, open: fn(&str, Bits) -> io::Result<Kept>) {
+    fn run(mut self, open: fn(&str, Bits, Links) -> io::Result<Kept>) {
         self.opened = Err(Arc::new(io::Error::other("computing the digest has panicked")));
-        self.opened = open(&self.key.0, self.key.2).map(Arc::new).map_err(Arc::new);
+        self.opened = open(&self.key.0, self.key.2, self.key.3).map(Arc::new).map_err(Arc::new);
     }
 }
 
@@ -194,7 +197,12 @@ fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
             serve(request, &kept)
         }
         Err(error) => {
-            let text = format!("AH00132: file permissions deny server access: {}", request.mapped.filename);
+            let is_link = sys::file::is_loop(&error);
+            let text = match is_link {
+                true => "AH00037: Symbolic link not allowed or link target not accessible",
+                false => "AH00132: file permissions deny server access",
+            };
+            let text = format!("{text}: {}", request.mapped.filename);
             request.log_os("core", Level::Error, &error, text);
             let status = match error.kind() {
                 // A name that is not a path belongs to no file.
@@ -247,13 +255,14 @@ mod tests {
     fn a_digest_under_way_is_waited_for() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         let name = path.to_str().expect("a path").to_string();
-        let kept = Arc::new(open(&name, DIGEST).expect("a file"));
+        let kept = Arc::new(open(&name, DIGEST, Links::Any).expect("a file"));
         let meta = kept.meta;
         let identity = [meta.dev.into(), meta.ino.into(), meta.size.into(), meta.mtime, meta.ctime];
-        let (key, digest) = ((name.clone(), identity, DIGEST), Awaited::<Opened>::default());
+        let (key, digest) = ((name.clone(), identity, DIGEST, Links::Any), Awaited::<Opened>::default());
         digests().insert(key.clone(), digest.clone());
         digest.set(Ok(kept.clone()));
-        let ask = || sys::block_on::block_on(digested(name.clone(), meta, DIGEST), || ()).expect("an answer");
+        let ask =
+            || sys::block_on::block_on(digested(name.clone(), meta, DIGEST, Links::Any), || ()).expect("an answer");
         assert!(Arc::ptr_eq(&ask().expect("a file"), &kept), "it is computed twice");
         digests().remove(&key);
         let anew = ask().expect("a file");
@@ -263,7 +272,7 @@ mod tests {
     #[test]
     fn a_digest_that_fails_leaves_nobody_waiting() {
         for (begins, kind) in [(true, io::ErrorKind::Other), (false, io::ErrorKind::WouldBlock)] {
-            let key = ("no file".to_string(), [i128::from(begins); 5], DIGEST);
+            let key = ("no file".to_string(), [i128::from(begins); 5], DIGEST, Links::Any);
             let digest = Awaited::default();
             digests().insert(key.clone(), digest.clone());
             let opened = Err(Arc::new(io::ErrorKind::WouldBlock.into()));
@@ -271,7 +280,7 @@ mod tests {
             // As if a pool did the job, or had no room for it.
             let ended = std::thread::spawn(move || {
                 if begins {
-                    digesting.run(|_, _| panic!("on purpose"))
+                    digesting.run(|_, _, _| panic!("on purpose"))
                 }
             })
             .join();

@@ -135,6 +135,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
         }
     };
     request.dir = walked.merged.clone();
+    request.mapped.followed = walked.followed;
     let vhost = request.vhost;
     if !is_dir {
         // A section may also name a file, if there is one and the request is not for anything below it.
@@ -200,12 +201,15 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<W
     let watch = before.map(|before| server.watched.watch(dir, &vhost.access_file_names, before));
     let mut way = Way::new(watch.unwrap_or_default());
     let mut merged = vhost.base.clone();
-    let mut looked = false;
+    let (mut looked, mut followed) = (false, 0);
     let mut sections = vhost.directories.iter().peekable();
     for (depth, end) in dir.match_indices('/').map(|(at, _)| at).enumerate() {
         let path = &dir[..end];
         if depth > 0 {
-            looked |= check_link(request, path, &merged)?;
+            match may_follow(&merged) {
+                true => followed = end,
+                false => looked |= check_link(request, path, &merged)?,
+            }
         }
         while let Some(section) = sections.next_if(|section| section.depth() <= depth) {
             if section.depth() == depth && section.is_directory(path) {
@@ -235,7 +239,7 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<W
     let way = Some(way).filter(|_| looked);
     let is_of_use = |way: &Way| way.is_watched() || request.account.tick.is_some() || before != Some(way.watch);
     let is_kept = way.as_ref().is_none_or(|way| !way.passing && is_of_use(way));
-    let walked = Arc::new(Walked { merged, way, files_at });
+    let walked = Arc::new(Walked { merged, way, files_at, followed });
     if is_kept {
         let mut cache = vhost.directory_cache.write().unwrap_or_else(PoisonError::into_inner);
         if cache.0.len() >= REMEMBERED_MAX {
@@ -244,6 +248,11 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<W
         cache.0.insert(dir.to_string(), walked.clone());
     }
     Ok(walked)
+}
+
+/// `Options FollowSymLinks`: nothing is checked.
+fn may_follow(merged: &Merged) -> bool {
+    merged.slots.get::<CoreDir>().options.0.effective() & SYM_LINKS != 0
 }
 
 /// Whether `path` may be a symbolic link under these settings; `Ok(true)`: it had to be checked.

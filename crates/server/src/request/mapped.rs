@@ -17,6 +17,8 @@ pub struct Mapped {
     pub path_info: String,
     /// Whether the handler accepts `path_info` (`AcceptPathInfo`); `None` leaves it to the handler's default.
     pub accept_path_info: Option<bool>,
+    /// The length of the part of its path in which links may be followed whatever the file's own settings say.
+    pub(crate) followed: usize,
     /// The file, if it exists.
     pub stat: Option<Meta>,
     /// The cached data of that file.
@@ -40,6 +42,7 @@ impl Mapped {
         self.filename.clear();
         self.path_info.clear();
         self.accept_path_info = None;
+        self.followed = 0;
         self.stat = None;
         self.kept = None;
         self.context = None;

@@ -139,6 +139,39 @@ fn nothing_was_hidden(server: &Server<'_>) {
 }
 
 under_every_mpm! {
+    /// A user exchanges a file, or the directory of a file, for a link to what is not the user's, again and again: whatever
+    /// the server finds at any moment, it never goes through the link.
+    fn no_link_slips_in(mpm: Mpm) {
+        let site = Site::with([("plain", "own\n"), ("dir/f", "own\n")]);
+        site.file("secret/f", "secret\n");
+        let options = "<Directory ${DOCS}>\nOptions None\n</Directory>\nLogLevel emerg";
+        let server = Server::start(mpm, &site, options);
+        let (docs, secret) = (site.root.join("htdocs"), site.root.join("secret"));
+        std::os::unix::fs::symlink(secret.join("f"), docs.join("file-link")).expect("a link");
+        std::os::unix::fs::symlink(&secret, docs.join("dir-link")).expect("a link");
+        let ended = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // A name is exchanged at once: there is always one of the two.
+                while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                    sys::file::exchange(&docs.join("plain"), &docs.join("file-link")).expect("an exchange");
+                    sys::file::exchange(&docs.join("dir"), &docs.join("dir-link")).expect("an exchange");
+                }
+            });
+            let ask = |number: usize| {
+                let mut client = server.client();
+                client.send(get(if number % 2 == 0 { "/plain" } else { "/dir/f" }));
+                client.try_response_to("GET")
+            };
+            let answers: Vec<_> = (0..600).map(ask).collect();
+            // Whatever they are, the other thread ends first.
+            ended.store(true, std::sync::atomic::Ordering::Relaxed);
+            let texts: Vec<String> = answers.iter().map(|answer| answer.as_ref().expect("an answer").text()).collect();
+            assert!(!texts.iter().any(|text| text.contains("secret")), "under {mpm}");
+            assert!(texts.iter().any(|text| text == "own\n"), "under {mpm} nothing was served");
+        });
+    }
+
     /// Requests whose end two servers could see in different places are refused, with the connection, whole or in pieces.
     fn no_request_hides_in_another(mpm: Mpm) {
         let site = site();
