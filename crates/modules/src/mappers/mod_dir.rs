@@ -94,7 +94,10 @@ async fn directory(request: &mut Request) -> Flow {
     // Whatever its type: directory handlers check this name.
     request.mapped.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
     if !request.asked.uri.ends_with('/') {
-        if !conf.slash() {
+        // Some clients, such as file managers, follow redirects of GET alone.
+        let is_careful =
+            || !matches!(&*request.asked.method, "GET" | "HEAD") && request.env.contains("redirect-carefully");
+        if !conf.slash() || is_careful() {
             return Flow::Declined;
         }
         let path = http1::uri::escape_path(&request.asked.uri).into_owned();

@@ -14,7 +14,7 @@ pub struct Asked {
     pub method: Cow<'static, str>,
     /// Whether only the head of the answer is wanted.
     pub header_only: bool,
-    /// The protocol version of the request line.
+    /// The protocol version of the request, which `downgrade-1.0` lowers; [`Request::protocol`] is that of its line.
     pub version: Version,
     /// The stream it came in, if a connection has several at once.
     pub stream: Option<Stream>,
@@ -177,6 +177,6 @@ impl Request {
 
     /// The protocol of the request line (`HTTP/1.1`); `INCLUDED` for a look-up.
     pub fn protocol(&self) -> &'static str {
-        if self.is_lookup() { "INCLUDED" } else { self.asked.version.as_str() }
+        if self.is_lookup() { "INCLUDED" } else { self.asked.head.version().as_str() }
     }
 }

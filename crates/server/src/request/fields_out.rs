@@ -96,14 +96,18 @@ fn vary(request: &Request) -> Option<String> {
     let fields = || {
         request.answer.err_headers_out.iter().chain(request.answer.headers_out.iter()).filter(|(name, _)| is_vary(name))
     };
+    // A field without names is sent as it is, as in Apache.
+    fields().next()?;
+    if request.env.contains("force-no-vary") {
+        return None;
+    }
     let mut names: Vec<&str> = Vec::new();
     for name in fields().flat_map(|(_, value)| value.split([',', ' ', '\t'])).filter(|name| !name.is_empty()) {
         if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             names.push(name);
         }
     }
-    // A field without names is sent as it is, as in Apache.
-    fields().next().map(|_| names.join(","))
+    Some(names.join(","))
 }
 
 /// Passes the current date, formatted once a second, to `use_it`.

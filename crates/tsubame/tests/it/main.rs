@@ -139,6 +139,7 @@ mod sections;
 mod sed_same_as_apache;
 mod sessions;
 mod shortage;
+mod special_variables_same_as_apache;
 mod ssl;
 mod starting;
 mod status_readers;

@@ -27,6 +27,13 @@ pub(super) fn write_head(
     Some(page)
 }
 
+/// Whether the answer calls itself HTTP/1.0, and the connection closes after it: for clients that say so and accept only
+/// their own version (`force-response-1.0`), or for all (`force-no-vary`).
+pub(super) fn speaks_1_0(request: &Request) -> bool {
+    request.env.contains("force-no-vary")
+        || request.asked.version == http1::Version::Http10 && request.env.contains("force-response-1.0")
+}
+
 fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> Result<(), Unsendable> {
     let head = match request.answer.status_line() {
         Some(line) => {
@@ -39,7 +46,7 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
     let mut sink = Sink { head, status: request.answer.status(), delimiter, persist, is_said: false };
     request.fields_out(&mut sink)?;
     sink.head.end();
-    if request.asked.version == http1::Version::Http10 && request.env.contains("force-response-1.0") {
+    if speaks_1_0(request) {
         // `HTTP/1.1` of the status line: some old clients accept only their own version.
         out["HTTP/1.".len()] = b'0';
     }

@@ -11,7 +11,7 @@ use seam::Stage;
 
 use super::body::Incoming;
 use super::connection::{HttpConnection, Sending};
-use super::head::write_head;
+use super::head::{speaks_1_0, write_head};
 use super::outgoing::Outgoing;
 use crate::exchange::{Exchange, Transfer};
 use crate::phases::Response;
@@ -76,7 +76,8 @@ impl HttpConnection {
         self.interim = request.interim.take();
         let Response { mut body, raw, .. } = response;
         let length = body.length();
-        let chunked = length.is_none() && request.asked.version == http1::Version::Http11;
+        let old = speaks_1_0(request);
+        let chunked = length.is_none() && request.asked.version == http1::Version::Http11 && !old;
         let bodyless = request.asked.header_only || http1::status::is_bodyless(request.answer.status());
         let mut delimiter = match length {
             _ if raw => Delimiter::Close,
@@ -85,7 +86,7 @@ impl HttpConnection {
             None if chunked => Delimiter::Chunked,
             None => Delimiter::Close,
         };
-        let mut persist = self.persist(request, delimiter != Delimiter::Close && !unread);
+        let mut persist = self.persist(request, delimiter != Delimiter::Close && !unread && !old);
         let mut front = buffers::take();
         let instead = if raw { None } else { write_head(request, delimiter, persist, &mut front) };
         if let Some(page) = instead {
