@@ -300,3 +300,41 @@ fn explain_shows_each_rule() {
         "{text}"
     );
 }
+
+/// A large file is read once, however many wait for its first answer or change, and held in little more memory than it has.
+#[test]
+fn a_large_file_is_read_once() {
+    const LINES: usize = 200_000;
+
+    let site = Site::new();
+    let text: String = (0..LINES).map(|number| format!("key{number} value-{number}\n")).collect();
+    site.file("conf/map", &text);
+    let lines = "RewriteEngine On\nRewriteMap m txt:${ROOT}/conf/map\nRewriteRule ^/m/(.*)$ http://h.example/${m:$1|none} [R,L]";
+    let server = Server::start(Mpm::Percore, &site, lines);
+    let held = || -> u64 {
+        let of = |child: &i32| sys::process::Pid::new(*child).and_then(|pid| sys::process::anonymous_memory(pid).ok());
+        server.children().iter().filter_map(of).sum()
+    };
+    let before = held();
+    let ask_all = |added: usize| {
+        std::thread::scope(|scope| {
+            for client in 0..16 {
+                let address = server.address();
+                scope.spawn(move || {
+                    let number = client * (LINES / 16) + added;
+                    let found = Client::connect(address).get(&format!("/m/key{number}"));
+                    assert_eq!(found.field("Location"), Some(&*format!("http://h.example/value-{number}")));
+                });
+            }
+        });
+    };
+    ask_all(0);
+    assert_eq!(server.get("/m/absent").field("Location"), Some("http://h.example/none"));
+    site.file("conf/map", format!("{text}late x\n"));
+    assert_eq!(server.get("/m/late").field("Location"), Some("http://h.example/x"));
+    ask_all(1);
+    let children = server.children().len() as u64;
+    let grown = held().saturating_sub(before) / children;
+    // Each child may hold the file and its index twice while the file changes.
+    assert!(grown < 4 * text.len() as u64 + (4 << 20), "{grown} bytes for a file of {}", text.len());
+}

@@ -2,32 +2,23 @@
 
 pub(super) mod program;
 mod sql;
+mod text;
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use conf::{Cmd, Level, Origin, Outcome};
 use http1::text::{from_bytes, to_bytes};
 use http1::uri::{escape_path, unescape_lenient};
-use seam::{Load, offload};
-use server::paths::{c_path, os_path};
 use server::{Flow, Request};
-use sys::file::Meta;
 
 use self::program::Program;
 use self::sql::Sql;
+use self::text::TextFile;
 use super::RewriteServer;
 use super::trace::Trace;
 use crate::aaa::dbm;
 use crate::database;
-
-/// The largest file that is cached, in bytes. A larger one is searched each time, so that no child keeps it in memory.
-const REMEMBERED_MAX: u64 = 16 << 20;
-/// The largest file, in bytes.
-const FILE_MAX: u64 = 1 << 30;
-/// The time within which a second change might leave no trace in a file's time of change, in nanoseconds.
-const FRESH: i128 = 50_000_000;
 
 /// A map.
 #[derive(Debug)]
@@ -60,16 +51,6 @@ const INTERNAL: [(&str, Internal); 4] = [
     ("unescape", Internal::Unescape),
 ];
 
-/// A file of keys and values.
-#[derive(Debug)]
-pub(super) struct TextFile {
-    path: String,
-    known: Mutex<Option<(Identity, Arc<Entries>)>>,
-}
-
-type Identity = (u64, u64, u64, i128, i128);
-type Entries = HashMap<String, String>;
-
 /// `RewriteMap`
 pub(super) fn add(cmd: &mut Cmd<'_>, name: &str, source: &str, owner: Option<&str>) -> Outcome {
     let (kind, rest) = source.split_once(':').unwrap_or(("", source));
@@ -78,7 +59,7 @@ pub(super) fn add(cmd: &mut Cmd<'_>, name: &str, source: &str, owner: Option<&st
         if !cmd.context.system.exists(&path) {
             return Err(format!("RewriteMap: file for map {name} not found:{path}"));
         }
-        Ok(Map::Text { file: Arc::new(TextFile { path, known: Mutex::default() }), random })
+        Ok(Map::Text { file: Arc::new(TextFile::new(path)), random })
     };
     let map = match kind.to_ascii_lowercase().as_str() {
         "txt" => text(cmd, rest, false)?,
@@ -146,7 +127,7 @@ impl Map {
                 ("[dbm]", value.filter(|value| !value.is_empty()))
             }
             Map::Text { file, random } => {
-                let value = TextFile::get(file, key.clone()).await;
+                let value = TextFile::get(file, &key).await;
                 let value = value.map_err(|error| unreadable(request, &file.path, &error, origin))?;
                 let value = value.filter(|value| !value.is_empty());
                 trace.log(request, 5, None, || lookup_line(name, "[txt]", &key, value.as_deref()));
@@ -222,63 +203,6 @@ impl Internal {
     }
 }
 
-impl TextFile {
-    /// The value of a key in the file's current content.
-    async fn get(file: &Arc<TextFile>, key: String) -> io::Result<Option<String>> {
-        let path = c_path(&file.path).ok_or(io::ErrorKind::InvalidInput)?;
-        let meta = sys::file::stat(&path)?;
-        if let Some(entries) = file.remembered(&meta) {
-            return Ok(entries.get(&key).cloned());
-        }
-        let file = file.clone();
-        offload(Load::Wait, move || file.read(&key)).await
-    }
-
-    fn remembered(&self, meta: &Meta) -> Option<Arc<Entries>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().filter(|(same, _)| *same == identity(meta)).map(|(_, entries)| entries.clone())
-    }
-
-    fn read(&self, key: &str) -> io::Result<Option<String>> {
-        let path = c_path(&self.path).ok_or(io::ErrorKind::InvalidInput)?;
-        let meta = sys::file::stat(&path)?;
-        if let Some(entries) = self.remembered(&meta) {
-            return Ok(entries.get(key).cloned());
-        }
-        if meta.size > FILE_MAX {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        let bytes = std::fs::read(os_path(&self.path))?;
-        let text = from_bytes(&bytes);
-        // A file that is being changed is not cached: the next change might leave no trace.
-        let is_settled = sys::time::realtime_coarse().as_nanos() as i128 - meta.ctime > FRESH;
-        if !is_settled || meta.size > REMEMBERED_MAX {
-            return Ok(text.lines().filter_map(entry).find(|(known, _)| *known == key).map(|(_, value)| value.into()));
-        }
-        let mut entries = Entries::new();
-        for (key, value) in text.lines().filter_map(entry) {
-            entries.entry(key.to_string()).or_insert_with(|| value.to_string());
-        }
-        let value = entries.get(key).cloned();
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((identity(&meta), Arc::new(entries)));
-        Ok(value)
-    }
-}
-
-fn identity(meta: &Meta) -> Identity {
-    (meta.dev, meta.ino, meta.size, meta.mtime, meta.ctime)
-}
-
-/// `key value`; the rest is ignored.
-fn entry(line: &str) -> Option<(&str, &str)> {
-    if line.starts_with('#') {
-        return None;
-    }
-    let (key, rest) = line.split_once(|c: char| c.is_ascii_whitespace())?;
-    let value = rest.split_ascii_whitespace().next()?;
-    (!key.is_empty()).then_some((key, value))
-}
-
 /// One of several values separated by `|`.
 fn choice(value: &str) -> &str {
     choice_of(value.split('|').count()).and_then(|number| value.split('|').nth(number)).unwrap_or(value)
@@ -295,22 +219,6 @@ fn choice_of(count: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_of_a_map() {
-        let table = [
-            ("a b", Some(("a", "b"))),
-            ("a\tb # c", Some(("a", "b"))),
-            ("# a b", None),
-            (" a b", None),
-            ("a", None),
-            ("a ", None),
-            ("", None),
-        ];
-        for (line, want) in table {
-            assert_eq!(entry(line), want, "{line}");
-        }
-    }
 
     #[test]
     fn functions() {
