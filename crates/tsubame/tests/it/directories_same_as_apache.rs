@@ -152,7 +152,7 @@ fn negotiated_languages_and_types() {
     let first = format!("{multiviews}LanguagePriority zh-TW en\n</Directory>\nDefaultLanguage zh-TW");
     let prefix = format!("{multiviews}LanguagePriority ZH en\n</Directory>\nSetEnvIf X (.*) prefer-language=$1");
     let types: Vec<String> =
-        ["*bad", "*", "*/bad", "*/*", "*/*x", "**", "*/", "text/ht*", "tex*", "text/*", "t*", "*/html"]
+        ["*bad", "*", "*/bad", "*/*", "*/*x", "**", "*/", "text/ht*", "tex*", "te/*", "text/*", "t*", "*/html"]
             .iter()
             .map(|value| format!("GET /t|Accept: {value}"))
             .chain(["GET /t|Accept: *bad;q=0.5, text/html;q=0.2".to_string()])

@@ -140,10 +140,20 @@ fn many_ranges() {
     }
     cases.push(Case::of("GET /a.txt|Range: bytes=0-1|Range: bytes=3-4"));
     cases.push(Case::of("GET /a.txt|Range: bytes=20-|Range: bytes=3-4"));
+    let length = |what| Allowed { case: "*", what, entry: "The length of many ranges" };
+    let allowed = [length("content-length"), length("transfer-encoding")];
     for configuration in ["", "MaxRanges none", "MaxRanges 3", "MaxRanges unlimited"] {
-        let length = |what| Allowed { case: "*", what, entry: "The length of many ranges" };
-        let allowed = [length("content-length"), length("transfer-encoding")];
         compare("many_ranges", build, configuration, &cases, &allowed);
+    }
+    // Only a range that is merged with the one before it may be a reversal.
+    let turns = |count: usize| vec!["0-1,3-4"; count].join(",");
+    let (few, many) = (turns(50), turns(102));
+    let sets = [&*few, &many, "10-20,5-12,3-6,1-4,0-2", "10-11,8-9,6-7,4-5", "0-3,4-5,6-7,8-9", "10-20,0-9", "0-1,3-4"];
+    let cases: Vec<Case> = sets.iter().map(|set| Case::of(&format!("GET /big.txt|Range: bytes={set}"))).collect();
+    for directive in ["MaxRanges", "MaxRangeOverlaps", "MaxRangeReversals"] {
+        for value in ["default", "none", "1", "2", "unlimited"] {
+            compare("many_ranges", build, &format!("{directive} {value}"), &cases, &allowed);
+        }
     }
     let plain: &[&str] = &["GET /a.txt", "HEAD /a.txt", "GET /d/", "GET /none"];
     rows("many_ranges", build, &[("MaxRanges none", plain)], &[]);

@@ -304,7 +304,7 @@ fn specificity(wish: &Media, have: &Media) -> Option<u8> {
         return Some(1);
     }
     if let Some(main) = wish.name.strip_suffix("/*") {
-        return have.name.strip_prefix(main).is_some().then_some(2);
+        return have.name.strip_prefix(main).is_some_and(|rest| rest.starts_with('/')).then_some(2);
     }
     let same =
         wish.name == have.name || wish.name == "text/html" && matches!(have.name.as_str(), INCLUDES | INCLUDES_3);
