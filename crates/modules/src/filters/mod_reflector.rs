@@ -54,7 +54,7 @@ fn prepare(request: &mut Request) -> Option<Answer> {
     }
     let dir = request.dir.slots.clone();
     for (from, to) in dir.get::<ReflectorDir>().headers.iter() {
-        if let Some(value) = request.header(from).map(|value| value.into_owned()) {
+        if let Some(value) = request.header_joined(from).map(|value| value.into_owned()) {
             request.answer.headers_out.set(to.clone(), value);
         }
     }

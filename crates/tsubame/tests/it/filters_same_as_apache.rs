@@ -81,6 +81,7 @@ fn data_buffers_and_reflections() {
         "GET /r",
         "OPTIONS /r",
         "POST /r|Content-Length: 0|X-One: 1|x-two: 2",
+        "POST /r|Content-Length: 0|X-One: 1|X-One: 2|x-two: a, b|X-Two:",
         "POST /r|Content-Length: 0|Content-Type: text/x",
         "PUT /r|Content-Length: 0",
         "POST /r",
