@@ -137,7 +137,9 @@ fn checked(request: &mut Request) -> Result<Meta, Answer> {
         request.answer.headers_out.set("Allow", allow);
         return Err(Answer::Body(Body::Empty));
     }
-    if let Some((name, module)) = request.handler_name().and_then(|name| Some((name, absent::module_of(name)?))) {
+    let needed = request.handler_name().and_then(|name| Some((name, absent::module_of(name)?)));
+    // A file that is not there has nothing to hide.
+    if let Some((name, module)) = needed.filter(|_| request.mapped.stat.is_some()) {
         let text = format!("nothing handles {name}, which needs {module}: {} is not sent", request.mapped.filename);
         request.log("core", Level::Error, text);
         return Err(Answer::Status(500));

@@ -41,6 +41,11 @@ under_every_mpm! {
                     let response = client.try_response_to(method).expect("an answer");
                     assert_eq!(response.status, 500, "{line}: {method}");
                     assert!(!response.text().contains("secret"), "{line}: {method}");
+                    // What is not there is not there, whoever would handle it.
+                    let gone = request.replace("/a.x", "/none.x");
+                    let mut client = server.client();
+                    client.send(&gone);
+                    assert_eq!(client.try_response_to(method).expect("an answer").status, 404, "{line}: {method}");
                 }
             }
         }

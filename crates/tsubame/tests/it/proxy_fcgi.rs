@@ -99,6 +99,15 @@ fn chunked(server: &Server<'_>, path: &str, body: &[u8]) -> Response {
 }
 
 under_every_mpm! {
+    /// A server behind a socket needs no name (Debian's sympa has none).
+    fn servers_without_a_name(mpm: Mpm) {
+        for name in ["fcgi://", "fcgi:"] {
+            let Some((site, _fpm)) = fpm("servers_without_a_name", 1) else { return };
+            let server = Server::start(mpm, &site, &BY_HANDLER.replace("fcgi://localhost", name));
+            assert_eq!(server.get("/a.php?q=1").text(), "GET|/a.php|-|q=1|0|0", "{name}");
+        }
+    }
+
     /// A page with all that it can be told, whichever directive names the server.
     fn pages_of_php_fpm(mpm: Mpm) {
         let Some((site, _fpm)) = fpm("pages_of_php_fpm", 2) else { return };

@@ -39,7 +39,9 @@ impl Target {
                 Some(_) => return Err(Bad::Socket),
             },
         };
-        let (scheme, rest) = url.split_once("://").ok_or(Bad::Relative)?;
+        // Behind a socket, the host is only a name: it may be missing (`fcgi://`), and so may its slashes (`fcgi:`).
+        let short = || url.split_once(':').filter(|_| socket.is_some());
+        let (scheme, rest) = url.split_once("://").or_else(short).ok_or(Bad::Relative)?;
         let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
         if scheme.is_empty() || !scheme.bytes().all(is_scheme) {
             return Err(Bad::Relative);
@@ -54,6 +56,7 @@ impl Target {
             Some(host) => (host, None),
             None => (authority, None),
         };
+        let host = if host.is_empty() && socket.is_some() { "localhost" } else { host };
         let is_number = host.starts_with('[') && host.ends_with(']');
         if host.is_empty() || host.contains([' ', '@', '?', '#']) || host.contains(':') && !is_number {
             return Err(Bad::Authority);
@@ -129,6 +132,10 @@ mod tests {
             ("unix:/run/a.sock|fcgi://localhost", Ok((some("/run/a.sock"), "fcgi://localhost".into()))),
             ("unix:///run/a.sock|fcgi://localhost/x", Ok((some("/run/a.sock"), "fcgi://localhost/x".into()))),
             ("unix:a.sock|fcgi://localhost", Ok((some("a.sock"), "fcgi://localhost".into()))),
+            ("unix:/x|fcgi://", Ok((some("/x"), "fcgi://localhost".into()))),
+            ("unix:/x|fcgi:", Ok((some("/x"), "fcgi://localhost".into()))),
+            ("unix:/x|fcgi:///a/b", Ok((some("/x"), "fcgi://localhost/a/b".into()))),
+            ("unix:/x|fcgi:/a/b", Ok((some("/x"), "fcgi://localhost/a/b".into()))),
             ("unix:/x|fcgi", Err(Bad::Socket)),
             ("unix:|fcgi://x", Err(Bad::Socket)),
             ("unix:/x", Err(Bad::Relative)),
