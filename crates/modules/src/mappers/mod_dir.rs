@@ -204,8 +204,10 @@ fn with_args(request: &Request, target: &str) -> String {
     }
 }
 
+/// Whether something answers there: a file, or a backend (`ProxyPass`), which knows by itself what it has.
 fn is_served(found: &Request) -> bool {
-    found.answer.status() == 200 && found.mapped.stat.is_some_and(|meta| meta.is_file())
+    let is_proxied = found.mapped.handler.as_deref() == Some("proxy-server");
+    found.answer.status() == 200 && (is_proxied || found.mapped.stat.is_some_and(|meta| meta.is_file()))
 }
 
 /// Adopts the answer of a look-up.

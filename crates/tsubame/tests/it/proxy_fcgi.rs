@@ -99,6 +99,25 @@ fn chunked(server: &Server<'_>, path: &str, body: &[u8]) -> Response {
 }
 
 under_every_mpm! {
+    /// A look-up sees what a backend would serve, whichever directive names the backend.
+    fn indexes_that_a_backend_serves(mpm: Mpm) {
+        let Some((site, _fpm)) = fpm("indexes_that_a_backend_serves", 1) else { return };
+        site.page("index.php", TELL);
+        site.page("d/index.php", TELL);
+        site.page("d/index.html", "not asked first\n");
+        let socket = "unix:${ROOT}/run/fpm.sock|fcgi://localhost${DOCS}";
+        for by in [
+            format!("ProxyPassMatch \"^/(.*\\.php(/.*)?)$\" \"{socket}/$1\""),
+            format!("RewriteEngine On\nRewriteRule \"^/(.*\\.php)$\" \"{socket}/$1\" [P]"),
+        ] {
+            let text = format!("{by}\n<Directory ${{DOCS}}>\nDirectoryIndex index.php index.html\nFallbackResource /a.php\n</Directory>");
+            let server = Server::start(mpm, &site, &text);
+            for (path, name) in [("/", "/index.php"), ("/d/", "/d/index.php"), ("/none/x", "/a.php")] {
+                assert_eq!(server.get(path).text(), format!("GET|{name}|-||0|0"), "{path}: {by}");
+            }
+        }
+    }
+
     /// A server behind a socket needs no name (Debian's sympa has none).
     fn servers_without_a_name(mpm: Mpm) {
         for name in ["fcgi://", "fcgi:"] {
