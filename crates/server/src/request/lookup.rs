@@ -45,7 +45,7 @@ impl Request {
         self.lookup_link_by(Cow::Borrowed("GET"), target).await
     }
 
-    /// The same with this request's method: whether its action is allowed there.
+    /// The same with this request's method: whether its action is allowed there, or for a part that gets its body.
     pub async fn lookup_alike(&self, target: &str) -> Found {
         self.lookup_link_by(self.asked.method.clone(), target).await
     }

@@ -14,6 +14,11 @@ const PAGES: &[(&str, &str)] = &[
     ("plain.shtml", "nothing here\n"),
     ("empty.shtml", ""),
     (
+        "later.shtml",
+        "<!--#if expr=\"v('DATE_LOCAL') =~ /20/ && %{ENV:DATE_GMT} =~ /20/ && env('LAST_MODIFIED') =~ /20/\" -->a<!--#endif -->\n\
+         <!--#if expr=\"reqenv('USER_NAME') =~ /./\" -->b<!--#endif --><!--#config timefmt=\"x%Y\" --><!--#if expr=\"v('DATE_LOCAL') =~ /^x20/\" -->c<!--#endif -->\n",
+    ),
+    (
         "echo.shtml",
         "<!--#set var=\"x\" value=\"a b<&'\\\"+%/&auml;\" -->[<!--#echo var=\"x\" -->]\n\
          [<!--#echo encoding=\"none\" var=\"x\" -->][<!--#echo encoding=\"url\" var=\"x\" -->][<!--#echo encoding=\"urlencoded\" var=\"x\" -->]\n\

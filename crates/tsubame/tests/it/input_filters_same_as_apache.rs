@@ -10,7 +10,7 @@ fn build(site: &Site) {
     site.page("a.txt", "text\n");
     site.script(
         "tell",
-        "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\necho \"$CONTENT_LENGTH $HTTP_CONTENT_ENCODING\"\ncat\n",
+        "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\necho \"$REQUEST_METHOD $CONTENT_LENGTH $HTTP_CONTENT_ENCODING\"\ncat\n",
     );
     // Apache writes all of a body before it reads what the script says of it.
     site.script("sum", "#!/bin/sh\nsum=$(sha256sum)\nprintf 'Content-Type: text/plain\n\n'\necho \"$sum\"\n");

@@ -140,6 +140,7 @@ impl Page {
             self.log(Level::Error, &format!("AH01337: Could not parse expr \"{text}\" in {}: {why}", self.file()));
         })?;
         self.variables.complete().await;
+        self.variables.find_out_those_in(&self.own, text).await;
         self.renew_environment();
         let found = server::evaluate_waiting(&mut self.own, &expr).await;
         if let Ok((_, eval)) = &found

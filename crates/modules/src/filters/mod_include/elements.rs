@@ -295,6 +295,10 @@ impl Page {
     async fn include_one(&mut self, target: &str, is_file: bool, out: &Writer) -> io::Result<Option<String>> {
         self.renew_environment();
         let mut found = match (is_file, below(target)) {
+            // What gets the body gets its method, too.
+            (false, _) if self.own.kept_body.as_ref().is_some_and(|kept| kept.bytes().is_some()) => {
+                self.own.lookup_alike(target).await
+            }
             (false, _) => self.own.lookup_link(target).await,
             (true, Some(name)) => self.own.lookup_file(&name).await,
             (true, None) => return Ok(Some("file {}".into())),

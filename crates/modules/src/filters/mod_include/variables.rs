@@ -144,6 +144,13 @@ impl Variables {
         Some(value)
     }
 
+    /// Computes the values of those that a text names.
+    pub(super) async fn find_out_those_in(&self, page: &Request, text: &str) {
+        for name in DATES.iter().chain(&[USER_NAME]).filter(|name| text.contains(**name)) {
+            self.get(page, name).await;
+        }
+    }
+
     /// All of them, as the environment of a program that the page starts. As in Apache, values not computed yet are
     /// empty.
     pub(super) fn environment(&self) -> Fields {
