@@ -112,7 +112,7 @@ under_every_mpm! {
         ] {
             let text = format!("{by}\n<Directory ${{DOCS}}>\nDirectoryIndex index.php index.html\nFallbackResource /a.php\n</Directory>");
             let server = Server::start(mpm, &site, &text);
-            for (path, name) in [("/", "/index.php"), ("/d/", "/d/index.php"), ("/none/x", "/a.php")] {
+            for (path, name) in [("/a.php", "/a.php"), ("/", "/index.php"), ("/d/", "/d/index.php"), ("/none/x", "/a.php")] {
                 assert_eq!(server.get(path).text(), format!("GET|{name}|-||0|0"), "{path}: {by}");
             }
         }

@@ -99,7 +99,8 @@ impl Pass<'_> {
         // Other protocols separate the query from the path.
         const WITHOUT_QUERY: [&str; 3] = ["fcgi://", "scgi://", "uwsgi://"];
         let url = &self.request.mapped.filename[PROXY.len()..];
-        let has_query = !WITHOUT_QUERY.iter().any(|scheme| url.starts_with(scheme));
+        let behind_socket = url.strip_prefix("unix:").and_then(|rest| Some(rest.split_once('|')?.1));
+        let has_query = !WITHOUT_QUERY.iter().any(|scheme| behind_socket.unwrap_or(url).starts_with(scheme));
         if let Some(args) = self.request.asked.args.clone().filter(|_| has_query && !escape) {
             self.request.mapped.filename.extend(["?", &args]);
         }

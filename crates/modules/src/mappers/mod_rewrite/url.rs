@@ -9,7 +9,7 @@ use super::flags::Flags;
 use super::rule::Rule;
 
 /// The schemes that make a substitution an external URL, and whether such a URL has a query.
-const SCHEMES: [(&str, bool); 16] = [
+const SCHEMES: [(&str, bool); 17] = [
     ("ajp://", true),
     ("balancer://", true),
     ("fcgi://", true),
@@ -24,6 +24,7 @@ const SCHEMES: [(&str, bool); 16] = [
     ("news:", false),
     ("nntp://", false),
     ("scgi://", true),
+    ("unix:", true),
     ("ws://", true),
     ("wss://", true),
 ];
