@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -129,4 +129,47 @@ fn a_load_shows_up_by_itself_and_leaves_nothing() {
     assert!(text.contains("Latency in milliseconds"), "an interrupted load tells what it has: {text}");
     let left = |path: &Path| std::fs::read_dir(path).expect("a directory").count();
     assert_eq!(left(&place.0), 0, "files are left");
+}
+
+/// When the terminal goes, so does the picture: no processor is busy with a terminal that nobody has.
+#[test]
+fn it_ends_with_its_terminal() {
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("not tried: script is not installed (apt-get install bsdutils)");
+        return;
+    }
+    for signal in ["KILL", "TERM"] {
+        let place = Place::new(&format!("terminal-{signal}"));
+        let pid = place.0.join("pid");
+        let program = env!("CARGO_BIN_EXE_tsubame-lab");
+        let shell = format!("echo $$ >{}; exec {program} top --url http://{}/server-status", pid.display(), serve());
+        let mut terminal = Command::new("script")
+            .args(["-qec", &shell, "/dev/null"])
+            .env("TERM", "xterm")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a terminal");
+        // It has begun to draw.
+        let mut drawn = terminal.stdout.take().expect("its output");
+        let mut seen = Vec::new();
+        while seen.len() < 100 {
+            let mut piece = [0; 4096];
+            match drawn.read(&mut piece).expect("a picture") {
+                0 => break,
+                count => seen.extend_from_slice(&piece[..count]),
+            }
+        }
+        let number = std::fs::read_to_string(&pid).expect("a process").trim().to_string();
+        let target = if signal == "KILL" { terminal.id().to_string() } else { number.clone() };
+        assert!(Command::new("kill").args([&format!("-{signal}"), &target]).status().expect("kill").success());
+        let process = Path::new("/proc").join(&number);
+        let begin = Instant::now();
+        while process.exists() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{signal}: it is still there");
+            std::thread::yield_now();
+        }
+        let _ = terminal.kill();
+        let _ = terminal.wait();
+    }
 }
