@@ -21,7 +21,7 @@ use crate::tune::TuneOptions;
 ///
 /// Every figure is a ratio between servers that were measured in turn in the same run; the unit is requests per
 /// CPU-second of the server, which a noisy machine disturbs least. Every table has a floor (a bare epoll loop that
-/// answers without reading): the best that the kernel allows.
+/// answers without reading): what the kernel alone costs one such loop.
 #[derive(Parser)]
 #[command(name = "tsubame-lab", version, after_help = FIRST_STEPS)]
 pub(crate) struct Cli {
