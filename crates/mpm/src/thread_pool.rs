@@ -69,19 +69,31 @@ pub(crate) trait Work: Send + Sync + 'static {
     fn room(&self) -> usize;
 }
 
+/// What a thread needs beside its stack, and all of them together, in bytes: guard pages, a stack for signals, the first blocks.
+const BESIDE_STACK: usize = 64 * 1024;
+const MARGIN: usize = 16 << 20;
+
 /// Starts the threads of a pool. They run until the process ends.
 pub(crate) fn start<W: Work>(work: &Arc<W>, stack: Option<usize>, module: &'static str) -> io::Result<()> {
     let stack = stack.unwrap_or(0).max(STACK);
     let size = work.pool().size();
+    let refused = |error: io::Error, count: usize| {
+        let text = sys::describe(&error);
+        let advice = "lower ThreadsPerChild, or raise the limits of memory and processes";
+        seam::log!(module, Alert, "{text}: only {count} of {size} worker threads can be started: {advice}");
+        error
+    };
+    // Looked at before the first one: a thread that gets the last memory for its stack has none to begin with, and ends the
+    // whole process.
+    let room_for = |count: usize| sys::memory::room_for(count.saturating_mul(stack + BESIDE_STACK) + MARGIN);
+    if let Err(error) = room_for(size) {
+        let counts: Vec<usize> = (1..=size).collect();
+        return Err(refused(error, counts.partition_point(|count| room_for(*count).is_ok())));
+    }
     for index in 0..size {
         let work = work.clone();
         let thread = std::thread::Builder::new().name(format!("worker-{index}")).stack_size(stack);
-        if let Err(error) = thread.spawn(move || serve(&*work, index, module)) {
-            let text = sys::describe(&error);
-            let advice = "lower ThreadsPerChild, or raise the limits of memory and processes";
-            seam::log!(module, Alert, "{text}: only {index} of {size} worker threads can be started: {advice}");
-            return Err(error);
-        }
+        thread.spawn(move || serve(&*work, index, module)).map_err(|error| refused(error, index))?;
     }
     Ok(())
 }

@@ -39,7 +39,9 @@ pub use request::hooks::{self as filters, AnswerHook, Encryption, FindVariable, 
 pub use request::interim::SendingInterim;
 pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
 pub use request::script_use::ScriptUse;
-pub use request::subject::{evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping, evaluate_waiting};
+pub use request::subject::{
+    TEXT_MAX, bounded, evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping, evaluate_waiting,
+};
 pub use request::tunnel::{Speaking, Tunnel, TunnelStream};
 pub use request::unique::{self, Unique};
 pub use request::written::{Writer, written, written_later};

@@ -46,6 +46,21 @@ pub fn file(name: &std::ffi::CStr, content: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
+/// Whether this process may map so many bytes more (`RLIMIT_AS`, or an address space that is full).
+///
+/// # Errors
+/// It may not; the kernel's error.
+pub fn room_for(bytes: usize) -> io::Result<()> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    // SAFETY: a new mapping, which nobody may touch and nobody else knows; it goes before this function returns.
+    unsafe {
+        let start =
+            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)?;
+        munmap(start, bytes)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

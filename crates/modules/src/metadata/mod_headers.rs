@@ -272,12 +272,12 @@ fn edited(request: &Request, regex: &Regex, replacement: &Value, all: bool, valu
             out.extend_from_slice(first);
             rest = behind;
         }
-        if !all || rest.is_empty() {
+        if !all || rest.is_empty() || out.len() > server::TEXT_MAX {
             break;
         }
     }
     out.extend_from_slice(rest);
-    Ok(from_bytes(&out).into_owned())
+    server::bounded(from_bytes(&out).into_owned())
 }
 
 /// Whether a list contains an item, compared letter by letter.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::Raw;
 use conf::expr::{Eval, EvalError, Expr};
-use conf::pattern::{Captures, Flags, MatchError, Regex, substitute};
+use conf::pattern::{Captures, Flags, Regex, substitute};
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, settings};
 use server::PhaseHook::Now;
@@ -228,9 +228,7 @@ fn run(request: &mut Request, rules: &Listed<Arc<Rule>>) -> Flow {
                     _ => attribute.fetch(request, &mut value),
                 };
                 last = Some(attribute);
-                fetched.and_then(|()| {
-                    matches(request, rule, regex, *plain, &value, &mut captures).map_err(EvalError::Regex)
-                })
+                fetched.and_then(|()| matches(request, rule, regex, *plain, &value, &mut captures))
             }
             When::Holds(expr) => holds(request, rule, expr, origin),
         };
@@ -248,13 +246,13 @@ fn matches(
     plain: bool,
     value: &str,
     captures: &mut Captures,
-) -> Result<(), MatchError> {
+) -> Result<(), EvalError> {
     if plain {
-        if regex.is_match(value)? {
-            act(request, rule, str::to_string);
+        if regex.is_match(value).map_err(EvalError::Regex)? {
+            act(request, rule, str::to_string)?;
         }
-    } else if regex.captures(value, captures)? {
-        act(request, rule, |template| filled(template, value, captures));
+    } else if regex.captures(value, captures).map_err(EvalError::Regex)? {
+        act(request, rule, |template| filled(template, value, captures))?;
     }
     Ok(())
 }
@@ -264,7 +262,7 @@ fn holds(request: &mut Request, rule: &Rule, expr: &Expr, origin: &Origin) -> Re
     match server::evaluate_keeping(request, expr, &mut eval) {
         Ok(true) => {
             let (subject, captures) = eval.captures();
-            act(request, rule, |template| filled(template, subject, captures));
+            act(request, rule, |template| filled(template, subject, captures))?;
         }
         Ok(false) => {}
         Err(why) if why.is_undecided() => return Err(why),
@@ -282,13 +280,18 @@ fn filled(template: &str, subject: &str, captures: &Captures) -> String {
     out
 }
 
-fn act(request: &mut Request, rule: &Rule, value: impl Fn(&str) -> String) {
+/// Sets and unsets a rule's variables. `Err`: a value is too long.
+fn act(request: &mut Request, rule: &Rule, value: impl Fn(&str) -> String) -> Result<(), EvalError> {
     for (name, action) in &rule.then {
         match action {
             Action::Unset => request.env.remove(name),
-            Action::Set(template) => request.env.set(name.clone(), value(template)),
+            Action::Set(template) => {
+                let value = server::bounded(value(template)).map_err(EvalError::Unknown)?;
+                request.env.set(name.clone(), value);
+            }
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -75,6 +75,21 @@ async fn look_up(request: &Request, access: Access, target: &str) -> Option<bool
     (!found.is_undecided()).then(|| is_found && found.answer.status() < 400)
 }
 
+/// The longest text that the configuration may make for a request, in bytes: no program could get a longer one
+/// (`MAX_ARG_STRLEN` of Linux). Lines that use their own results could double a text again and again.
+pub const TEXT_MAX: usize = 128 * 1024;
+
+/// Lets a text pass that is not longer than [`TEXT_MAX`].
+///
+/// # Errors
+/// The text is longer; says so.
+pub fn bounded(text: String) -> Result<String, String> {
+    match text.len() {
+        ..=TEXT_MAX => Ok(text),
+        length => Err(format!("a text of {length} bytes is too long (the limit is {TEXT_MAX})")),
+    }
+}
+
 impl Request {
     /// A module's variable of this request.
     pub fn variable(&self, name: &str) -> Option<String> {

@@ -372,7 +372,9 @@ fn the_dead_are_not_told_as_running() {
 fn slow_bodies_do_not_start_scripts_without_end() {
     let site = site();
     site.script("reads", "#!/bin/sh\nread line\nprintf '\\n%s' \"$line\"\n");
-    site.configure(Mpm::Percore, CONFIGURATION);
+    // A user that has no other processes: the limit counts those of a user, and their threads.
+    let user = 1_000_000 + std::process::id();
+    site.configure(Mpm::Percore, &format!("{CONFIGURATION}User #{user}\nGroup #{user}\n"));
     // Three quarters of it, at four processes for a script. Nothing but the gate looks at it: it is not reached.
     let server = Start::new(&site, Mpm::Percore).by(vec!["prlimit".into(), "--nproc=480:".into()]).run();
     let post = |body: &str| {

@@ -140,7 +140,8 @@ under_every_mpm! {
         let wanted = (niceness(server.pid().number()) + 5).min(19);
         assert!(first.iter().all(|process| niceness(*process) == wanted));
         let (serves, number, _) = who(&server.get("/a.fcgi?who"));
-        assert!(first.contains(&serves) && number == 1 && applications(&server) == first);
+        assert!(first.contains(&serves), "{serves} of {first:?}");
+        assert_eq!((number, applications(&server)), (1, first.clone()));
         server.announce("(process");
         Pid::new(serves).expect("a process").kill(Signal::KILL).expect("kill");
         until("another one", || applications(&server).iter().any(|process| !first.contains(process)).then_some(()));

@@ -139,6 +139,29 @@ fn nothing_was_hidden(server: &Server<'_>) {
 }
 
 under_every_mpm! {
+    /// Lines that use their own results, as whoever writes `.htaccess` may write them, end when the text is too long.
+    fn no_line_doubles_a_text_for_ever(mpm: Mpm) {
+        let site = Site::with([("index.html", "hello\n")]);
+        for (name, first, again) in [
+            ("env", "SetEnvIf Request_URI . A=0123456789", "SetEnvIf A (.*) B=$1$1\nSetEnvIf B (.*) A=$1$1"),
+            ("expr", "SetEnvIf Request_URI . A=0123456789", "SetEnvIfExpr \"reqenv('A') =~ /(.*)/\" A=$1$1"),
+            ("edit", "Header set X 0123456789", "Header edit X (.*) $1$1"),
+            ("each", "Header set X 0123456789", "Header edit* X (.) $1$1"),
+            ("set", "Header set X 0123456789", "Header set X \"expr=%{resp:X}%{resp:X}\""),
+            ("sent", "RequestHeader set X 0123456789", "RequestHeader edit X (.*) $1$1"),
+            ("rewrite", "RewriteEngine On", "RewriteRule (.*) $1$1"),
+            ("rewritten", "RewriteEngine On\nRewriteRule . - [E=A:0123456789]", "RewriteRule . - [E=A:%{ENV:A}%{ENV:A}]"),
+        ] {
+            site.page(&format!("{name}/f.txt"), "hello\n");
+            site.page(&format!("{name}/.htaccess"), format!("{first}\n{}", format!("{again}\n").repeat(40)));
+        }
+        let server = Server::start(mpm, &site, "<Directory ${DOCS}>\nAllowOverride All\n</Directory>\nLogLevel crit");
+        for name in ["env", "expr", "edit", "each", "set", "sent", "rewrite", "rewritten"] {
+            assert_eq!(server.get(&format!("/{name}/f.txt")).status, 500, "{name} under {mpm}");
+        }
+        assert_eq!(server.get("/index.html").text(), "hello\n");
+    }
+
     /// A user exchanges a file, or the directory of a file, for a link to what is not the user's, again and again: whatever
     /// the server finds at any moment, it never goes through the link.
     fn no_link_slips_in(mpm: Mpm) {

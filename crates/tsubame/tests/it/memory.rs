@@ -84,6 +84,8 @@ fn threads_that_cannot_be_started() {
         server.allow("a child cannot serve; it is tried again once a second");
         // The last thread may have taken the last memory, which ends the child.
         server.allow("memory allocation of ");
+        server.allow("Fatal glibc error: failed to register TLS destructor: out of memory");
+        server.allow("failed to allocate an alternative stack");
         server.allow("skipping backtrace printing");
         server.allow("exit signal Aborted");
         let line = server.logged("of 400 worker threads can be started");

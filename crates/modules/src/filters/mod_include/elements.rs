@@ -4,7 +4,7 @@ use std::io;
 use std::mem::take;
 
 use conf::Level;
-use server::{Request, Writer};
+use server::{Request, TEXT_MAX, Writer};
 
 use super::expand::{Coding, Part, decode_entities, pieces};
 use super::page::Page;
@@ -15,9 +15,6 @@ use crate::generators::mod_autoindex::abbreviated_size;
 
 /// `Err`: the error was logged, and the page should show one.
 type Done = Result<(), ()>;
-
-/// The longest text after its variables are in it, in bytes: no program could get a longer one (`MAX_ARG_STRLEN` of Linux).
-const TEXT_MAX: usize = 128 * 1024;
 
 impl Page {
     /// Executes an element.

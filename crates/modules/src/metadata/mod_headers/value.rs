@@ -97,7 +97,7 @@ impl Value {
         let parts = match self {
             Value::Format(parts) => parts,
             Value::Expression(expr) => {
-                return server::evaluate_string(request, expr).map_err(|why| why.to_string());
+                return server::evaluate_string(request, expr).map_err(|why| why.to_string()).and_then(server::bounded);
             }
         };
         let mut out = String::new();
@@ -123,7 +123,7 @@ impl Value {
                 }
             }
         }
-        Ok(out)
+        server::bounded(out)
     }
 }
 
