@@ -183,7 +183,7 @@ under_every_mpm! {
             });
             let ask = |number: usize| {
                 let mut client = server.client();
-                client.send(get(if number % 2 == 0 { "/plain" } else { "/dir/f" }));
+                client.send(get(if number.is_multiple_of(2) { "/plain" } else { "/dir/f" }));
                 client.try_response_to("GET")
             };
             let answers: Vec<_> = (0..600).map(ask).collect();
