@@ -50,13 +50,7 @@ impl Gate {
         if locked.waiting() == 0 {
             return let_in;
         }
-        let (mut entries, mut waiting) = locked.guests(EntryState::Waiting);
-        let (_, mut running) = locked.guests(EntryState::Running);
-        let free = free(locked.allowance(), memory, &running);
-        let all = running.iter().fold(free, |all, guest| all.saturating_add(guest.has));
-        for guest in waiting.iter_mut().chain(&mut running).filter(|guest| !guest.known) {
-            guest.needs = all / UNKNOWN;
-        }
+        let View { mut entries, mut waiting, mut running, free } = view(locked, memory);
         let is_room = |running: &[Guest]| free == UNLIMITED || (running.len() as u64) < self.most;
         while is_room(&running)
             && let Some(next) = policy::next(&waiting, &running, free, table::now())
@@ -124,6 +118,17 @@ impl Gate {
         self.wake(told);
     }
 
+    /// Whether somebody waits for memory, or for the place of a running script.
+    pub(super) fn is_short(&self) -> bool {
+        if self.table.waiting() == 0 {
+            return false;
+        }
+        let memory = self.memory(READ_EAGER);
+        let Some(locked) = self.table.lock() else { return false };
+        let View { waiting, running, free, .. } = view(&locked, memory);
+        waiting.iter().any(|guest| policy::needs_room(guest, &running, free))
+    }
+
     /// Admits those who wait for scripts that were about to end.
     pub(super) fn end_leaving(&self) {
         if !self.table.is_anybody_leaving() {
@@ -133,6 +138,27 @@ impl Gate {
         let told = self.table.lock().filter(Locked::end_leaving).map(|locked| self.admit(&locked, memory));
         self.wake(told.unwrap_or_default());
     }
+}
+
+/// The table, as the policy sees it.
+struct View {
+    /// The places of those who wait.
+    entries: Vec<usize>,
+    waiting: Vec<Guest>,
+    running: Vec<Guest>,
+    /// Unused bytes that scripts may use.
+    free: u64,
+}
+
+fn view(locked: &Locked<'_>, memory: Memory) -> View {
+    let (entries, mut waiting) = locked.guests(EntryState::Waiting);
+    let (_, mut running) = locked.guests(EntryState::Running);
+    let free = free(locked.allowance(), memory, &running);
+    let all = running.iter().fold(free, |all, guest| all.saturating_add(guest.has));
+    for guest in waiting.iter_mut().chain(&mut running).filter(|guest| !guest.known) {
+        guest.needs = all / UNKNOWN;
+    }
+    View { entries, waiting, running, free }
 }
 
 /// The memory for scripts that do not run yet, assuming that running ones grow no further. None, if programs stall for

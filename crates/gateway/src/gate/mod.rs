@@ -83,9 +83,10 @@ pub async fn enter(script: &str, host: &str, rules: &Rules, doubtful: impl Fn() 
     Ok(Permit::of(seat, came))
 }
 
-/// How many requests wait for memory, or for their turn to run a script.
-pub(crate) fn waiting() -> u64 {
-    GATE.get().map_or(0, |gate| gate.table.waiting() as u64)
+/// Whether scripts that have ended would let in somebody who waits. Those whose script may run no more often at once
+/// wait for other reasons.
+pub(crate) fn is_short() -> bool {
+    GATE.get().is_some_and(Gate::is_short)
 }
 
 /// The scripts that run on behalf of this process, except those that are about to end.

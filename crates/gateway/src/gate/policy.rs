@@ -43,19 +43,26 @@ impl Guest {
     }
 }
 
+/// Whether only a lack of room can keep a waiting request out. The other reason is that its script runs as often as
+/// it may at once.
+pub(super) fn needs_room(guest: &Guest, running: &[Guest], free: u64) -> bool {
+    let most = if guest.known || free == UNLIMITED { guest.most } else { guest.most.min(1) };
+    alike(guest, running) < most
+}
+
+/// How many runs of its script there are.
+fn alike(guest: &Guest, running: &[Guest]) -> u64 {
+    running.iter().filter(|other| other.script == guest.script).count() as u64
+}
+
 /// The one of `waiting` to admit now, by its index. `free`: unused bytes that scripts may use; `now` in µs.
 pub(super) fn next(waiting: &[Guest], running: &[Guest], free: u64, now: u64) -> Option<usize> {
-    let of = |test: &dyn Fn(&Guest) -> bool| running.iter().filter(|guest| test(guest)).count() as u64;
+    let of_host = |host: u64| running.iter().filter(|other| other.host == host).count();
     let promised = running.iter().map(Guest::outstanding).fold(0, u64::saturating_add);
     let room = free.saturating_sub(promised);
-    let mut order: Vec<(u64, u64, u64, usize)> = Vec::with_capacity(waiting.len());
-    for (index, guest) in waiting.iter().enumerate() {
-        let alike = of(&|other| other.script == guest.script);
-        let most = if guest.known || free == UNLIMITED { guest.most } else { guest.most.min(1) };
-        if alike < most {
-            order.push((alike, of(&|other| other.host == guest.host), guest.since, index));
-        }
-    }
+    let ready = waiting.iter().enumerate().filter(|(_, guest)| needs_room(guest, running, free));
+    let turn = |(index, guest): (usize, &Guest)| (alike(guest, running), of_host(guest.host), guest.since, index);
+    let mut order: Vec<_> = ready.map(turn).collect();
     order.sort_unstable();
     for (_, _, since, index) in order {
         // A script that fits nowhere gets the machine to itself.
@@ -73,10 +80,9 @@ pub(super) fn next(waiting: &[Guest], running: &[Guest], free: u64, now: u64) ->
 /// The one of too many `waiting` that gives way: one whose client may be gone, or else the last of those who wait for
 /// the most wanted script. A popular script must not keep out all others.
 pub(super) fn gives_way(waiting: &[Guest]) -> Option<usize> {
-    let alike = |guest: &Guest| waiting.iter().filter(|other| other.script == guest.script).count();
     let mut numbers = HashMap::new();
     for guest in waiting {
-        numbers.entry(guest.script).or_insert_with(|| alike(guest));
+        numbers.entry(guest.script).or_insert_with(|| alike(guest, waiting));
     }
     (0..waiting.len()).max_by_key(|index| {
         let Guest { script, since, doubtful, .. } = waiting[*index];
@@ -150,6 +156,7 @@ mod tests {
         let unknown = [Guest { known: false, ..guest(1, 1, 0, 1) }];
         assert_eq!(next(&unknown, &[guest(2, 1, 0, 1)], 600 * MB, 0), Some(0));
         assert_eq!(next(&unknown, &unknown, 600 * MB, 0), None);
+        assert!(!needs_room(&unknown[0], &unknown, 600 * MB), "memory would not help");
         assert_eq!(next(&unknown, &unknown, UNLIMITED, 0), Some(0));
     }
 

@@ -343,7 +343,7 @@ impl State {
     }
 }
 
-/// Ends idle backends, one after the other, as long as requests wait for memory; and forgets unused pools.
+/// Ends idle backends, one after the other, as long as requests wait for room; and forgets unused pools.
 async fn relieve(shared: Arc<Shared>) {
     let mut forgot = Instant::now();
     loop {
@@ -353,7 +353,7 @@ async fn relieve(shared: Arc<Shared>) {
         }
         let has_any = shared.state().pools.iter().any(|pool| pool.backends().next().is_some());
         sleep(if has_any { PRESSURE } else { CALM }).await;
-        if gate::waiting() == 0 {
+        if !gate::is_short() {
             continue;
         }
         let mut state = shared.state();
