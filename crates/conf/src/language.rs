@@ -107,16 +107,20 @@ impl Language {
 
     /// Finds a directive by name, ignoring case, in the first loaded module that has it.
     pub fn directive(&self, name: &str) -> Option<&'static Directive> {
-        self.directives(name).first().copied()
+        self.rows(name).min_by_key(|(position, _)| *position).map(|(_, row)| row)
     }
 
     /// Finds a directive by name in every loaded module that has it, in their order: all of them get the line.
     pub fn directives(&self, name: &str) -> Vec<&'static Directive> {
-        let position = |of: &ModuleInfo| self.loaded.iter().position(|info| std::ptr::eq(*info, of));
-        let rows = self.index.find(name).iter();
-        let mut rows: Vec<_> = rows.filter_map(|(info, row)| Some((position(info)?, *row))).collect();
+        let mut rows: Vec<_> = self.rows(name).collect();
         rows.sort_by_key(|(position, _)| *position);
         rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// The directives with this name in loaded modules, each with its module's position.
+    fn rows(&self, name: &str) -> impl Iterator<Item = (usize, &'static Directive)> {
+        let position = |of: &ModuleInfo| self.loaded.iter().position(|info| std::ptr::eq(*info, of));
+        self.index.find(name).iter().filter_map(move |(info, row)| Some((position(info)?, *row)))
     }
 
     /// Whether a `LoadModule` line chose the modules.

@@ -87,8 +87,7 @@ pub(crate) fn start<W: Work>(work: &Arc<W>, stack: Option<usize>, module: &'stat
     // whole process.
     let room_for = |count: usize| sys::memory::room_for(count.saturating_mul(stack + BESIDE_STACK) + MARGIN);
     if let Err(error) = room_for(size) {
-        let counts: Vec<usize> = (1..=size).collect();
-        return Err(refused(error, counts.partition_point(|count| room_for(*count).is_ok())));
+        return Err(refused(error, (1..size).take_while(|count| room_for(*count).is_ok()).count()));
     }
     for index in 0..size {
         let work = work.clone();

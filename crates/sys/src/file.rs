@@ -137,11 +137,6 @@ pub fn open_guarded(path: &CStr, followed: usize, same_owner: bool) -> io::Resul
     Ok(at)
 }
 
-/// Exchanges two names at once.
-pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()> {
-    Ok(fs::renameat_with(CWD, one, CWD, other, fs::RenameFlags::EXCHANGE)?)
-}
-
 /// Whether an error says that links lead nowhere, or that there is one where none may be.
 pub fn is_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ELOOP)

@@ -218,9 +218,10 @@ fn after(request: &mut Request, dir: &FormDir, sent: &Credentials) -> Option<u16
 }
 
 /// Whether a location that a client has sent is a path here, or a URL of this site: a link to the login page, made by
-/// anybody, must not lead elsewhere. Browsers read a backslash as a slash, and drop control characters.
+/// anybody, must not lead elsewhere. Browsers read a backslash as a slash, and drop control characters
+/// and blanks in front.
 fn is_on_this_site(request: &Request, location: &str) -> bool {
-    if location.bytes().any(|byte| byte == b'\\' || byte.is_ascii_control()) {
+    if location.starts_with(' ') || location.bytes().any(|byte| byte == b'\\' || byte.is_ascii_control()) {
         return false;
     }
     if let Some(path) = location.strip_prefix(request.url("/").trim_end_matches('/')) {

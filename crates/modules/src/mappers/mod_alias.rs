@@ -28,7 +28,7 @@ pub static MODULE: Module = Module {
 };
 
 /// The name of the note by which CGI modules know that a `ScriptAlias` chose the file: it needs no `ExecCGI`.
-pub const FORCED_TYPE: &str = "alias-forced-type";
+pub(super) const FORCED_TYPE: &str = "alias-forced-type";
 
 const SCRIPT: &str = "cgi-script";
 

@@ -193,16 +193,15 @@ impl Group {
 
     /// The first host in the file that has the name, exactly or by a pattern.
     fn named(&self, name: &str) -> Option<usize> {
-        let mut first = self.names.get(name).copied().unwrap_or(usize::MAX);
+        let mut first = self.names.get(name).copied();
         if !self.suffixes.is_empty() {
-            for (at, _) in name.match_indices('.') {
-                first = self.suffixes.get(&name[at..]).copied().unwrap_or(first).min(first);
-            }
+            let by_suffix = name.match_indices('.').filter_map(|(at, _)| self.suffixes.get(&name[at..]).copied());
+            first = first.into_iter().chain(by_suffix).min();
         }
         // Those behind the host that is already found lose anyway.
-        let mut before = self.patterns.iter().take_while(|(_, index)| *index < first);
+        let mut before = self.patterns.iter().take_while(|(_, index)| first.is_none_or(|first| *index < first));
         let by_pattern = before.find(|(pattern, _)| wildcard_ignoring_case(pattern, name)).map(|(_, index)| *index);
-        by_pattern.or(Some(first)).filter(|index| *index != usize::MAX)
+        by_pattern.or(first)
     }
 }
 

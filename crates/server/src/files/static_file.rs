@@ -199,8 +199,7 @@ fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
             serve(request, &kept)
         }
         Err(error) => {
-            let is_link = sys::file::is_loop(&error);
-            let text = match is_link {
+            let text = match sys::file::is_loop(&error) {
                 true => "AH00037: Symbolic link not allowed or link target not accessible",
                 false => "AH00132: file permissions deny server access",
             };

@@ -170,15 +170,21 @@ under_every_mpm! {
         let options = "<Directory ${DOCS}>\nOptions None\n</Directory>\nLogLevel emerg";
         let server = Server::start(mpm, &site, options);
         let (docs, secret) = (site.root.join("htdocs"), site.root.join("secret"));
-        std::os::unix::fs::symlink(secret.join("f"), docs.join("file-link")).expect("a link");
+        std::os::unix::fs::symlink(secret.join("f"), docs.join("plain-link")).expect("a link");
         std::os::unix::fs::symlink(&secret, docs.join("dir-link")).expect("a link");
         let ended = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // A name is exchanged at once: there is always one of the two.
+                let exchange = |name: &str| {
+                    let (link, aside) = (docs.join(format!("{name}-link")), docs.join(format!("{name}-aside")));
+                    let name = docs.join(name);
+                    for (from, to) in [(&name, &aside), (&link, &name), (&name, &link), (&aside, &name)] {
+                        std::fs::rename(from, to).expect("another name");
+                    }
+                };
                 while !ended.load(std::sync::atomic::Ordering::Relaxed) {
-                    sys::file::exchange(&docs.join("plain"), &docs.join("file-link")).expect("an exchange");
-                    sys::file::exchange(&docs.join("dir"), &docs.join("dir-link")).expect("an exchange");
+                    exchange("plain");
+                    exchange("dir");
                 }
             });
             let ask = |number: usize| {

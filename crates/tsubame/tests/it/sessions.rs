@@ -302,6 +302,7 @@ fn a_form_leads_to_no_other_site() {
         (own, true),
         ("http://h/a", false),
         ("//h/a", false),
+        (" //h/a", false),
         ("/\\h/a", false),
         ("\\\\h", false),
         ("/\t/h/a", false),

@@ -82,10 +82,7 @@ impl Pass<'_> {
                     out.filled(&text);
                 }
             }
-            if out.text.len() > server::TEXT_MAX {
-                let why = format!("a text of {} bytes is too long (the limit is {})", out.text.len(), server::TEXT_MAX);
-                return Err(self.request.undecided("rewrite", &why, origin));
-            }
+            out.text = server::bounded(out.text).map_err(|why| self.request.undecided("rewrite", &why, origin))?;
         }
         Ok(out)
     }
