@@ -14,6 +14,7 @@ mod glance;
 mod literal;
 mod many;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -183,52 +184,107 @@ impl PartialEq for Regex {
 /// empty, and a backslash escapes the next character (`\$`).
 ///
 /// `&` is literal: it no longer means the whole match in 2.4 (measured with `SetEnvIf` on 2.4.71).
-pub fn substitute(out: &mut String, template: &str, subject: &str, captures: &Captures) {
+///
+/// # Errors
+/// `out` would become longer than `max` bytes. It then ends somewhere before.
+pub fn substitute(
+    out: &mut String,
+    template: &str,
+    subject: &str,
+    captures: &Captures,
+    max: usize,
+) -> Result<(), TooLong> {
     let before = out.len();
-    each_piece(template, |piece| match piece {
-        Piece::Text(text) => out.push_str(text),
-        Piece::Group(group) => out.push_str(captures.get(group, subject).unwrap_or_default()),
-    });
+    for piece in Pieces(template) {
+        let text = match piece {
+            Piece::Text(text) => text,
+            Piece::Group(group) => captures.get(group, subject).unwrap_or_default(),
+        };
+        TooLong::check(out.len() + text.len(), max)?;
+        out.push_str(text);
+    }
     if captures.has_texts() {
         // The parts of a character may be adjacent again: normalize them to the character.
         let whole = from_bytes(&to_bytes(&out[before..])).into_owned();
         out.replace_range(before.., &whole);
     }
+    Ok(())
 }
 
 /// Like [`substitute`], for a subject of bytes.
-pub fn substitute_in(out: &mut Vec<u8>, template: &str, subject: &[u8], captures: &Captures) {
-    each_piece(template, |piece| match piece {
-        Piece::Text(text) => out.extend_from_slice(&to_bytes(text)),
-        Piece::Group(group) => {
-            let span = captures.span(group).and_then(|span| subject.get(span));
-            out.extend_from_slice(span.unwrap_or_default());
-        }
-    });
+///
+/// # Errors
+/// `out` would become longer than `max` bytes. It then ends somewhere before.
+pub fn substitute_in(
+    out: &mut Vec<u8>,
+    template: &str,
+    subject: &[u8],
+    captures: &Captures,
+    max: usize,
+) -> Result<(), TooLong> {
+    for piece in Pieces(template) {
+        let bytes = match piece {
+            Piece::Text(text) => to_bytes(text),
+            Piece::Group(group) => {
+                let span = captures.span(group).and_then(|span| subject.get(span));
+                Cow::Borrowed(span.unwrap_or_default())
+            }
+        };
+        TooLong::check(out.len() + bytes.len(), max)?;
+        out.extend_from_slice(&bytes);
+    }
+    Ok(())
 }
+
+/// A text would be longer than this many bytes, the most it may have: without a limit, templates that repeat what they
+/// are given could take all memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong(pub usize);
+
+impl TooLong {
+    /// Whether a length is one that a text may have.
+    ///
+    /// # Errors
+    /// It is more than `max` bytes.
+    pub fn check(length: usize, max: usize) -> Result<(), TooLong> {
+        if length > max { Err(TooLong(max)) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a text would be longer than {} bytes, which is the limit", self.0)
+    }
+}
+
+impl std::error::Error for TooLong {}
 
 enum Piece<'t> {
     Text(&'t str),
     Group(usize),
 }
 
-fn each_piece<'t>(template: &'t str, mut take: impl FnMut(Piece<'t>)) {
-    let mut rest = template;
-    while let Some(special) = memchr::memchr2(b'$', b'\\', rest.as_bytes()) {
-        let (plain, tail) = rest.split_at(special);
-        take(Piece::Text(plain));
-        let mut chars = tail[1..].chars();
-        match chars.next() {
-            Some(digit @ '0'..='9') if tail.starts_with('$') => take(Piece::Group(usize::from(digit as u8 - b'0'))),
-            Some(escaped) if tail.starts_with('\\') => take(Piece::Text(&tail[1..1 + escaped.len_utf8()])),
+/// The pieces of a template that are left.
+struct Pieces<'t>(&'t str);
+
+impl<'t> Iterator for Pieces<'t> {
+    type Item = Piece<'t>;
+
+    fn next(&mut self) -> Option<Piece<'t>> {
+        let rest = self.0;
+        let mut chars = rest.chars();
+        let (piece, length) = match (chars.next()?, chars.next()) {
+            ('$', Some(digit @ '0'..='9')) => (Piece::Group(usize::from(digit as u8 - b'0')), 2),
+            ('\\', Some(escaped)) => (Piece::Text(&rest[1..1 + escaped.len_utf8()]), 1 + escaped.len_utf8()),
+            ('$' | '\\', _) => (Piece::Text(&rest[..1]), 1),
             _ => {
-                take(Piece::Text(&tail[..1]));
-                chars = tail[1..].chars();
+                let special = memchr::memchr2(b'$', b'\\', rest.as_bytes()).unwrap_or(rest.len());
+                (Piece::Text(&rest[..special]), special)
             }
-        }
-        rest = chars.as_str();
+        };
+        self.0 = &rest[length..];
+        Some(piece)
     }
-    take(Piece::Text(rest));
 }
 
 #[cfg(test)]

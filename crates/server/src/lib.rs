@@ -40,7 +40,7 @@ pub use request::interim::SendingInterim;
 pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
 pub use request::script_use::ScriptUse;
 pub use request::subject::{
-    TEXT_MAX, bounded, evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping, evaluate_waiting,
+    TEXT_MAX, evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping, evaluate_waiting,
 };
 pub use request::tunnel::{Speaking, Tunnel, TunnelStream};
 pub use request::unique::{self, Unique};

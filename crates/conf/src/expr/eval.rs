@@ -9,7 +9,7 @@ use super::text;
 use super::tree::{Comparison, Condition, Expr, List, StringExpr, Word};
 use crate::fnmatch::fnmatch;
 use crate::ip::parse_address;
-use crate::pattern::{Captures, MatchError, Regex};
+use crate::pattern::{Captures, MatchError, Regex, TooLong};
 
 /// The data that an expression reads from the server: one request, its connection, and the file system.
 ///
@@ -58,7 +58,7 @@ pub trait Subject {
     }
 }
 
-/// The largest file that `file()` reads: 10 MiB.
+/// The largest file that `file()` reads, and the longest text that an expression makes: 10 MiB.
 pub const MAX_FILE_SIZE: u64 = 10 * 1024 * 1024;
 
 /// Why `file()` could not read a file.
@@ -275,6 +275,9 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn word(&mut self, word: &'a Word) -> Result<Cow<'a, str>, EvalError> {
+        let fits = |length: usize| {
+            TooLong::check(length, MAX_FILE_SIZE as usize).map_err(|why| EvalError::Unknown(why.to_string()))
+        };
         Ok(match word {
             Word::Text(text) => Cow::Borrowed(text),
             Word::Variable(variable) => self.subject.variable(*variable)?,
@@ -283,12 +286,17 @@ impl<'a> Walk<'a, '_> {
             Word::BackReference(group) => Cow::Owned(self.eval.capture(usize::from(*group)).to_owned()),
             Word::Call(function, argument) => {
                 let argument = self.word(argument)?;
-                self.call(*function, argument)?
+                let result = self.call(*function, argument)?;
+                // Calls of calls could make a text longer again and again.
+                fits(result.len())?;
+                result
             }
             Word::Concat(words) => {
                 let mut joined = String::new();
                 for word in words {
-                    joined.push_str(&self.word(word)?);
+                    let word = self.word(word)?;
+                    fits(joined.len() + word.len())?;
+                    joined.push_str(&word);
                 }
                 Cow::Owned(joined)
             }

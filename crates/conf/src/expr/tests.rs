@@ -189,7 +189,7 @@ fn captures_outlive_the_evaluation() {
     assert_eq!(eval.capture(1), "t");
     let (subject, captures) = eval.captures();
     let mut value = String::new();
-    crate::pattern::substitute(&mut value, "$2-$1", subject, captures);
+    crate::pattern::substitute(&mut value, "$2-$1", subject, captures, 100).expect("short");
     assert_eq!(value, "f.txt-t");
 }
 

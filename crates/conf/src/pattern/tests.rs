@@ -147,7 +147,7 @@ fn substitution_is_apaches() {
         ("é$1é", "été"),
     ] {
         let mut out = String::new();
-        substitute(&mut out, template, subject, &captures);
+        substitute(&mut out, template, subject, &captures, 100).expect("short");
         assert_eq!(out, expected, "{template}");
     }
 }
@@ -199,10 +199,11 @@ fn bytes_are_matched() {
     let apart = Regex::new("^(.)(.)$", Flags::default()).unwrap();
     assert_eq!(apart.captures("é", &mut captures), Ok(true));
     let mut out = String::from("é");
-    substitute(&mut out, "$1$2-$2$1", "é", &captures);
+    substitute(&mut out, "$1$2-$2$1", "é", &captures, 100).expect("short");
     assert_eq!(out, format!("éé-{}", text(b"\xa9\xc3")));
     let mut bytes = Vec::new();
-    substitute_in(&mut bytes, "$1é$2$1", "é".as_bytes(), &captures);
+    substitute_in(&mut bytes, "$1é$2$1", "é".as_bytes(), &captures, 7).expect("short enough");
+    assert_eq!(substitute_in(&mut bytes, "$1", "é".as_bytes(), &captures, 7), Err(TooLong(7)));
     assert_eq!(bytes, b"\xc3\xc3\xa9\xa9\xc3");
 }
 

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Take1, Take2, Take12};
-use conf::pattern::{Captures, Flags, MatchError, Regex, substitute};
+use conf::pattern::{Captures, Flags, Regex, substitute};
 use conf::values::strtol;
 use conf::words::words;
 use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, settings};
@@ -284,14 +284,14 @@ impl Rules {
     }
 
     /// The name for a user's first bind (`AuthLDAPInitialBindPattern`).
-    fn bind_name(&self, user: &str) -> Result<String, MatchError> {
+    fn bind_name(&self, user: &str) -> Result<String, String> {
         let Some((pattern, template)) = &self.pattern else { return Ok(user.to_string()) };
         let mut captures = Captures::default();
-        if !pattern.captures(user, &mut captures)? {
+        if !pattern.captures(user, &mut captures).map_err(|why| why.to_string())? {
             return Ok(user.to_string());
         }
         let mut name = String::new();
-        substitute(&mut name, template, user, &captures);
+        substitute(&mut name, template, user, &captures, FILTER_MAX).map_err(|why| why.to_string())?;
         Ok(name)
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take1};
-use conf::pattern::{Captures, Flags, MatchError, Regex, substitute_in};
+use conf::pattern::{Captures, Flags, MatchError, Regex, TooLong, substitute_in};
 use conf::values::one_of;
 use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, Setting, on_or_off, settings};
 use http1::text::to_bytes;
@@ -205,6 +205,12 @@ enum Fault {
     Match(MatchError),
 }
 
+impl From<TooLong> for Fault {
+    fn from(_: TooLong) -> Fault {
+        Fault::TooLong
+    }
+}
+
 /// Appends a line, changed by all rules, to `out`. Later rules do not see text replaced by a rule with `q`.
 fn replace(line: &[u8], rules: &[Arc<Rule>], max: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     if line.len() > max {
@@ -216,15 +222,12 @@ fn replace(line: &[u8], rules: &[Arc<Rule>], max: usize, out: &mut Vec<u8>) -> R
         let mut changed = Vec::new();
         let mut is_changed = false;
         for part in parts.as_deref().unwrap_or(&[]) {
-            is_changed |= apply(rule, part, &mut changed)?;
+            is_changed |= apply(rule, part, max, &mut changed)?;
         }
         if parts.is_none() {
-            is_changed = apply(rule, line, &mut changed)?;
+            is_changed = apply(rule, line, max, &mut changed)?;
         }
         if is_changed {
-            if changed.iter().map(Vec::len).sum::<usize>() > max {
-                return Err(Fault::TooLong);
-            }
             parts = Some(changed);
         }
     }
@@ -235,33 +238,43 @@ fn replace(line: &[u8], rules: &[Arc<Rule>], max: usize, out: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// Appends a part of a line, changed by one rule, to `out`. Returns whether the rule applied.
-fn apply(rule: &Rule, part: &[u8], out: &mut Vec<Vec<u8>>) -> Result<bool, Fault> {
+/// Appends a part of a line, changed by one rule, to `out`, which may have `max` bytes then. Returns whether the rule
+/// applied.
+fn apply(rule: &Rule, part: &[u8], max: usize, out: &mut Vec<Vec<u8>>) -> Result<bool, Fault> {
     let (mut at, mut copied, mut made) = (0, 0, Vec::new());
+    let mut room = max.saturating_sub(out.iter().map(Vec::len).sum());
+    let push = |out: &mut Vec<Vec<u8>>, made: &mut Vec<u8>, room: &mut usize| match room.checked_sub(made.len()) {
+        None => Err(Fault::TooLong),
+        Some(_) if made.is_empty() => Ok(()),
+        Some(left) => {
+            *room = left;
+            out.push(std::mem::take(made));
+            Ok(())
+        }
+    };
     let mut captures = Captures::default();
     let mut found = false;
     while at <= part.len() && rule.regex.captures_in(part, at, &mut captures).map_err(Fault::Match)? {
         let Some(span) = captures.span(0) else { break };
         found = true;
         made.extend_from_slice(&part[copied..span.start]);
-        if !rule.joins && !made.is_empty() {
-            out.push(std::mem::take(&mut made));
+        if !rule.joins {
+            push(out, &mut made, &mut room)?;
         }
         match rule.is_literal {
             true => made.extend_from_slice(&to_bytes(&rule.replacement)),
-            false => substitute_in(&mut made, &rule.replacement, part, &captures),
+            false => substitute_in(&mut made, &rule.replacement, part, &captures, room)?,
         }
-        if !rule.joins && !made.is_empty() {
-            out.push(std::mem::take(&mut made));
+        if !rule.joins {
+            push(out, &mut made, &mut room)?;
         }
+        TooLong::check(made.len(), room)?;
         copied = span.end;
         // Advance after an empty match.
         at = if span.is_empty() { span.end + 1 } else { span.end };
     }
     made.extend_from_slice(&part[copied..]);
-    if !made.is_empty() {
-        out.push(made);
-    }
+    push(out, &mut made, &mut room)?;
     Ok(found)
 }
 

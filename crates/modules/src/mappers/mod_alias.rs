@@ -173,7 +173,8 @@ fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) ->
                     continue;
                 }
                 let mut out = String::new();
-                substitute(&mut out, target, &request.asked.uri, &captures);
+                substitute(&mut out, target, &request.asked.uri, &captures, server::TEXT_MAX)
+                    .map_err(|why| request.undecided("alias", &why, origin))?;
                 escape_target(&out)
             }
         };
@@ -257,8 +258,10 @@ fn listed_alias(request: &mut Request, list: &Stacked<Arc<Alias>>) -> Flow {
                     Ok(true) => {}
                 }
                 let mut path = String::new();
-                substitute(&mut path, &alias.real, &request.asked.uri, &captures);
-                path
+                match substitute(&mut path, &alias.real, &request.asked.uri, &captures, server::TEXT_MAX) {
+                    Err(why) => return request.undecided("alias", &why, origin),
+                    Ok(()) => path,
+                }
             }
         };
         map(request, &path, alias.script, Some(origin));

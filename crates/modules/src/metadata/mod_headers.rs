@@ -264,7 +264,8 @@ fn edited(request: &Request, regex: &Regex, replacement: &Value, all: bool, valu
     while regex.captures_in(rest, 0, &mut captures).map_err(|why| why.to_string())? {
         let Some(span) = captures.span(0) else { break };
         out.extend_from_slice(&rest[..span.start]);
-        substitute_in(&mut out, &replacement.of(request)?, rest, &captures);
+        substitute_in(&mut out, &replacement.of(request)?, rest, &captures, server::TEXT_MAX)
+            .map_err(|why| why.to_string())?;
         rest = &rest[span.end..];
         if all && span.is_empty() {
             // An empty match would repeat there for ever.
@@ -272,12 +273,12 @@ fn edited(request: &Request, regex: &Regex, replacement: &Value, all: bool, valu
             out.extend_from_slice(first);
             rest = behind;
         }
-        if !all || rest.is_empty() || out.len() > server::TEXT_MAX {
+        if !all || rest.is_empty() {
             break;
         }
     }
     out.extend_from_slice(rest);
-    server::bounded(from_bytes(&out).into_owned())
+    request.bounded(from_bytes(&out).into_owned()).map_err(|why| why.to_string())
 }
 
 /// Whether a list contains an item, compared letter by letter.

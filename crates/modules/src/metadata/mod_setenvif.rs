@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::Raw;
 use conf::expr::{Eval, EvalError, Expr};
-use conf::pattern::{Captures, Flags, Regex, substitute};
+use conf::pattern::{Captures, Flags, Regex, TooLong, substitute};
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, settings};
 use server::PhaseHook::Now;
@@ -249,7 +249,7 @@ fn matches(
 ) -> Result<(), EvalError> {
     if plain {
         if regex.is_match(value).map_err(EvalError::Regex)? {
-            act(request, rule, str::to_string)?;
+            act(request, rule, |template| Ok(template.to_string()))?;
         }
     } else if regex.captures(value, captures).map_err(EvalError::Regex)? {
         act(request, rule, |template| filled(template, value, captures))?;
@@ -274,20 +274,20 @@ fn holds(request: &mut Request, rule: &Rule, expr: &Expr, origin: &Origin) -> Re
     Ok(())
 }
 
-fn filled(template: &str, subject: &str, captures: &Captures) -> String {
+fn filled(template: &str, subject: &str, captures: &Captures) -> Result<String, TooLong> {
     let mut out = String::with_capacity(template.len());
-    substitute(&mut out, template, subject, captures);
-    out
+    substitute(&mut out, template, subject, captures, server::TEXT_MAX)?;
+    Ok(out)
 }
 
 /// Sets and unsets a rule's variables. `Err`: a value is too long.
-fn act(request: &mut Request, rule: &Rule, value: impl Fn(&str) -> String) -> Result<(), EvalError> {
+fn act(request: &mut Request, rule: &Rule, value: impl Fn(&str) -> Result<String, TooLong>) -> Result<(), EvalError> {
     for (name, action) in &rule.then {
         match action {
             Action::Unset => request.env.remove(name),
             Action::Set(template) => {
-                let value = server::bounded(value(template)).map_err(EvalError::Unknown)?;
-                request.env.set(name.clone(), value);
+                let value = value(template).and_then(|value| request.bounded(value));
+                request.env.set(name.clone(), value.map_err(|why| EvalError::Unknown(why.to_string()))?);
             }
         }
     }

@@ -30,7 +30,7 @@ pub mod written;
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use conf::Settings;
 
@@ -136,6 +136,8 @@ pub struct Request {
     pub account: Account,
     /// The record of its way, for an explanation.
     pub(crate) trace: Option<Box<Trace>>,
+    /// How many bytes of text configuration lines have made for it (see [`bounded`](Request::bounded)).
+    pub(crate) made: AtomicUsize,
     /// A line could not be decided (see [`fails_closed`](Request::fails_closed)).
     pub(crate) undecided: AtomicBool,
 }
@@ -184,6 +186,7 @@ impl Request {
             interim: None,
             account,
             trace: None,
+            made: AtomicUsize::new(0),
             undecided: AtomicBool::new(false),
         })
     }

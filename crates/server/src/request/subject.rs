@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
 use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
+use conf::pattern::TooLong;
 use conf::{Level, Origin};
 
 use crate::paths::{c_path, os_path};
@@ -79,18 +80,23 @@ async fn look_up(request: &Request, access: Access, target: &str) -> Option<bool
 /// (`MAX_ARG_STRLEN` of Linux). Lines that use their own results could double a text again and again.
 pub const TEXT_MAX: usize = 128 * 1024;
 
-/// Lets a text pass that is not longer than [`TEXT_MAX`].
-///
-/// # Errors
-/// The text is longer; says so.
-pub fn bounded(text: String) -> Result<String, String> {
-    match text.len() {
-        ..=TEXT_MAX => Ok(text),
-        length => Err(format!("a text of {length} bytes is too long (the limit is {TEXT_MAX})")),
-    }
-}
+/// How much text the configuration may make for a request in sum, in bytes: a file `.htaccess` may have thousands of
+/// lines, and rules may be applied thousands of times.
+const TEXTS_MAX: usize = 4 * 1024 * 1024;
 
 impl Request {
+    /// Lets a text pass that a line of the configuration has made, and that the request keeps: neither it nor the sum of
+    /// all such texts may be too long.
+    ///
+    /// # Errors
+    /// The text is longer than [`TEXT_MAX`], or the sum is longer than 4 MiB.
+    pub fn bounded(&self, text: String) -> Result<String, TooLong> {
+        TooLong::check(text.len(), TEXT_MAX)?;
+        let before = self.made.fetch_add(text.len(), Ordering::Relaxed);
+        TooLong::check(before + text.len(), TEXTS_MAX)?;
+        Ok(text)
+    }
+
     /// A module's variable of this request.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.hooks.variables.iter().find_map(|find| find(self, name))

@@ -142,21 +142,32 @@ under_every_mpm! {
     /// Lines that use their own results, as whoever writes `.htaccess` may write them, end when the text is too long.
     fn no_line_doubles_a_text_for_ever(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);
-        for (name, first, again) in [
-            ("env", "SetEnvIf Request_URI . A=0123456789", "SetEnvIf A (.*) B=$1$1\nSetEnvIf B (.*) A=$1$1"),
-            ("expr", "SetEnvIf Request_URI . A=0123456789", "SetEnvIfExpr \"reqenv('A') =~ /(.*)/\" A=$1$1"),
-            ("edit", "Header set X 0123456789", "Header edit X (.*) $1$1"),
-            ("each", "Header set X 0123456789", "Header edit* X (.) $1$1"),
-            ("set", "Header set X 0123456789", "Header set X \"expr=%{resp:X}%{resp:X}\""),
-            ("sent", "RequestHeader set X 0123456789", "RequestHeader edit X (.*) $1$1"),
-            ("rewrite", "RewriteEngine On", "RewriteRule (.*) $1$1"),
-            ("rewritten", "RewriteEngine On\nRewriteRule . - [E=A:0123456789]", "RewriteRule . - [E=A:%{ENV:A}%{ENV:A}]"),
-        ] {
+        let long = format!("SetEnvIf Request_URI . A={}", "a".repeat(8000));
+        let nested = format!("SetEnvIfExpr \"{}'a'{} =~ /(.*)/\" A=$1", "base64(".repeat(100), ")".repeat(100));
+        let cases = [
+            ("env", "SetEnvIf Request_URI . A=0123456789", "SetEnvIf A (.*) B=$1$1\nSetEnvIf B (.*) A=$1$1", 40),
+            ("expr", "SetEnvIf Request_URI . A=0123456789", "SetEnvIfExpr \"reqenv('A') =~ /(.*)/\" A=$1$1", 40),
+            ("edit", "Header set X 0123456789", "Header edit X (.*) $1$1", 40),
+            ("each", "Header set X 0123456789", "Header edit* X (.) $1$1", 40),
+            ("set", "Header set X 0123456789", "Header set X \"expr=%{resp:X}%{resp:X}\"", 40),
+            ("sent", "RequestHeader set X 0123456789", "RequestHeader edit X (.*) $1$1", 40),
+            ("rewrite", "RewriteEngine On", "RewriteRule (.*) $1$1", 40),
+            ("rewritten", "RewriteEngine On\nRewriteRule . - [E=A:0123456789]", "RewriteRule . - [E=A:%{ENV:A}%{ENV:A}]", 40),
+            // One text that is too long.
+            ("redirect-of-a-path-that-is-not-short", "", &format!("RedirectMatch (.*) {}", "$1".repeat(4000)), 1),
+            ("nested", "", &nested, 1),
+            // No text is too long, but there are many.
+            ("headers", &long, "RequestHeader add X %{A}e", 600),
+            ("variables", &long, "SetEnvIf A (.*) B=$1", 600),
+            ("rules", &format!("{long}\nRewriteEngine On"), "RewriteRule ^ - [E=B:%{ENV:A}]", 600),
+            ("query", "RewriteEngine On", &format!("RewriteRule ^ f.txt?{} [QSA]", "a".repeat(8000)), 100),
+        ];
+        for (name, first, again, times) in cases {
             site.page(&format!("{name}/f.txt"), "hello\n");
-            site.page(&format!("{name}/.htaccess"), format!("{first}\n{}", format!("{again}\n").repeat(40)));
+            site.page(&format!("{name}/.htaccess"), format!("{first}\n{}", format!("{again}\n").repeat(times)));
         }
         let server = Server::start(mpm, &site, "<Directory ${DOCS}>\nAllowOverride All\n</Directory>\nLogLevel crit");
-        for name in ["env", "expr", "edit", "each", "set", "sent", "rewrite", "rewritten"] {
+        for (name, ..) in cases {
             assert_eq!(server.get(&format!("/{name}/f.txt")).status, 500, "{name} under {mpm}");
         }
         assert_eq!(server.get("/index.html").text(), "hello\n");

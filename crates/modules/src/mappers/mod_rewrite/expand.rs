@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use conf::pattern::TooLong;
 use conf::{Level, Origin};
 use seam::{Load, offload};
 use server::{Flow, Kind, Request};
@@ -82,7 +83,8 @@ impl Pass<'_> {
                     out.filled(&text);
                 }
             }
-            out.text = server::bounded(out.text).map_err(|why| self.request.undecided("rewrite", &why, origin))?;
+            TooLong::check(out.text.len(), server::TEXT_MAX)
+                .map_err(|why| self.request.undecided("rewrite", &why, origin))?;
         }
         Ok(out)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conf::pattern::{Candidates, Captures, Many};
+use conf::pattern::{Candidates, Captures, Many, TooLong};
 use conf::{Level, Origin};
 use server::core::CoreServer;
 use server::fields::add_vary;
@@ -12,6 +12,7 @@ use sys::file::Meta;
 use super::flags::Flags;
 use super::rule::Rule;
 use super::rules::{List, Rules};
+use super::template::Template;
 use super::trace::Trace;
 use super::url::{qualified, reduced, scheme};
 use super::{PROXY, cookie};
@@ -311,11 +312,11 @@ impl<'r> Pass<'r> {
             }
         };
         for template in &rule.given.env {
-            let text = self.expand(template, None, origin).await?.text;
+            let text = self.kept(template, origin).await?;
             self.set_variable(&text);
         }
         for template in &rule.given.cookies {
-            let text = self.expand(template, None, origin).await?.text;
+            let text = self.kept(template, origin).await?;
             cookie::add(self, &text);
         }
         let Some(output) = output else {
@@ -331,7 +332,7 @@ impl<'r> Pass<'r> {
             }
             return Ok(Some(Done::AsIs));
         };
-        self.substitute(rule, output);
+        self.substitute(rule, output).map_err(|why| self.request.undecided("rewrite", &why, origin))?;
         if self.goes_elsewhere(rule) {
             return Ok(Some(Done::Substituted));
         }
@@ -343,6 +344,12 @@ impl<'r> Pass<'r> {
         }
         self.force(rule, origin).await?;
         Ok(Some(Done::Substituted))
+    }
+
+    /// A text that the request keeps.
+    async fn kept(&mut self, template: &Template, origin: &Origin) -> Result<String, Flow> {
+        let text = self.expand(template, None, origin).await?.text;
+        self.request.bounded(text).map_err(|why| self.request.undecided("rewrite", &why, origin))
     }
 
     /// `E=name:value`, `E=!name`
@@ -357,8 +364,8 @@ impl<'r> Pass<'r> {
         }
     }
 
-    /// The result of a substitution becomes the path, and its query the query.
-    fn substitute(&mut self, rule: &Rule, mut output: String) {
+    /// The result of a substitution becomes the path, and its query the query. `Err`: the query is too long.
+    fn substitute(&mut self, rule: &Rule, mut output: String) -> Result<(), TooLong> {
         let is_proxied = self.directory.is_some() && self.request.mapped.filename.starts_with(PROXY);
         if !is_proxied && !output.starts_with('/') && scheme(&output).is_none() {
             match self.directory.clone() {
@@ -377,20 +384,20 @@ impl<'r> Pass<'r> {
             self.request.mapped.path_info.clear();
         }
         self.request.mapped.filename = output;
-        self.split_query(rule.given.flags);
+        self.split_query(rule.given.flags)
     }
 
     /// Moves the part after a question mark into the query.
-    fn split_query(&mut self, flags: Flags) {
+    fn split_query(&mut self, flags: Flags) -> Result<(), TooLong> {
         if flags.any(Flags::QUERY_NONE) {
             self.trace_apart(2, |_| "discarding query string, no parse from substitution".into());
             self.request.asked.args = None;
-            return;
+            return Ok(());
         }
         // Not every URL has one.
         if let Some((_, false)) = scheme(&self.request.mapped.filename) {
             self.request.asked.args = None;
-            return;
+            return Ok(());
         }
         if flags.any(Flags::QUERY_DISCARD) {
             self.request.asked.args = None;
@@ -398,12 +405,14 @@ impl<'r> Pass<'r> {
         }
         let name = &self.request.mapped.filename;
         let at = if flags.any(Flags::QUERY_LAST) { name.rfind('?') } else { name.find('?') };
-        let Some(at) = at else { return };
+        let Some(at) = at else { return Ok(()) };
         let before = name.clone();
         let query = self.request.mapped.filename.split_off(at)[1..].to_string();
         let args = match self.request.asked.args.take() {
             old if flags.any(Flags::QUERY_APPEND) && query.is_empty() => old,
-            old if flags.any(Flags::QUERY_APPEND) => Some(format!("{query}&{}", old.unwrap_or_default())),
+            old if flags.any(Flags::QUERY_APPEND) => {
+                Some(self.request.bounded(format!("{query}&{}", old.unwrap_or_default()))?)
+            }
             _ => Some(query),
         };
         // A query of only this character stays there as an empty one.
@@ -414,6 +423,7 @@ impl<'r> Pass<'r> {
             let args = request.asked.args.as_deref().unwrap_or("<none>");
             format!("split uri={before} -> uri={}, args={args}", request.mapped.filename)
         });
+        Ok(())
     }
 
     /// Whether the path has become a URL: of a backend, of a redirect, or of another server.

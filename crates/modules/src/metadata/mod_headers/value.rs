@@ -97,7 +97,8 @@ impl Value {
         let parts = match self {
             Value::Format(parts) => parts,
             Value::Expression(expr) => {
-                return server::evaluate_string(request, expr).map_err(|why| why.to_string()).and_then(server::bounded);
+                let text = server::evaluate_string(request, expr).map_err(|why| why.to_string())?;
+                return request.bounded(text).map_err(|why| why.to_string());
             }
         };
         let mut out = String::new();
@@ -122,8 +123,11 @@ impl Value {
                     out.push_str(if value.is_empty() { NOTHING } else { &value });
                 }
             }
+            if out.len() > server::TEXT_MAX {
+                break;
+            }
         }
-        server::bounded(out)
+        request.bounded(out).map_err(|why| why.to_string())
     }
 }
 

@@ -1,7 +1,7 @@
 //! From a request's path to the URL of a backend.
 
 use conf::fnmatch::{Flags, fnmatch};
-use conf::pattern::{Captures, substitute};
+use conf::pattern::{Captures, TooLong, substitute};
 use conf::{Level, Origin};
 use http1::text::to_bytes;
 use server::{Flow, Request};
@@ -55,7 +55,10 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
         return Some(Flow::Declined);
     };
     let template = match pass.interpolate && request.dir::<ProxyDir>().interpolate() {
-        true => interpolated(request, template),
+        true => match interpolated(request, template) {
+            Ok(template) => template,
+            Err(why) => return Some(request.undecided("proxy", &why, origin)),
+        },
         false => template.clone(),
     };
     // The client's original path can replace the decoded one if it matches, too, with the same prefix.
@@ -78,7 +81,9 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
     match length {
         Some(length) => url.extend([&template, &path[length..]]),
         None => {
-            substitute(&mut url, &template, path, captures);
+            if let Err(why) = substitute(&mut url, &template, path, captures, server::TEXT_MAX) {
+                return Some(request.undecided("proxy", &why, origin));
+            }
             if url[PROXY.len()..] == template {
                 // It contains no group: the whole path is appended.
                 url.push_str(path);
@@ -99,15 +104,16 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
 }
 
 /// Replaces `${NAME}` in a text by variables of the request.
-fn interpolated(request: &Request, text: &str) -> String {
+fn interpolated(request: &Request, text: &str) -> Result<String, TooLong> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, (name, behind))) =
         rest.split_once("${").and_then(|(before, behind)| Some((before, behind.split_once('}')?)))
     {
         out.extend([before, request.env.get(name).unwrap_or_default()]);
         rest = behind;
+        TooLong::check(out.len(), server::TEXT_MAX)?;
     }
-    out + rest
+    Ok(out + rest)
 }
 
 /// For proxied requests, `<Proxy>` sections apply instead of those about files.
