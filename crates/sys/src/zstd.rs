@@ -42,6 +42,7 @@ functions! {
 const LEVEL: c_int = 100;
 const WINDOW_LOG: c_int = 101;
 const CONTINUE: c_int = 0;
+const FLUSH: c_int = 1;
 const END: c_int = 2;
 
 /// The highest level.
@@ -98,6 +99,14 @@ impl Compressor {
     /// The library's own words.
     pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
         self.step(input, out, CONTINUE).map(|(taken, _)| taken)
+    }
+
+    /// Appends what the input so far makes, within the capacity of `out`. Returns whether that was all.
+    ///
+    /// # Errors
+    /// The library's own words.
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+        self.step(&[], out, FLUSH).map(|(_, left)| left == 0)
     }
 
     /// Appends the rest after the end of the input, within the capacity of `out`. Returns whether that was all.

@@ -152,6 +152,15 @@ impl Coder for Brotli {
         Ok(taken)
     }
 
+    fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        if let Some(writer) = &mut self.writer {
+            writer.flush()?;
+            self.made.append(writer.get_mut());
+        }
+        self.give(out, usize::MAX);
+        Ok(())
+    }
+
     fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         if let Some(writer) = self.writer.take() {
             self.made.append(&mut writer.into_inner());

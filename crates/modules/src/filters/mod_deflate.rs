@@ -181,7 +181,7 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
         request.log("deflate", Level::Trace1, "Not compressing (gzip-only-text/html)");
         return body;
     }
-    let (small, body) = is_small(body).await;
+    let (small, body) = is_small(body, request.answer.flushes()).await;
     if small {
         request.log("deflate", Level::Trace1, "Not compressing very small response");
         return body;
@@ -421,7 +421,8 @@ pub(in crate::filters) async fn code(
     size: usize,
     tell: Tell,
 ) -> Body {
-    let mut coding = Coding::new(body.into_stream(), coder, size, tell, complain(request, module));
+    let coding = Coding::new(body.into_stream(), coder, size, tell, complain(request, module));
+    let mut coding = coding.flushing(request.answer.flushes());
     match coding.start().await {
         Some(all) => {
             for (name, value) in server::BodyStream::notes(&coding) {
@@ -444,13 +445,15 @@ fn complain(request: &Request, module: &'static str) -> Complain {
     })
 }
 
-/// Whether a body is known to be small, and the body again.
-async fn is_small(body: Body) -> (bool, Body) {
+/// Whether a body is known to be small, and the body again. If it flushes, its first byte decides: more may be long in
+/// coming.
+async fn is_small(body: Body, flushes: bool) -> (bool, Body) {
     if let Some(length) = body.length() {
         return (length <= SMALL, body);
     }
-    let begun = Begun::look(body, SMALL + 1).await;
-    (begun.seen <= SMALL, begun.into_body())
+    let enough = if flushes { 1 } else { SMALL + 1 };
+    let begun = Begun::look(body, enough).await;
+    (begun.seen < enough, begun.into_body())
 }
 
 #[cfg(test)]

@@ -115,6 +115,22 @@ struct Zstd {
     given: u64,
 }
 
+impl Zstd {
+    /// Appends all that a step gives.
+    fn give(
+        &mut self,
+        out: &mut Vec<u8>,
+        step: fn(&mut Compressor, &mut Vec<u8>) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        let before = out.len();
+        while !step(&mut self.compressor, out)? {
+            out.reserve(4096);
+        }
+        self.given += (out.len() - before) as u64;
+        Ok(())
+    }
+}
+
 impl Coder for Zstd {
     fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
         let before = out.len();
@@ -124,13 +140,12 @@ impl Coder for Zstd {
         Ok(taken)
     }
 
+    fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.give(out, Compressor::flush)
+    }
+
     fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        let before = out.len();
-        while !self.compressor.finish(out)? {
-            out.reserve(4096);
-        }
-        self.given += (out.len() - before) as u64;
-        Ok(())
+        self.give(out, Compressor::finish)
     }
 
     fn totals(&self) -> (u64, u64) {

@@ -35,6 +35,8 @@ pub(super) struct Application {
     pub(super) environment: Vec<(String, String)>,
     pub(super) passed: Vec<String>,
     pub(super) nph: bool,
+    /// Each piece of its output goes out at once.
+    pub(super) flush: bool,
     /// How much nicer it is.
     pub(super) nicer: u8,
     /// The user it runs as, if configured.
@@ -64,6 +66,7 @@ impl Default for Application {
             environment: Vec::new(),
             passed: Vec::new(),
             nph: false,
+            flush: false,
             nicer: 0,
             user: None,
             group: None,
@@ -100,7 +103,7 @@ fn seconds(seconds: u64) -> Duration {
 const OPTIONS: &[(&str, u8, Meaning)] = &[
     ("-appConnTimeout", S | E | D, Number(|a, n| if n > 0 { a.wait = seconds(n) })),
     ("-autoUpdate", D, IgnoredFlag),
-    ("-flush", S | E | D, IgnoredFlag),
+    ("-flush", S | E | D, Meaning::Flag(|a| a.flush = true)),
     ("-gainValue", D, Ignored),
     ("-group", S, Text(|a, v| { a.group = Some(v.to_string()); Ok(()) })),
     ("-group", E, Ignored),

@@ -238,6 +238,7 @@ async fn serve(request: &mut Request, file: String, head: Head) -> Answer {
             request.env.set(name.clone(), value);
         }
     }
+    request.answer.flush = application.flush;
     let caller = caller(request, &application);
     match &application.address {
         Some(address) => match connect(address, application.wait).await {

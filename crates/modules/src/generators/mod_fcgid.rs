@@ -117,7 +117,7 @@ const DIRECTIVES: &[Directive] = &[
     number!("FcgidMaxRequestLen", SERVER, max_body, MAX_BODY, "Max HTTP request length in byte"),
     number!("FcgidMaxRequestsPerProcess", SERVER, requests, REQUESTS, "Max requests handled by each fastcgi application"),
     number!("FcgidMinProcessesPerClass", SERVER, min_class, MIN_CLASS, "Min process count of one class of fastcgi application"),
-    nothing!("FcgidOutputBufferSize", SERVER, "65536", "Output is passed on as it arrives.", "CGI output buffer size"),
+    number!("FcgidOutputBufferSize", SERVER, output_buffer, OUTPUT_BUFFER, "CGI output buffer size").differs("Output is passed on as it arrives; with 0, filters hold none of it back either."),
     row("FcgidPassHeader", SERVER, Take1(add_pass_header), "", "Header name which will be passed to FastCGI as environment variable."),
     seconds!("FcgidProcessLifeTime", SERVER, lifetime, LIFETIME, "fastcgi application lifetime"),
     nothing!("FcgidProcessTableFile", GLOBAL, "logs/fcgid_shm", NO_FILES, "fastcgi shared memory file path"),
@@ -144,7 +144,7 @@ const DIRECTIVES: &[Directive] = &[
     number!("MaxRequestInMem", SERVER, in_memory, IN_MEMORY, "Deprecated - Use 'FcgidMaxRequestInMem' instead"),
     number!("MaxRequestLen", SERVER, max_body, MAX_BODY, "Deprecated - Use 'FcgidMaxRequestLen' instead"),
     number!("MaxRequestsPerProcess", SERVER, requests, REQUESTS, "Deprecated - Use 'FcgidMaxRequestsPerProcess' instead"),
-    nothing!("OutputBufferSize", SERVER, "65536", "Output is passed on as it arrives.", "Deprecated - Use 'FcgidOutputBufferSize' instead"),
+    number!("OutputBufferSize", SERVER, output_buffer, OUTPUT_BUFFER, "Deprecated - Use 'FcgidOutputBufferSize' instead"),
     row("PassHeader", SERVER, Take1(add_pass_header), "", "Deprecated - Use 'FcgidPassHeader' instead"),
     nothing!("PHP_Fix_Pathinfo_Enable", GLOBAL, "0", NO_FIX, "Deprecated - Use 'FcgidFixPathinfo' instead"),
     seconds!("ProcessLifeTime", SERVER, lifetime, LIFETIME, "Deprecated - Use 'FcgidProcessLifeTime' instead"),
@@ -167,6 +167,7 @@ const MAX_CLASS: u64 = 100;
 const MIN_CLASS: u64 = 3;
 /// In bytes.
 const MAX_BODY: u64 = 131_072;
+const OUTPUT_BUFFER: u64 = 65_536;
 /// In bytes.
 const IN_MEMORY: u64 = 65_536;
 /// 0: any number.
@@ -190,6 +191,7 @@ settings! {
         max_class: Setting<u64> = MAX_CLASS,
         min_class: Setting<u64> = MIN_CLASS,
         max_body: Setting<u64> = MAX_BODY,
+        output_buffer: Setting<u64> = OUTPUT_BUFFER,
         in_memory: Setting<u64> = IN_MEMORY,
         requests: Setting<u64> = REQUESTS,
         spawn_score: Setting<u64> = SPAWN_SCORE,
@@ -392,6 +394,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
             request.log("fcgid", Level::Error, format!("mod_fcgid: no file has the name {file}"));
             return Answer::Status(500);
         };
+        request.answer.flush = request.host::<FcgidServer>().output_buffer() == 0;
         converse(request, caller, &class, &Head::FastCgi(Role::Responder), SPEECH).await
     })
 }

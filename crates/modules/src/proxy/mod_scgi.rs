@@ -141,7 +141,8 @@ async fn answer(request: &mut Request) -> Answer {
     let timeout = request.dir::<ScgiDir>().timeout();
     let name = address.to_string();
     let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return Answer::Status(500) };
-    let destination = Destination { target, server: Server { address, name, connect: timeout, keep: None }, timeout };
+    let server = Server { address, name, connect: timeout, keep: None };
+    let destination = Destination { target, server, timeout, flush: false };
     if let Err(answer) = ask(request, "scgi").await {
         return answer;
     }

@@ -38,6 +38,8 @@ pub struct AnswerHead {
     pub allowed: Option<Vec<String>>,
     /// The maximum rate at which it is sent.
     pub pace: Option<Pace>,
+    /// The handler wants each piece of the body to reach the client as soon as it is there.
+    pub flush: bool,
 }
 
 impl Default for AnswerHead {
@@ -56,11 +58,19 @@ impl Default for AnswerHead {
             output_filters: Vec::new(),
             allowed: None,
             pace: None,
+            flush: false,
         }
     }
 }
 
 impl AnswerHead {
+    /// Whether filters hold nothing of the body back: the handler wants that, or the client waits for each event of a
+    /// stream (`text/event-stream`, HTML 9.2).
+    pub fn flushes(&self) -> bool {
+        let is_event_stream = |of: &str| of.split(';').next().is_some_and(|of| of.trim() == "text/event-stream");
+        self.flush || self.content_type().is_some_and(is_event_stream)
+    }
+
     /// The status.
     #[inline]
     pub fn status(&self) -> u16 {

@@ -95,6 +95,7 @@ mod fcgid_pools;
 mod fcgid_same_as_apache;
 mod files;
 mod filters_same_as_apache;
+mod flush;
 mod headers_by_chance;
 mod headers_same_as_apache;
 mod hostile;

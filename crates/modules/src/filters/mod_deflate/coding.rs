@@ -14,6 +14,10 @@ const TURN: usize = 256 * 1024;
 pub(in crate::filters) trait Coder: Send {
     /// Takes some of `input` and appends to `out`, within its capacity. Returns how much it took.
     fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize>;
+    /// Appends everything that the input so far allows to read.
+    fn flush(&mut self, _out: &mut Vec<u8>) -> io::Result<()> {
+        Ok(())
+    }
     /// Appends the rest at the end of the input.
     fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()>;
     /// Bytes in and out so far, without the frame of the format.
@@ -37,6 +41,17 @@ impl Coder for Deflater {
         let before = self.0.total_in();
         self.0.compress_vec(input, out, FlushCompress::None)?;
         Ok((self.0.total_in() - before) as usize)
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        loop {
+            out.reserve(4096);
+            self.0.compress_vec(&[], out, FlushCompress::Sync)?;
+            // Whatever did not fill the room was all.
+            if out.len() < out.capacity() {
+                return Ok(());
+            }
+        }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
@@ -137,6 +152,10 @@ pub(in crate::filters) struct Coding {
     out: Vec<u8>,
     /// `DeflateBufferSize`
     size: usize,
+    /// Whether each piece goes out at once.
+    flushes: bool,
+    /// Whether the coder may hold a part of the last piece.
+    holds: bool,
     ended: bool,
     failed: Option<io::Error>,
     tell: Tell,
@@ -152,10 +171,16 @@ impl Coding {
         complain: Complain,
     ) -> Coding {
         let (input, out) = (Bytes::new(), Vec::new());
-        Coding { source, input, coder, out, size, ended: false, failed: None, tell, complain }
+        let (flushes, holds, ended) = (false, false, false);
+        Coding { source, input, coder, out, size, flushes, holds, ended, failed: None, tell, complain }
     }
 
-    /// Works until a buffer is full. `Some`: the body has ended before, and this is all of it.
+    /// Lets each piece of the source go out at once, if that is wanted.
+    pub(in crate::filters) fn flushing(self, flushes: bool) -> Coding {
+        Coding { flushes, ..self }
+    }
+
+    /// Works until a buffer is full, or a piece goes out at once. `Some`: the body has ended before, and this is all of it.
     pub(in crate::filters) async fn start(&mut self) -> Option<Bytes> {
         match self.fill().await {
             Ok(()) if self.ended => Some(std::mem::take(&mut self.out).into()),
@@ -171,6 +196,12 @@ impl Coding {
         let mut worked = 0;
         while self.out.len() < self.size {
             if self.input.is_empty() {
+                if self.flushes && std::mem::take(&mut self.holds) {
+                    self.coder.flush(&mut self.out).inspect_err(&self.complain)?;
+                    if !self.out.is_empty() {
+                        return Ok(());
+                    }
+                }
                 match self.source.next().await {
                     Some(piece) => self.input = piece?,
                     None => {
@@ -188,6 +219,7 @@ impl Coding {
             if taken == 0 && self.out.len() == had && had < room {
                 return Err(io::ErrorKind::InvalidData.into());
             }
+            self.holds = true;
             let _ = self.input.split_to(taken);
             worked += taken.max(self.out.len() - had);
             if worked >= TURN {

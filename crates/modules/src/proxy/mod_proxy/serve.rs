@@ -27,6 +27,8 @@ pub(crate) struct Destination {
     pub(crate) server: remote::Server,
     /// How long it may be silent.
     pub(crate) timeout: Duration,
+    /// Whether each piece of its answer goes out at once.
+    pub(crate) flush: bool,
 }
 
 /// A module's way to query a backend.
@@ -145,7 +147,7 @@ fn destination(request: &Request, mut target: Target) -> Destination {
         connect: known.connect.unwrap_or(timeout),
         keep: Some(keep).filter(|_| known.reuse == Some(true)),
     };
-    Destination { target, server, timeout }
+    Destination { target, server, timeout, flush: known.flush == Some(true) }
 }
 
 /// Makes the answer.
@@ -192,5 +194,6 @@ pub(crate) async fn converse(request: &mut Request, destination: &Destination, a
         log: None,
         accounts: accounts_for_scripts(request),
     };
+    request.answer.flush = destination.flush;
     remote::converse(request, &caller, &destination.server, &ask.head, ask.phrases, ask.speech).await
 }

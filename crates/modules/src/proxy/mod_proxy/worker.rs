@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conf::values::{atoi, duration};
+use conf::values::{atoi, duration, one_of};
 
 use super::target::Target;
 
@@ -26,13 +26,14 @@ pub(crate) struct Parameters {
     pub(crate) max: Option<usize>,
     /// For how long.
     pub(crate) idle: Option<Duration>,
+    /// Whether each piece of an answer goes out at once.
+    pub(crate) flush: Option<bool>,
 }
 
 /// Those without a meaning in these protocols, or that Tsubame does not need.
-const WITHOUT_EFFECT: [&str; 17] = [
+const WITHOUT_EFFECT: [&str; 16] = [
     "acquire",
     "addressttl",
-    "flushpackets",
     "flushwait",
     "iobuffersize",
     "keepalive",
@@ -75,6 +76,10 @@ impl Parameters {
                 }
                 self.connect = Some(time);
             }
+            "flushpackets" => {
+                let table = [("on", true), ("auto", true), ("off", false)];
+                self.flush = Some(one_of(value, &table).ok_or("flushpackets must be on|off|auto")?);
+            }
             "enablereuse" => self.reuse = Some(on("EnableReuse")?),
             "disablereuse" => self.reuse = Some(!on("DisableReuse")?),
             "max" => self.max = usize::try_from(atoi(value)).ok().filter(|max| *max > 0),
@@ -97,12 +102,13 @@ impl Parameters {
 
     /// The settings of `later`, and otherwise those of this one.
     fn changed_by(&mut self, later: &Parameters) {
-        let Parameters { timeout, connect, reuse, max, idle } = later.clone();
+        let Parameters { timeout, connect, reuse, max, idle, flush } = later.clone();
         self.timeout = timeout.or(self.timeout);
         self.connect = connect.or(self.connect);
         self.reuse = reuse.or(self.reuse);
         self.max = max.or(self.max);
         self.idle = idle.or(self.idle);
+        self.flush = flush.or(self.flush);
     }
 
     /// The settings for a request: those of the backend whose URL covers the most of it. `None`: there are none.
@@ -138,7 +144,13 @@ mod tests {
         let seconds = |count| Some(Duration::from_secs(count));
         let want = Parameters { timeout: seconds(1), reuse: Some(true), ..Parameters::default() };
         assert_eq!(of("fcgi://h/b"), Some(want));
-        let want = Parameters { timeout: seconds(3), reuse: Some(true), max: Some(5), idle: seconds(9), connect: None };
+        let want = Parameters {
+            timeout: seconds(3),
+            reuse: Some(true),
+            max: Some(5),
+            idle: seconds(9),
+            ..Parameters::default()
+        };
         assert_eq!(of("fcgi://h/a/x"), Some(want));
         assert_eq!(of("fcgi://other/a/x"), None);
     }
