@@ -15,8 +15,8 @@ const SHOWN: usize = 30;
 /// Copies a script's reply into the answer. `Err`: the reply must not be sent, and this is the status.
 ///
 /// The script's fields go into the table that applies to all answers, including errors ("always" in the manual of
-/// mod_headers); those that Apache knows go into the other one.
-pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &str) -> Result<(), u16> {
+/// mod_headers); those that Apache knows go into the other one. `joins`: fields with the same name become one.
+pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &str, joins: bool) -> Result<(), u16> {
     check(request, &reply)?;
     if let Some(text) = &reply.status {
         status(request, text.trim_end(), module, name);
@@ -39,16 +39,15 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
         let date = http_date(modified.min(sys::time::realtime_coarse().as_secs() as i64));
         request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
     }
-    // As in Apache, each name except this one has a single field now, even if the configuration has added several
-    // before.
-    let join = |out: &mut Fields, name: Cow<'static, str>, value: String| match name.eq_ignore_ascii_case("Set-Cookie")
-    {
-        true => out.add(name, value),
-        false => out.merge(name, &value),
+    let put = |out: &mut Fields, name: Cow<'static, str>, value: String| match joins {
+        true if !name.eq_ignore_ascii_case("Set-Cookie") => out.merge(name, &value),
+        _ => out.add(name, value),
     };
+    // As in Apache, each name except that one has a single field now, even if the configuration has added several
+    // before.
     let out = &mut request.answer.err_headers_out;
     for (name, value) in std::mem::take(out).iter() {
-        join(out, name.to_string().into(), value.to_string());
+        put(out, name.to_string().into(), value.to_string());
     }
     for (name, value) in reply.fields {
         match () {
@@ -59,7 +58,7 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
                 }
             }
             () if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) => {}
-            () => join(out, name.into(), value),
+            () => put(out, name.into(), value),
         }
     }
     Ok(())

@@ -34,6 +34,9 @@ pub struct Caller {
     pub timeout: Duration,
     /// The script speaks to the client itself: its output is the whole answer (non-parsed header).
     pub nph: bool,
+    /// The script's fields go out as they are, its length included (mod_php). Those of other scripts are joined to one for
+    /// each name, and the server makes the length.
+    pub as_is: bool,
     /// `ScriptLog`
     pub log: Option<ScriptLog>,
     /// Whether the access log records the script's cost: then the answer ends with its process.

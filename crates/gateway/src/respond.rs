@@ -150,8 +150,8 @@ fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script,
 async fn respond(request: &mut Request, mut script: Script, reply: Reply, caller: &Caller) -> Answer {
     let name = base_name(&request.mapped.filename).to_string();
     let decided = reply.status.is_some();
-    let length = reply.content_length.clone().filter(|_| request.env.contains("ap_trust_cgilike_cl"));
-    if let Err(status) = answer::apply(request, reply, caller.module, &name) {
+    let length = reply.content_length.clone().filter(|_| caller.as_is || request.env.contains("ap_trust_cgilike_cl"));
+    if let Err(status) = answer::apply(request, reply, caller.module, &name, !caller.as_is) {
         drop(script);
         return Answer::Status(status);
     }

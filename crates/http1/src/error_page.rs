@@ -13,6 +13,8 @@ pub const NO_ADMIN: &str = "[no address given]";
 /// [`signature`](Self::signature) and [`note`](Self::note), which are HTML.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ErrorPage<'a> {
+    /// The reason phrase, if it is not that of the status.
+    pub reason: Option<&'a str>,
     /// The request method.
     pub method: &'a str,
     /// The Location of a redirect.
@@ -46,6 +48,7 @@ pub fn error_page(status: u16, page: &ErrorPage<'_>) -> String {
         "<html><head>\n"
     ));
     // Writing to a String cannot fail.
+    let phrase = page.reason.map_or(Cow::Borrowed(phrase), escape_html);
     let _ = write!(out, "<title>{status} {phrase}</title>\n</head><body>\n<h1>{phrase}</h1>\n");
     out.push_str(&explanation(status, page));
     if let Some(second) = page.document_status {
@@ -329,6 +332,8 @@ mod tests {
         let twice = page(404, ErrorPage { document_status: Some(404), signature: &footer, ..ErrorPage::default() });
         assert!(twice.contains("<p>Additionally, a 404 Not Found\nerror was"));
         assert!(twice.ends_with("</address>\n</body></html>\n"));
+        let reason = page(404, ErrorPage { reason: Some("Gone <b>"), ..ErrorPage::default() });
+        assert!(reason.contains("<title>404 Gone &lt;b&gt;</title>") && reason.contains("<h1>Gone &lt;b&gt;</h1>"));
         let expect = page(417, ErrorPage { expect: Some("x<>"), ..ErrorPage::default() });
         assert!(expect.contains("The client sent<pre>\n    Expect: x&lt;&gt;\n</pre>\n</p><p>Only"));
     }

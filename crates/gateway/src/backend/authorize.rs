@@ -149,7 +149,7 @@ fn judge(request: &mut Request, mut reply: Reply, caller: &Caller) -> Verdict {
     let location = reply.location.take().filter(|_| status.is_some_and(|status| (300..400).contains(&status)));
     let reply = Reply { fields: others, location, ..Reply::default() };
     let name = request.mapped.filename.clone();
-    if let Err(status) = answer::apply(request, reply, caller.module, &name) {
+    if let Err(status) = answer::apply(request, reply, caller.module, &name, true) {
         return Verdict::Failed(status);
     }
     if is_allowed {

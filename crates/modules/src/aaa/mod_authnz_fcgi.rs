@@ -210,8 +210,15 @@ fn set_check(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
 
 /// Asks a server. With `password` it checks that; otherwise `role` says what to decide.
 async fn ask(request: &mut Request, server: &remote::Server, role: &str, password: Option<&str>) -> Said {
-    let caller =
-        Caller { module: "authnz_fcgi", words: &WORDS, timeout: TIMEOUT, nph: false, log: None, accounts: false };
+    let caller = Caller {
+        module: "authnz_fcgi",
+        words: &WORDS,
+        timeout: TIMEOUT,
+        nph: false,
+        as_is: false,
+        log: None,
+        accounts: false,
+    };
     let mut told = vec![("FCGI_ROLE", "AUTHORIZER"), ("FCGI_APACHE_ROLE", role)];
     told.extend(password.map(|password| ("REMOTE_PASSWD", password)));
     authorize_at(request, &caller, server, &PHRASES, SPEECH, &told).await

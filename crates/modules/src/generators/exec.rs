@@ -42,6 +42,7 @@ pub(crate) async fn filter(request: &mut Request, program: &[String], body: Body
         words: &gateway::CGI,
         timeout: request.host::<CoreServer>().timeout(),
         nph: false,
+        as_is: false,
         log: None,
         accounts: false,
     };

@@ -79,7 +79,7 @@ fn fields(request: &mut Request, head: &[u8]) -> Result<usize, Option<u16>> {
     let mut parser = Parser::default();
     let fault = match parser.advance(head) {
         Ok(Some(length)) => {
-            answer::apply(request, parser.into_reply(), "asis", &name).map_err(Some)?;
+            answer::apply(request, parser.into_reply(), "asis", &name, true).map_err(Some)?;
             return Ok(length);
         }
         Err(Fault::Malformed(line)) => {

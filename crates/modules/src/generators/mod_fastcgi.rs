@@ -268,6 +268,7 @@ fn caller(request: &Request, application: &Application) -> Caller {
         words: &PHRASES,
         timeout: application.idle_timeout,
         nph: application.nph,
+        as_is: false,
         log: None,
         accounts: accounts_for_scripts(request),
     }

@@ -475,6 +475,7 @@ fn class(request: &Request, file: &str, wrapper: Option<Vec<String>>) -> Option<
         words: &PHRASES,
         timeout: options.map_or_else(|| conf.io(), |options| options.io),
         nph: false,
+        as_is: false,
         log: None,
         accounts: accounts_for_scripts(request),
     };

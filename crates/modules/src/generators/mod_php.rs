@@ -21,6 +21,7 @@ use server::core::CoreServer;
 use server::{Answer, Draft, Handler, Hook, Module, Order, Request, Waiting};
 
 use super::backends;
+use crate::aaa::mod_auth_basic::typed;
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::row;
 use program::Installation;
@@ -66,8 +67,6 @@ const DIRECTIVES: &[Directive] = &[
 const REQUESTS: u64 = 5000;
 /// How long an idle one is kept, in seconds.
 const IDLE: u64 = 60;
-/// The variable that makes the server trust a script's own length, as in mod_php.
-const TRUST: &str = "ap_trust_cgilike_cl";
 /// The variable from which PHP takes user and password.
 const AUTHORIZATION: &str = "HTTP_AUTHORIZATION";
 
@@ -248,22 +247,21 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
             words: &WORDS,
             timeout: request.host::<CoreServer>().timeout(),
             nph: false,
+            as_is: true,
             log: None,
             accounts: accounts_for_scripts(request),
         };
-        let password = request.header("Authorization").map(String::from);
-        if let Some(password) = password {
-            request.env.set(AUTHORIZATION, password);
-        }
-        let trusted = request.env.contains(TRUST);
-        if !trusted {
-            request.env.set(TRUST, "1");
+        let sent = request.header("Authorization").map(String::from);
+        if let Some(sent) = &sent {
+            request.env.set(AUTHORIZATION, sent.as_str());
         }
         let answer = converse(request, caller, &class, &Head::FastCgi(Role::Responder), SPEECH).await;
-        // Later programs of this request, and the log, must not see them.
+        // Later programs of this request, and the log, must not see it.
         request.env.remove(AUTHORIZATION);
-        if !trusted {
-            request.env.remove(TRUST);
+        // The script has decided about the user, whom the log names, as under mod_php. What follows an internal redirect must
+        // not believe a name that nobody has checked.
+        if let (Answer::Body(_), Some((user, _))) = (&answer, sent.as_deref().and_then(typed)) {
+            request.login.user = Some(user);
         }
         answer
     })

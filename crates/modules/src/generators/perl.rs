@@ -104,6 +104,7 @@ pub(super) async fn run(
         words: &WORDS,
         timeout: request.host::<CoreServer>().timeout(),
         nph: runs_file && base_name(&request.mapped.filename).starts_with("nph-"),
+        as_is: false,
         log: None,
         accounts: accounts_for_scripts(request),
     };

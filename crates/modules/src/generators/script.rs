@@ -94,6 +94,7 @@ pub(super) fn caller(request: &Request, way: &Way) -> Caller {
         words: &gateway::CGI,
         timeout,
         nph,
+        as_is: false,
         log: log(request),
         accounts: accounts_for_scripts(request),
     }

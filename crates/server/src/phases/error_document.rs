@@ -40,6 +40,8 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
             Some(ErrorDocument::Path(expr)) => {
                 if let Some(path) = value(request, expr) {
                     request.note_step("core", origin, |_| format!("ErrorDocument {status}: {path}"));
+                    // As in Apache, the document says why in its own words.
+                    request.answer.forget_reason();
                     return Page::Redirect(path);
                 }
             }
@@ -133,9 +135,11 @@ fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Bod
     let expect = request.header_joined("Expect").map(std::borrow::Cow::into_owned);
     let admin = request.vhost.admin.clone().unwrap_or_default();
     let signature = signature(request);
+    let reason = request.answer.status_line().and_then(|line| line.split_once(' ')).map(|(_, reason)| reason);
     let text = error_page(
         status,
         &ErrorPage {
+            reason,
             method: &request.asked.method,
             location: &location,
             expect: expect.as_deref(),

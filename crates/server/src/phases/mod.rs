@@ -384,7 +384,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     delivery::default_charset(request);
     // As in Apache, an unmet condition is not an error for them. They run before ranges: to them it is still an answer
     // of 200.
-    if !answer_fields(request, false).await {
+    if !is_about_the_server(request) && !answer_fields(request, false).await {
         // The error page gets new fields.
         request.answer.headers_out.clear();
         request.answer.err_headers_out.clear();
@@ -403,6 +403,12 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
             Err(416)
         }
     }
+}
+
+/// Whether the answer is about the server or the connection, not about anything that is served: as in Apache no module adds
+/// fields to an answer to `TRACE` or `OPTIONS *`.
+fn is_about_the_server(request: &Request) -> bool {
+    trace::is_asked(request) || request.asked.method == "OPTIONS" && request.asked.uri == "*"
 }
 
 /// Says which condition of the client's kept the answer back.

@@ -84,7 +84,14 @@ impl AnswerHead {
 
     /// Sets the status, and drops a reason given for another one.
     pub fn set_status(&mut self, status: u16) {
+        if self.status != status {
+            self.status_line = None;
+        }
         self.status = status;
+    }
+
+    /// Drops the reason that was given for the status.
+    pub(crate) fn forget_reason(&mut self) {
         self.status_line = None;
     }
 

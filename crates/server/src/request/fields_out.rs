@@ -47,11 +47,11 @@ impl Unsendable {
 impl Request {
     /// Writes the fields of the answer in Apache's order. `Err`: one that cannot be sent.
     pub fn fields_out(&self, sink: &mut impl FieldSink) -> Result<(), Unsendable> {
-        let not_modified = self.answer.status() == 304;
+        let has_body = !http1::status::is_bodyless(self.answer.status());
         let is_one_of = |names: &[&str], name: &str| names.iter().any(|one| one.eq_ignore_ascii_case(name));
-        // A 304 has no body to describe (RFC 9110 section 15.4.5), but still has the fields of the configuration or a
-        // script.
-        let has_type = !not_modified && self.answer.content_type().is_some();
+        // A 204 or 304 has no body to describe (RFC 9110 sections 15.3.5 and 15.4.5), but still has the fields of the
+        // configuration or a script.
+        let has_type = has_body && self.answer.content_type().is_some();
         let is_kept = |name: &str| !(is_one_of(&OWN, name) || has_type && name.eq_ignore_ascii_case("Content-Type"));
         let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| Unsendable::new(name, value));
         with_date(|date| put("Date", date))?;
@@ -70,7 +70,7 @@ impl Request {
         if let Some(vary) = vary(self) {
             put("Vary", &http1::text::to_bytes(&vary))?;
         }
-        if !not_modified {
+        if has_body {
             if let Some(encoding) = &self.answer.content_encoding {
                 put("Content-Encoding", encoding.as_bytes())?;
             }
@@ -79,7 +79,7 @@ impl Request {
             }
         }
         sink.own_fields().map_err(|_| Unsendable::new("Connection", b""))?;
-        if let Some(text) = self.answer.content_type().filter(|_| !not_modified) {
+        if let Some(text) = self.answer.content_type().filter(|_| has_body) {
             let value = http1::text::to_bytes(text);
             sink.field("Content-Type", &value).map_err(|_| Unsendable::new("Content-Type", &value))?;
         }

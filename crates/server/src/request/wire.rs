@@ -11,8 +11,9 @@ impl Request {
         let is = |one: &str| one.eq_ignore_ascii_case(name);
         let field = || self.answer.err_headers_out.get(name).or_else(|| self.answer.headers_out.get(name));
         if is("Content-Type") {
-            // A 304 has no fields of its own about a body.
-            let own = self.answer.content_type().filter(|_| self.answer.status() != 304);
+            // Without a body there are no fields of its own about one.
+            let has_body = !http1::status::is_bodyless(self.answer.status());
+            let own = self.answer.content_type().filter(|_| has_body);
             let text = own.or_else(field)?;
             return Some(text.split(';').next().unwrap_or_default().trim().into());
         }

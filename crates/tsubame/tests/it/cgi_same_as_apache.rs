@@ -171,6 +171,7 @@ const ANSWERS: &[&str] = &[
     r"Status: 404 a\tb\n\nx",
     r"Status: 404 \303\244 \344\n\nx",
     r"Status: 204 Nix\nX-A: 1\n\nx",
+    r"Status: 204\nContent-Type: text/plain\nContent-Language: de\nContent-Encoding: gzip\n\n",
     r"Status: 304 Same\nX-A: 1\n\nx",
     r"Status: 304\nETag: \042e\042\nContent-Type: text/plain\n\n",
     r"Status: 401 Who\nWWW-Authenticate: Basic realm=x\n\nx",

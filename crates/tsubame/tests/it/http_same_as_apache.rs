@@ -171,6 +171,23 @@ fn plain_requests() {
     compare("plain_requests", build, "Redirect /away http://else.example/", &cases, &allowed);
 }
 
+/// No module adds fields to an answer about the server itself.
+#[test]
+fn answers_about_the_server() {
+    let configuration =
+        "Header set X-A b\nHeader always set X-B c\nExpiresActive On\nExpiresDefault \"access plus 1 day\"";
+    let cases = ["TRACE /a.txt", "TRACE /none", "OPTIONS *", "OPTIONS /a.txt", "OPTIONS /none"]
+        .map(|what| case(what, &format!("{what} HTTP/1.1"), &[]));
+    let trace = |what| Allowed { case: "TRACE *", what, entry: "TRACE answers with the request as it came" };
+    let allowed = [
+        trace("content-length"),
+        trace("transfer-encoding"),
+        trace("body"),
+        Allowed { case: "OPTIONS *", what: "%f", entry: "The file of a request" },
+    ];
+    compare("answers_about_the_server", build, configuration, &cases, &allowed);
+}
+
 #[test]
 fn ranges() {
     let ranges = [

@@ -11,7 +11,11 @@ use crate::server::Server;
 use crate::site::Site;
 use crate::wire::Client;
 
-const CONFIGURATION: &str = "ProxyPass /pass/ unix:${ROOT}/run/puppet.sock|fcgi://localhost/base/\n\
+const CONFIGURATION: &str = "ProxyPass /over/ unix:${ROOT}/run/puppet.sock|fcgi://localhost/base/\n\
+    ProxyPass /document/ unix:${ROOT}/run/puppet.sock|fcgi://localhost/base/\n\
+    <LocationMatch ^/(over|document)/>\nProxyErrorOverride On\n</LocationMatch>\n\
+    <Location /document/>\nErrorDocument 404 /d.txt\n</Location>\n\
+    ProxyPass /pass/ unix:${ROOT}/run/puppet.sock|fcgi://localhost/base/\n\
     ProxyPassMatch ^/match/(.*\\.php(/.*)?)$ unix:${ROOT}/run/puppet.sock|fcgi://localhost${DOCS}/$1\n\
     SetEnvIf Request_URI info=(.*)$ proxy-fcgi-pathinfo=$1\n\
     <FilesMatch \\.php$>\nSetHandler proxy:unix:${ROOT}/run/puppet.sock|fcgi://localhost\n</FilesMatch>\n\
@@ -23,7 +27,7 @@ const CONFIGURATION: &str = "ProxyPass /pass/ unix:${ROOT}/run/puppet.sock|fcgi:
 /// A place with a server that prints its input.
 fn place() -> Site {
     let site = Site::new();
-    for name in ["a.php", "generic/a.php"] {
+    for name in ["a.php", "generic/a.php", "d.txt"] {
         site.page(name, "");
     }
     let socket = site.root.join("run/puppet.sock");
@@ -59,7 +63,8 @@ fn answers(site: &Site, cases: &[Case]) -> Vec<String> {
             ["SERVER_SOFTWARE=", "SERVER_SIGNATURE=", "UNIQUE_ID=", skipped].iter().any(|name| line.contains(name))
         };
         let lines: Vec<_> = body.lines().filter(|line| !is_own(line)).collect();
-        format!("{} {}{}", response.status, lines.join("\n"), if whole.is_err() { ", cut" } else { "" })
+        let (status, reason) = (response.status, response.reason);
+        format!("{status} {reason}\n{}{}", lines.join("\n"), if whole.is_err() { ", cut" } else { "" })
     };
     cases.iter().map(answer).collect()
 }
@@ -84,6 +89,8 @@ fn variables_of_backend_servers() {
         "/pass/a%20b/info=unescape",
         "/pass/a/info=on",
         "/pass/x?status",
+        "/over/x?status",
+        "/document/x?status",
         "/pass/x?half",
         "/pass/x?close",
         "/pass/x?header",

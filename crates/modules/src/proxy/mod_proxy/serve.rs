@@ -191,6 +191,7 @@ pub(crate) async fn converse(request: &mut Request, destination: &Destination, a
         words: &WORDS,
         timeout: destination.timeout,
         nph: false,
+        as_is: false,
         log: None,
         accounts: accounts_for_scripts(request),
     };
