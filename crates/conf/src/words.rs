@@ -27,6 +27,50 @@ pub fn words(mut rest: &str) -> Vec<String> {
     out
 }
 
+/// Splits the command line of a program that the server starts into its arguments, as APR does (`apr_tokenize_to_argv`).
+///
+/// An argument that begins with `"` or `'` ends at the same quote; without one, at a blank. A backslash takes every
+/// meaning from the character behind: it is dropped, and in front of a blank or a quote the argument goes on.
+pub fn argv(line: &str) -> Vec<String> {
+    let is_blank = |c: char| c == ' ' || c == '\t';
+    let mut out = Vec::new();
+    let mut rest = line.trim_start_matches(is_blank);
+    while let Some(first) = rest.chars().next() {
+        let quote = Some(first).filter(|first| matches!(first, '"' | '\''));
+        let text = &rest[quote.map_or(0, char::len_utf8)..];
+        let (mut word, mut end, mut chars) = (String::new(), text.len(), text.char_indices().peekable());
+        while let Some((at, c)) = chars.next() {
+            match (c, chars.peek()) {
+                ('\\', Some((_, next))) if is_blank(*next) || matches!(next, '"' | '\'') => {
+                    word.push('\\');
+                    word.extend(chars.next().map(|(_, next)| next));
+                }
+                _ if quote.map_or_else(|| is_blank(c), |quote| c == quote) => {
+                    end = at;
+                    break;
+                }
+                _ => word.push(c),
+            }
+        }
+        out.push(unescaped(&word));
+        // The quote or the blank.
+        rest = text[end..].chars().as_str();
+        rest =
+            rest.get(rest.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default().trim_start_matches(is_blank);
+    }
+    out
+}
+
+/// A text without its backslashes; two are one.
+fn unescaped(text: &str) -> String {
+    let mut chars = text.chars();
+    let mut out = String::with_capacity(text.len());
+    while let Some(c) = chars.next() {
+        out.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    out
+}
+
 /// The byte ranges of the words of a line, quotes included.
 pub(crate) fn places(line: &str) -> Vec<Range<usize>> {
     let mut places = Vec::new();
@@ -84,6 +128,23 @@ fn bare(text: &str) -> (String, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A pair of backslashes does not keep a quote behind from being escaped, as in APR.
+    #[test]
+    fn arguments_of_programs() {
+        for (line, want) in [
+            ("", &[][..]),
+            (" \t a  b\t", &["a", "b"]),
+            (r"a\ b c", &["a b", "c"]),
+            (r"a\b \\x\", &["ab", r"\x"]),
+            (r#""a b"c 'd "e' f"g"#, &["a b", "c", "d \"e", "f\"g"]),
+            (r#""a\"b" "c'd" "e"#, &["a\"b", "c'd", "e"]),
+            (r#""a\\" b""#, &[r#"a\" b"#]),
+            (r"'' a\'b", &["", "a'b"]),
+        ] {
+            assert_eq!(argv(line), want, "{line}");
+        }
+    }
 
     #[test]
     fn places_are_those_of_the_words() {

@@ -248,12 +248,13 @@ pub(super) fn could_be_started(command: &str) -> io::Result<()> {
     sys::file::may_access(words.first().ok_or(io::ErrorKind::InvalidInput)?, true)
 }
 
-/// `|command` and `||command` run the program directly, `|$command` through the shell (Apache manual, piped logs).
+/// `|command` and `||command` run the program directly, `|$command` through the shell (Apache manual, piped logs). As in
+/// Apache the shell gets the arguments with a blank between each two: their quotes are gone.
 fn words(command: &str) -> io::Result<Vec<CString>> {
     let command = command.strip_prefix('|').unwrap_or(command);
     let words = match command.strip_prefix('$') {
-        Some(line) => vec!["/bin/sh".to_string(), "-c".into(), line.into()],
-        None => conf::words::words(command),
+        Some(line) => vec!["/bin/sh".to_string(), "-c".into(), conf::words::argv(line).join(" ")],
+        None => conf::words::argv(command),
     };
     let words = words.iter().map(|word| CString::new(http1::text::to_bytes(word)));
     words.collect::<Result<_, _>>().map_err(|_| io::ErrorKind::InvalidInput.into())

@@ -9,6 +9,7 @@ use sys::signal::Signal;
 use crate::control::{Daemon, pid_of, said};
 use crate::descriptors::clients_of;
 use crate::mpm::{Mpm, under_every_mpm};
+use crate::oracle::{self, Apache};
 use crate::server::{Server, Start, children, is_gone};
 use crate::site::Site;
 use crate::wait::until;
@@ -260,4 +261,55 @@ fn a_program_that_ignores_its_input_ends_with_the_server() {
     server.signal(Signal::TERM);
     assert_eq!(server.ends().code(), Some(0));
     assert!(is_gone(reader));
+}
+
+/// The command lines of programs are split as Apache splits them: each tells its arguments.
+#[test]
+fn arguments_are_those_of_apache() {
+    if !oracle::is_there("arguments_are_those_of_apache") {
+        return;
+    }
+    // The words of the configuration file have an escape of their own.
+    let lines = [
+        ("|", r"a\ b c"),
+        ("|", r"a\b a\\\\b"),
+        ("|", r#"\"a b\"c 'd e'f"#),
+        ("|", r#"a\"b 'c\"d'"#),
+        ("|", r"'it\\'s' '' x"),
+        ("|", r"'a\\\\' b'"),
+        ("|", r"  a   b  "),
+        ("|", r"a\\"),
+        ("||", r"a\ b 'c d'"),
+        ("|$", r#"a\ b 'c d' $((1 + 1)) \"e f\""#),
+    ];
+    let configuration: String = (0..)
+        .zip(lines)
+        .map(|(number, (pipe, line))| format!("CustomLog \"{pipe}${{ROOT}}/tell {number} {line}\" x\n"))
+        .collect();
+    let told = |start: &dyn Fn(&Site)| {
+        let site = Site::with([("index.html", "hello\n")]);
+        let text = format!(
+            "#!/bin/sh\nprintf '[%s]' \"$@\" > {0}/logs/$1.new\nmv {0}/logs/$1.new {0}/logs/$1\nexec cat > /dev/null\n",
+            site.path()
+        );
+        let program = site.file("tell", text);
+        std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).expect("mode");
+        start(&site);
+        (0..lines.len()).map(|number| site.read(&format!("logs/{number}"))).collect::<Vec<_>>()
+    };
+    let wait = |site: &Site| {
+        for (number, (pipe, line)) in lines.iter().enumerate() {
+            let path = site.root.join(format!("logs/{number}"));
+            until(&format!("the arguments of {pipe}{line}"), || path.exists().then_some(()));
+        }
+    };
+    let theirs = told(&|site| {
+        let _apache = Apache::start(site, &configuration);
+        wait(site);
+    });
+    let ours = told(&|site| {
+        let _server = Server::start(Mpm::Event, site, &configuration);
+        wait(site);
+    });
+    assert_eq!(ours, theirs);
 }

@@ -59,7 +59,7 @@ pub(in crate::mappers::mod_rewrite) static HELPER: HelperHook = helper;
 impl Program {
     /// `prg:PATH ARGUMENTS`, with an optional `user:group`.
     pub(super) fn new(cmd: &Cmd<'_>, name: &str, line: &str, owner: Option<&str>) -> Result<Program, String> {
-        let mut words = conf::words::words(line);
+        let mut words = conf::words::argv(line);
         if words.is_empty() {
             words.push(String::new());
         }
