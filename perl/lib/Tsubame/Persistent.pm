@@ -109,7 +109,8 @@ sub set_environment {
     pop @list;
     if ( defined $request->{setup_env} && $request->{setup_env} eq '0' ) {
         my %all = @list;
-        @list = map { exists $all{$_} ? ( $_ => $all{$_} ) : () } qw(PATH TZ MOD_PERL MOD_PERL_API_VERSION);
+        my @kept = ( qw(PATH TZ MOD_PERL MOD_PERL_API_VERSION), repeated( $request, 'env' ) );
+        @list = map { exists $all{$_} ? ( $_ => $all{$_} ) : () } @kept;
     }
     if ( !${^TAINT} ) {
         my $index = 0;

@@ -332,6 +332,9 @@ fn add_fields(request: &Request, conf: &PerlDir, told: &mut Vec<(&'static str, V
         ("auth_type", text(request.login.auth_type.as_deref().unwrap_or_default())),
         ("document_root", text(request.document_root())),
     ]);
+    if !setup_env {
+        told.extend(conf.env.iter().map(|(name, _)| ("env", text(name))));
+    }
     told.extend(conf.modules.iter().map(|name| ("module", text(name))));
     told.extend(conf.files.iter().map(|path| ("require", text(path))));
     told.extend(conf.fixups.iter().map(|name| ("fixup", text(name))));

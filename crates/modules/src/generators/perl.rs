@@ -119,6 +119,8 @@ pub(super) async fn run(
 pub(super) fn refusal(request: &mut Request, module: &'static str) -> Option<Answer> {
     let (status, text) = match request.mapped.stat {
         None => (404, "script not found or unable to stat"),
+        // The registries of mod_perl decline a directory, and then nobody serves it.
+        Some(meta) if meta.is_dir() && module == "perl" => (404, "attempt to invoke directory as script"),
         Some(meta) if meta.is_dir() => (403, "attempt to invoke directory as script"),
         Some(_) if request.options() & EXEC_CGI == 0 => (403, "Options ExecCGI is off in this directory"),
         Some(_) if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {

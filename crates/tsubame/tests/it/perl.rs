@@ -162,7 +162,7 @@ fn refusals() {
         ("/none/counter", 500, "SetHandler perl-script needs a PerlResponseHandler"),
         ("/plain/page.pl", 403, "Options ExecCGI is off in this directory"),
         ("/registry/missing", 404, "script not found or unable to stat"),
-        ("/fork/", 403, "attempt to invoke directory as script"),
+        ("/fork/", 404, "attempt to invoke directory as script"),
     ] {
         assert_eq!(server.get(path).status, status, "{path}");
         server.logged(said);
@@ -214,13 +214,14 @@ fn handlers_without_a_file() {
     let configuration = format!(
         "{CONFIGURATION}PerlSwitches -I${{ROOT}}/lib\n\
          <Location /my>\nSetHandler perl-script\nPerlModule My\nPerlResponseHandler My\n</Location>\n\
-         <Location /my/bare>\nPerlOptions -SetupEnv\n</Location>\n"
+         PerlSetEnv A b\nSetEnv B c\nPerlPassEnv PATH\n\
+         <Location /my/bare>\nPerlOptions -SetupEnv\nPerlSetEnv C d\n</Location>\n"
     );
     let server = Server::start(Mpm::Event, &site, &configuration);
     let raw = server.get("/my/nph-foo");
     assert_eq!((raw.status, raw.text().contains("REQUEST_URI")), (200, true));
     let bare = server.get("/my/bare").text();
-    assert!(!bare.contains("REQUEST_URI") && bare.contains("PATH"), "{bare}");
+    assert_eq!(bare, "A,C,MOD_PERL,MOD_PERL_API_VERSION,PATH");
 }
 
 /// Scripts of a group share interpreters, each in a package of its own.
