@@ -90,6 +90,21 @@ pub fn decode_path(raw: &[u8], options: &PathOptions) -> Result<String, PathErro
     refusal.map_or_else(|| Ok(text::from_bytes(&path).into_owned()), Err)
 }
 
+/// A path with repeated slashes merged: `MergeSlashes Off` keeps them, and some lines ignore them.
+#[must_use]
+pub fn merge_slashes(path: &str) -> Cow<'_, str> {
+    if !path.contains("//") {
+        return Cow::Borrowed(path);
+    }
+    let mut merged = String::with_capacity(path.len());
+    for c in path.chars() {
+        if c != '/' || !merged.ends_with('/') {
+            merged.push(c);
+        }
+    }
+    Cow::Owned(merged)
+}
+
 /// Decodes every percent-escape of `raw`, as in a query parameter, but leaves `+` alone; incomplete escapes stay.
 #[must_use]
 pub fn unescape_lenient(raw: &[u8]) -> Cow<'_, [u8]> {

@@ -3,20 +3,22 @@
 //! Apache manual: mod_alias.
 
 mod lines;
+mod list;
 mod text;
 
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take2, Take12, Take23, Take123};
 use conf::expr::StringExpr;
-use conf::pattern::{Captures, Regex, substitute};
-use conf::{Allowed, Directive, Level, ModuleInfo, Origin, Setting, Stacked, on_or_off, settings};
+use conf::pattern::{Captures, substitute};
+use conf::{Allowed, Directive, Level, ModuleInfo, Origin, Setting, on_or_off, settings};
 use http1::uri::escape_path;
 use server::PhaseHook::Now;
 use server::core_module::is_url;
 use server::{Flow, Hook, Module, Order, Request};
 
 use self::lines::{add_alias, add_alias_match, add_redirect, is_redirect};
+use self::list::{Found, List, Matcher};
 use self::text::escape_target;
 pub(crate) use self::text::{file_path, matched};
 use crate::row;
@@ -53,15 +55,15 @@ const PRESERVE: bool = false;
 settings! {
     /// The settings of a server; each list is searched in order.
     pub struct AliasServer {
-        aliases: Stacked<Arc<Alias>>,
-        redirects: Stacked<Arc<Redirect>>,
+        aliases: List<Alias>,
+        redirects: List<Redirect>,
     }
 }
 
 settings! {
     /// The settings of a section.
     pub struct AliasDir {
-        redirects: Stacked<Arc<Redirect>>,
+        redirects: List<Redirect>,
         alias: Setting<Arc<SectionAlias>>,
         redirect: Setting<Arc<SectionRedirect>>,
         relative: Setting<bool> = RELATIVE,
@@ -69,23 +71,14 @@ settings! {
     }
 }
 
-/// The URL paths of an entry.
-#[derive(Debug)]
-enum Matcher {
-    Prefix(String),
-    Pattern(Regex),
-}
-
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Alias {
-    matcher: Matcher,
     real: String,
     script: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Redirect {
-    matcher: Matcher,
     status: u16,
     /// Statuses other than redirects have no target.
     target: Option<String>,
@@ -146,7 +139,7 @@ struct Hit {
     origin: Option<Origin>,
 }
 
-fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) -> Result<Option<Hit>, Flow> {
+fn redirect(request: &Request, dir: &AliasDir, list: &List<Redirect>) -> Result<Option<Hit>, Flow> {
     if let Some(redirect) = dir.redirect.get() {
         let target = match &redirect.target {
             None => String::new(),
@@ -161,30 +154,27 @@ fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) ->
         return Ok(Some(Hit { status: redirect.status, target, origin: dir.redirect.origin().cloned() }));
     }
     let mut captures = Captures::default();
-    for (redirect, origin) in list.entries() {
-        let target = redirect.target.as_deref().unwrap_or_default();
-        let target = match &redirect.matcher {
-            Matcher::Prefix(fake) => match matched(&request.asked.uri, fake) {
-                Some(length) => format!("{target}{}", escape_path(&request.asked.uri[length..])),
-                None => continue,
-            },
-            Matcher::Pattern(regex) => {
-                if !search(request, regex, origin, &mut captures)? {
-                    continue;
-                }
-                let mut out = String::new();
-                substitute(&mut out, target, &request.asked.uri, &captures, server::TEXT_MAX)
-                    .map_err(|why| request.undecided("alias", &why, origin))?;
-                escape_target(&out)
-            }
-        };
-        return Ok(Some(Hit { status: redirect.status, target, origin: Some(origin.clone()) }));
-    }
-    Ok(None)
+    let Some((line, length)) = find(request, list, &mut captures)? else { return Ok(None) };
+    let target = line.then.target.as_deref().unwrap_or_default();
+    let target = match &line.matcher {
+        Matcher::Prefix(_) => format!("{target}{}", escape_path(&request.asked.uri[length..])),
+        Matcher::Pattern(_) => {
+            let mut out = String::new();
+            substitute(&mut out, target, &request.asked.uri, &captures, server::TEXT_MAX)
+                .map_err(|why| request.undecided("alias", &why, &line.origin))?;
+            escape_target(&out)
+        }
+    };
+    Ok(Some(Hit { status: line.then.status, target, origin: Some(line.origin.clone()) }))
 }
 
-fn search(request: &Request, regex: &Regex, origin: &Origin, captures: &mut Captures) -> Result<bool, Flow> {
-    regex.captures(&request.asked.uri, captures).map_err(|why| request.undecided("alias", &why, origin))
+/// The line of a list that the request's path matches.
+fn find<'a, T: Clone>(
+    request: &Request,
+    list: &'a List<T>,
+    captures: &mut Captures,
+) -> Result<Option<Found<'a, T>>, Flow> {
+    list.find(&request.asked.uri, captures).map_err(|(why, origin)| request.undecided("alias", &why, origin))
 }
 
 /// Answers with a redirect. `debug` and `error` are the numbers of the messages.
@@ -242,32 +232,29 @@ fn section_alias(request: &mut Request, dir: &AliasDir) -> Result<bool, Flow> {
     Ok(true)
 }
 
-fn listed_alias(request: &mut Request, list: &Stacked<Arc<Alias>>) -> Flow {
+fn listed_alias(request: &mut Request, list: &List<Alias>) -> Flow {
     let mut captures = Captures::default();
-    for (alias, origin) in list.entries() {
-        let path = match &alias.matcher {
-            Matcher::Prefix(fake) => {
-                let Some(length) = matched(&request.asked.uri, fake) else { continue };
-                request.mapped.context = Some((fake.clone(), alias.real.clone()));
-                format!("{}{}", alias.real, &request.asked.uri[length..])
+    let (line, length) = match find(request, list, &mut captures) {
+        Err(flow) => return flow,
+        Ok(None) => return Flow::Declined,
+        Ok(Some(found)) => found,
+    };
+    let Alias { real, script } = &line.then;
+    let path = match &line.matcher {
+        Matcher::Prefix(fake) => {
+            request.mapped.context = Some((fake.clone(), real.clone()));
+            format!("{real}{}", &request.asked.uri[length..])
+        }
+        Matcher::Pattern(_) => {
+            let mut path = String::new();
+            match substitute(&mut path, real, &request.asked.uri, &captures, server::TEXT_MAX) {
+                Err(why) => return request.undecided("alias", &why, &line.origin),
+                Ok(()) => path,
             }
-            Matcher::Pattern(regex) => {
-                match search(request, regex, origin, &mut captures) {
-                    Err(flow) => return flow,
-                    Ok(false) => continue,
-                    Ok(true) => {}
-                }
-                let mut path = String::new();
-                match substitute(&mut path, &alias.real, &request.asked.uri, &captures, server::TEXT_MAX) {
-                    Err(why) => return request.undecided("alias", &why, origin),
-                    Ok(()) => path,
-                }
-            }
-        };
-        map(request, &path, alias.script, Some(origin));
-        return Flow::Ok;
-    }
-    Flow::Declined
+        }
+    };
+    map(request, &path, *script, Some(&line.origin));
+    Flow::Ok
 }
 
 /// Whether a line `ScriptAlias` led to the file: a directory of programs named there needs no `Options ExecCGI`, whichever

@@ -63,16 +63,13 @@ pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
 /// A path with repeated slashes merged, if that makes a difference: `MergeSlashes Off` keeps them, and no section would
 /// match the path as it is.
 fn merge_slashes(request: &Request, path: &str) -> Option<String> {
-    if request.vhost.plan.path.merge_slashes || !path.contains("//") {
+    if request.vhost.plan.path.merge_slashes {
         return None;
     }
-    let mut merged = String::with_capacity(path.len());
-    for c in path.chars() {
-        if c != '/' || !merged.ends_with('/') {
-            merged.push(c);
-        }
+    match http1::uri::merge_slashes(path) {
+        Cow::Owned(merged) => Some(merged),
+        Cow::Borrowed(_) => None,
     }
-    Some(merged)
 }
 
 /// `<If>` sections of the settings merged so far, without the first `skip`, which were evaluated before.

@@ -184,6 +184,31 @@ fn aliases_and_redirects() {
         "/j/sub/../f.txt",
     ]);
     compare("aliases_and_redirects", build, configuration, &all, &[]);
+    // Many lines are found by an index. Those in front win, and of two for a path the first.
+    let many = |first: &str, second: &str| (0..40).map(|n| format!("{first}{n}{second}\n")).collect::<String>();
+    let configuration = format!(
+        "{configuration}\n{}{}Redirect /many /first\nRedirect /many/sub /never\nRedirect /q/w /never\nRedirect //twice//x /a.html\n\
+         Redirect /slash/ /a.html\nRedirectMatch ^/many/40 /never\nAlias /i2/3/sub ${{ROOT}}/never\n",
+        many("Redirect 301 /many/", " /a.html"),
+        many("Alias /i2/", " ${ROOT}/out")
+    );
+    let more = paths(&[
+        "/many/7",
+        "/many//7/x",
+        "/many/77",
+        "/many",
+        "/many/sub/x",
+        "/many/40",
+        "/manyx",
+        "/twice/x/y",
+        "/twice/xy",
+        "/slash",
+        "/slash/x",
+        "/i2/3/sub/g.txt",
+        "/i2/39/f.txt",
+        "/i2/",
+    ]);
+    compare("many_aliases_and_redirects", build, &configuration, &[all, more].concat(), &[]);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use conf::expr::StringExpr;
-use conf::pattern::{Flags, Regex};
+use conf::pattern::{Captures, Flags, Regex};
 use conf::values::atoi;
 use conf::{Cmd, Level, Outcome, Place};
 use server::core_module::is_url;
 
-use super::text::matched;
-use super::{Alias, AliasDir, AliasServer, Matcher, Redirect, SectionAlias, SectionRedirect};
+use super::list::Matcher;
+use super::{Alias, AliasDir, AliasServer, Redirect, SectionAlias, SectionRedirect};
 
 /// Whether the line is in a section with settings of its own, or in an `.htaccess` file.
 fn in_section(place: &Place) -> bool {
@@ -27,19 +27,13 @@ fn add_prefix_alias(cmd: &mut Cmd<'_>, fake: &str, real: &str, script: bool) -> 
     if in_section(cmd.place) {
         return Err(cmd.cannot_occur("directory context"));
     }
-    let mut covering = None;
-    for alias in cmd.server.get::<AliasServer>().aliases.iter() {
-        let covers = match &alias.matcher {
-            Matcher::Prefix(earlier) => matched(fake, earlier).is_some(),
-            Matcher::Pattern(regex) => regex.is_match(fake).map_err(|why| why.to_string())?,
-        };
-        if covers {
-            let script = if alias.script { "Script" } else { "" };
-            let regex = if matches!(alias.matcher, Matcher::Pattern(_)) { "Match" } else { "" };
-            covering = Some(format!("{script}Alias{regex}"));
-            break;
-        }
-    }
+    let aliases = &cmd.server.get::<AliasServer>().aliases;
+    let covering = aliases.find(fake, &mut Captures::default()).map_err(|(why, _)| why.to_string())?;
+    let covering = covering.map(|(line, _)| {
+        let script = if line.then.script { "Script" } else { "" };
+        let regex = if matches!(line.matcher, Matcher::Pattern(_)) { "Match" } else { "" };
+        format!("{script}Alias{regex}")
+    });
     if let Some(earlier) = covering {
         let (name, at) = (cmd.row.name, cmd.origin());
         let text = format!(
@@ -50,19 +44,19 @@ fn add_prefix_alias(cmd: &mut Cmd<'_>, fake: &str, real: &str, script: bool) -> 
         );
         cmd.context.note("alias", Level::Warn, text);
     }
-    push_alias(cmd, Alias { matcher: Matcher::Prefix(fake.into()), real: real.into(), script })
+    push_alias(cmd, Matcher::Prefix(fake.into()), Alias { real: real.into(), script })
 }
 
 pub(super) fn add_alias_match(cmd: &mut Cmd<'_>, pattern: &str, real: &str, script: bool) -> Outcome {
     if in_section(cmd.place) {
         return Err(cmd.cannot_occur("directory context"));
     }
-    push_alias(cmd, Alias { matcher: Matcher::Pattern(regex(pattern)?), real: real.into(), script })
+    push_alias(cmd, Matcher::Pattern(regex(pattern)?), Alias { real: real.into(), script })
 }
 
-fn push_alias(cmd: &mut Cmd<'_>, alias: Alias) -> Outcome {
+fn push_alias(cmd: &mut Cmd<'_>, matcher: Matcher, alias: Alias) -> Outcome {
     let origin = cmd.origin();
-    cmd.server.edit::<AliasServer>().aliases.push(Arc::new(alias), &origin);
+    cmd.server.edit::<AliasServer>().aliases.push(matcher, alias, origin);
     Ok(())
 }
 
@@ -128,11 +122,11 @@ pub(super) fn add_redirect(cmd: &mut Cmd<'_>, words: [Option<&str>; 3], default:
         _ => {}
     }
     let origin = cmd.origin();
-    let redirect = Arc::new(Redirect { matcher, status, target: target.map(str::to_string) });
+    let redirect = Redirect { status, target: target.map(str::to_string) };
     if in_section(cmd.place) {
-        cmd.dir.edit::<AliasDir>().redirects.push(redirect, &origin);
+        cmd.dir.edit::<AliasDir>().redirects.push(matcher, redirect, origin);
     } else {
-        cmd.server.edit::<AliasServer>().redirects.push(redirect, &origin);
+        cmd.server.edit::<AliasServer>().redirects.push(matcher, redirect, origin);
     }
     Ok(())
 }
