@@ -163,7 +163,10 @@ fn said(name: &str, found: &Ratio) -> String {
     }
     let (one, other, middle, bounds) = match middle < 1.0 {
         false => ("A", "B", middle, bounds),
-        true => ("B", "A", 1.0 / middle, bounds.map(|[low, high]| [1.0 / high, 1.0 / low])),
+        true => {
+            let Ratio { middle, bounds } = found.inverse();
+            ("B", "A", middle, bounds)
+        }
     };
     let certainty = match bounds {
         Some([low, high]) => format!("(between {low:.2} and {high:.2})"),

@@ -81,7 +81,7 @@ fn print_targets(experiment: &Experiment, summary: &Summary<'_>) {
         let word = match verdict.met {
             Some(true) => style::good("met   "),
             Some(false) => style::bad("missed"),
-            None if verdict.is_withheld() => style::doubtful("open  "),
+            None if verdict.is_open() => style::doubtful("open  "),
             None => {
                 open += 1;
                 continue;
@@ -213,7 +213,7 @@ fn target_table(experiment: &Experiment, summary: &Summary<'_>) -> Option<Table>
         let word = match verdict.met {
             Some(true) => "met",
             Some(false) => "**missed**",
-            None if verdict.is_withheld() => "not judged",
+            None if verdict.is_open() => "open",
             None => continue,
         };
         table.push(vec![target.text.to_owned(), word.to_owned(), verdict.measured]);
@@ -296,7 +296,7 @@ mod tests {
         for expected in [
             "| Tsubame percore | 90 000 | 0 % | 0.90 | 1.50 (1.50–1.50) | 90 000 | 1.00 | 2.00 | 0 | 1.0 |",
             "| subject | req per CPU-s | spread | × floor | × h2o |",
-            "| keep-alive: percore ≥ 0.85 × the floor | met | 0.90 × floor (bare epoll loop) |",
+            "| keep-alive: percore ≥ 0.85 × the floor | met | 0.90 (0.90–0.90) × floor (bare epoll loop) |",
             "| nginx | 2 | 1.0 | 6.0 | 0.51 | 0 |",
             "- caddy: apt-get install caddy",
         ] {

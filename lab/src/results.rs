@@ -207,6 +207,17 @@ pub(crate) mod example {
         }
     }
 
+    /// The same in three rounds, which agree.
+    pub(crate) fn thrice(results: &Results) -> Results {
+        // Nothing else needs a copy of a sample.
+        let copy = || -> Results {
+            let text = serde_json::to_string(results).expect("JSON");
+            serde_json::from_str(&text).expect("what was just written")
+        };
+        let of_round = |round| copy().samples.into_iter().map(move |sample| Sample { round, ..sample });
+        Results { samples: (1..=3).flat_map(of_round).collect(), ..copy() }
+    }
+
     /// A quiet measurement of one second on one CPU-second.
     pub(crate) fn load(workload: &str, subject: &str, connections: u32, round: u32, requests: u64) -> Sample {
         Sample {

@@ -1,5 +1,7 @@
 //! The few statistics that alternating rounds and lists of latencies need.
 
+use std::fmt;
+
 /// The middle value; between two middle values, their mean.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -26,21 +28,58 @@ pub(crate) fn percentile(sorted: &[u64], share: f64) -> u64 {
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0)
 }
 
-/// A ratio, and its 95 % interval.
+/// A ratio, and its 95 % interval; there is none after a single round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) middle: f64,
     pub(crate) bounds: Option<[f64; 2]>,
 }
 
-/// The ratio of `one` to `other`, which were measured in turn: the geometric mean of the ratios of each round, with
-/// their [`interval`]. `None` if a value is not above 0.
-pub(crate) fn ratio(one: &[f64], other: &[f64]) -> Option<Ratio> {
-    if one.iter().chain(other).any(|value| *value <= 0.0) {
-        return None;
+impl Ratio {
+    /// Whether the ratio is at least `bar`. `None`: the interval holds the bar, or there is no interval.
+    pub(crate) fn reaches(&self, bar: f64) -> Option<bool> {
+        match self.bounds? {
+            [low, _] if low >= bar => Some(true),
+            [_, high] if high < bar => Some(false),
+            _ => None,
+        }
     }
+
+    /// The ratio of the other to the one.
+    pub(crate) fn inverse(&self) -> Ratio {
+        Ratio { middle: 1.0 / self.middle, bounds: self.bounds.map(|[low, high]| [1.0 / high, 1.0 / low]) }
+    }
+
+    /// Whether the ratio is at most `bar`; likewise.
+    pub(crate) fn stays_below(&self, bar: f64) -> Option<bool> {
+        match self.bounds? {
+            [_, high] if high <= bar => Some(true),
+            [low, _] if low > bar => Some(false),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Ratio {
+    /// `1.86 (1.80–1.93)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = |ratio: f64| if ratio < 100.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") };
+        f.write_str(&told(self.middle))?;
+        match self.bounds {
+            Some([low, high]) => write!(f, " ({}–{})", told(low), told(high)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The ratio of `one` to `other`, which were measured in turn: that of their medians, so that it says what a table of
+/// medians says, with the [`interval`] of the ratios of each round. `None` if there is no median of `other` above 0.
+pub(crate) fn ratio(one: &[f64], other: &[f64]) -> Option<Ratio> {
+    let middle = median(one)? / median(other).filter(|median| *median > 0.0)?;
     let ratios: Vec<f64> = one.iter().zip(other).map(|(one, other)| one / other).collect();
-    Some(Ratio { middle: logarithms(&ratios)?.0.exp(), bounds: interval(&ratios) })
+    // A few rounds with an outlier could leave the medians outside.
+    let bounds = interval(&ratios).map(|[low, high]| [low.min(middle), high.max(middle)]);
+    Some(Ratio { middle, bounds })
 }
 
 /// The 95 % interval for the mean of the distribution of these values: Student's, for the logarithms, because
@@ -78,7 +117,7 @@ mod tests {
     fn ratios_have_bounds() {
         assert_eq!(ratio(&[], &[]), None);
         assert_eq!(ratio(&[1.0], &[0.0]), None);
-        assert_eq!(ratio(&[4.0], &[2.0]).map(|ratio| ratio.bounds), Some(None));
+        assert_eq!(ratio(&[4.0], &[2.0]).map(|ratio| (ratio.bounds, ratio.reaches(1.0))), Some((None, None)));
         let same = ratio(&[4.0, 8.0], &[2.0, 4.0]).unwrap();
         let [low, high] = same.bounds.unwrap();
         assert!([same.middle, low, high].into_iter().all(|ratio| (ratio - 2.0).abs() < 1e-9));
@@ -89,6 +128,18 @@ mod tests {
         assert!(
             (wide.middle - 2.0).abs() < 1e-9 && (high - 2.0 * reach).abs() < 1e-9 && (low - 2.0 / reach).abs() < 1e-9
         );
+    }
+
+    /// A round that went wrong moves the mean of the ratios, not the medians that a table shows.
+    #[test]
+    fn a_ratio_agrees_with_the_medians() {
+        let found = ratio(&[3250.0, 3300.0, 3200.0], &[3340.0, 1500.0, 3400.0]).unwrap();
+        assert!((found.middle - 3250.0 / 3340.0).abs() < 1e-9);
+        assert_eq!((found.reaches(1.0), found.stays_below(1.0)), (None, None));
+        let clear = ratio(&[4.0, 4.1, 4.2], &[2.0, 2.0, 2.0]).unwrap();
+        assert_eq!((clear.reaches(1.9), clear.reaches(2.5), clear.reaches(2.05)), (Some(true), Some(false), None));
+        assert_eq!((clear.stays_below(1.9), clear.stays_below(2.5)), (Some(false), Some(true)));
+        assert_eq!(clear.to_string(), "2.05 (1.93–2.18)");
     }
 
     #[test]

@@ -75,28 +75,17 @@ impl<'a> Cell<'a> {
     }
 
     /// The ratio of requests per CPU-second.
-    pub(crate) fn ratio(&self, other: &Cell<'_>) -> Option<f64> {
+    pub(crate) fn ratio(&self, other: &Cell<'_>) -> Option<Ratio> {
         self.ratio_of(other, Load::per_cpu_second)
     }
 
-    /// The median over rounds of this cell's figure divided by the other's in the same round, which cancels slow
-    /// changes of the machine.
-    pub(crate) fn ratio_of(&self, other: &Cell<'_>, figure: Figure) -> Option<f64> {
-        stats::median(&self.ratios(other, figure))
-    }
-
-    /// The same with its bounds.
-    pub(crate) fn bounded_ratio(&self, other: &Cell<'_>, figure: Figure) -> Option<Ratio> {
-        let ratios = self.ratios(other, figure);
-        Some(Ratio { middle: stats::median(&ratios)?, bounds: stats::interval(&ratios) })
-    }
-
-    fn ratios(&self, other: &Cell<'_>, figure: Figure) -> Vec<f64> {
+    /// The ratio of this cell's figure to the other's in the rounds that both have: slow changes of the machine do not
+    /// widen its interval.
+    pub(crate) fn ratio_of(&self, other: &Cell<'_>, figure: Figure) -> Option<Ratio> {
         let theirs: BTreeMap<u32, &Load> = other.loads().collect();
-        self.loads()
-            .filter_map(|(round, load)| Some(figure(load) / figure(theirs.get(&round)?)))
-            .filter(|ratio| ratio.is_finite())
-            .collect()
+        let both = self.loads().filter_map(|(round, load)| Some((figure(load), figure(theirs.get(&round)?))));
+        let (one, other): (Vec<f64>, Vec<f64>) = both.unzip();
+        stats::ratio(&one, &other)
     }
 }
 
@@ -188,7 +177,7 @@ mod tests {
         let summary = Summary::of(&results);
         let workload = workload::find("keepalive").unwrap();
         let (a, b) = (summary.cell(workload, 100, A).unwrap(), summary.cell(workload, 100, B).unwrap());
-        assert_eq!(a.ratio(b), Some(2.0));
+        assert!(a.ratio(b).is_some_and(|ratio| ratio.reaches(1.99) == Some(true) && ratio.middle == 2.0));
         assert_eq!(a.median(Load::per_cpu_second), Some(4000.0));
         let best = summary.best(workload, 100, &[B, A]).map(|(entry, _)| entry);
         assert_eq!(best, Some(A));

@@ -9,6 +9,7 @@ mod scripts;
 pub(crate) mod tls;
 
 use crate::results::{Load, Memory, Squeezed};
+use crate::stats::Ratio;
 use crate::summary::{Figure, Summary, title};
 use crate::workload::{self, Entry, Kind, Profile, bare, under};
 
@@ -97,15 +98,15 @@ impl Rule {
     }
 }
 
-/// Replaces a figure that cannot be trusted.
-const NOT_JUDGED: &str = "not judged";
+/// Replaces a figure that is not there.
+const NOT_MEASURED: &str = "not measured";
 /// Above this share of the cores, other programs determine the measurement.
 const OTHERS_MAX: f64 = 0.2;
 
 impl Verdict {
-    /// Whether there are figures, but none to judge by.
-    pub(crate) fn is_withheld(&self) -> bool {
-        self.met.is_none() && self.measured.starts_with(NOT_JUDGED)
+    /// Whether there are figures that do not decide: their interval holds the bar, or other programs disturbed them.
+    pub(crate) fn is_open(&self) -> bool {
+        self.met.is_none() && self.measured != NOT_MEASURED
     }
 }
 
@@ -147,13 +148,12 @@ impl Target {
                 scripts::judge_spread(summary, workload, subjects, *busiest, *idle)
             }
         };
-        let verdict = verdict.unwrap_or(Verdict { met: None, measured: "not measured".to_owned() });
-        match self.disturbed(summary).filter(|_| verdict.met.is_some()) {
+        let verdict = verdict.unwrap_or(Verdict { met: None, measured: NOT_MEASURED.to_owned() });
+        match self.disturbed(summary).filter(|_| verdict.measured != NOT_MEASURED) {
             None => verdict,
             Some(share) => {
                 let share = share * 100.0;
-                let measured =
-                    format!("{NOT_JUDGED}: other programs used {share:.0} % of the cores ({})", verdict.measured);
+                let measured = format!("other programs used {share:.0} % of the cores ({})", verdict.measured);
                 Verdict { met: None, measured }
             }
         }
@@ -176,16 +176,16 @@ fn judge_speed(summary: &Summary<'_>, workload: &str, subject: Entry, peers: &[E
         false => format!(" (without {})", absent.join(", ")),
     };
     Some(Verdict {
-        met: Some(ratio >= factor),
+        met: ratio.reaches(factor),
         measured: format!("{}{without}", beside(workload, ratio, &title(peer))),
     })
 }
 
 /// A ratio of requests per CPU-second in words. At a fixed rate all answer equally many, so the CPU time is compared.
-fn beside(workload: &workload::Workload, ratio: f64, peer: &str) -> String {
+fn beside(workload: &workload::Workload, ratio: Ratio, peer: &str) -> String {
     match workload.kind {
-        Kind::Rate { .. } => format!("{:.2} × the CPU time of {peer} (lower is better)", 1.0 / ratio),
-        _ => format!("{ratio:.2} × {peer}"),
+        Kind::Rate { .. } => format!("{} × the CPU time of {peer} (lower is better)", ratio.inverse()),
+        _ => format!("{ratio} × {peer}"),
     }
 }
 
@@ -255,9 +255,13 @@ fn judge_recycling(summary: &Summary<'_>, subject: &'static str, factor: f64) ->
     let errors = [with, without].map(|cell| cell.errors());
     Some(Verdict {
         // Without a replacement nothing was tested.
-        met: (replaced > 0.0).then_some(ratio <= factor && errors[0] <= errors[1]),
+        met: match errors[0] <= errors[1] {
+            _ if replaced == 0.0 => None,
+            true => ratio.stays_below(factor),
+            false => Some(false),
+        },
         measured: format!(
-            "{ratio:.2} ×, {replaced:.0} children replaced, {} errors against {} without",
+            "{ratio} ×, {replaced:.0} children replaced, {} errors against {} without",
             errors[0], errors[1]
         ),
     })
@@ -297,7 +301,7 @@ mod tests {
     fn verdict(text: &str, results: &Results) -> Verdict {
         let mut targets = EXPERIMENTS.into_iter().flat_map(|experiment| experiment.targets);
         let target = targets.find(|target| target.text.starts_with(text)).unwrap();
-        target.judge(&Summary::of(results))
+        target.judge(&Summary::of(&example::thrice(results)))
     }
 
     #[test]
@@ -312,7 +316,7 @@ mod tests {
             results.samples.push(sample);
         }
         let verdict = verdict("4 000 req/s: worker", &results);
-        let measured = "0.25 × the CPU time of Apache worker (lower is better)".to_owned();
+        let measured = "0.25 (0.25–0.25) × the CPU time of Apache worker (lower is better)".to_owned();
         assert_eq!(verdict, Verdict { met: Some(true), measured });
     }
 
@@ -339,7 +343,8 @@ mod tests {
         for (subject, requests) in [("tsubame-percore", 900), ("lighttpd", 1000)] {
             results.samples.push(example::load("keepalive", subject, 100, 1, requests));
         }
-        let expected = Verdict { met: Some(false), measured: "0.90 × lighttpd (without h2o)".to_owned() };
+        let expected =
+            Verdict { met: Some(false), measured: "0.90 (0.90–0.90) × lighttpd (without h2o)".to_owned() };
         assert_eq!(verdict("keep-alive: percore ≥ 1.0", &results), expected);
     }
 
@@ -354,8 +359,8 @@ mod tests {
             results.samples.push(sample);
         }
         let found = verdict("keep-alive: percore ≥ 1.0", &results);
-        let measured = "not judged: other programs used 85 % of the cores (0.90 × lighttpd (without h2o))".to_owned();
-        assert!(found.is_withheld());
+        let measured = "other programs used 85 % of the cores (0.90 (0.90–0.90) × lighttpd (without h2o))".to_owned();
+        assert!(found.is_open());
         assert_eq!(found, Verdict { met: None, measured });
     }
 

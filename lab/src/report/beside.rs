@@ -69,7 +69,7 @@ fn measured(cell: Option<&Cell<'_>>, base: Option<&Cell<'_>>, metric: &Metric) -
     let value = cell.and_then(|cell| cell.median(metric.figure)).filter(|value| value.is_finite());
     let compared = match (cell, base) {
         (Some(cell), Some(base)) if std::ptr::eq(cell, base) => decimals(Some(1.0), 2),
-        (Some(cell), Some(base)) => ratio(cell.bounded_ratio(base, metric.figure)),
+        (Some(cell), Some(base)) => ratio(cell.ratio_of(base, metric.figure)),
         _ => NOTHING.to_owned(),
     };
     [value.map_or(NOTHING.to_owned(), number), compared]

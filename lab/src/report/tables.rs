@@ -48,7 +48,7 @@ fn load_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         let mut row = vec![title(entry)];
         row.push(count(cell.median(Load::per_cpu_second)));
         row.push(percent(cell.spread(Load::per_cpu_second)));
-        row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
+        row.push(decimals(floor.and_then(|floor| Some(cell.ratio(floor)?.middle)), 2));
         row.push(beside(cell, best.map(|(_, best)| best), Load::per_cpu_second));
         row.extend(common_columns(cell));
         table.push(row);
@@ -84,7 +84,7 @@ fn sweep_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         let mut row = vec![title(*entry), count(Some(f64::from(*connections)))];
         row.push(count(cell.median(Load::per_cpu_second)));
         let floor = summary.cell(workload, *connections, FLOOR);
-        row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
+        row.push(decimals(floor.and_then(|floor| Some(cell.ratio(floor)?.middle)), 2));
         if let Some(peer) = workload.peers.first() {
             row.push(beside(cell, summary.cell(workload, *connections, *peer), Load::per_cpu_second));
         }
@@ -109,7 +109,7 @@ fn script_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         let mut row = vec![title(entry), count(Some(f64::from(connections)))];
         row.push(count(cell.median(Load::per_cpu_second)));
         row.push(percent(cell.spread(Load::per_cpu_second)));
-        row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
+        row.push(decimals(floor.and_then(|floor| Some(cell.ratio(floor)?.middle)), 2));
         row.push(beside(cell, best.map(|(_, best)| best), Load::per_cpu_second));
         row.extend(common_columns(cell));
         row.push(decimals(cell.median(|load| load.busiest), 2));
@@ -191,7 +191,7 @@ fn rate_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
             title(entry),
             decimals(cell.median(Load::cpu_share), 3),
             beside(cell, apache, Load::cpu_share),
-            decimals(floor.and_then(|floor| cell.ratio_of(floor, Load::cpu_share)), 2),
+            decimals(floor.and_then(|floor| Some(cell.ratio_of(floor, Load::cpu_share)?.middle)), 2),
             percent(cell.spread(Load::cpu_share)),
             count(cell.median(Load::per_second)),
             milliseconds(cell.median(|load| load.p50_us as f64)),
@@ -268,18 +268,13 @@ fn children_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
 fn beside(cell: &Cell<'_>, peer: Option<&Cell<'_>>, figure: Figure) -> String {
     match peer {
         Some(peer) if std::ptr::eq(peer, cell) => "1".to_owned(),
-        _ => ratio(peer.and_then(|peer| cell.bounded_ratio(peer, figure))),
+        _ => ratio(peer.and_then(|peer| cell.ratio_of(peer, figure))),
     }
 }
 
 /// `1.86 (1.80–1.93)`; without bounds after a single round.
 pub(super) fn ratio(found: Option<Ratio>) -> String {
-    let Some(Ratio { middle, bounds }) = found else {
-        return NOTHING.to_owned();
-    };
-    let told = |ratio: f64| if ratio < 100.0 { format!("{ratio:.2}") } else { count(Some(ratio)) };
-    let bounds = bounds.map(|[low, high]| format!(" ({}–{})", told(low), told(high)));
-    told(middle) + &bounds.unwrap_or_default()
+    found.map_or_else(|| NOTHING.to_owned(), |ratio| ratio.to_string())
 }
 
 /// The use of cores under each load, as in `sar`; `None` if a run does not record it.
