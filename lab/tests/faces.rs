@@ -488,6 +488,24 @@ fn load_has_the_paces_of_httperf() {
     assert_eq!((&due["answers"], &due["failures"]), (&40.into(), &serde_json::json!({})), "{due}");
 }
 
+/// Scripts learn by the exit status whether a load kept its limits, after the results.
+#[test]
+fn load_keeps_limits() {
+    let server = serve();
+    let ends = |path: &str, limits: &[&str]| {
+        let limits = limits.iter().flat_map(|limit| ["--fail-if", limit]);
+        let url = format!("http://{server}{path}");
+        let output = said(lab().args(["load", "-c", "1", "-n", "10", "--json", &url]).args(limits));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), output.stdout.starts_with(b"{"), told)
+    };
+    assert_eq!(ends("/", &["p99 > 1h", "rps < 0.001", "errors > 0", "4xx > 0"]), (Some(0), true, String::new()));
+    let (status, is_written, told) = ends("/none", &["max < 1h", "errors >= 100%", "4xx > 9", "5xx > 0"]);
+    assert_eq!((status, is_written, told.matches("failed, because").count()), (Some(99), true, 3), "{told}");
+    assert!(told.contains("failed, because errors >= 100%: it is 100.00 %"), "{told}");
+    assert!(ends("/", &["p99 over 1s"]).2.contains("a limit is `FIGURE > VALUE`"));
+}
+
 /// A search ends with a rate that was tried.
 #[test]
 fn load_finds_a_rate() {

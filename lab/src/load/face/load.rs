@@ -16,6 +16,7 @@ use crate::load::{self, Arrival, Live, Pace, Plan, Record, target};
 mod csv;
 pub(crate) mod json;
 mod knee;
+mod limit;
 mod picture;
 mod secure;
 mod text;
@@ -35,6 +36,11 @@ pub(crate) struct LoadCommand {
     /// "In time" means that 99 of 100 answers take at most this long
     #[arg(long, value_name = "TIME", requires = "find_rate", default_value = "100ms", value_parser = duration)]
     p99: Duration,
+
+    /// Fail, with exit status 99, if a figure is beyond a limit; may be given more than once. Figures: p50, p99.9, mean, max, rps,
+    /// errors, 5xx; errors and 5xx also as a share (`errors > 0.1%`)
+    #[arg(long, value_name = "CONDITION", conflicts_with = "find_rate", value_parser = limit::Limit::parse)]
+    fail_if: Vec<limit::Limit>,
 }
 
 const EXAMPLES: &str = "\
@@ -43,6 +49,7 @@ Examples:
   tsubame-lab load http://localhost:8080/ -c 100 -d 30s -r 5000  an open loop: 5 000 a second
   tsubame-lab load http://localhost:8080/ -c 100 --find-rate --p99 20ms
   tsubame-lab load http://localhost:8080/ -n 100000 --close --json | jq .latency.percentiles_us
+  tsubame-lab load http://localhost:8080/ -c 50 --fail-if 'p99 > 50ms' --fail-if 'errors > 0'
   tsubame-lab load https://localhost:8443/ --close --no-resume   full handshakes of TLS
   tsubame-lab load https://localhost:8443/ -c 10 --http2 -m 100  HTTP/2, 100 streams over each connection
 
@@ -233,7 +240,7 @@ pub(crate) fn run(command: &LoadCommand) -> Result<()> {
     }
     match record.answers {
         0 => Err(Error::new("no request was answered")),
-        _ => Ok(()),
+        _ => limit::check(&command.fail_if, &record),
     }
 }
 
