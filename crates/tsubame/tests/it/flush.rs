@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 use crate::fcgid::{CONFIGURATION, site};
 use crate::mpm::under_every_mpm;
+use crate::proxy_fcgi::Program;
 use crate::server::Server;
 use crate::site::Site;
-use crate::wait::until;
 
 /// Filters, and the codings that the client accepts. Sed is not among them: it keeps each line, in Apache too, until it
 /// knows whether another follows.
@@ -78,15 +78,13 @@ under_every_mpm! {
         let Some(site) = site() else { return };
         site.program("outside.fcgi", &application());
         let socket = site.root.join("marks/outside.socket");
-        let open = format!("use FCGI; use POSIX; my $s = FCGI::OpenSocket('{0}', 5); chmod 0777, '{0}'; POSIX::dup2($s, 0); exec '{1}'",
+        let open = format!("use FCGI; use POSIX; my $s = FCGI::OpenSocket('{0}', 5); POSIX::dup2($s, 0); exec '{1}'",
             socket.display(), site.root.join("htdocs/outside.fcgi").display());
-        let mut process = Command::new("perl").args(["-e", &open]).stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("perl");
-        until("its socket", || socket.exists().then_some(()));
+        let _outside = Program::start(Command::new("perl").args(["-e", &open]), &socket);
         let text = format!("SetOutputFilter DEFLATE\n\
             ProxyPass /px/ unix:{}|fcgi://localhost${{DOCS}}/ flushpackets=on\n", socket.display());
         let server = Server::start(mpm, &site, &text);
         two_pieces(&server, &site, "/px/outside.fcgi?half=out", "out", "gzip");
-        process.kill().and_then(|()| process.wait()).expect("its end");
     }
 
     /// The client of a stream of events waits for each of them, whoever sends it.
