@@ -213,8 +213,8 @@ fn is_map(request: &Request) -> bool {
 
 /// Reads the map at `path`. `Err`: the answer is this status.
 async fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> {
-    let own = path.to_string();
-    let map: Arc<Map> = seam::offload(seam::Load::Wait, move || map::read(&own)).await.map_err(|error| {
+    let (own, links) = (path.to_string(), request.links());
+    let map: Arc<Map> = seam::offload(seam::Load::Wait, move || map::read(&own, links)).await.map_err(|error| {
         request.log_os("negotiation", Level::Error, &error, format!("AH00683: cannot access type map file: {path}"));
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => 404u16,

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use http1::text::from_bytes;
+use server::Links;
 use server::paths::{base_name, c_path};
 
 use super::accept::Media;
@@ -38,10 +39,10 @@ type Remembered = HashMap<String, (Identity, Arc<Map>)>;
 static MAPS: LazyLock<Mutex<Remembered>> = LazyLock::new(Mutex::default);
 
 /// Reads a map, unless the cached one is current.
-pub(super) fn read(path: &str) -> io::Result<Arc<Map>> {
+pub(super) fn read(path: &str, links: Links) -> io::Result<Arc<Map>> {
     let os = c_path(path).ok_or(io::ErrorKind::InvalidInput)?;
     // Opening a pipe and waiting for a writer could take for ever.
-    let file = File::from(sys::file::open(&os)?);
+    let file = File::from(links.open(&os)?);
     let meta = file.metadata()?;
     if meta.is_dir() {
         // As in Apache, it counts as empty.
