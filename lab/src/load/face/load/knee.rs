@@ -43,6 +43,8 @@ struct Found<'s> {
     steps: &'s [Step],
     /// Requests per second.
     rate: Option<f64>,
+    /// Whether the server may answer more in time: above that rate the generator was late, so nothing is known.
+    may_be_more: bool,
 }
 
 /// Halves the ratio between a good rate and one that is too high.
@@ -108,7 +110,10 @@ pub(super) fn find(options: &LoadOptions, limit: Duration) -> Result<()> {
             break;
         }
     }
-    let found = Found { limit_us: limit.as_micros() as u64, steps: &steps, rate: search.good };
+    let above = steps.iter().filter(|step| step.too_high.is_some());
+    let first = above.min_by(|one, other| one.rate.total_cmp(&other.rate));
+    let may_be_more = first.is_some_and(|step| step.too_high == Some(GENERATOR));
+    let found = Found { limit_us: limit.as_micros() as u64, steps: &steps, rate: search.good, may_be_more };
     match options.json {
         true => say_line!("{}", serde_json::to_string(&found).context(|| "write the results as JSON".to_owned())?),
         false => say!("{}", text(options, &found)),
@@ -126,7 +131,8 @@ pub(super) fn find(options: &LoadOptions, limit: Duration) -> Result<()> {
 fn too_high(record: &Record, rate: f64, limit: Duration) -> Option<&'static str> {
     let (p99, limit) = (record.total.milliseconds(0.99), limit.as_secs_f64() * 1000.0);
     let late = record.lag.milliseconds(0.99);
-    if late > LATE_MAX_MS && late > limit / 2.0 {
+    // Latencies count from when a request was due: a late generator makes them longer.
+    if late > LATE_MAX_MS && (late > limit / 2.0 || p99 > limit) {
         Some(GENERATOR)
     } else if record.failures.total() > 0 {
         Some("requests failed")
@@ -158,16 +164,18 @@ fn text(options: &LoadOptions, found: &Found<'_>) -> String {
     }
     let limit = found.limit_us as f64 / 1000.0;
     let verdict = match found.rate {
+        Some(rate) if found.may_be_more => {
+            format!("Up to {rate:.0} requests per second or more, 99 of 100 answers take at most {limit} ms.")
+        }
         Some(rate) => format!("Up to {rate:.0} requests per second, 99 of 100 answers take at most {limit} ms."),
         None => format!("At none of these rates do 99 of 100 answers take at most {limit} ms."),
     };
-    let above = found.steps.iter().filter(|step| step.too_high.is_some());
-    let first = above.min_by(|one, other| one.rate.total_cmp(&other.rate)).and_then(|step| step.too_high);
-    let doubt = match first {
-        Some(GENERATOR) => {
-            format!("  {} it may be more: {GENERATOR} above (try more --threads, or --spin)\n", style::doubtful("!"))
-        }
-        _ => String::new(),
+    let doubt = match found.may_be_more {
+        true => format!(
+            "  {} no verdict on higher rates: {GENERATOR} there (try more --threads, or --spin)\n",
+            style::doubtful("!")
+        ),
+        false => String::new(),
     };
     let heading = style::heading(&options.urls.join(" "));
     format!("{heading}\n\n{}\n{}\n{doubt}", table.to_text(), style::heading(&verdict))
