@@ -21,7 +21,11 @@ const CONFIGURATION: &str = "ProxyPass /over/ unix:${ROOT}/run/puppet.sock|fcgi:
     <FilesMatch \\.php$>\nSetHandler proxy:unix:${ROOT}/run/puppet.sock|fcgi://localhost\n</FilesMatch>\n\
     <Location /generic>\nProxyFCGIBackendType GENERIC\nProxyFCGISetEnvIf \"reqenv('PATH_INFO') =~ m#/(.*)#\" MORE $1\n\
     ProxyFCGISetEnvIf true !SERVER_ADMIN\n</Location>\n\
-    RewriteEngine On\nRewriteRule ^/rewritten/(.*)$ fcgi://${ADDR}:9000/base/$1 [P]\n\
+    <Location /page.shtml>\nSetOutputFilter INCLUDES\nOptions +Includes\n</Location>\n\
+    RewriteEngine On\nRewriteCond /pass/x -U\nRewriteRule ^/found$ /d.txt [L]\n\
+    RewriteCond /rewritten/x -U\nRewriteRule ^/found-too$ /d.txt [L]\n\
+    RewriteCond %{LA-U:REQUEST_FILENAME} ^(.*)$\nRewriteRule ^/match/ahead - [E=AHEAD:%1]\n\
+    RewriteRule ^/rewritten/(.*)$ fcgi://${ADDR}:9000/base/$1 [P]\n\
     <Directory ${DOCS}/section>\nRewriteEngine On\nRewriteRule ^(.*)$ fcgi://${ADDR}:9000/base/$1 [P]\n</Directory>\n";
 
 /// A place with a server that prints its input.
@@ -30,6 +34,7 @@ fn place() -> Site {
     for name in ["a.php", "generic/a.php", "d.txt"] {
         site.page(name, "");
     }
+    site.page("page.shtml", "<!--#include virtual=\"/pass/in\" -->\n<!--#include virtual=\"/match/in.php\" -->\n<!--#fsize virtual=\"/pass/in\" -->");
     let socket = site.root.join("run/puppet.sock");
     puppet(&socket);
     let listener = TcpListener::bind((site.ip, 9000)).expect("bind");
@@ -97,6 +102,11 @@ fn variables_of_backend_servers() {
         "/pass/x?rubbish",
         "/rewritten/a.php?a=b%20c",
         "/rewritten/a%20b/c",
+        // Look-ups see what a backend serves.
+        "/found",
+        "/found-too",
+        "/match/ahead.php",
+        "/page.shtml",
         "/section/a.php?q",
         "/section/a%20b",
     ]);
