@@ -106,6 +106,11 @@ fn ab() {
     };
     assert_eq!(written(lab().arg("ab")), written(&mut Command::new("ab")));
 
+    // A host alone is no URL to ab.
+    for command in [lab().arg("ab"), &mut Command::new("ab")] {
+        assert_eq!(said(command.args(["-n", "1", &server])).status.code(), Some(22));
+    }
+
     // Truncated or invalid answers: ab takes any data.
     for path in ["/short", "/gone"] {
         compare("ab", &["-n", "20", &format!("{server}{path}")], 3);

@@ -146,7 +146,13 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
         say_line!("{}\n", WHO.join("\n"));
         return Ok(());
     }
-    let url = Url::parse(options.url.as_deref().unwrap_or_default())?;
+    let text = options.url.as_deref().unwrap_or_default();
+    if !text.split_once("://").map_or(text, |(_, rest)| rest).contains('/') {
+        return Err(Error::new(format!("{text:?} is an invalid URL to ab: it has no path"))
+            .advise(format!("{text}/"))
+            .ending_with(MISUSED));
+    }
+    let url = Url::parse(text)?;
     let plan = options.plan(&url)?;
     let shows = !options.quiet && plan.count.is_some_and(|count| count > QUIET);
     say!("{}", options.banner(&url, shows));
