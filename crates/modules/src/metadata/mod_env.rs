@@ -2,6 +2,9 @@
 //!
 //! Apache manual: mod_env.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use conf::directive::Args::{Iterate, Take12};
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings};
 use server::PhaseHook::Now;
@@ -33,7 +36,7 @@ settings! {
 #[derive(Clone, Debug)]
 struct Variable {
     name: String,
-    value: String,
+    value: Arc<str>,
 }
 
 fn pass(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
@@ -47,7 +50,7 @@ fn pass(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
 }
 
 fn put(cmd: &mut Cmd<'_>, name: &str, value: Option<String>) -> Outcome {
-    let variable = value.map(|value| Variable { name: name.to_string(), value });
+    let variable = value.map(|value| Variable { name: name.to_string(), value: value.into() });
     cmd.put(|d: &mut EnvConf| &mut d.vars, name.to_ascii_lowercase(), variable)
 }
 
@@ -55,12 +58,24 @@ fn put(cmd: &mut Cmd<'_>, name: &str, value: Option<String>) -> Outcome {
 /// is ours. Apache does the same (measured: captures/12, and `%{x}e` in a log format).
 fn fixup(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
-    for Variable { name, value } in dir.get::<EnvConf>().vars.iter().filter_map(|(_, variable)| variable.as_ref()) {
-        let last = request.env.iter().filter(|(have, _)| have.eq_ignore_ascii_case(name)).last();
-        // The look-up for an index file may have added it already.
-        if last.is_none_or(|(_, have)| have != value) {
-            request.env.add(name.clone(), value.clone());
+    let vars = &dir.get::<EnvConf>().vars;
+    if vars.is_empty() {
+        return Flow::Declined;
+    }
+    // The look-up for an index file may have added some already. There may be thousands, so each is looked at once.
+    let mut added = HashSet::new();
+    for (name, value) in request.env.iter() {
+        let key = name.to_ascii_lowercase();
+        if vars.get(&key).is_some_and(|variable| variable.as_ref().is_some_and(|ours| *ours.value == *value)) {
+            added.insert(key);
+        } else {
+            added.remove(&key);
         }
+    }
+    for Variable { name, value } in
+        vars.iter().filter(|(key, _)| !added.contains(*key)).filter_map(|(_, ours)| ours.as_ref())
+    {
+        request.env.add(name.clone(), value.clone());
     }
     Flow::Declined
 }

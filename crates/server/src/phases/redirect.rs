@@ -6,7 +6,6 @@ use conf::Level;
 
 use crate::explain::trace::ERROR_DOCUMENT;
 use crate::phases::error_document;
-use crate::request::fields::Fields;
 use crate::request::lookup::beyond;
 use crate::request::response::{Body, Keep};
 use crate::request::{Kind, Previous, Request};
@@ -29,10 +28,7 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
         method: request.asked.method.to_string(),
         before,
     };
-    let mut env = Fields::default();
-    for (name, value) in previous.env.iter() {
-        env.set(format!("REDIRECT_{name}"), value);
-    }
+    let mut env = previous.env.prefixed("REDIRECT_");
     env.set("REDIRECT_STATUS", previous.status.to_string());
     if status != 200 {
         env.set("REDIRECT_REQUEST_METHOD", &*previous.method);

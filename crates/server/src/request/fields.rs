@@ -1,6 +1,8 @@
 //! Names and values in order: header fields, the request's environment, notes. Names ignore case.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -122,6 +124,23 @@ impl Fields {
         self.0.iter().map(|(name, value)| (name.as_ref(), &**value))
     }
 
+    /// The same with a prefix for each name. The last value of a name stays, at the place of the first.
+    pub(crate) fn prefixed(&self, prefix: &str) -> Fields {
+        let mut places = HashMap::with_capacity(self.0.len());
+        let mut out = Fields::default();
+        for (name, value) in &self.0 {
+            let field = (Cow::Owned(format!("{prefix}{name}")), value.clone());
+            match places.entry(name.to_ascii_lowercase()) {
+                Entry::Occupied(place) => out.0[*place.get()] = field,
+                Entry::Vacant(place) => {
+                    place.insert(out.0.len());
+                    out.0.push(field);
+                }
+            }
+        }
+        out
+    }
+
     /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -145,5 +164,22 @@ pub fn add_vary(out: &mut Fields, name: &str) {
         // Without a blank, as in Apache's final list.
         let list = if have.is_empty() { name.to_string() } else { format!("{have},{name}") };
         out.set("Vary", list);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixed_names_are_there_once() {
+        let mut fields = Fields::default();
+        for (name, value) in [("a", "1"), ("B", "2"), ("A", "3"), ("c", "4"), ("b", "5"), ("a", "6")] {
+            fields.add(name, value);
+        }
+        let mut want = Fields::default();
+        fields.iter().for_each(|(name, value)| want.set(format!("X_{name}"), value));
+        assert!(fields.prefixed("X_").iter().eq(want.iter()));
+        assert!(want.iter().eq([("X_a", "6"), ("X_b", "5"), ("X_c", "4")]));
     }
 }
