@@ -3,8 +3,12 @@
 //! Source: Apache manual, mod_authz_host and "expr"; RFC 4291, RFC 4632. Doubtful cases and error messages measured on
 //! 2.4.71.
 
+mod networks;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use self::networks::Networks;
 
 /// A network: an address, and which of its bits count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use conf::ip::Subnet;
+use conf::ip::{Networks, Subnet};
 use conf::words::words;
 use conf::{Cmd, Level, ModuleInfo};
 use server::authz::AuthzCheck::{Later, Now};
@@ -51,13 +51,12 @@ fn parse_networks(_: &mut Cmd<'_>, line: &str) -> Result<Parsed, String> {
         return Err("'require ip' requires an argument".into());
     }
     let network = |word: &String| Subnet::parse(word).map_err(|error| error.require_ip_message(word));
-    Ok(Arc::new(words.iter().map(network).collect::<Result<Vec<Subnet>, String>>()?))
+    Ok(Arc::new(words.iter().map(network).collect::<Result<Networks, String>>()?))
 }
 
 fn in_networks(request: &mut Request, networks: &Parsed) -> Verdict {
-    let Some(networks) = networks.downcast_ref::<Vec<Subnet>>() else { return Verdict::Error };
-    let client = request.client.peer.ip().to_canonical();
-    granted_if(networks.iter().any(|network| network.contains(client)))
+    let Some(networks) = networks.downcast_ref::<Networks>() else { return Verdict::Error };
+    granted_if(networks.contains(request.client.peer.ip()))
 }
 
 fn parse_names(cmd: &mut Cmd<'_>, line: &str) -> Result<Parsed, String> {

@@ -133,6 +133,42 @@ fn decisions_are_those_of_apache() {
         ("several: any of them", docs("Require ip 10\nRequire ip 127"), [200, 200]),
         ("RequireAll", docs("<RequireAll>\nRequire ip 127\nRequire not ip 127.0.0.1\n</RequireAll>"), [403, 403]),
         (
+            "networks in a row, and something between them",
+            docs(&format!("{BASIC}Require ip 10\nRequire ip 11\nRequire valid-user\nRequire ip 12\nRequire ip 13")),
+            [401, 200],
+        ),
+        (
+            "networks in a row, the last one",
+            docs(&format!(
+                "{BASIC}Require ip 10\nRequire user nobody\nRequire ip 11 12\nRequire ip 13\nRequire ip 127"
+            )),
+            [200, 200],
+        ),
+        (
+            "networks in a row for other methods",
+            docs("Require ip 10\n<Limit POST>\nRequire ip 127\n</Limit>\nRequire ip 11"),
+            [403, 403],
+        ),
+        (
+            "RequireAll of many negative ones",
+            docs(
+                "<RequireAll>\nRequire not ip 10\nRequire not ip 11\nRequire all granted\nRequire not ip 12\n</RequireAll>",
+            ),
+            [200, 200],
+        ),
+        (
+            "RequireAll of many negative ones, the last",
+            docs(
+                "<RequireAll>\nRequire all granted\nRequire not ip 10\nRequire not ip 11\nRequire not ip 127\n</RequireAll>",
+            ),
+            [403, 403],
+        ),
+        (
+            "RequireAll of positive ones",
+            docs("<RequireAll>\nRequire ip 127\nRequire ip 127.0\nRequire ip 10\n</RequireAll>"),
+            [403, 403],
+        ),
+        (
             "RequireAll and RequireNone",
             docs("<RequireAll>\nRequire all granted\n<RequireNone>\nRequire ip 10\n</RequireNone>\n</RequireAll>"),
             [200, 200],

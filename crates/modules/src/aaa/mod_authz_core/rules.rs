@@ -1,10 +1,12 @@
 //! The requirements for a request: `Require` lines in groups of which all, any, or none must hold.
 
 use std::fmt;
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use conf::ip::Networks;
 use conf::{Level, Limited, Origin};
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Layer, Request};
@@ -103,6 +105,16 @@ impl Node {
         }
     }
 
+    /// The networks of a line that asks for the client's address and for nothing else.
+    fn networks(&self) -> Option<&Networks> {
+        match &self.what {
+            What::Require(require) if require.limited.is_none() && require.check.layer.is_none() => {
+                require.check.arguments.downcast_ref()
+            }
+            _ => None,
+        }
+    }
+
     /// The name in messages.
     fn name(&self) -> String {
         match &self.what {
@@ -112,18 +124,34 @@ impl Node {
     }
 }
 
+/// Parts in a row each of which decides by the client's address, so that one look decides for all of them.
+#[derive(Clone, Debug)]
+struct Run {
+    parts: Range<usize>,
+    networks: Networks,
+}
+
+impl Run {
+    fn verdict(&self, request: &Request, all: bool) -> Verdict {
+        let is_there = self.networks.contains(request.client.peer.ip());
+        let says = if is_there { Verdict::Granted } else { Verdict::Denied };
+        if all { negated(says) } else { says }
+    }
+}
+
 /// Parts, and how they are combined.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     kind: Kind,
     parts: Vec<Node>,
+    runs: Vec<Run>,
     /// Whether it may have to wait.
     waits: bool,
 }
 
 impl Group {
     pub(super) fn new(kind: Kind) -> Group {
-        Group { kind, parts: Vec::new(), waits: false }
+        Group { kind, parts: Vec::new(), runs: Vec::new(), waits: false }
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -139,6 +167,17 @@ impl Group {
             What::Require(require) => require.check.provider.check.waits(&require.check.arguments),
             What::Group(group) => group.waits,
         };
+        // The first match decides: that of a negative line where all must hold, and that of a positive one elsewhere.
+        if let Some(networks) = part.networks().filter(|_| part.negated == self.kind.wants_all()) {
+            let at = self.parts.len();
+            match self.runs.last_mut().filter(|run| run.parts.end == at) {
+                Some(run) => {
+                    run.parts.end += 1;
+                    run.networks.add_all(networks);
+                }
+                None => self.runs.push(Run { parts: at..at + 1, networks: networks.clone() }),
+            }
+        }
         self.parts.push(part);
     }
 
@@ -188,17 +227,25 @@ pub(super) fn decide_now(rules: &Arc<Group>, request: &mut Request, refusals: &m
 async fn ask(group: &Group, request: &mut Request, refusals: &mut Refusals) -> Verdict {
     let all = group.kind.wants_all();
     let mut verdict = Verdict::Neutral;
-    for part in &group.parts {
-        let says = match (passed_over(part, request, all), &part.what) {
-            (Some(verdict), _) => verdict,
-            (None, What::Require(require)) => {
+    // Whoever wants to know about each line gets each of them asked.
+    let one_by_one = request.is_question() || request.logs("authz_core", Level::Debug);
+    let mut runs = if one_by_one { &[] } else { group.runs.as_slice() };
+    let mut at = 0;
+    while let Some(part) = group.parts.get(at) {
+        let run = runs.first().filter(|run| run.parts.start == at);
+        runs = &runs[usize::from(run.is_some())..];
+        at = run.map_or(at + 1, |run| run.parts.end);
+        let says = match (run, passed_over(part, request, all), &part.what) {
+            (Some(run), _, _) => run.verdict(request, all),
+            (None, Some(verdict), _) => verdict,
+            (None, None, What::Require(require)) => {
                 let says = concluded(part, check(&require.check, request).await, request);
                 if says != Verdict::Granted && request.is_question() {
                     refusals.push((part.name(), require.origin.clone()));
                 }
                 says
             }
-            (None, What::Group(group)) => concluded(part, Box::pin(ask(group, request, refusals)).await, request),
+            (None, None, What::Group(group)) => concluded(part, Box::pin(ask(group, request, refusals)).await, request),
         };
         verdict = combined(all, verdict, says);
         // No later part can change this.
