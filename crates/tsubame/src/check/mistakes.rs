@@ -10,6 +10,7 @@ mod numbers;
 mod paths;
 mod rewrite;
 mod shadows;
+mod unheard;
 
 use conf::words::words;
 use conf::{Node, Origin};
@@ -18,7 +19,7 @@ use server::Server;
 use super::report::{Finding, Report, Topic, Weight};
 
 /// The checks, in the order of the report.
-const CHECKS: [fn(&Config<'_>, &mut Report); 13] = [
+const CHECKS: [fn(&Config<'_>, &mut Report); 15] = [
     numbers::without_digits,
     logs::unknown_nicknames,
     access::no_name,
@@ -32,6 +33,8 @@ const CHECKS: [fn(&Config<'_>, &mut Report); 13] = [
     rewrite::slash_in_a_directory,
     rewrite::engine_is_off,
     shadows::never_reached,
+    unheard::conditions_without_a_rule,
+    unheard::nobody_listens,
 ];
 
 /// Runs all checks.

@@ -59,6 +59,18 @@ const WRONG: &[(&str, &[&str])] = &[
         &["Require", "keeps everybody out"],
     ),
     ("SetOutputFilter proxy-html", &["SetOutputFilter", "does not have the filter proxy-html"]),
+    (
+        "ExpiresByType text/css A1\nExpiresDefault A2",
+        &["ExpiresByType", "There is no ExpiresActive On", "Write `ExpiresActive On`"],
+    ),
+    ("ExpiresActive Off\nExpiresDefault A2", &["ExpiresDefault", "There is no ExpiresActive On"]),
+    ("RemoteIPTrustedProxy 10.0.0.1", &["RemoteIPTrustedProxy", "There is no RemoteIPHeader:", "X-Forwarded-For"]),
+    ("<Location />\nSubstitute s/a/b/\n</Location>", &["Substitute", "No line puts the filter SUBSTITUTE in"]),
+    ("SSITimeFormat %Y", &["SSITimeFormat", "No line puts the filter INCLUDES in"]),
+    (
+        "RewriteEngine On\nRewriteCond %{HTTPS} on\n<Location /x>\nRewriteEngine On\nRewriteRule a b\n</Location>",
+        &["RewriteCond", "No RewriteRule follows", "below it"],
+    ),
 ];
 
 #[test]
@@ -88,6 +100,11 @@ const RIGHT: &[&str] = &[
     "Redirect 410 /a\nAlias /b ${ROOT}/other",
     "<VirtualHost *:8080>\nRedirect / http://x/\n</VirtualHost>\n<VirtualHost *:8080>\nServerName o\nRedirect /a http://y/\n</VirtualHost>",
     "SetOutputFilter DEFLATE",
+    "<Location />\nExpiresDefault A2\n</Location>\nExpiresActive On",
+    "ExpiresDefault A2\n<Directory ${DOCS}>\nAllowOverride Indexes\n</Directory>",
+    "Substitute s/a/b/\nAddOutputFilterByType INFLATE;substitute;DEFLATE text/html",
+    "SSITimeFormat %Y\nXBitHack full",
+    "RewriteEngine On\nRewriteCond %{HTTPS} on\nRewriteCond a b\nRewriteRule ^/a - [F]",
 ];
 
 #[test]
