@@ -195,7 +195,10 @@ fn greet(listeners: &Listeners, root: &str, home: &str, demonstration: bool) {
     ] {
         match command.len() {
             0..=46 => writeln!(page, "  {command:<48} {what}"),
-            _ => writeln!(page, "  {command}\n  {:<48} {what}", ""),
+            _ => {
+                writeln!(page, "  {command}");
+                writeln!(page, "  {:<48} {what}", "");
+            }
         }
     }
     writeln!(page, "Ctrl-C stops the server.");

@@ -127,6 +127,8 @@ fn the_banner_names_commands_that_work() {
     let (mut demo, _lines) = demonstration(&site);
     let output = BufReader::new(demo.stdout.take().expect("output")).lines().map_while(Result::ok);
     let banner: Vec<String> = output.take_while(|line| !line.starts_with("Ctrl-C")).collect();
+    // What cannot be printed shows as an escape.
+    assert!(!banner.iter().any(|line| line.contains('\\')), "{banner:?}");
     let commands: Vec<&String> = banner.iter().filter(|line| line.trim_start().starts_with(PROGRAM)).collect();
     assert_eq!(commands.len(), 4, "{banner:?}");
     let explain = commands.iter().find(|line| line.contains("explain /")).expect("a command");
