@@ -8,17 +8,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::tidy::links::{links, resolve};
 use crate::tree::{cargo, root};
 
 /// Programs, and where they go.
 const PROGRAMS: [(&str, &str); 2] = [("tsubame", "usr/sbin/tsubame"), ("tsubame-lab", "usr/bin/tsubame-lab")];
 /// Files as they are in the repository.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 6] = [
     ("packaging/tsubame.service", "usr/lib/systemd/system/tsubame.service"),
     ("packaging/tsubame.socket", "usr/lib/systemd/system/tsubame.socket"),
     ("packaging/debian/tmpfiles", "usr/lib/tmpfiles.d/tsubame.conf"),
     ("README.md", "usr/share/doc/tsubame/README.md"),
+    ("CHANGELOG.md", "usr/share/doc/tsubame/CHANGELOG.md"),
+    ("lab/README.md", "usr/share/doc/tsubame/lab/README.md"),
 ];
+/// Pages for people who read, as in the repository; what else they link to there stays there.
+const PAGES: &str = "usr/share/doc/tsubame/";
 /// Completion: what `completions SHELL` of each program prints.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/{}"),
@@ -56,6 +61,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         stage.put(to, &read(from)?, 0o644)?;
     }
     DIRECTORIES.iter().try_for_each(|directory| stage.directory(*directory))?;
+    stage.unlink()?;
     let about = About::new()?;
     stage.put("usr/share/doc/tsubame/copyright", &copyright(&about)?, 0o644)?;
     stage.put("usr/share/doc/tsubame/changelog", changelog(&about).as_bytes(), 0o644)?;
@@ -125,6 +131,20 @@ impl Stage {
         Ok(())
     }
 
+    /// Leaves of a link on a page only its words, if what it leads to is not in the package.
+    fn unlink(&self) -> Result<(), String> {
+        let of_directory = fs::read_dir(self.0.join(PAGES).join("docs")).into_iter().flatten().flatten();
+        let names = of_directory.filter_map(|entry| Some(format!("docs/{}", entry.file_name().to_str()?)));
+        let others = ["README.md", "CHANGELOG.md", "lab/README.md"].map(str::to_string);
+        for name in names.filter(|name| name.ends_with(".md")).chain(others) {
+            let path = format!("{PAGES}{name}");
+            let text = fs::read_to_string(self.0.join(&path)).map_err(|error| format!("{path}: {error}"))?;
+            let is_there = |target: &str| self.0.join(PAGES).join(resolve(&name, target)).exists();
+            self.put(&path, unlinked(&text, is_there).as_bytes(), 0o644)?;
+        }
+        Ok(())
+    }
+
     fn pack(&self, name: &str) -> Result<(), String> {
         output(Command::new("gzip").args(["-9", "--no-name"]).arg(self.0.join(name))).map(drop)
     }
@@ -163,6 +183,26 @@ impl Stage {
     }
 }
 
+/// A page whose links lead only to what is there, and to other sites.
+fn unlinked(text: &str, is_there: impl Fn(&str) -> bool) -> String {
+    let mut text = text.to_string();
+    for (_, link) in links(&text) {
+        let target = link.split('#').next().unwrap_or_default();
+        if target.is_empty() || target.contains(':') || is_there(target) {
+            continue;
+        }
+        let end = format!("]({link})");
+        let place = text.find(&end).and_then(|end| Some((text[..end].rfind('[')?, end)));
+        if let Some((start, at)) = place {
+            text.replace_range(at..at + end.len(), "");
+            // A picture has a mark in front.
+            let begin = if text[..start].ends_with('!') { start - 1 } else { start };
+            text.replace_range(begin..=start, "");
+        }
+    }
+    text
+}
+
 /// What several files say.
 struct About {
     version: &'static str,
@@ -195,7 +235,7 @@ impl About {
 
 fn changelog(about: &About) -> String {
     let About { version, maintainer, date, .. } = about;
-    let text = "What has changed is in CHANGELOG.md of the source.";
+    let text = "What has changed is in CHANGELOG.md.";
     format!("tsubame ({version}) unstable; urgency=medium\n\n  * {text}\n\n -- {maintainer}  {date}\n")
 }
 
@@ -233,4 +273,16 @@ fn output(command: &mut Command) -> Result<Vec<u8>, String> {
 fn shell(directory: &Path, line: &str) -> Result<String, String> {
     let text = output(Command::new("/bin/sh").args(["-c", line]).current_dir(directory))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_words_of_a_link_stay() {
+        let page = "See [one](docs/one.md#a), [two](docs/two.md), ![a picture](two.png) and [all](https://x/docs/two.md).\n[here](#a)\n";
+        let want = "See [one](docs/one.md#a), two, a picture and [all](https://x/docs/two.md).\n[here](#a)\n";
+        assert_eq!(unlinked(page, |target| target == "docs/one.md"), want);
+    }
 }

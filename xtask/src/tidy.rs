@@ -5,7 +5,7 @@
 mod budgets;
 mod dependencies;
 mod language;
-mod links;
+pub(crate) mod links;
 mod log_numbers;
 mod places;
 mod shape;

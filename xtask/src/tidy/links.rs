@@ -93,7 +93,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The targets of the links in a page, with their lines.
-fn links(text: &str) -> Vec<(usize, String)> {
+pub(crate) fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
         // Every second piece between backquotes is code.
@@ -124,7 +124,7 @@ fn slug(heading: &str) -> String {
 }
 
 /// Resolves `link` in the page at `from` to a path from the top of the repository.
-fn resolve(from: &str, link: &str) -> String {
+pub(crate) fn resolve(from: &str, link: &str) -> String {
     let mut parts: Vec<&str> = if link.starts_with('/') { Vec::new() } else { from.split('/').collect() };
     parts.pop();
     for part in link.split('/') {
