@@ -1,7 +1,7 @@
 //! `tsubame-lab compare A B`: two servers, two pages, or two configurations, under the same load in turn.
 //!
-//! Every round measures A and B, the next one B and A. Ratios are taken within rounds; their bounds tell whether there
-//! is a real difference.
+//! Every round measures A and B, the next one B and A. Ratios are those of the medians; the bounds of the ratios of each
+//! round tell whether there is a real difference.
 
 pub(crate) mod calm;
 mod configured;

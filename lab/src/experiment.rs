@@ -145,8 +145,10 @@ impl Experiment {
 const HTTP_METHOD: &str = "\
 Each server has one core to itself, the load generator (one thread) another; both stay there. The servers take \
 turns: each is started, checked (the bytes of two answers), warmed up for a second, measured and stopped before the \
-next one, and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and \
-then their median. **req per CPU-s** is requests per second of CPU time that all processes of the server used in the \
+next one, and only then comes the next round. Figures are medians over the rounds; ratios are those of the medians, \
+and their \
+intervals come from the ratios of each round. **req per CPU-s** is requests per second of CPU time that all \
+processes of the server used in the \
 measured time; it is the figure to compare. req/s, p50 and p99 also depend on the load generator. Latencies are those \
 in a closed loop. Errors are failed connections, timeouts and statuses above 399, of all rounds together. Memory is \
 the proportional set size of all processes of the server, taken right after the load. The **floor** is an epoll loop \
@@ -157,7 +159,8 @@ including its `MaxKeepAliveRequests 100`. Idle connections have made one request
 const MPM_METHOD: &str = "\
 Each server has one core to itself, the load generator another; both stay there. The servers take turns: each is \
 started, checked, warmed up for a second, measured and stopped before the next one, and only then comes the next \
-round. Figures are medians over the rounds; ratios are taken within a round and then their median. At a fixed rate the \
+round. Figures are medians over the rounds; ratios are those of the medians, and their \
+intervals come from the ratios of each round. At a fixed rate the \
 laboratory's own generator sends requests on a constant schedule, whether or not those before were answered (an open \
 loop), and a latency counts from the moment at which a request was due, so that a server that stands still is not \
 excused from the requests that would have come meanwhile. **CPU s per s** is the CPU time that all processes of the \
@@ -171,9 +174,11 @@ connection of its own. Memory is the proportional set size of all processes of t
 const TLS_METHOD: &str = "\
 Each server has one core to itself, the load generator (one thread) another; both stay there. The servers take turns: \
 each is started, checked (the bytes of two answers), warmed up for a second, measured and stopped before the next one, \
-and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and then their \
-median. **req per CPU-s** is requests per second of CPU time that all processes of the server used; it is the figure to \
-compare, the more so as the generator has to do the other half of each handshake. All servers show the same certificate \
+and only then comes the next round. Figures are medians over the rounds; ratios are those of the medians, and their \
+intervals come from the ratios of each round. **req per CPU-s** is requests per second of CPU time that all \
+processes of the server used; it is the figure to \
+compare, the more so as the generator has to do the other half of each handshake. All servers show the same \
+certificate \
 (ECDSA, P-256), and clients offer TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256 alone, so that all servers compute \
 the same; they verify nothing. Sessions are resumed by tickets, which every server makes itself; handshakes that were \
 full all the same are among the reasons to doubt a run. HTTP/2 is agreed on by ALPN, and the bodies of all its answers \
@@ -182,11 +187,14 @@ Idle connections have made one request each and rested for a second; memory is t
 
 const CGI_METHOD: &str = "\
 Server and scripts have both cores; the load generator (one thread) shares one of them. The servers take turns: \
-each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the next one, \
-and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and then their \
-median. **req per CPU-s** is requests per second of CPU time that all processes of the server and all scripts used, \
+each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the next \
+one, \
+and only then comes the next round. Figures are medians over the rounds; ratios are those of the medians, and their \
+intervals come from the ratios of each round. **req per CPU-s** is requests per second of CPU time that all \
+processes of the server and all scripts used, \
 however short their lives; it is the figure to compare. Each request has a connection of its own. The **floor** has a \
-process for each core that does nothing but accept, read, start the script with posix_spawn, read what it says, wait for \
+process for each core that does nothing but accept, read, start the script with posix_spawn, read what it says, wait \
+for \
 it, answer and close. Errors are failed connections, timeouts (five seconds) and statuses above 399, of all rounds \
 together. *Busiest* is the share of a core that the server's busiest thread used, of those that lived through the \
 measurement; *idle* is the share of both cores that nothing used: a thread near 1 while there is something idle is the \
@@ -195,24 +203,33 @@ bottleneck. Every server has 256 workers, where there are workers; percore and l
 const PERL_METHOD: &str = "\
 After a comparison of 2006 of the ways to keep a Perl CGI in memory. One Perl application (CGI.pm, a dozen modules, a page with a table of twenty rows) in every way that a server can run it. \
 Server and interpreters have both cores; the load generator (one thread) shares one of them. The servers take \
-turns: each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the next \
-one, and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and then \
-their median. **req per CPU-s** is requests per second of CPU time that all processes of the server used, interpreters and \
-scripts included; it is the figure to compare. Each request has a connection of its own. Errors are failed connections, \
-timeouts (five seconds) and statuses above 399, of all rounds together. Apache has 16 workers, and Tsubame's pools their \
+turns: each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the \
+next \
+one, and only then comes the next round. Figures are medians over the rounds; ratios are those of the medians, and \
+their \
+intervals come from the ratios of each round. **req per CPU-s** is requests per second of CPU time that all \
+processes of the server used, interpreters and \
+scripts included; it is the figure to compare. Each request has a connection of its own. Errors are failed \
+connections, \
+timeouts (five seconds) and statuses above 399, of all rounds together. Apache has 16 workers, and Tsubame's pools \
+their \
 own sizes; mod_fcgid has at most 8 processes on both. mod_perl2 and Registry load CGI.pm beforehand (`PerlModule`).";
 
 const MEMORY_METHOD: &str = "\
 After an article on MaxClients and scripts of 200 MB (https://github.com/kunihirotanaka/loadcgi). Server and scripts live in a memory control group of 1 GB and have one core to themselves; clients have another. The \
-servers take turns: each is started, checked, measured for three times the given seconds and stopped before the next one, \
-and only then comes the next round. Figures are medians over the rounds, ratios are taken within a round and then their \
-median. Each client asks for a script, waits for the whole answer and asks again, on a connection of its own each time; \
+servers take turns: each is started, checked, measured for three times the given seconds and stopped before the next \
+one, \
+and only then comes the next round. Figures are medians over the rounds, ratios are those of the medians, and their \
+intervals come from the ratios of each round. Each client asks for a script, waits for the whole answer and asks \
+again, on a connection of its own each time; \
 when time is up the last answers are waited for, and **req/s** is good answers by the time until the last of them. One \
 that fails waits for a tenth of a second, so that failing fast is no advantage. Failures are connections not \
 established or broken, other answers than the right one, and answers that take longer than two minutes. Meanwhile 50 \
-requests per second for a file of 31 bytes come on a constant schedule, each on a connection of its own; latencies count \
+requests per second for a file of 31 bytes come on a constant schedule, each on a connection of its own; latencies \
+count \
 from the moment at which a request was due, and five seconds without an answer are a failure. *At the limit* counts \
-how often the group wanted more memory than it had, *killed* processes that the kernel ended for that, *faults* pages that \
+how often the group wanted more memory than it had, *killed* processes that the kernel ended for that, *faults* \
+pages that \
 had to be read from disk, *swapped* pages that the machine swapped out meanwhile; *peak* is the most memory that the \
 group had in use, with what it has read of files.";
 
@@ -223,38 +240,48 @@ server has 256 workers, as many as the machine has memory for, and each request 
 article's clients kept theirs, and then as many of them as exceed the workers of prefork only wait. \
 Server and scripts have two cores; the load \
 generator (one thread) shares one of them. The servers take turns; figures are medians over the rounds, and ratios are \
-taken within a round. *Busiest* is the share of a core that the server's busiest thread used: a thread near 1 while \
+those of the medians. *Busiest* is the share of a core that the server's busiest thread used: a thread near 1 while \
 something is *idle* is the bottleneck, which is what the article saw in the daemon.";
 
 const EVENT_VS_NGINX_METHOD: &str = "\
 After a comparison of event in Apache 2.4.3 with nginx 1.2.3 (https://blog.matsumoto-r.jp), with its settings: the defaults \
-of the day, 2 workers (its best), and three variants for 100 clients; for thousands, children of 2, of 100 and of 256 threads. \
-There were four cores, and nginx had a process for each; here each server has one core to itself, so nginx has one process, \
+of the day, 2 workers (its best), and three variants for 100 clients; for thousands, children of 2, of 100 and of \
+256 threads. \
+There were four cores, and nginx had a process for each; here each server has one core to itself, so nginx has one \
+process, \
 and the load generator another. For 100 clients each request has a connection of its own, as with ab; for thousands \
-connections stay. The servers take turns; figures are medians over the rounds, and ratios are taken within a round. A \
+connections stay. The servers take turns; figures are medians over the rounds, and ratios are those of the medians. A \
 server that leaves too little of the machine's memory to others is ended, which *Not measured* tells; *hung* counts \
 rounds after which a fresh request was not answered within a second.";
 
 const CONCURRENCY_METHOD: &str = "\
 The curve of the comparison of event with nginx (https://blog.matsumoto-r.jp), from one connection to 20 000, where ab \
-stops. Each server has one core to itself, the load generator another. event has the settings that the comparison ended with, \
-children of 256 threads; nginx has room for 60 000 connections. Connections stay. With one connection the figure is the \
-time of one answer; with thousands a measurement takes longer (a second for every 1 500), for it includes their opening. \
-The servers take turns; figures are medians over the rounds, and ratios are taken within a round.";
+stops. Each server has one core to itself, the load generator another. event has the settings that the comparison \
+ended with, \
+children of 256 threads; nginx has room for 60 000 connections. Connections stay. With one connection the figure is \
+the \
+time of one answer; with thousands a measurement takes longer (a second for every 1 500), for it includes their \
+opening. \
+The servers take turns; figures are medians over the rounds, and ratios are those of the medians.";
 
 const EVENT_VS_WORKER_METHOD: &str = "\
 After an article of 2014 on event and worker in Apache 2.4, which asked for 2 × 2 000 requests per second with httperf, a connection \
-for each, and then as fast as ab could with and without keep-alive; its network of 100 Mbit/s was the limit, as it says, and \
-event had failed requests. Here both talk over the loopback, and each server has one core to itself, the load generator \
+for each, and then as fast as ab could with and without keep-alive; its network of 100 Mbit/s was the limit, as it \
+says, and \
+event had failed requests. Here both talk over the loopback, and each server has one core to itself, the load \
+generator \
 another. At a fixed rate **CPU s per s** is what to compare, and latencies count from the moment at which a request \
 was due. Both have one process; worker has 128 threads and event 64. The servers take turns; figures are medians over \
-the rounds, and ratios are taken within a round.";
+the rounds, and ratios are those of the medians.";
 
 const RECYCLING_METHOD: &str = "\
 After an article on running CGI with prefork, which makes start, spare and maximum the same number and warns that all \
-children then reach MaxConnectionsPerChild nearly at once. Here they are 50 workers that are replaced every second or two, \
-beside the same without, at a fixed rate of 1 000 requests per second, 10 on a connection. Each server has one core to itself, the \
-load generator another. Latencies count from the moment at which a request was due, so a server that stands still is charged \
+children then reach MaxConnectionsPerChild nearly at once. Here they are 50 workers that are replaced every second \
+or two, \
+beside the same without, at a fixed rate of 1 000 requests per second, 10 on a connection. Each server has one core \
+to itself, the \
+load generator another. Latencies count from the moment at which a request was due, so a server that stands still is \
+charged \
 with all of that time. *Replaced* counts processes that were not there when the measurement began.";
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ pub(crate) fn in_turn<'o>(
     Ok(())
 }
 
-/// Medians of both, and the ratios within rounds with their bounds.
+/// Medians of both, and their ratios with the bounds that the rounds leave.
 pub(crate) fn table([a, b]: &[Side<'_>; 2], names: [&str; 2]) -> Table {
     let mut table = Table::new(1, &["median", names[0], names[1], &format!("{} / {}", names[0], names[1]), "95 %"]);
     for (at, (name, more_is_better, digits)) in FIGURES.into_iter().enumerate() {
