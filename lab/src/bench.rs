@@ -1,5 +1,6 @@
 //! One measurement: start a server, check that it answers correctly, warm it up, measure, stop it.
 
+mod many;
 mod probe;
 mod queue;
 mod squeeze;
@@ -24,8 +25,9 @@ use crate::reading::Reading;
 use crate::results::{Configuration, FRESH_LIMIT, Load, Measure, Memory};
 use crate::scratch::Scratch;
 use crate::server::{Server, Watch};
-use crate::subject::{Account, Recipe, Site, Subject};
+use crate::subject::{Account, Many, Recipe, Site, Subject};
 use crate::tls::Client;
+use crate::workload::many::{CLIENTS, host};
 use crate::workload::{DOCUMENTS, Gathering, Kind, Over, Profile, SMALL};
 use probe::{probe, probe_script};
 
@@ -52,6 +54,9 @@ const CONNECTIONS_PER_SECOND: u32 = 1500;
 /// With a thousand clients a request waits for a second or more; one that takes five counts as a failure, and must have
 /// the time to become one.
 const CLIENTS_PER_SECOND: u32 = 100;
+
+/// The most lines of a configuration to keep beside the results.
+const LINES_MAX: usize = 200;
 
 /// How many fresh requests may go unanswered before we stop sending them.
 const SILENCES_MAX: u64 = 10;
@@ -141,13 +146,13 @@ impl Bench {
                 // Only the generator can parse frames of HTTP/2, so it compares their contents.
                 let expect = matches!(over, Over::Http2 { .. }).then_some(expected.as_path());
                 let shot = shot(site, document.name, trial.connections, trial.seconds);
-                self.shoot(server, site, Shot { over: *over, expect, ..shot })
+                self.shoot(server, site, Shot { over: *over, expect, ..shot }).map(Measure::from)
             }
             Kind::Script { script, .. } => {
                 let name = format!("cgi-bin/{}", script.name);
                 let seconds = trial.seconds.max(trial.connections / CLIENTS_PER_SECOND);
                 probe_script(site, &name, script)?;
-                self.shoot(server, site, shot(site, &name, trial.connections, seconds))
+                self.shoot(server, site, shot(site, &name, trial.connections, seconds)).map(Measure::from)
             }
             Kind::Rate { per_second, per_connection, .. } => {
                 probe(site, None, &SMALL, false)?;
@@ -156,16 +161,22 @@ impl Bench {
                     name: SMALL.name,
                     connections: trial.connections,
                     per_connection: *per_connection,
+                    host: None,
+                    urls: None,
+                    requests: None,
                     per_second: Some(*per_second),
                     seconds: trial.seconds,
                     over: Over::Clear,
                     expect: None,
                 };
-                self.shoot(server, site, shot)
+                self.shoot(server, site, shot).map(Measure::from)
             }
             Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::from),
             Kind::Queue(crush) => self.queue(server, site, crush).map(Measure::from),
             Kind::Squeeze(squeeze) => self.squeeze(server, site, squeeze, trial.seconds).map(Measure::from),
+            Kind::Many { asked, over, .. } => {
+                self.many(server, site, trial.connections, *asked, *over, trial.seconds).map(Measure::from)
+            }
             Kind::Idle { connections, over } => self.idle(server, site, *connections, *over).map(Measure::Memory),
             Kind::Children { count, clients } => {
                 let shot = shot(site, SMALL.name, *clients, trial.seconds);
@@ -176,12 +187,20 @@ impl Bench {
 
     fn site(&self, trial: &Trial<'_>) -> Result<Site> {
         let number = crate::subject::SUBJECTS.iter().position(|subject| subject.id == trial.subject.id).unwrap_or(0);
+        let (many, clients) = match trial.kind {
+            Kind::Many { over, .. } => (Some(self.made(trial.connections, *over)?), CLIENTS),
+            _ => (None, trial.connections),
+        };
+        let first = many.as_ref().and_then(|many| many.identities.first().cloned());
         Ok(Site {
             directory: self.server_directory()?,
             documents: self.scratch.path().join("documents"),
-            addresses: free_addresses(number as u8 + 1, trial.connections)?,
+            addresses: free_addresses(number as u8 + 1, clients)?,
             profile: trial.profile,
-            close: matches!(trial.kind, Kind::Load { close: true, .. } | Kind::Script { .. }),
+            close: matches!(
+                trial.kind,
+                Kind::Load { close: true, .. } | Kind::Script { .. } | Kind::Many { over: Over::Tls, .. }
+            ),
             script: self.script(trial.kind)?,
             memory: match trial.kind {
                 Kind::Squeeze(squeeze) => Some(squeeze.memory),
@@ -189,7 +208,8 @@ impl Bench {
             },
             descriptors: self.descriptors,
             account: self.account.clone(),
-            identity: self.identity(trial.profile)?,
+            identity: self.identity(trial.profile)?.or(first),
+            many,
             apache: self.apache.clone(),
         })
     }
@@ -204,6 +224,15 @@ impl Bench {
         };
         let made = scripts.iter().map(|script| script.prepare(&self.scripts_directory()));
         made.collect::<Result<Vec<PathBuf>>>().map(|paths| paths.into_iter().next())
+    }
+
+    /// Hosts, lines or certificates by the thousand.
+    fn made(&self, count: u32, over: Over) -> Result<Many> {
+        let hosts = if over == Over::Clear { 0 } else { count };
+        let directory = self.scratch.create_anew("certificates")?;
+        let identities =
+            (0..hosts).map(|number| Identity::make_for(&host(number), &directory)).collect::<Result<_>>()?;
+        Ok(Many { count, identities })
     }
 
     /// The certificate for servers that speak TLS, made on first use.
@@ -233,7 +262,7 @@ impl Bench {
     }
 
     /// Warms up, then fires.
-    fn shoot(&self, server: &Server, site: &Site, shot: Shot<'_>) -> Result<Measure> {
+    fn shoot(&self, server: &Server, site: &Site, shot: Shot<'_>) -> Result<Load> {
         let mut watch = Watch::new(server);
         Shot { seconds: WARM_UP_SECONDS, ..shot }.fire(self.cores.generator, &mut || watch.look())?;
         server.await_quiet()?;
@@ -251,13 +280,13 @@ impl Bench {
         if counts.requests == 0 {
             return Err(Error::new("no request was answered under load"));
         }
-        Ok(Measure::from(Load {
+        Ok(Load {
             fresh_us: fresh.unwrap_or(FRESH_LIMIT).as_micros() as u64,
             course: course.moments.into(),
             replaced: watch.newcomers(),
             busiest,
             ..self.figures(server, counts, &before, &after)?
-        }))
+        })
     }
 
     fn figures(&self, server: &Server, counts: Counts, before: &Reading, after: &Reading) -> Result<Load> {
@@ -282,6 +311,7 @@ impl Bench {
             fresh_us: 0,
             busiest: 0.0,
             squeezed: None,
+            begun: None,
             latencies: counts.latencies.into(),
             course: Box::default(),
             intervals: counts.intervals.into(),
@@ -345,6 +375,9 @@ fn shot<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -> Sh
         // A few fewer than wanted are as good; the report says so.
         connections: u64::from(connections).min(site.descriptors - DESCRIPTORS_IN_RESERVE) as u32,
         per_connection: u32::from(site.close),
+        host: None,
+        urls: None,
+        requests: None,
         per_second: None,
         seconds: seconds.max(connections / CONNECTIONS_PER_SECOND),
         over: Over::Clear,
@@ -384,8 +417,18 @@ fn describe(trial: &Trial<'_>, recipe: &Recipe) -> Configuration {
         profile: trial.profile,
         command: format!("{program} {}", recipe.arguments.join(" ")),
         environment: recipe.environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
-        files: composed.iter().map(|file| (file.name.clone(), file.text.clone())).collect(),
+        files: composed.iter().map(|file| (file.name.clone(), beginning(&file.text))).collect(),
         as_installed: installed.iter().map(|file| file.name.clone()).collect(),
+    }
+}
+
+/// The text of a file, without most of the thousands of lines that are alike.
+fn beginning(text: &str) -> String {
+    let mut lines = text.lines();
+    let kept: Vec<&str> = lines.by_ref().take(LINES_MAX).collect();
+    match lines.count() {
+        0 => text.to_owned(),
+        more => format!("{}\n# {more} more lines\n", kept.join("\n")),
     }
 }
 

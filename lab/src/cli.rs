@@ -64,6 +64,7 @@ First steps:
   tsubame-lab run http --out bench         the real thing, with raw data and bench/report.md
   tsubame-lab run mpm --out bench-mpm      the same for the multi-processing modules
   tsubame-lab run tls --out bench-tls      the same for TLS and HTTP/2
+  tsubame-lab run many-hosts --out bench-many  hosts, maps, redirects and certificates by the thousand
   tsubame-lab run cgi --out bench-cgi      the same for CGI scripts
   tsubame-lab run perl --out bench-perl    the same for Perl that stays in memory
   tsubame-lab run memory --out bench-mem   scripts that need more memory than there is (as root)
@@ -157,6 +158,12 @@ pub(crate) enum Choice {
     /// X25519, AES with 128 bits.
     #[command(after_help = TLS_EXAMPLES)]
     Tls(RunOptions),
+    /// Large configurations: hosts, rewrite maps, redirects and certificates by the thousand, beside nginx and Apache
+    ///
+    /// Each server gets one core, the load generator another. For each size: the time to the first answer, memory, and requests per
+    /// CPU-second.
+    #[command(after_help = MANY_HOSTS_EXAMPLES)]
+    ManyHosts(RunOptions),
     /// CGI scripts: what it costs to run one, in C and Perl, beside Apache, lighttpd and a bare spawn loop
     ///
     /// Server and scripts have all cores, and their CPU time counts together, including that of every script, however
@@ -198,6 +205,7 @@ impl Choice {
             Self::Http(options) => (&experiment::HTTP, options),
             Self::Mpm(options) => (&experiment::MPM, options),
             Self::Tls(options) => (&experiment::TLS, options),
+            Self::ManyHosts(options) => (&experiment::MANY_HOSTS, options),
             Self::Cgi(options) => (&experiment::CGI, options),
             Self::Perl(options) => (&experiment::PERL, options),
             Self::Memory(options) => (&experiment::MEMORY, options),
@@ -243,6 +251,13 @@ Examples:
   tsubame-lab run tls --rounds 3 --seconds 8 --out DIR
 
 Everything takes about half an hour, --quick about five minutes. Let nothing else run meanwhile.";
+
+const MANY_HOSTS_EXAMPLES: &str = "\
+Examples:
+  tsubame-lab run many-hosts --workloads maps,redirects --subjects tsubame-percore,nginx
+  tsubame-lab run many-hosts --rounds 3 --seconds 1 --out DIR
+
+Everything takes about 20 minutes, --quick about four. Let nothing else run meanwhile.";
 
 const CGI_EXAMPLES: &str = "\
 Examples:

@@ -20,8 +20,20 @@ pub(crate) struct Experiment {
 }
 
 /// Every experiment.
-pub(crate) static EXPERIMENTS: [&Experiment; 11] =
-    [&HTTP, &MPM, &TLS, &CGI, &PERL, &MEMORY, &CGI_MPM, &EVENT_VS_NGINX, &CONCURRENCY, &EVENT_VS_WORKER, &RECYCLING];
+pub(crate) static EXPERIMENTS: [&Experiment; 12] = [
+    &HTTP,
+    &MPM,
+    &TLS,
+    &MANY_HOSTS,
+    &CGI,
+    &PERL,
+    &MEMORY,
+    &CGI_MPM,
+    &EVENT_VS_NGINX,
+    &CONCURRENCY,
+    &EVENT_VS_WORKER,
+    &RECYCLING,
+];
 
 /// Those that repeat a published experiment: `run seeds`.
 pub(crate) static SEEDS: [&Experiment; 7] =
@@ -52,6 +64,15 @@ pub(crate) static TLS: Experiment = Experiment {
     workloads: &workload::tls::WORKLOADS,
     targets: &target::tls::TARGETS,
     method: TLS_METHOD,
+};
+
+/// Hosts, lines and certificates by the thousand.
+pub(crate) static MANY_HOSTS: Experiment = Experiment {
+    id: "many-hosts",
+    title: "Benchmarks of large configurations",
+    workloads: &workload::many::WORKLOADS,
+    targets: &[],
+    method: MANY_HOSTS_METHOD,
 };
 
 /// Scripts.
@@ -184,6 +205,19 @@ the same; they verify nothing. Sessions are resumed by tickets, which every serv
 full all the same are among the reasons to doubt a run. HTTP/2 is agreed on by ALPN, and the bodies of all its answers \
 are compared. Errors are failed connections and handshakes, timeouts and statuses above 399, of all rounds together. \
 Idle connections have made one request each and rested for a second; memory is the proportional set size of all processes of the server.";
+
+const MANY_HOSTS_METHOD: &str = "\
+Each server has one core to itself, the load generator (one thread, 16 connections) another; both stay there. The \
+servers take turns: each is started, checked, warmed up for a second, measured and stopped before the next one, and only \
+then comes the next round. Figures are medians over the rounds; ratios are those of the medians, and their intervals \
+come from the ratios of each round. \
+**req per CPU-s** is requests per second of CPU time that all processes of the server used. *Start* is the time from \
+the start of the program to its first answer, which has to be the right one, *PSS then* the proportional set size of all processes at that \
+moment, *PSS after* the same after the load. *Of the fewest* compares a server with itself in the first row. Each host \
+has three names and the same files. Where all are requested, each was requested once before, as far as ten seconds \
+suffice, and then they take turns in a mixed order; of a million lines a tenth. nginx has no Redirect \
+and no RewriteMap: it has a `map` of paths, and `return` or `rewrite` with its result. Each certificate has a key of its own (P-256); \
+handshakes are TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256.";
 
 const CGI_METHOD: &str = "\
 Server and scripts have both cores; the load generator (one thread) shares one of them. The servers take turns: \

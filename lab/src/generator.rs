@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Context as _, Error, Result};
+use crate::identity;
 use crate::launch;
 use crate::load::Handshakes;
 use crate::load::bulletin;
@@ -91,6 +92,12 @@ pub(crate) struct Shot<'a> {
     pub(crate) connections: u32,
     /// Requests after which a connection is closed; 0 keeps it.
     pub(crate) per_connection: u32,
+    /// The host of the URL and of TLS; `None`: the address.
+    pub(crate) host: Option<&'a str>,
+    /// A file with further URLs, sent in turn.
+    pub(crate) urls: Option<&'a Path>,
+    /// How many requests, if not as many as there is time for.
+    pub(crate) requests: Option<u32>,
     /// A fixed rate per second, regardless of earlier requests; otherwise as many as are answered.
     pub(crate) per_second: Option<u32>,
     /// The duration.
@@ -119,7 +126,8 @@ impl Shot<'_> {
         let Some(first) = self.addresses.first() else { return Vec::new() };
         let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
         let scheme = if self.over == Over::Clear { "http" } else { "https" };
-        let url = format!("{scheme}://{first}/{}", self.name);
+        let authority = self.host.map_or(first.to_string(), |host| format!("{host}:{}", first.port()));
+        let url = format!("{scheme}://{authority}/{}", self.name);
         let mut all = vec!["load".to_owned(), "--json".to_owned(), "--bare".to_owned(), url];
         let mut add = |name: &str, value: String| all.extend([name.to_owned(), value]);
         add("--connect", addresses.join(","));
@@ -132,10 +140,16 @@ impl Shot<'_> {
         if let Some(rate) = self.per_second {
             add("--rate", rate.to_string());
         }
+        if let Some(count) = self.requests {
+            add("--requests", count.to_string());
+        }
+        if let Some(path) = self.urls {
+            add("--url-file", path.display().to_string());
+        }
         if let Some(path) = self.expect {
             add("--expect", path.display().to_string());
         }
-        all.extend(self.over.options());
+        all.extend(self.over.options(self.host.unwrap_or(identity::NAME)));
         // The generator keeps a schedule without sleeping: it has the core to itself.
         let flags = [("--close", self.per_connection == 1), ("--spin", self.per_second.is_some())];
         all.extend(flags.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(flag, _)| flag.to_owned()));
@@ -244,6 +258,9 @@ mod tests {
             name: "small.txt",
             connections: 100,
             per_connection: 0,
+            host: None,
+            urls: None,
+            requests: None,
             per_second: None,
             seconds: 4,
             over: Over::Clear,
@@ -260,6 +277,9 @@ mod tests {
         assert_eq!(said(Shot { per_connection: 1, ..shot }), format!("{always} --close"));
         let paced = Shot { per_connection: 10, per_second: Some(1000), ..shot };
         assert_eq!(said(paced), format!("{always} --per-connection 10 --rate 1000 --spin"));
+        let many = Shot { host: Some("h0.test"), urls: Some(Path::new("/urls")), requests: Some(7), ..shot };
+        let told = always.replacen("127.88.0.1", "h0.test", 1);
+        assert_eq!(said(many), format!("{told} --requests 7 --url-file /urls"));
         let over = "--tls 1.3 --ciphers TLS_AES_128_GCM_SHA256 --groups X25519 --sni localhost --no-resume --http2 --streams 100";
         let told = said(Shot { over: Over::Http2 { streams: 100 }, expect: Some(Path::new("/small.txt")), ..shot });
         assert_eq!(told, format!("{} --expect /small.txt {over}", always.replace("http:", "https:")));

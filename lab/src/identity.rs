@@ -23,14 +23,20 @@ pub(crate) struct Identity {
 impl Identity {
     /// Makes one in a directory.
     pub(crate) fn make(directory: &Path) -> Result<Self> {
+        Self::make_for(NAME, directory)
+    }
+
+    /// Makes one for that name.
+    pub(crate) fn make_for(name: &str, directory: &Path) -> Result<Self> {
         let make = || {
             let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-            let certificate = CertificateParams::new(vec![NAME.to_owned()])?.self_signed(&key)?;
+            let certificate = CertificateParams::new(vec![name.to_owned()])?.self_signed(&key)?;
             Ok((pem("CERTIFICATE", certificate.der()), pem("PRIVATE KEY", key.serialized_der())))
         };
         let made: std::result::Result<_, rcgen::Error> = make();
         let (certificate, key) = made.context(|| "make a certificate".to_owned())?;
-        let made = Self { certificate: directory.join("certificate.pem"), key: directory.join("key.pem") };
+        let file = |what: &str| directory.join(format!("{name}.{what}.pem"));
+        let made = Self { certificate: file("certificate"), key: file("key") };
         write_file(&made.certificate, certificate)?;
         write_file(&made.key, key)?;
         Ok(made)

@@ -11,7 +11,9 @@ use crate::error::{Context as _, Error, Result, read_text, write_file};
 use crate::experiment::{self, Experiment};
 use crate::host::Host;
 use crate::workload::Profile;
-pub(crate) use measure::{Averages, Busy, CoreUse, FRESH_LIMIT, Interval, Load, Measure, Memory, Moment, Squeezed};
+pub(crate) use measure::{
+    Averages, Begun, Busy, CoreUse, FRESH_LIMIT, Interval, Load, Measure, Memory, Moment, Squeezed,
+};
 
 /// Rises when results contain more: 2 has the clients' view over time, the use of cores, and swap in use beforehand.
 pub(crate) const SCHEMA: u32 = 2;
@@ -247,6 +249,7 @@ pub(crate) mod example {
                 fresh_us: 100,
                 busiest: 0.5,
                 squeezed: None,
+                begun: None,
                 latencies: [(0.0, 500), (50.0, 1000), (99.0, 2000), (100.0, 3000)].into(),
                 course: [0.0, 0.2, 0.4]
                     .map(|at| Moment { at, server: 0.9, generator_core: 0.8, memory: 0.25, swapped_pages: 0 })

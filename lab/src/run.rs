@@ -311,7 +311,8 @@ fn interrupted(out: Option<&PathBuf>) -> Error {
 /// Announces the current measurement.
 fn announce(bar: &ProgressBar, step: &Step) {
     let Step { workload, round, connections, entry } = step;
-    progress::announce(bar, &format!("{} round {round}: {}, {connections} connections", workload.id, title(*entry)));
+    let what = workload.noun();
+    progress::announce(bar, &format!("{} round {round}: {}, {connections} {what}", workload.id, title(*entry)));
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ pub(crate) struct Server {
     child: Child,
     beside: Option<Child>,
     group: Group,
+    began: Instant,
 }
 
 impl Server {
@@ -99,8 +100,9 @@ impl Server {
             }
             None => None,
         };
+        let began = Instant::now();
         let child = start(program, &recipe.arguments)?;
-        let mut server = Self { child, beside, group };
+        let mut server = Self { child, beside, group, began };
         server.await_ready(site)?;
         Ok(server)
     }
@@ -136,6 +138,11 @@ impl Server {
     /// The address it listens on; the first of several.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         listener::address_of(&self.pids())
+    }
+
+    /// The time since its start.
+    pub(crate) fn age(&self) -> Duration {
+        self.began.elapsed()
     }
 
     /// CPU time used by all processes so far.

@@ -204,6 +204,8 @@ pub(crate) struct Site {
     pub(crate) account: Option<Account>,
     /// The server's certificate and key, if it speaks TLS.
     pub(crate) identity: Option<Identity>,
+    /// Hosts, lines or certificates by the thousand, if that is what is measured.
+    pub(crate) many: Option<Many>,
     /// Apache's configuration and modules, if it is installed.
     pub(crate) apache: Option<apache::Installation>,
 }
@@ -218,6 +220,15 @@ impl Site {
     pub(crate) fn scripts(&self) -> Option<&Path> {
         self.script.as_deref().and_then(Path::parent)
     }
+}
+
+/// Hosts, lines or certificates by the thousand.
+#[derive(Debug)]
+pub(crate) struct Many {
+    /// How many.
+    pub(crate) count: u32,
+    /// The certificate of each host, if they have some.
+    pub(crate) identities: Vec<Identity>,
 }
 
 /// An unprivileged user and its group.
@@ -278,7 +289,7 @@ pub(crate) struct Beside {
 }
 
 /// One file of a configuration.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ConfigFile {
     /// Its name relative to the site's directory.
     pub(crate) name: String,
@@ -328,6 +339,7 @@ pub(crate) fn example_site(profile: Profile) -> Site {
         descriptors: 20_000,
         account: Some(Account { user: "www-data", group: "www-data", uid: 33, gid: 33 }),
         identity: None,
+        many: None,
         apache: None,
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod cgi;
 pub(crate) mod http;
+pub(crate) mod many;
 pub(crate) mod memory;
 pub(crate) mod mpm;
 pub(crate) mod perl;
@@ -111,6 +112,16 @@ pub(crate) enum Profile {
     Tls,
     /// The same with HTTP/2.
     Http2,
+    /// Bare, with many virtual hosts.
+    ManyHosts,
+    /// The same; each has a name with a star.
+    ManyStars,
+    /// Bare, with a map of many lines from paths to files.
+    ManyMapped,
+    /// Bare, with many redirects.
+    ManyRedirects,
+    /// Over TLS, with many virtual hosts that have a certificate each.
+    ManyCertificates,
 }
 
 impl Profile {
@@ -147,6 +158,11 @@ impl Profile {
             Self::Unconfigured => ("unconfigured", ""),
             Self::Tls => ("tls", ""),
             Self::Http2 => ("http2", ""),
+            Self::ManyHosts => ("many-hosts", ""),
+            Self::ManyStars => ("many-stars", ""),
+            Self::ManyMapped => ("many-mapped", ""),
+            Self::ManyRedirects => ("many-redirects", ""),
+            Self::ManyCertificates => ("many-certificates", ""),
         }
     }
 }
@@ -210,6 +226,17 @@ pub(crate) enum Kind {
     Queue(Crush),
     /// Requests for scripts that need much memory, and at the same time for the small file at a fixed rate.
     Squeeze(Squeeze),
+    /// Requests at full speed to a server with many hosts, lines or certificates.
+    Many {
+        /// How many, each measured.
+        sizes: &'static [u32],
+        /// What they are.
+        noun: &'static str,
+        /// Which of them are requested.
+        asked: many::Asked,
+        /// The protocol. Over TLS each request has a connection.
+        over: Over,
+    },
 }
 
 impl Kind {
@@ -238,24 +265,29 @@ pub(crate) enum Over {
 impl Over {
     /// The options of encrypted connections.
     pub(crate) fn tls(self) -> Option<Tls> {
+        self.tls_to(identity::NAME)
+    }
+
+    /// The same for a server of that name.
+    pub(crate) fn tls_to(self, name: &str) -> Option<Tls> {
         (self != Self::Clear).then(|| Tls {
             resumes: self == Self::Resumed,
             versions: Versions::Only13,
             suites: Some(SUITE.to_owned()),
             groups: Some(GROUP.to_owned()),
-            ..Tls::to(identity::NAME)
+            ..Tls::to(name)
         })
     }
 
     /// The same as options of the generator.
-    pub(crate) fn options(self) -> Vec<String> {
+    pub(crate) fn options(self, name: &str) -> Vec<String> {
         let words = match self {
             Self::Clear => return Vec::new(),
             Self::Tls => "--no-resume".to_owned(),
             Self::Resumed => String::new(),
             Self::Http2 { streams } => format!("--no-resume --http2 --streams {streams}"),
         };
-        let always = format!("--tls 1.3 --ciphers {SUITE} --groups {GROUP} --sni {}", identity::NAME);
+        let always = format!("--tls 1.3 --ciphers {SUITE} --groups {GROUP} --sni {name}");
         always.split(' ').chain(words.split_whitespace()).map(str::to_owned).collect()
     }
 }
@@ -336,10 +368,19 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// The numbers of connections, measured one after the other.
+    /// What the numbers count.
+    pub(crate) fn noun(&self) -> &'static str {
+        match self.kind {
+            Kind::Many { noun, .. } => noun,
+            _ => "connections",
+        }
+    }
+
+    /// The numbers of connections, or of what else there is many of, measured one after the other.
     pub(crate) fn connections(&self) -> &[u32] {
         match &self.kind {
             Kind::Load { connections, .. } | Kind::Script { connections, .. } => connections,
+            Kind::Many { sizes, .. } => sizes,
             Kind::Idle { connections, .. } => std::slice::from_ref(connections),
             Kind::Children { count, .. } => std::slice::from_ref(count),
             Kind::Rate { connections, .. } => std::slice::from_ref(connections),

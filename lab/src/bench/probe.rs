@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::script::Script;
 use crate::subject::Site;
 use crate::tls::Client;
-use crate::workload::Document;
+use crate::workload::many::Thing;
+use crate::workload::{Document, Over, SMALL};
 
 /// A server that starts 60 000 threads accepts connections long before it answers.
 const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(60);
@@ -30,6 +31,21 @@ pub(super) fn probe(site: &Site, tls: Option<&Client>, document: &Document, clos
         }
     }
     if close { connection.await_end() } else { Ok(()) }
+}
+
+/// The same for the first of many things, at the host that has it.
+pub(super) fn probe_thing(site: &Site, over: Over, thing: &Thing) -> Result<()> {
+    let tls = over.tls_to(&thing.host).map(|tls| tls.client()).transpose()?;
+    let dial = Dial { patience: FIRST_ANSWER_LIMIT, ..Dial::default() };
+    let mut connection = dial.open_with(site.address(), tls.as_ref())?.with_host(thing.host.clone());
+    let response = connection.get(&thing.name, false)?;
+    let is_file = response.body == SMALL.content();
+    if response.status != thing.status || thing.status == 200 && !is_file {
+        let Thing { host, name, status } = thing;
+        let answer = response.status;
+        return Err(Error::new(format!("http://{host}/{name} is answered with {answer}, not with the right {status}")));
+    }
+    Ok(())
 }
 
 /// The same for a script, whose answer may have no length until it ends.

@@ -152,6 +152,7 @@ impl Starter {
             descriptors: self.descriptors,
             account: None,
             identity: None,
+            many: None,
             apache: None,
         })
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{debian, mpm, php_fpm};
+use crate::config::{debian, many, mpm, php_fpm};
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::programs;
@@ -56,7 +56,8 @@ fn recipe(site: &Site, mpm: &str, modules: &str) -> Result<Recipe> {
         _ => {
             let text = bare(site, mpm, modules)?;
             let file = "httpd.conf";
-            (file, vec![ConfigFile::composed(file, text)], Vec::new())
+            let files = [vec![ConfigFile::composed(file, text)], many::apache_files(site)].concat();
+            (file, files, Vec::new())
         }
     };
     let directory = site.directory.display().to_string();
@@ -79,6 +80,7 @@ fn bare(site: &Site, mpm: &str, modules: &str) -> Result<String> {
         MODULES.iter().map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n")).collect();
     let scripts = scripts(site, modules);
     let tls = tls(site, modules);
+    let many = many::apache(site, modules);
     let listen: String = site.addresses.iter().map(|address| format!("Listen {address}\n")).collect();
     let mpm = load_mpm(mpm, modules) + &mpm::settings(site.profile, mpm)?;
     Ok(format!(
@@ -104,7 +106,7 @@ DocumentRoot {documents}
 <Directory {documents}>
     Require all granted
 </Directory>
-{tls}{scripts}"
+{tls}{scripts}{many}"
     ))
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod caddy;
 pub(crate) mod debian;
 pub(crate) mod h2o;
 pub(crate) mod lighttpd;
+pub(crate) mod many;
 pub(crate) mod mpm;
 pub(crate) mod nginx;
 pub(crate) mod php_fpm;

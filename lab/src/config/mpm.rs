@@ -3,14 +3,15 @@
 use crate::error::{Error, Result};
 use crate::workload::Profile::{
     self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventFour, EventLarge, EventOne, EventSingles, EventSmall,
-    EventThreads, Fcgid, FourWorkers, Http2, ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept,
-    Recycling, Registry, Speedy, Steady, Tls, Unconfigured,
+    EventThreads, Fcgid, FourWorkers, Http2, ManyCertificates, ManyHosts, ManyMapped, ManyRedirects, ManyStars,
+    ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Recycling, Registry, Speedy, Steady, Tls,
+    Unconfigured,
 };
 
 /// The settings of `mpm` under `profile`.
 pub(crate) fn settings(profile: Profile, mpm: &str) -> Result<String> {
     let profile = match profile {
-        Tls | Http2 => Bare,
+        Tls | Http2 | ManyHosts | ManyStars | ManyMapped | ManyRedirects | ManyCertificates => Bare,
         other => other,
     };
     let row = TABLE.iter().find(|(of, mpms, _)| *of == profile && mpms.contains(&mpm));

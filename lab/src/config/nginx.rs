@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::config::php_fpm;
+use crate::config::{many, php_fpm};
 use crate::error::Result;
 use crate::identity::Identity;
 use crate::subject::{BACKLOG, CAPACITY, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
@@ -12,7 +12,11 @@ use crate::workload::Profile;
 pub(crate) fn recipe(site: &Site, open_file_cache: bool) -> Result<Recipe> {
     let directory = site.directory.display();
     Ok(Recipe {
-        files: vec![ConfigFile::composed("nginx.conf", configuration(site, open_file_cache))],
+        files: [
+            vec![ConfigFile::composed("nginx.conf", configuration(site, open_file_cache))],
+            many::nginx_files(site),
+        ]
+        .concat(),
         arguments: ["-p", &format!("{directory}/"), "-e", "error.log", "-c", "nginx.conf"].map(str::to_owned).to_vec(),
         beside: php_fpm::beside(site),
         ..Recipe::default()
@@ -68,6 +72,7 @@ fn configuration(site: &Site, open_file_cache: bool) -> String {
         _ => CAPACITY,
     };
     let (processes, upstream, location) = php(site);
+    let [of_many, in_first, servers] = many::nginx(site);
     let user = match &site.account {
         Some(account) => format!("user {} {};\n", account.user, account.group),
         None => String::new(),
@@ -100,10 +105,10 @@ http {{
     fastcgi_temp_path {directory}/fastcgi;
     uwsgi_temp_path {directory}/uwsgi;
     scgi_temp_path {directory}/scgi;
-{upstream}    server {{
+{upstream}{of_many}    server {{
 {listen}        root {documents};
-{location}    }}
-}}
+{location}{in_first}    }}
+{servers}}}
 "
     )
 }

@@ -92,7 +92,7 @@ pub(super) fn courses(summary: &Summary<'_>, workload: &'static Workload) -> Str
         let Some((_, load)) = cell.loads().find(|(_, load)| load.course.len() > 1 || load.intervals.len() > 1) else {
             continue;
         };
-        let heading = format!("{}, {connections} connections", title(entry));
+        let heading = format!("{}, {connections} {}", title(entry), workload.noun());
         figures += &format!("<figure><h3>{}</h3>\n{}</figure>\n", escape(&heading), course(&heading, load));
     }
     match figures.is_empty() {
@@ -109,7 +109,7 @@ type Compared = (&'static str, &'static str, fn(&Cell<'_>) -> Vec<f64>);
 
 fn compared(workload: &Workload) -> Compared {
     match &workload.kind {
-        Kind::Load { .. } | Kind::Script { .. } => {
+        Kind::Load { .. } | Kind::Script { .. } | Kind::Many { .. } => {
             ("requests per CPU-second (higher is better)", "requests per CPU-second", |cell| {
                 cell.values(Load::per_cpu_second)
             })

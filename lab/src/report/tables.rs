@@ -1,6 +1,6 @@
 //! One table for each workload: its columns, and the format of figures.
 
-use crate::results::{Averages, CoreUse, Load, Squeezed};
+use crate::results::{Averages, Begun, CoreUse, Load, Squeezed};
 use crate::stats::{Ratio, median};
 use crate::subject;
 use crate::summary::{Cell, Figure, Summary, title};
@@ -26,6 +26,7 @@ pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload)
         Kind::Idle { connections, .. } => idle_table(summary, workload, *connections),
         Kind::Children { .. } => children_table(summary, workload),
         Kind::Script { .. } => script_table(summary, workload),
+        Kind::Many { noun, .. } => many_table(summary, workload, noun),
         Kind::Queue(crush) => queue_table(summary, workload, crush),
         Kind::Squeeze(_) => squeeze_table(summary, workload),
         Kind::Rate { .. } => rate_table(summary, workload),
@@ -115,6 +116,38 @@ fn script_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         row.push(decimals(cell.median(|load| load.busiest), 2));
         row.push(percent(cell.median(|load| load.busy.idle)));
         table.push(row);
+    }
+    table
+}
+
+/// One row for each number of hosts or lines, compared with the subject's own rate with the fewest.
+fn many_table(summary: &Summary<'_>, workload: &'static Workload, noun: &str) -> Table {
+    let peer = workload.peers.first().map_or("× peer".to_owned(), |peer| format!("× {}", title(*peer)));
+    let headers = ["subject", noun, "start s", "PSS MB then", "PSS MB after", "req per CPU-s", "spread", &peer];
+    let rest = ["of the fewest", "req/s", "p99 ms", "errors"];
+    let mut table = Table::new(2, &[&headers[..], &rest[..]].concat());
+    let fewest = workload.connections()[0];
+    for (entry, size, cell) in summary.rows(workload) {
+        let theirs = workload.peers.first().and_then(|peer| summary.cell(workload, size, *peer));
+        let of_fewest = summary.cell(workload, fewest, entry).and_then(|fewest| Some(cell.ratio(fewest)?.middle));
+        let begun = |figure: fn(&Begun) -> u64| {
+            let all = cell.loads().filter_map(|(_, load)| load.begun.as_ref().map(|begun| figure(begun) as f64));
+            median(&all.collect::<Vec<_>>())
+        };
+        table.push(vec![
+            title(entry),
+            count(Some(f64::from(size))),
+            decimals(begun(|begun| begun.answered_ms).map(|milliseconds| milliseconds / 1000.0), 2),
+            decimals(begun(|begun| begun.pss_kib).map(|kib| kib / 1024.0), 1),
+            decimals(cell.median(|load| load.pss_kib as f64 / 1024.0), 1),
+            count(cell.median(Load::per_cpu_second)),
+            percent(cell.spread(Load::per_cpu_second)),
+            beside(cell, theirs, Load::per_cpu_second),
+            decimals(of_fewest, 2),
+            count(cell.median(Load::per_second)),
+            milliseconds(cell.median(|load| load.p99_us as f64)),
+            count(Some(cell.errors() as f64)),
+        ]);
     }
     table
 }

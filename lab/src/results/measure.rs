@@ -78,6 +78,9 @@ pub(crate) struct Load {
     /// The events of too little memory.
     #[serde(default)]
     pub(crate) squeezed: Option<Box<Squeezed>>,
+    /// Its beginning, if that is measured.
+    #[serde(default)]
+    pub(crate) begun: Option<Begun>,
     /// For various percentages of the requests, the most microseconds they took, in order; a dozen points.
     #[serde(default)]
     pub(crate) latencies: Box<[(f64, u64)]>,
@@ -203,6 +206,15 @@ impl Squeezed {
     pub(crate) fn file_milliseconds(&self, figure: fn(&Self) -> u64) -> f64 {
         if self.file_answers > 0 { figure(self) as f64 / 1000.0 } else { f64::INFINITY }
     }
+}
+
+/// A server that has just started.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Begun {
+    /// The time from its start to the first answer.
+    pub(crate) answered_ms: u64,
+    /// Its memory then.
+    pub(crate) pss_kib: u64,
 }
 
 /// Shares of one core's time.

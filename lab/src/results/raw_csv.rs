@@ -59,6 +59,7 @@ struct Row<'a> {
     machine_idle: Option<f64>,
     full_handshakes: Option<u64>,
     resumed_handshakes: Option<u64>,
+    answered_ms: Option<u64>,
 }
 
 impl Results {
@@ -118,6 +119,8 @@ fn of_load<'a>(row: Row<'a>, load: &Load) -> Row<'a> {
         timeouts: Some(errors.timeout),
         status_errors: Some(errors.status),
         pss_kib: Some(load.pss_kib),
+        pss_before_kib: load.begun.map(|begun| begun.pss_kib),
+        answered_ms: load.begun.map(|begun| begun.answered_ms),
         processes: Some(load.processes),
         lost: Some(load.lost),
         server_busy: Some(rounded(busy.server, 3)),
@@ -172,7 +175,7 @@ mod tests {
             table.records().collect::<Result<_, _>>().expect("as many columns in each line");
         let value =
             |line: usize, name: &str| &lines[line][names.iter().position(|known| known == name).expect("a column")];
-        assert_eq!((names.len(), lines.len()), (51, 2));
+        assert_eq!((names.len(), lines.len()), (52, 2));
         assert_eq!((value(0, "subject"), value(1, "subject")), ("nginx", "nginx, newest"));
         assert_eq!((value(0, "pss_before_kib"), value(1, "pss_before_kib"), value(1, "pss_kib")), ("", "100", "200"));
     }

@@ -156,6 +156,7 @@ pub(super) fn own(starter: &Starter, scratch: &Scratch) -> Result<(PathBuf, Stri
         descriptors: 0,
         account,
         identity: None,
+        many: None,
         apache: Installation::find(),
     };
     for file in (subject.recipe)(&site)?.files {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::error::{Context as _, Error, Result, write_file};
+use crate::error::{Context as _, Error, Result, read_text, write_file};
 use crate::interrupt;
 use crate::load::build::Build;
 use crate::load::url::Url;
@@ -63,6 +63,10 @@ pub(crate) struct LoadOptions {
     /// The URLs to request; several take turns
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<String>,
+
+    /// A file with further URLs, one on each line. With --connect they may have any hosts
+    #[arg(long, value_name = "FILE")]
+    url_file: Option<PathBuf>,
 
     /// Connections at a time
     #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = positive)]
@@ -294,9 +298,16 @@ impl LoadOptions {
     /// # Errors
     /// There is no URL, or they belong to several servers.
     pub(crate) fn plan(&self, urls: &[String]) -> Result<Plan> {
-        let urls = urls.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>>>()?;
+        let listed = self.url_file.as_deref().map(read_text).transpose()?.unwrap_or_default();
+        let urls = urls.iter().map(String::as_str).chain(listed.lines());
+        let urls = urls.map(Url::parse).collect::<Result<Vec<Url>>>()?;
         let [first, others @ ..] = &urls[..] else { return Err(Error::new("there is no URL")) };
-        if let Some(other) = others.iter().find(|url| url.origin() != first.origin()) {
+        // A server may have many names in the clear; a connection over TLS is made to one of them.
+        let is_served = |url: &Url| {
+            let names_differ = !first.is_secure && !url.is_secure && !self.connect.is_empty();
+            names_differ || url.origin() == first.origin()
+        };
+        if let Some(other) = others.iter().find(|url| !is_served(url)) {
             return Err(Error::new(format!("{} and {} are two servers", first.authority(), other.authority()))
                 .advise("one `load` for each, at the same time"));
         }
@@ -414,6 +425,31 @@ mod tests {
         assert_eq!(milliseconds("20ms"), Ok(20));
         assert_eq!(milliseconds("2m"), Ok(120_000));
         assert!(["", "s", "10x", "0", "-1s", "1e99h"].into_iter().all(|text| milliseconds(text).is_err()));
+    }
+
+    #[test]
+    fn a_server_may_have_many_names() {
+        use clap::Parser as _;
+        let scratch = crate::scratch::Scratch::new().unwrap();
+        let file = scratch.path().join("urls");
+        std::fs::write(&file, "http://b.test:81/y\nhttp://c.test/z\n").unwrap();
+        let plan = |line: &str| {
+            let words =
+                ["tsubame-lab", "load", "--url-file", file.to_str().unwrap()].into_iter().chain(line.split(' '));
+            match crate::cli::Cli::try_parse_from(words).map(|cli| cli.command) {
+                Ok(crate::cli::Command::Load(options)) => options.load.plan(&options.load.urls),
+                other => panic!("{line}: {:?}", other.err()),
+            }
+        };
+        let requests = plan("http://a.test/x --bare --connect 127.0.0.1:80").unwrap().requests;
+        let texts: Vec<String> = requests.iter().map(|one| String::from_utf8_lossy(&one.bytes).into_owned()).collect();
+        for (text, [path, host]) in texts.iter().zip([["/x", "a.test"], ["/y", "b.test:81"], ["/z", "c.test"]]) {
+            assert!(text.starts_with(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n")), "{text}");
+        }
+        assert_eq!(texts.len(), 3);
+        for line in ["http://a.test/x", "https://a.test/x --connect 127.0.0.1:443"] {
+            assert!(plan(line).unwrap_err().to_string().contains("are two servers"), "{line}");
+        }
     }
 
     #[test]
