@@ -27,8 +27,6 @@ const MOST: u64 = 1024 * 1024 * 1024;
 /// How long a client may be silent in the middle of a head, or of a body, before others may have its place: long enough
 /// for a packet that has to be sent again.
 const GRACE: Duration = Duration::from_secs(2);
-/// The same for a client that does not read its answer: a network may lose it for a moment.
-const READING_GRACE: Duration = Duration::from_secs(5);
 /// How often the log reports that the budget is used up.
 const SAY_AGAIN: Duration = Duration::from_secs(10);
 
@@ -43,8 +41,6 @@ pub enum For {
     Head = 3,
     /// The rest of a body.
     Body = 4,
-    /// Until more of an answer can be sent: the client reads nothing.
-    Answer = 5,
 }
 
 /// What a connection holds while it waits.
@@ -305,17 +301,12 @@ pub(crate) fn make_room(most: usize) -> usize {
 
 fn choose<'a>(all: impl Iterator<Item = &'a Arc<Entry>>, most: usize) -> Vec<Arc<Entry>> {
     let now = Instant::now();
-    let ago = |grace: Duration| now.checked_sub(grace).map_or(0, micros);
-    let (late, silent, unread) = (micros(now), ago(GRACE), ago(READING_GRACE));
+    let (late, early) = (micros(now), now.checked_sub(GRACE).map_or(0, micros));
     let mut waiting: Vec<(bool, u64, &Arc<Entry>)> = all
         .filter_map(|entry| {
             let waits = entry.waits.load(Ordering::Relaxed);
             let (since, what) = (waits >> 3, waits & 7);
-            let before = match what {
-                what if what == For::Answer as u64 => unread,
-                what if what >= For::Head as u64 => silent,
-                _ => late,
-            };
+            let before = if what >= For::Head as u64 { early } else { late };
             let is_asked = entry.away.load(Ordering::Acquire) != 0;
             (what != 0 && since <= before && !is_asked).then_some((what != For::End as u64, since, entry))
         })
@@ -410,10 +401,6 @@ mod tests {
         assert_eq!(chosen(), [3, 1]);
         some[1].entry.send_away(Away::Place);
         assert_eq!(chosen(), [3, 2], "who was asked is leaving");
-        some[0].wait(For::Answer, Instant::now());
-        assert_eq!(chosen(), [3, 2], "who does not read may be slow for a moment");
-        some[0].wait(For::Answer, now.checked_sub(2 * READING_GRACE).unwrap_or(now));
-        assert_eq!(chosen(), [3, 0], "but not for long");
         let mut cx = Context::from_waker(Waker::noop());
         assert_eq!(some[1].poll_away(&mut cx), Poll::Ready(Away::Place));
         some[1].go_on();

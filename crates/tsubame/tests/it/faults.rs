@@ -1,13 +1,12 @@
 //! The server survives restarts, killed children, a lack of descriptors, and a full disk.
 
 use std::net::TcpStream;
-use std::time::Duration;
 
 use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::load::Load;
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::under_every_mpm;
 use crate::server::{Server, Start};
 use crate::site::Site;
 use crate::wait::until;
@@ -131,31 +130,5 @@ under_every_mpm! {
             }
         }
         assert_eq!(server.get("/").text(), "hello\n");
-    }
-}
-
-/// Clients that do not read their answers give their descriptors to others. Under the other two, threads and processes run out first.
-#[test]
-fn unread_answers_give_way() {
-    for mpm in [Mpm::Event, Mpm::Percore] {
-        let site = site();
-        site.page("large", vec![b'x'; 16 << 20]);
-        let server = Start::new(&site, mpm).limit_files(64);
-        site.configure(mpm, "Timeout 300");
-        let server = server.run();
-        server.allow("cannot accept a connection");
-        server.allow("Too many open files");
-        server.allow("AH00132: file permissions deny server access");
-        let mut held: Vec<Client> = (0..100).map(|_| server.client()).collect();
-        for client in &mut held {
-            client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        }
-        server.logged("cannot accept a connection");
-        until("it serves others", || {
-            let mut client = server.client();
-            client.patience(Duration::from_secs(1));
-            client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-            client.try_response_to("GET").is_ok_and(|answer| answer.text() == "hello\n").then_some(())
-        });
     }
 }

@@ -18,7 +18,7 @@ use crate::phases::Response;
 use crate::protocol::unsent::Unsent;
 use crate::request::response::{Body, BodyStream};
 use crate::request::{Delimiter, Persist, Request, RequestBody};
-use crate::transport::standing::{For, Held};
+use crate::transport::standing::Held;
 use crate::transport::tick::{self, Slices};
 use crate::transport::{self, buffers};
 
@@ -196,26 +196,19 @@ impl HttpConnection {
 
     /// Writes everything; the client may take `timeout` between two pieces.
     pub(super) async fn write_all(&mut self, outgoing: &mut Outgoing, timeout: Duration) -> io::Result<()> {
-        let mut is_awaited = false;
         loop {
-            let (before, since) = (outgoing.sent, Instant::now());
+            let before = outgoing.sent;
             let write = poll_fn(|cx| match outgoing.poll_write(cx, &*self.transport, false) {
                 // Progress moves the deadline.
                 Poll::Pending if outgoing.sent > before => Poll::Ready(None),
                 Poll::Pending => {
                     let standing = self.transport.standing();
                     standing.hold(Held::Answer, outgoing.in_memory());
-                    standing.wait(For::Answer, since);
-                    is_awaited = true;
                     standing.poll_away(cx).map(|_| Some(Err(io::ErrorKind::TimedOut.into())))
                 }
                 Poll::Ready(result) => Poll::Ready(Some(result)),
             });
-            let written = self.timer.until(since + timeout, write).await;
-            if is_awaited {
-                self.transport.standing().go_on();
-            }
-            match written {
+            match self.timer.until(Instant::now() + timeout, write).await {
                 Some(None) => {}
                 Some(Some(Ok(true))) => return Ok(()),
                 Some(Some(Ok(false))) => tick::pass().await,

@@ -73,8 +73,6 @@ pub(super) struct Http2Connection {
     idle_since: Instant,
     /// How much had been sent when the client was last seen to read.
     read_before: u64,
-    /// The traffic at which the client stopped to read what is there for it, and when; `None` if there is nothing.
-    stalled: Option<(u64, Instant)>,
     /// Whether the client has not read all pending bytes.
     is_blocked: bool,
     /// Whether GOAWAY has been sent.
@@ -153,7 +151,6 @@ impl Http2Connection {
             idle_until: Instant::now() + first,
             idle_since: Instant::now(),
             read_before: 0,
-            stalled: None,
             was_busy: false,
             is_blocked: false,
             said_goodbye: false,
@@ -315,16 +312,8 @@ impl Http2Connection {
         let held = self.common.line.unsent() + self.common.queue.held();
         standing.hold(Held::Answer, held);
         if held == 0 {
-            if self.stalled.take().is_some() {
-                standing.go_on();
-            }
             return Poll::Pending;
         }
-        let traffic = self.common.line.traffic();
-        let stalled =
-            self.stalled.filter(|(before, _)| *before == traffic).unwrap_or_else(|| (traffic, Instant::now()));
-        standing.wait(For::Answer, stalled.1);
-        self.stalled = Some(stalled);
         let sent = self.common.line.sent();
         if sent - self.read_before >= READS {
             self.read_before = sent;
