@@ -47,8 +47,12 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(captures.get(group, &subject).map(to_bytes).as_deref(), text);
     }
     let (mut text, mut raw) = (String::new(), Vec::new());
-    substitute(&mut text, "a$0b$1$2\\$", &subject, &captures);
-    substitute_in(&mut raw, "a$0b$1$2\\$", &bytes, &captures);
+    substitute(&mut text, "a$0b$1$2\\$", &subject, &captures, usize::MAX).expect("no limit");
+    substitute_in(&mut raw, "a$0b$1$2\\$", &bytes, &captures, usize::MAX).expect("no limit");
     assert_eq!(*to_bytes(&text), *raw);
     assert_eq!(from_bytes(&raw), text);
+    // Whatever does not fit is not made.
+    let (max, mut short) = (raw.len() / 2, Vec::new());
+    let fits = substitute_in(&mut short, "a$0b$1$2\\$", &bytes, &captures, max).is_ok();
+    assert!(short.len() <= max && !fits);
 });
