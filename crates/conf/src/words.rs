@@ -53,10 +53,10 @@ pub fn argv(line: &str) -> Vec<String> {
             }
         }
         out.push(unescaped(&word));
+        let mut behind = text[end..].chars();
         // The quote or the blank.
-        rest = text[end..].chars().as_str();
-        rest =
-            rest.get(rest.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default().trim_start_matches(is_blank);
+        behind.next();
+        rest = behind.as_str().trim_start_matches(is_blank);
     }
     out
 }

@@ -118,7 +118,7 @@ impl Gate {
         self.wake(told);
     }
 
-    /// Whether somebody waits for memory, or for the place of a running script.
+    /// Whether somebody waits for memory, or for the place of another script that runs.
     pub(super) fn is_short(&self) -> bool {
         if self.table.waiting() == 0 {
             return false;

@@ -83,8 +83,8 @@ pub async fn enter(script: &str, host: &str, rules: &Rules, doubtful: impl Fn() 
     Ok(Permit::of(seat, came))
 }
 
-/// Whether scripts that have ended would let in somebody who waits. Those whose script may run no more often at once
-/// wait for other reasons.
+/// Whether somebody waits who could come in if other scripts ended. Who waits because the own script may run no more
+/// often at once gains nothing by that.
 pub(crate) fn is_short() -> bool {
     GATE.get().is_some_and(Gate::is_short)
 }

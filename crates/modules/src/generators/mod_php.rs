@@ -258,11 +258,8 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
         let answer = converse(request, caller, &class, &Head::FastCgi(Role::Responder), SPEECH).await;
         // Later programs of this request, and the log, must not see it.
         request.env.remove(AUTHORIZATION);
-        // The script has decided about the user, whom the log names, as under mod_php. What follows an internal redirect must
-        // not believe a name that nobody has checked.
-        if let (Answer::Body(_), Some((user, _))) = (&answer, sent.as_deref().and_then(typed)) {
-            request.login.user = Some(user);
-        }
+        // The script decides about the user, whom the log names, as under mod_php.
+        request.account.user = sent.as_deref().and_then(typed).map(|(user, _)| user);
         answer
     })
 }

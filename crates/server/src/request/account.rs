@@ -19,6 +19,9 @@ pub struct Account {
     pub sent: Sent,
     /// The cost of the script that made the answer.
     pub script: Option<Arc<ScriptUse>>,
+    /// The user that a script has let in, if the server knows none. Only the log may believe the name: nobody else has
+    /// checked it.
+    pub user: Option<String>,
     /// It is the live page's own request, which shows what others do.
     pub watches: bool,
     log_id: OnceLock<String>,
@@ -34,6 +37,7 @@ impl Account {
             tick: None,
             sent: Sent::default(),
             script: None,
+            user: None,
             watches: false,
             log_id: OnceLock::new(),
         }

@@ -296,6 +296,30 @@ fn variables_are_those_of_mod_php() {
     assert_eq!(seen, "/s.php - u\n");
 }
 
+/// The log names the user that a client claims to be; nothing else believes that, not even what a page includes.
+#[test]
+fn nobody_believes_a_name_that_was_not_checked() {
+    if !is_there("nobody_believes_a_name_that_was_not_checked") {
+        return;
+    }
+    let site = Site::with([
+        ("page.php", "<?php echo '<!--#echo var=\"REMOTE_USER\" --><!--#include virtual=\"/private/x.txt\" -->';\n"),
+        ("private/x.txt", "secret\n"),
+    ]);
+    site.file("users", "");
+    let private =
+        "<Location /private>\nAuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/users\nRequire valid-user\n</Location>";
+    let page = "<Location /page.php>\nSetOutputFilter INCLUDES\nOptions +Includes\n</Location>";
+    let log = "CustomLog logs/seen %u";
+    let server = Server::start(Mpm::Event, &site, &format!("{LOAD}{private}\n{page}\n{log}"));
+    server.allow("unable to include");
+    server.allow("user u not found");
+    let answer = ask(&server, "GET /page.php HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic dTpw\r\n\r\n");
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.text(), "(none)[an error occurred while processing this directive]");
+    crate::wait::until("the user in the log", || (site.read("logs/seen") == "u\n").then_some(()));
+}
+
 /// The status, the fields and the length are what the script says.
 #[test]
 fn answers_are_what_the_script_says() {

@@ -117,7 +117,10 @@ impl Field {
             }
             What::Time(item) => own::<E>(out, |out| item.write(out, since_1970(request), sent.duration)),
             What::Duration(unit) => duration(out, sent.duration, *unit),
-            What::User => user::<E>(out, original.map_or(&request.login.user, |original| &original.user)),
+            What::User => {
+                let own = || request.login.user.as_deref().or(request.account.user.as_deref());
+                user::<E>(out, original.map_or_else(own, |original| original.user.as_deref()))
+            }
             What::Uri => text::<E>(out, Some(original.map_or(&*request.asked.uri, |original| &original.uri))),
             What::ServerName => text::<E>(out, Some(&request.server_name())),
             What::VirtualHost => text::<E>(out, Some(&request.vhost.name)),
@@ -238,8 +241,8 @@ fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) -> Kind {
     )
 }
 
-fn user<E: Escape>(out: &mut Vec<u8>, user: &Option<String>) -> Kind {
-    match user.as_deref() {
+fn user<E: Escape>(out: &mut Vec<u8>, user: Option<&str>) -> Kind {
+    match user {
         Some("") => {
             out.extend_from_slice(E::EMPTY_USER);
             Kind::Text
@@ -341,8 +344,8 @@ mod tests {
             address(&mut out, ip.parse().unwrap_or(IpAddr::from([0; 4])));
             out.push(b' ');
         }
-        for name in [None, Some(String::new()), Some("é".to_string())] {
-            user::<Apache>(&mut out, &name);
+        for name in [None, Some(""), Some("é")] {
+            user::<Apache>(&mut out, name);
             out.push(b' ');
         }
         assert_eq!(out, br#"127.0.0.1 10.200.3.4 2001:db8::1 - "" \xc3\xa9 "#);
