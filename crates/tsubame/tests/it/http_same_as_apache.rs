@@ -174,8 +174,9 @@ fn plain_requests() {
 /// No module adds fields to an answer about the server itself.
 #[test]
 fn answers_about_the_server() {
-    let configuration =
-        "Header set X-A b\nHeader always set X-B c\nExpiresActive On\nExpiresDefault \"access plus 1 day\"";
+    // The time of the answer is replaced: the servers are asked one after the other.
+    let configuration = "Header set X-A b\nHeader always set X-B c\nExpiresActive On\n\
+        ExpiresDefault \"access plus 1 day\"\nHeader edit Expires \"^.* 20.*$\" tomorrow";
     let cases = ["TRACE /a.txt", "TRACE /none", "OPTIONS *", "OPTIONS /a.txt", "OPTIONS /none"]
         .map(|what| case(what, &format!("{what} HTTP/1.1"), &[]));
     let trace = |what| Allowed { case: "TRACE *", what, entry: "TRACE answers with the request as it came" };
