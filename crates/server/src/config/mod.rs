@@ -13,8 +13,9 @@ pub(crate) mod section;
 pub(crate) mod server;
 pub(crate) mod vhost;
 
+use crate::files::directory_cache::DirectoryCaches;
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use conf::error::Phase;
@@ -204,6 +205,7 @@ fn resolve(
         extended_status: draft.main.get::<CoreServer>().extended_status(),
         by_name: Hosts::new(&hosts),
         life: module::lifecycle(&modules),
+        directories: DirectoryCaches::new(hosts.len()),
         hosts,
         tree: Vec::new(),
         ran: Vec::new(),
@@ -243,7 +245,7 @@ fn resolve_hosts(draft: &Draft, context: &mut Context, program: &str) -> Result<
         index: 0,
         name: main.clone(),
         settings: &draft.main,
-        base,
+        base: base.clone(),
         addresses: Vec::new(),
         origin: None,
         logs: &mut logs,
@@ -263,7 +265,11 @@ fn resolve_hosts(draft: &Draft, context: &mut Context, program: &str) -> Result<
             index: i + 1,
             name,
             settings: &draft_host.server,
-            base: Layer::new(draft_host.merged_dir.clone()).into_base(),
+            // Hosts that add nothing to the main server's settings share what is merged into them.
+            base: match draft_host.dir.is_empty() {
+                true => base.clone(),
+                false => Layer::new(draft_host.merged_dir.clone()).into_base(),
+            },
             addresses: draft_host.addresses.clone(),
             origin: Some(draft_host.origin.clone()),
             logs: &mut logs,
@@ -377,7 +383,6 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
             .cloned()
             .unwrap_or_else(|| vec![defaults::ACCESS_FILE_NAME.into()]),
         plan: Plan::of(settings),
-        directory_cache: RwLock::default(),
         settings: settings.clone(),
     })
 }

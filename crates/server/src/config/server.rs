@@ -12,6 +12,7 @@ use sys::cred::Identity;
 use crate::config::core::Methods;
 use crate::config::merge::Merger;
 use crate::config::vhost::{Hosts, VirtualHost};
+use crate::files::directory_cache::DirectoryCaches;
 use crate::files::file_cache::FileCache;
 use crate::files::htaccess_cache::HtaccessCache;
 use crate::files::watched::WatchedDirectories;
@@ -58,6 +59,7 @@ pub struct Server {
     pub(crate) life: Lifecycle,
     pub(crate) by_name: Hosts,
     pub(crate) merger: Merger,
+    pub(crate) directories: DirectoryCaches,
     pub(crate) htaccess: HtaccessCache,
     pub(crate) watched: WatchedDirectories,
     pub(crate) files: FileCache,

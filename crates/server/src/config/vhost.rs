@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use conf::fnmatch::{is_wildcard, wildcard_ignoring_case};
 use conf::{Level, Origin, Settings, SettingsMap};
@@ -13,7 +13,6 @@ use crate::config::http2::Http2;
 use crate::config::merge::Merged;
 use crate::config::plan::Plan;
 use crate::config::section::Section;
-use crate::files::directory_cache::DirectoryCache;
 use crate::log::{ErrorLog, Levels};
 
 /// A virtual host, or the main server.
@@ -54,7 +53,6 @@ pub struct VirtualHost {
     pub(crate) locations: Vec<Arc<Section>>,
     pub(crate) access_file_names: Vec<String>,
     pub(crate) plan: Plan,
-    pub(crate) directory_cache: RwLock<DirectoryCache>,
 }
 
 impl VirtualHost {

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use conf::expr::Expr;
 use conf::pattern::MatchError;
@@ -26,8 +26,6 @@ use crate::paths::{base_name, c_path, dir_name};
 use crate::request::flow::Flow;
 use crate::request::{Kind, Request};
 
-/// At this many cached directories, all are forgotten.
-const REMEMBERED_MAX: usize = 4096;
 /// After this many missing parts at the end of a name, its existing part is searched from the root on.
 const MISSING_MAX: u32 = 8;
 
@@ -123,7 +121,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
     } else {
         Cow::Borrowed(dir_name(&request.mapped.filename))
     };
-    let known = request.vhost.directory_cache.read().unwrap_or_else(PoisonError::into_inner).0.get(&*dir).cloned();
+    let known = request.server.directories.get(request.vhost.index, &dir);
     let walked = match known.filter(|_| request.trace.is_none()) {
         Some(walked) if still_holds(&walked, request) => walked,
         known => {
@@ -193,7 +191,7 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<W
     let files_at = vhost.directories.iter().any(|section| section.depth() == files_at).then_some(files_at);
     if matches!(before, Some(Watch::Since(_))) {
         // The findings may hold for this request only.
-        vhost.directory_cache.write().unwrap_or_else(PoisonError::into_inner).0.remove(dir);
+        server.directories.remove(vhost.index, dir);
     }
     let watch = before.map(|before| server.watched.watch(dir, &vhost.access_file_names, before));
     let mut way = Way::new(watch.unwrap_or_default());
@@ -238,11 +236,7 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<W
     let is_kept = way.as_ref().is_none_or(|way| !way.passing && is_of_use(way));
     let walked = Arc::new(Walked { merged, way, files_at, followed });
     if is_kept {
-        let mut cache = vhost.directory_cache.write().unwrap_or_else(PoisonError::into_inner);
-        if cache.0.len() >= REMEMBERED_MAX {
-            cache.0.clear();
-        }
-        cache.0.insert(dir.to_string(), walked.clone());
+        server.directories.insert(vhost.index, dir, walked.clone());
     }
     Ok(walked)
 }
