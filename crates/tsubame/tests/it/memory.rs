@@ -385,3 +385,25 @@ fn the_keeper_of_logs_forgets_the_configuration() {
     let bytes = private(process);
     assert!(bytes > 0 && bytes < 3 << 20, "{bytes} bytes");
 }
+
+/// A host that was requested costs a child what it remembers of its directory, and no page of the host itself.
+#[test]
+fn a_requested_host_costs_little() {
+    const HOSTS: usize = 3000;
+
+    let site = Site::with([("index.html", "hello\n")]);
+    let hosts: String =
+        (0..HOSTS).map(|n| format!("<VirtualHost *:8080>\nServerName h{n}.test\n</VirtualHost>\n")).collect();
+    let server = Server::start(Mpm::Percore, &site, &format!("MaxKeepAliveRequests 0\n{hosts}"));
+    let all = || server.children().iter().map(|child| private(*child)).sum::<u64>();
+    let mut client = server.client();
+    let mut ask = |host: usize| {
+        let response = client.request(format!("GET /index.html HTTP/1.1\r\nHost: h{host}.test\r\n\r\n"));
+        assert_eq!(response.status, 200);
+    };
+    ask(0);
+    let before = all();
+    (0..HOSTS).for_each(&mut ask);
+    let each = (all() - before) / HOSTS as u64;
+    assert!(each < 2000, "{each} bytes for each host");
+}
