@@ -11,7 +11,7 @@ use crate::config::Server;
 use crate::config::core::CoreDir;
 use crate::config::merge::Layer;
 use crate::explain::trace::{AccessLine, Met, Step};
-use crate::files::htaccess_cache::{HtaccessCache, Known, Parsed, Rules};
+use crate::files::htaccess_cache::{HtaccessCache, Identity, Known, Parsed, Rules};
 use crate::files::watched::Way;
 use crate::paths::{c_path, join};
 use crate::request::Request;
@@ -22,56 +22,141 @@ pub(super) const SIZE_MAX: u64 = 1024 * 1024;
 /// At this many cached files, all are forgotten.
 const REMEMBERED_MAX: usize = 4096;
 
-/// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends.
-/// For settings that [want](is_wanted) one. `way`: collects other findings on the way to the file.
-pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir, way: &mut Way) -> Result<Option<Layer>, Flow> {
+/// A file of this size or more is read beside the event loop, in bytes: a hundred lines take half a millisecond.
+const LARGE: u64 = 16 * 1024;
+
+/// An obstacle on the way to a directory.
+pub(crate) enum Stop {
+    /// The request ends.
+    Ended(Flow),
+    /// This large access file has to be read first.
+    Unread(Box<Unread>),
+}
+
+impl From<Flow> for Stop {
+    fn from(flow: Flow) -> Stop {
+        Stop::Ended(flow)
+    }
+}
+
+/// An access file as it is to be read: this state of it, under these rules.
+pub(crate) struct Unread {
+    server: &'static Server,
+    path: String,
+    dir: String,
+    meta: Meta,
+    rules: Rules,
+}
+
+/// An access file that was read beside the event loop.
+pub(crate) struct Apart {
+    path: String,
+    reading: io::Result<Reading>,
+}
+
+/// A file's settings, and whether they are to be remembered.
+struct Reading {
+    known: Known,
+    settled: bool,
+}
+
+impl Unread {
+    /// Reads the file for [`read`]. Blocks, and takes up to 0.1 s.
+    pub(crate) fn apart(self) -> Apart {
+        let reading = match self.remembered() {
+            Some(known) => Ok(Reading { known, settled: true }),
+            None => self.reading(),
+        };
+        Apart { path: self.path, reading }
+    }
+
+    fn identity(&self) -> Identity {
+        let Meta { dev, ino, size, mtime, ctime, .. } = self.meta;
+        (dev, ino, size, mtime, ctime)
+    }
+
+    fn is_in(&self, known: &Known) -> bool {
+        known.identity == self.identity() && known.rules == self.rules
+    }
+
+    fn remembered(&self) -> Option<Known> {
+        let files = self.server.htaccess.files.read().unwrap_or_else(PoisonError::into_inner);
+        files.get(&self.path).filter(|known| self.is_in(known)).cloned()
+    }
+
+    fn reading(&self) -> io::Result<Reading> {
+        let bytes = fetch(&self.path)?;
+        // A file changed within the last tick could change again without a trace: do not cache it.
+        let settled = !is_fresh(self.meta.mtime.max(self.meta.ctime)) && !depends_on_files(&bytes);
+        let (outcome, warnings) = parse(self.server, &self.path, &self.dir, bytes, &self.rules);
+        let known = Known { identity: self.identity(), rules: self.rules.clone(), outcome, warnings };
+        if settled {
+            let mut files = self.server.htaccess.files.write().unwrap_or_else(PoisonError::into_inner);
+            if files.len() >= REMEMBERED_MAX {
+                files.clear();
+            }
+            files.insert(self.path.clone(), known.clone());
+        }
+        Ok(Reading { known, settled })
+    }
+}
+
+/// The settings of the first access file in `dir` (which ends with a slash), if there is one. `Err`: the request ends,
+/// or a large file has to be read first. For settings that [want](is_wanted) one. `way`: collects other findings on the
+/// way to the file. `apart`: the large files that were read for this request.
+pub(crate) fn read(
+    request: &mut Request,
+    dir: &str,
+    core: &CoreDir,
+    way: &mut Way,
+    apart: &[Apart],
+) -> Result<Option<Layer>, Stop> {
     let Some((path, meta)) = find(request, dir, way)? else {
         request.trace.iter_mut().for_each(|trace| trace.note(Step::MissingAccessFile(dir.to_string())));
         return Ok(None);
     };
-    let rules = Rules::of(core);
-    let identity = (meta.dev, meta.ino, meta.size, meta.mtime, meta.ctime);
-    let cache = &request.server.htaccess;
-    let remembered = cache.files.read().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
-    let is_current = |known: &Known| known.identity == identity && known.rules == rules;
-    let known = match remembered.filter(|known| is_current(known) && request.trace.is_none()) {
+    let unread = Unread { server: request.server, path, dir: dir.to_string(), meta, rules: Rules::of(core) };
+    let path = &unread.path;
+    let known = match unread.remembered().filter(|_| request.trace.is_none()) {
         Some(known) => known,
         None => {
-            let bytes = match fetch(&path) {
-                Ok(bytes) => bytes,
+            note(request, &unread);
+            let before = apart.iter().find(|apart| apart.path == *path);
+            let here;
+            let reading = match before.map(|apart| &apart.reading) {
+                None if meta.size >= LARGE && request.trace.is_none() => return Err(Stop::Unread(Box::new(unread))),
+                Some(Ok(reading)) if unread.is_in(&reading.known) => Ok(reading),
+                Some(Err(error)) => Err(error),
+                _ => {
+                    here = unread.reading();
+                    here.as_ref()
+                }
+            };
+            match reading {
+                Ok(Reading { known, settled }) => {
+                    way.passing |= !settled;
+                    known.clone()
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     way.passing = true;
                     return Ok(None);
                 }
-                Err(error) => return Err(unreadable(request, &path, dir, &error)),
-            };
-            note(request, &path, dir, &bytes, &rules);
-            // A file changed within the last tick could change again without a trace: do not cache it.
-            let settled = !is_fresh(meta.mtime.max(meta.ctime)) && !depends_on_files(&bytes);
-            let (outcome, warnings) = parse(request, &path, dir, bytes, &rules);
-            let known = Known { identity, rules, outcome, warnings };
-            way.passing |= !settled;
-            if settled && request.trace.is_none() {
-                let mut files = cache.files.write().unwrap_or_else(PoisonError::into_inner);
-                if files.len() >= REMEMBERED_MAX {
-                    files.clear();
-                }
-                files.insert(path.clone(), known.clone());
+                Err(error) => return Err(unreadable(request, path, dir, error).into()),
             }
-            known
         }
     };
-    // A file's warnings are logged for each request.
+    // A file's warnings are logged for each request, once: not again after a large file further down was read.
     way.passing |= !known.warnings.is_empty();
-    for warning in &known.warnings {
+    let is_again = apart.iter().any(|apart| apart.path != *path && apart.path.starts_with(dir));
+    for warning in known.warnings.iter().filter(|_| !is_again) {
         request.log_apart("core", Level::Warn, warning);
     }
     match known.outcome {
         Ok(layer) => Ok(Some(layer)),
         Err(message) => {
             request.log("core", Level::Alert, format!("{path}: {message}"));
-            note_error(request, &path, &message);
-            Err(Flow::Status(500))
+            note_error(request, path, &message);
+            Err(Flow::Status(500).into())
         }
     }
 }
@@ -152,17 +237,17 @@ fn unreadable(request: &Request, path: &str, dir: &str, error: &io::Error) -> Fl
 }
 
 fn parse(
-    request: &Request,
+    server: &Server,
     path: &str,
     dir: &str,
     bytes: Vec<u8>,
     rules: &Rules,
 ) -> (Result<Layer, String>, Vec<String>) {
-    let (tree, place, mut context) = read_tree(request.server, path, dir, bytes, rules, Errors::first());
+    let (tree, place, mut context) = read_tree(server, path, dir, bytes, rules, Errors::first());
     let (mut ignored, mut slots) = (SettingsMap::default(), SettingsMap::default());
     let outcome = tree.and_then(|tree| {
         conf::apply(&tree, &mut ignored, &mut slots, &place, &mut context)?;
-        Ok(layer_of(&request.server.htaccess, path, rules, tree, slots))
+        Ok(layer_of(&server.htaccess, path, rules, tree, slots))
     });
     let warnings = context.notices.into_iter().map(|notice| notice.text).collect();
     let outcome = outcome.map_err(|error| match error.phase {
@@ -202,9 +287,11 @@ pub(super) fn read_tree(
 }
 
 /// Records an access file's lines for an explanation, with whether each is allowed.
-fn note(request: &mut Request, path: &str, dir: &str, bytes: &[u8], rules: &Rules) {
+fn note(request: &mut Request, Unread { path, dir, rules, .. }: &Unread) {
     let Some(mut trace) = request.trace.take() else { return };
-    let (tree, place, mut context) = read_tree(request.server, path, dir, bytes.to_vec(), rules, Errors::first());
+    // A file that cannot be read says so later.
+    let bytes = fetch(path).unwrap_or_default();
+    let (tree, place, mut context) = read_tree(request.server, path, dir, bytes, rules, Errors::first());
     let (tree, mut wrong) = match tree {
         Ok(tree) => (tree, None),
         Err(error) => (Vec::new(), Some(error.message)),

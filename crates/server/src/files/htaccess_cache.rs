@@ -8,10 +8,13 @@ use conf::{Node, Place};
 use crate::config::core::{CoreDir, Override};
 use crate::config::merge::Layer;
 
+/// Device, inode, size, and the times of its last changes.
+pub(super) type Identity = (u64, u64, u64, i128, i128);
+
 /// The settings of a file when it was read: for this identity, under these rules.
 #[derive(Clone)]
 pub(super) struct Known {
-    pub(super) identity: (u64, u64, u64, i128, i128),
+    pub(super) identity: Identity,
     pub(super) rules: Rules,
     pub(super) outcome: Result<Layer, String>,
     pub(super) warnings: Vec<String>,

@@ -12,7 +12,7 @@ pub(crate) fn run(request: &mut Request, from: From) -> Waiting<'_, Result<(), F
         match from {
             From::Path => phases::map(request).await?,
             From::File => {
-                phases::map_file(request)?;
+                phases::map_file(request).await?;
                 walk::locations(request)?;
                 walk::conditions(request).await?;
             }

@@ -239,7 +239,7 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     }
     begin_sections(request);
     match first(request, &phase::MAP_TO_STORAGE).await {
-        Flow::Declined => walk::directories(request)?,
+        Flow::Declined => walk::directories(request).await?,
         Flow::Ok => {}
         Flow::Status(status) => return Err(Flow::Status(status)),
     }
@@ -251,9 +251,9 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
 }
 
 /// Goes from the file name to the settings of its sections: the beginning of a look-up by file.
-pub(crate) fn map_file(request: &mut Request) -> Result<(), Flow> {
+pub(crate) async fn map_file(request: &mut Request) -> Result<(), Flow> {
     begin_sections(request);
-    walk::directories(request)
+    walk::directories(request).await
 }
 
 fn begin_sections(request: &mut Request) {

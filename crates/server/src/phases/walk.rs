@@ -12,6 +12,7 @@ use std::sync::Arc;
 use conf::expr::Expr;
 use conf::pattern::MatchError;
 use conf::{Level, Origin};
+use seam::{Load, offload};
 use sys::file::Meta;
 
 use crate::config::core::CoreDir;
@@ -20,7 +21,7 @@ use crate::config::merge::Merged;
 use crate::config::section::{Matcher, Section};
 use crate::explain::trace::{Met, Step};
 use crate::files::directory_cache::Walked;
-use crate::files::htaccess;
+use crate::files::htaccess::{self, Apart, Stop};
 use crate::files::watched::{Watch, Way};
 use crate::paths::{base_name, c_path, dir_name};
 use crate::request::flow::Flow;
@@ -110,7 +111,19 @@ async fn holds(request: &mut Request, expr: &Expr, origin: &Origin) -> Result<bo
 
 /// Maps the request's file name to a file: finds it, splits off `PATH_INFO`, merges the sections of all directories on
 /// the way and of the file.
-pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
+pub(crate) async fn directories(request: &mut Request) -> Result<(), Flow> {
+    let mut apart = Vec::new();
+    loop {
+        match directories_with(request, &apart) {
+            Ok(()) => return Ok(()),
+            Err(Stop::Ended(flow)) => return Err(flow),
+            Err(Stop::Unread(file)) => apart.push(offload(Load::Compute, || file.apart()).await),
+        }
+    }
+}
+
+/// [`directories`], with the large access files that were read for it so far.
+fn directories_with(request: &mut Request, apart: &[Apart]) -> Result<(), Stop> {
     if let Some(merged) = merge_slashes(request, &request.mapped.filename) {
         request.mapped.filename = merged;
     }
@@ -126,7 +139,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
         Some(walked) if still_holds(&walked, request) => walked,
         known => {
             let dir = dir.into_owned();
-            walk(request, &dir, known.and_then(|known| known.way.as_ref().map(|way| way.watch)))?
+            walk(request, &dir, known.and_then(|known| known.way.as_ref().map(|way| way.watch)), apart)?
         }
     };
     request.dir = walked.merged.clone();
@@ -153,7 +166,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
             merge(request, section);
         }
     }
-    files(request)
+    Ok(files(request)?)
 }
 
 /// `<Files>` sections of the settings merged so far.
@@ -184,7 +197,7 @@ fn merge(request: &mut Request, section: &Section) {
 
 /// Goes down from the root to `dir`, directory by directory. `before`: an earlier walk found that the result does not
 /// depend on the configuration alone. A directory requested a second time is worth watching.
-fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<Walked>, Flow> {
+fn walk(request: &mut Request, dir: &str, before: Option<Watch>, apart: &[Apart]) -> Result<Arc<Walked>, Stop> {
     let vhost = request.vhost;
     let server = request.server;
     let files_at = crate::config::section::components(dir) + 1;
@@ -220,12 +233,12 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<W
             }
         } else {
             looked = true;
-            match htaccess::read(request, &dir[..=end], slots.get(), &mut way) {
+            match htaccess::read(request, &dir[..=end], slots.get(), &mut way, apart) {
                 Ok(Some(layer)) => merged = server.merger.merge(&merged, &layer),
                 Ok(None) => {}
-                Err(flow) => {
+                Err(stop) => {
                     request.trace.iter_mut().for_each(|trace| trace.cut_off = Some(merged.clone()));
-                    return Err(flow);
+                    return Err(stop);
                 }
             }
         }

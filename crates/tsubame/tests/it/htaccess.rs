@@ -334,3 +334,31 @@ fn two_changes_in_a_moment_both_count() {
         }
     }
 }
+
+/// A large file is read beside the event loop, and the request goes on where it stopped: a file above it, which is never
+/// remembered, has its warnings logged once.
+#[test]
+fn large_files_are_read_apart() {
+    for mpm in Mpm::ALL {
+        let site = Site::with([("small.html", "x"), ("d/e/index.html", "x"), ("d/e/f/index.html", "x")]);
+        site.page("d/.htaccess", "<IfFile /none>\n</IfFile>\nBogus on\n");
+        let lines: String = (0..1000).map(|n| format!("SetEnvIf Request_URI \"^/none/{n}$\" v={n}\n")).collect();
+        site.page("d/e/.htaccess", format!("{lines}SetEnvIf Request_URI . v=outer\n"));
+        site.page("d/e/f/.htaccess", format!("{lines}SetEnvIf v (.*) v=$1-inner\n"));
+        let lines = "<Directory \"${DOCS}\">\nAllowOverride FileInfo Nonfatal=Unknown\n</Directory>\n";
+        let server = Server::start(mpm, &site, &format!("{lines}{}", log_line("v")));
+        server.allow("AH02296");
+        let ask = |path: &str| variable(&site, &mut server.client(), &format!("GET {path} HTTP/1.1\r\nHost: x"), "").1;
+        let computing = || {
+            let tasks =
+                server.children().into_iter().flat_map(|child| std::fs::read_dir(format!("/proc/{child}/task")));
+            let names = tasks.flatten().flatten().map(|task| std::fs::read_to_string(task.path().join("comm")));
+            names.flatten().filter(|name| name.starts_with("offload-compute")).count()
+        };
+        assert_eq!((ask("/small.html"), computing()), ("-".into(), 0), "{mpm}");
+        assert_eq!(ask("/d/e/f/index.html"), "outer-inner", "{mpm}");
+        assert_eq!(server.log().matches("AH02296").count(), 1, "{mpm}: {}", server.log());
+        assert_eq!(computing() > 0, matches!(mpm, Mpm::Event | Mpm::Percore), "{mpm}");
+        assert_eq!(ask("/d/e/index.html"), "outer", "{mpm}");
+    }
+}
