@@ -7,6 +7,7 @@ use clap_mangen::Man;
 
 use crate::cli::Cli;
 use crate::error::{Context as _, Result};
+use crate::load::face::load::scenario;
 
 /// What the tables do not say, in roff.
 const REST: &str = "\
@@ -87,5 +88,16 @@ fn section(out: &mut Vec<u8>, command: &Command) -> io::Result<()> {
     Man::new(command.clone().disable_help_flag(true)).render_options_section(&mut options)?;
     let options = String::from_utf8_lossy(&options).replacen(".SH OPTIONS\n", "", 1).replace("\n.SH ", "\n.SS ");
     out.extend(options.bytes());
-    Ok(())
+    if name == "load" { scenarios(out) } else { Ok(()) }
+}
+
+/// The lines of the files of `load --scenario`.
+fn scenarios(out: &mut Vec<u8>) -> io::Result<()> {
+    let escaped = |text: &str| text.replace('-', "\\-").replace(' ', "\\ ");
+    writeln!(out, ".SS Lines of a scenario")?;
+    for (line, meaning) in scenario::LINES {
+        writeln!(out, ".TP\n\\fB{}\\fR\n{}", escaped(line), meaning.replace('-', "\\-"))?;
+    }
+    let rules = scenario::RULES.replace("\n\n", "\n.PP\n");
+    writeln!(out, ".PP\n{}", rules.replace('-', "\\-").replace('\'', "\\(aq"))
 }

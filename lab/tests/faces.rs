@@ -181,6 +181,46 @@ fn httperf() {
         let arguments = [&["--server=127.0.0.1", &port][..], &arguments].concat();
         compare("httperf", &arguments, 0);
     }
+    // Sessions from a file, one of them with a burst: the same lines, and the same counts.
+    let log = std::env::temp_dir().join(format!("tsubame-lab-{}-sessions", std::process::id()));
+    std::fs::write(&log, "# two\n/a think=0.01\n  /b\n  /c\n/none method=HEAD\n\n\n/d\n/e\n").expect("write sessions");
+    let log_path = log.to_str().expect("a path");
+    let [three, five] = [3, 5].map(|count| format!("--wsesslog={count},0.01,{log_path}"));
+    let cases: [&[&str]; 5] = [
+        &[&three],
+        &[&five, "--rate=50", "--session-cookies", "--timeout=5"],
+        &[&five, "--max-connections=2", "--max-piped-calls=1"],
+        &[&three, "--failure-status=404"],
+        &["--wsess=5,6,0.01", "--burst-length=3", "--max-connections=1"],
+    ];
+    for arguments in cases {
+        let arguments = [&["--server=127.0.0.1", &port][..], arguments].concat();
+        compare("httperf", &arguments, 0);
+        let counts = |command: &mut Command| {
+            let text = String::from_utf8_lossy(&said(command.args(&arguments)).stdout).into_owned();
+            let of = |start: &str, end: &str| {
+                let line = text.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+                line[line.find(end).unwrap_or(0)..].to_owned()
+            };
+            let total = of("Total: ", "Total").split(" test-duration").next().map(str::to_owned);
+            let sessions = [of("Session rate", "("), of("Session: ", ""), of("Session length", "")];
+            (total, of("Reply status", ""), of("Errors: total", ""), sessions)
+        };
+        assert_eq!(counts(lab().arg("httperf")), counts(&mut Command::new("httperf")), "{arguments:?}");
+    }
+    // Requests and answers, byte by byte.
+    let printed = |command: &mut Command| {
+        let arguments =
+            ["--server=127.0.0.1", &port, "--uri=/none", "--num-conns=2", "--print-reply", "--print-request=header"];
+        let text = String::from_utf8_lossy(&said(command.args(arguments)).stdout).into_owned();
+        // httperf does not end the last line of a body.
+        let text = text.replace("helloRS", "hello\nRS");
+        let kinds = ["SH", "SS", "RH", "RB", "RS"];
+        let lines = text.split('\n').filter(|line| kinds.iter().any(|kind| line.starts_with(kind)));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(printed(lab().arg("httperf")), printed(&mut Command::new("httperf")));
+    std::fs::remove_file(&log).expect("remove the sessions");
     let absent = said(lab().args(["httperf", "--wset=1,1"]));
     assert!(!absent.status.success() && String::from_utf8_lossy(&absent.stderr).contains("--wset is not supported"));
 }

@@ -35,14 +35,20 @@ pub(crate) struct Build<'a> {
 impl Build<'_> {
     /// The request for a URL.
     pub(crate) fn of(&self, url: &Url) -> Request {
+        let head = format!("{} {} HTTP/1.{}\r\n{}\r\n", self.method, url.path, self.minor, self.lines(url));
+        Request { bytes: [head.as_bytes(), self.body].concat().into(), bodiless: self.method == "HEAD" }
+    }
+
+    /// The lines of its fields.
+    pub(crate) fn lines(&self, url: &Url) -> String {
         let named = |name: &str| {
             let mut names = self.fields.iter().filter_map(|field| field.split(':').next());
             names.any(|own| own.trim().eq_ignore_ascii_case(name))
         };
-        let mut head = format!("{} {} HTTP/1.{}\r\n", self.method, url.path, self.minor);
+        let mut lines = String::new();
         let mut add = |name: &str, value: &str| {
             if !named(name) {
-                head.push_str(&format!("{name}: {value}\r\n"));
+                lines.push_str(&format!("{name}: {value}\r\n"));
             }
         };
         if let Some(connection) = self.connection {
@@ -66,11 +72,10 @@ impl Build<'_> {
             add("Content-Length", &self.body.len().to_string());
         }
         for field in self.fields {
-            head.push_str(field);
-            head.push_str("\r\n");
+            lines.push_str(field);
+            lines.push_str("\r\n");
         }
-        head.push_str("\r\n");
-        Request { bytes: [head.as_bytes(), self.body].concat().into(), bodiless: self.method == "HEAD" }
+        lines
     }
 }
 

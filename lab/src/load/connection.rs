@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, conne
 use super::http2::{Http2, Message};
 use super::plan::Request;
 use super::record::{Failures, Times};
-use super::response::{Answer, Malformed, Reader};
+use super::response::{Answer, Kept, Malformed, Reader};
 use super::session::Session;
 use crate::tls::Client;
 
@@ -56,8 +56,8 @@ pub(super) struct Asked {
     pub(super) began: Instant,
     pub(super) sent: Instant,
     pub(super) first: Option<Instant>,
-    /// Its number among the plan's requests.
-    pub(super) number: usize,
+    /// Whether its answer has no body, whatever the head says.
+    pub(super) bodiless: bool,
 }
 
 /// The results from a connection.
@@ -84,6 +84,8 @@ pub(super) struct Dial<'p> {
     pub(super) body: Option<&'p Arc<[u8]>>,
     /// Whether a truncated answer counts as one.
     pub(super) takes_broken: bool,
+    /// Whether answers are kept, and at most how many bytes of each body.
+    pub(super) keeps: Option<usize>,
 }
 
 /// The protocol.
@@ -152,6 +154,7 @@ impl Connection {
             None => {
                 let mut reader = Reader::default();
                 how.body.into_iter().for_each(|body| reader.expect(body.clone()));
+                how.keeps.into_iter().for_each(|most| reader.keep(most));
                 Protocol::Http1(reader)
             }
         };
@@ -193,7 +196,7 @@ impl Connection {
         for _ in 0..count {
             let index = *number % requests.len();
             let request = &requests[index];
-            self.asked.push_back(Asked { began, sent: now, first: None, number: index });
+            self.asked.push_back(Asked { began, sent: now, first: None, bodiless: request.bodiless });
             self.carried += 1;
             *number += 1;
             match &mut self.protocol {
@@ -318,6 +321,14 @@ impl Connection {
         }
     }
 
+    /// The oldest answer that was kept.
+    pub(super) fn kept(&mut self) -> Option<Kept> {
+        match &mut self.protocol {
+            Protocol::Http1(reader) => reader.kept(),
+            Protocol::Http2(_) => None,
+        }
+    }
+
     /// Ends it, with a goodbye if that is wanted and usual, whether or not it arrives. Returns the requests in
     /// progress.
     pub(super) fn close(mut self, is_polite: bool) -> VecDeque<Asked> {
@@ -339,7 +350,6 @@ impl Connection {
         epoll: &OwnedFd,
         event: EventFlags,
         buffer: &mut Buffer,
-        requests: &[Request],
         came: &mut Came,
     ) -> Result<(), Broken> {
         if !self.unsent.is_empty() {
@@ -350,9 +360,9 @@ impl Connection {
         }
         let ends = event.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         let read = match self.tls.take() {
-            None => self.read(ends, buffer, requests, came),
+            None => self.read(ends, buffer, came),
             Some(mut session) => {
-                let read = self.read_records(&mut session, ends, buffer, requests, came);
+                let read = self.read_records(&mut session, ends, buffer, came);
                 self.tls = Some(session);
                 read
             }

@@ -14,6 +14,7 @@ mod live;
 mod plan;
 mod record;
 mod response;
+mod scenario;
 mod schedule;
 mod session;
 pub(crate) mod target;
@@ -29,6 +30,7 @@ pub(crate) use record::{Handshakes, Record};
 use bulletin::Board;
 use copies::Division;
 use plan::Share;
+use scenario::users;
 
 use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
@@ -44,6 +46,11 @@ pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Res
     interrupt::catch()?;
     prepare(plan)?;
     let division = Division::of(plan, launch::raise_descriptor_limit()?)?;
+    let prints = plan.scenario.as_ref().is_some_and(|scenario| scenario.prints.is_any());
+    if prints && division.processes > 1 {
+        return Err(Error::new("requests and answers are printed by one process, and this load needs several")
+            .advise("fewer connections at a time, or a higher limit of open files (ulimit -n)"));
+    }
     let mut board = Board::put_up(plan);
     let watch = |live: &Live| {
         if interrupt::is_asked() {
@@ -74,7 +81,10 @@ fn threads(shares: &[Share<'_>], live: &Live, mut watch: impl FnMut(&Live)) -> R
     let start = live.start();
     together(std::thread::scope(|scope| {
         let started = shares.iter().map(|share| {
-            let work = move || worker::run(share, live, start);
+            let work = move || match &share.plan.scenario {
+                None => worker::run(share, live, start),
+                Some(scenario) => users::run(scenario, share, live, start),
+            };
             std::thread::Builder::new().spawn_scoped(scope, work).context(|| "start a thread".to_owned())
         });
         let threads: Vec<_> = started.collect::<Result<_>>().inspect_err(|_| live.stop())?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::scenario::Scenario;
 use crate::tls::Tls;
 
 /// A load to run.
@@ -17,6 +18,8 @@ pub(crate) struct Plan {
     pub(crate) sources: Vec<IpAddr>,
     /// The requests, sent in turn; at least one.
     pub(crate) requests: Vec<Request>,
+    /// What users do instead: then clients are users, and sessions are counted and become due.
+    pub(crate) scenario: Option<Arc<Scenario>>,
     /// When to send them.
     pub(crate) arrival: Arrival,
     /// The most connections at a time.
@@ -119,6 +122,13 @@ pub(crate) struct Share<'p> {
     pub(crate) delay: Duration,
 }
 
+impl Share<'_> {
+    /// The seed of its random numbers.
+    pub(super) fn seed(&self) -> u64 {
+        0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(self.thread as u64 + 1)
+    }
+}
+
 impl Plan {
     /// The smallest plan: one client sends these requests to a server, once.
     pub(crate) fn of(server: SocketAddr, requests: Vec<Request>) -> Self {
@@ -126,6 +136,7 @@ impl Plan {
             servers: vec![server],
             sources: Vec::new(),
             requests,
+            scenario: None,
             arrival: Arrival::Closed,
             clients: 1,
             calls: None,

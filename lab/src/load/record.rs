@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::copies::{counts, moment};
 use super::response::Answer;
+use super::scenario::tally::Tally;
 use super::timeline::{Quarters, Timeline};
 use crate::tls::Agreed;
 
@@ -107,7 +108,7 @@ fn fill<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> 
 }
 
 impl Spread {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         // Three digits; both bounds are valid.
         Self(Histogram::new_with_max(LONGEST, 3).expect("bounds of a histogram"))
     }
@@ -116,7 +117,7 @@ impl Spread {
         self.0.saturating_record(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
     }
 
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         // Both have the same bounds.
         let _ = self.0.add(&other.0);
     }
@@ -198,6 +199,8 @@ pub(crate) struct Record {
     pub(crate) lag: Spread,
     /// The lifetimes of connections that made all their requests.
     pub(crate) lives: Spread,
+    /// What became of sessions, if there are any.
+    pub(crate) tally: Option<Box<Tally>>,
     /// Quarters not handed over yet.
     #[serde(skip)]
     pub(super) quarters: Quarters,
@@ -242,6 +245,7 @@ impl Record {
             total: Spread::new(),
             lag: Spread::new(),
             lives: Spread::new(),
+            tally: None,
             quarters: Quarters::default(),
             timeline: Timeline::default(),
             samples: Vec::new(),
@@ -250,8 +254,13 @@ impl Record {
         }
     }
 
-    /// Records an answer.
+    /// Records an answer, which is good if it is no error, and has the expected body.
     pub(super) fn answer(&mut self, answer: &Answer, times: &Times) {
+        self.judged(answer, times, answer.status < 400 && answer.is_expected);
+    }
+
+    /// Records an answer, good or not.
+    pub(super) fn judged(&mut self, answer: &Answer, times: &Times, is_good: bool) {
         self.answers += 1;
         self.classes[usize::from(answer.status / 100).min(5)] += 1;
         self.kept += u64::from(answer.keeps);
@@ -259,7 +268,7 @@ impl Record {
         self.body += answer.body;
         self.framing += answer.framing;
         let length = self.first.as_ref().map_or(answer.body, |(_, length)| *length);
-        self.good += u64::from(answer.status < 400 && answer.is_expected);
+        self.good += u64::from(is_good);
         self.other_length += u64::from(answer.body != length);
         let total = times.done - times.began;
         self.wait.record(times.first - times.sent);
@@ -309,6 +318,10 @@ impl Record {
             (&mut self.lives, &other.lives),
         ] {
             spread.add(more);
+        }
+        match (&mut self.tally, other.tally) {
+            (Some(tally), Some(more)) => tally.add(&more),
+            (tally, more) => *tally = tally.take().or(more),
         }
         self.samples.extend(other.samples);
         self.busy = self.busy.max(other.busy);

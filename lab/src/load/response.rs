@@ -1,5 +1,6 @@
 //! Answers of HTTP/1.1 as they arrive, piece by piece (RFC 9112). Pure.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -61,9 +62,29 @@ pub(super) struct Reader {
     begun: Vec<u8>,
     answer: Option<Answer>,
     interim: u64,
-    expected: Option<Arc<[u8]>>,
+    interest: Interest,
     /// The `Server` field of an answer, if it is wanted.
     server: Option<Option<String>>,
+}
+
+/// What becomes of answers.
+#[derive(Debug, Default)]
+enum Interest {
+    #[default]
+    Counted,
+    /// Their bodies are compared with this one.
+    Compared(Arc<[u8]>),
+    /// They are kept, each with at most `most` bytes of its body.
+    Kept { most: usize, answers: VecDeque<Kept> },
+}
+
+/// The text of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Status line and fields.
+    pub(super) head: Vec<u8>,
+    /// The body without framing, or its beginning.
+    pub(super) body: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +102,7 @@ enum State {
 
 /// The head of an answer.
 struct Head<'a> {
-    length: usize,
+    bytes: &'a [u8],
     status: u16,
     keeps: bool,
     framing: Framing,
@@ -98,7 +119,20 @@ enum Framing {
 impl Reader {
     /// Compares bodies with this one.
     pub(super) fn expect(&mut self, body: Arc<[u8]>) {
-        self.expected = Some(body);
+        self.interest = Interest::Compared(body);
+    }
+
+    /// Keeps answers, with at most so many bytes of each body.
+    pub(super) fn keep(&mut self, most: usize) {
+        self.interest = Interest::Kept { most, answers: VecDeque::new() };
+    }
+
+    /// The oldest answer that was kept.
+    pub(super) fn kept(&mut self) -> Option<Kept> {
+        match &mut self.interest {
+            Interest::Kept { answers, .. } => answers.pop_front(),
+            _ => None,
+        }
     }
 
     /// Remembers the `Server` field of an answer.
@@ -119,7 +153,9 @@ impl Reader {
     /// How many bytes of the body are still to come and need no inspection.
     pub(super) fn unread(&self) -> usize {
         match self.state {
-            State::Body(left) if self.expected.is_none() => usize::try_from(left).unwrap_or(usize::MAX),
+            State::Body(left) if matches!(self.interest, Interest::Counted) => {
+                usize::try_from(left).unwrap_or(usize::MAX)
+            }
             _ => 0,
         }
     }
@@ -189,13 +225,18 @@ impl Reader {
         self.state = State::Head;
         let mut answer = self.answer.take()?;
         answer.head += std::mem::take(&mut self.interim);
-        answer.end(self.expected.as_deref());
+        answer.end(self.interest.expected());
         Some(answer)
     }
 
     fn content(&mut self, bytes: &[u8]) {
-        if let Some(answer) = &mut self.answer {
-            answer.content(bytes, self.expected.as_deref());
+        let Some(answer) = &mut self.answer else { return };
+        answer.content(bytes, self.interest.expected());
+        if let Interest::Kept { most, answers } = &mut self.interest
+            && let Some(kept) = answers.back_mut()
+        {
+            let room = most.saturating_sub(kept.body.len());
+            kept.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     }
 
@@ -221,8 +262,8 @@ impl Reader {
     /// Continues after a head. Returns its length.
     fn enter(&mut self, head: &Head<'_>, bodiless: bool) -> usize {
         if (100..200).contains(&head.status) && head.status != 101 {
-            self.interim += head.length as u64;
-            return head.length;
+            self.interim += head.bytes.len() as u64;
+            return head.bytes.len();
         }
         let without = bodiless || matches!(head.status, 101 | 204 | 304);
         self.state = match head.framing {
@@ -235,9 +276,12 @@ impl Reader {
             *noted = Some(String::from_utf8_lossy(name).into_owned());
         }
         let keeps = head.keeps && (without || head.framing != Framing::Close) && head.status != 101;
-        let (length, status) = (head.length as u64, head.status);
+        if let Interest::Kept { answers, .. } = &mut self.interest {
+            answers.push_back(Kept { head: head.bytes.to_vec(), body: Vec::new() });
+        }
+        let (length, status) = (head.bytes.len() as u64, head.status);
         self.answer = Some(Answer { status, head: length, body: 0, framing: 0, keeps, is_expected: true });
-        head.length
+        head.bytes.len()
     }
 
     /// Reads a line of chunked framing, or its available part.
@@ -267,6 +311,15 @@ impl Reader {
         };
         self.begun.clear();
         Ok(taken)
+    }
+}
+
+impl Interest {
+    fn expected(&self) -> Option<&[u8]> {
+        match self {
+            Interest::Compared(body) => Some(body),
+            _ => None,
+        }
     }
 }
 
@@ -317,7 +370,7 @@ fn parse_into<'b>(fields: &mut [httparse::Header<'b>], bytes: &'b [u8]) -> Resul
         Some(length) => Framing::Length(length),
         None => Framing::Close,
     };
-    Ok(Some(Head { length, status, keeps, framing, server }))
+    Ok(Some(Head { bytes: &bytes[..length], status, keeps, framing, server }))
 }
 
 /// Whether a list has this member.
@@ -401,6 +454,27 @@ mod tests {
             reader.read(text.as_bytes(), false).unwrap().1.unwrap().is_expected
         };
         assert_eq!(["abc", "abd", "ab", "abcd", ""].map(is_expected), [true, false, false, false, false]);
+    }
+
+    #[test]
+    fn answers_are_kept() {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let text =
+            format!("HTTP/1.1 103 Early Hints\r\n\r\n{head}3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\nHTTP/1.1 204 None\r\n\r\n");
+        for size in [1, 7, text.len()] {
+            let mut reader = Reader::default();
+            reader.keep(4);
+            for mut piece in text.as_bytes().chunks(size) {
+                while !piece.is_empty() {
+                    piece = &piece[reader.read(piece, false).unwrap().0..];
+                }
+            }
+            let kept = reader.kept().unwrap();
+            assert_eq!((kept.head, kept.body), (head.as_bytes().to_vec(), b"abcd".to_vec()), "pieces of {size}");
+            let kept = reader.kept().unwrap();
+            assert_eq!((kept.head, kept.body), (b"HTTP/1.1 204 None\r\n\r\n".to_vec(), Vec::new()));
+            assert!(reader.kept().is_none());
+        }
     }
 
     #[test]

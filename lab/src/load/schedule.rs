@@ -13,13 +13,37 @@ pub(super) struct Schedule {
     count: Option<u64>,
     /// For varying intervals: the next moment, and the state of the random numbers.
     next: Instant,
-    chance: u64,
+    chance: Chance,
+}
+
+/// Random numbers (Marsaglia's xorshift64*).
+#[derive(Debug)]
+pub(super) struct Chance(u64);
+
+impl Chance {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number from 0 to below 1.
+    pub(super) fn next(&mut self) -> f64 {
+        self.0 |= 1;
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A time between these two.
+    pub(super) fn between(&mut self, least: Duration, most: Duration) -> Duration {
+        least + most.saturating_sub(least).mul_f64(self.next())
+    }
 }
 
 impl Schedule {
     /// Makes `count` moments, the first being `start`; `seed` determines the random intervals.
     pub(super) fn new(pace: Pace, start: Instant, count: Option<u64>, seed: u64) -> Self {
-        Self { pace, start, taken: 0, count, next: start, chance: seed }
+        Self { pace, start, taken: 0, count, next: start, chance: Chance::new(seed) }
     }
 
     /// Whether moments come by themselves; otherwise any client with room makes them.
@@ -49,20 +73,11 @@ impl Schedule {
         self.next = due
             + match self.pace {
                 Pace::Constant(distance) => distance,
-                Pace::Uniform(least, most) => least + most.saturating_sub(least).mul_f64(self.chance()),
+                Pace::Uniform(least, most) => self.chance.between(least, most),
                 // The inverse of the distribution function (`1 - chance` is never 0).
-                Pace::Exponential(mean) => mean.mul_f64(-(1.0 - self.chance()).ln()),
+                Pace::Exponential(mean) => mean.mul_f64(-(1.0 - self.chance.next()).ln()),
             };
         Some(due)
-    }
-
-    /// A random number from 0 to below 1 (Marsaglia's xorshift64*).
-    fn chance(&mut self) -> f64 {
-        self.chance |= 1;
-        self.chance ^= self.chance >> 12;
-        self.chance ^= self.chance << 25;
-        self.chance ^= self.chance >> 27;
-        (self.chance.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -21,17 +21,17 @@ use crate::error::{self, Context as _};
 use crate::tls::Tls;
 
 /// How often to look for overdue requests, and for a second to report.
-const INSPECTION: Duration = Duration::from_millis(100);
+pub(super) const INSPECTION: Duration = Duration::from_millis(100);
 
 /// How long to wait after a failed connection before the next attempt, so that a dead server does not get a million
 /// attempts per second.
-const PAUSE: Duration = Duration::from_millis(10);
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 /// How many connections are opened between two looks at the events of the others.
-const PORTION: usize = 64;
+pub(super) const PORTION: usize = 64;
 
 /// A client that waits for less than this is not starved, however short a load is.
-const STARVED: Duration = Duration::from_millis(250);
+pub(super) const STARVED: Duration = Duration::from_millis(250);
 
 /// A request that the server does not answer, though it answers others on the connection.
 const REFUSED: Broken = Broken { count: |failures| &mut failures.stream, was_idle: false };
@@ -90,13 +90,13 @@ pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> error::Resu
         messages: plan.http2.then(|| http2::messages(&plan.requests, plan.tls.is_some())),
         body: plan.body.as_ref(),
         takes_broken: plan.takes_broken,
+        keeps: None,
     };
-    let seed = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(share.thread as u64 + 1);
     let (schedule, left) = match share.arrival {
         Arrival::Closed => (None, share.count),
         Arrival::Requests(pace) | Arrival::Connections(pace) => {
             let first = start.checked_add(share.delay).unwrap_or(start);
-            (Some(Schedule::new(pace, first, share.count, seed)), None)
+            (Some(Schedule::new(pace, first, share.count, share.seed())), None)
         }
     };
     let worker = Worker {
@@ -158,14 +158,9 @@ impl Worker<'_> {
         for slot in std::mem::take(&mut self.slots) {
             let oldest = slot.connection.as_ref().and_then(|connection| connection.asked.front());
             self.record.starved += u64::from(oldest.is_some_and(|asked| now - asked.began > STARVED.max(elapsed / 2)));
-            slot.connection.iter().for_each(|connection| self.note(connection));
+            slot.connection.iter().for_each(|connection| note(&mut self.record, connection));
         }
-        let used = clock_gettime(ClockId::ThreadCPUTime);
-        let used = Duration::new(used.tv_sec.cast_unsigned(), used.tv_nsec as u32);
-        self.record.busy = used.as_secs_f64() / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-        self.record.elapsed = elapsed;
-        self.live.progress().take(&mut self.record.quarters);
-        Ok(self.record)
+        Ok(finish(self.record, self.live, elapsed))
     }
 
     /// Whether nothing is left to do. A closed loop does not wait for requests in progress when its time is up: they
@@ -354,8 +349,7 @@ impl Worker<'_> {
         let Some(connection) = &mut self.slots[slot].connection else { return };
         self.came.answers.clear();
         (self.came.is_over, self.came.has_room, self.came.refused) = (false, false, 0);
-        let requests = &self.share.plan.requests;
-        let read = connection.advance(&self.epoll, event, &mut self.buffer, requests, &mut self.came);
+        let read = connection.advance(&self.epoll, event, &mut self.buffer, &mut self.came);
         if self.record.first.is_none()
             && let Some((answer, _)) = self.came.answers.first()
         {
@@ -433,7 +427,7 @@ impl Worker<'_> {
     /// Ends the connection of a slot. Requests in progress have failed, or are repeated if nothing went wrong.
     fn give_up(&mut self, slot: usize, broken: Option<Broken>, now: Instant) {
         let Some(connection) = self.slots[slot].connection.take() else { return };
-        self.note(&connection);
+        note(&mut self.record, &connection);
         self.open -= 1;
         let under_way = connection.asked.len() as u64;
         self.pending -= under_way;
@@ -465,30 +459,6 @@ impl Worker<'_> {
         self.live.failures.fetch_add(count, Relaxed);
     }
 
-    /// Counts a connection that is over.
-    fn note(&mut self, connection: &Connection) {
-        let Some(connected) = connection.connected() else { return };
-        let record = &mut self.record;
-        record.connections += 1;
-        record.connect.record(connected - connection.began);
-        match (connection.tls(), connection.secured()) {
-            (None, _) => record.setup.record(connected - connection.began),
-            (Some(session), Some(secured)) => {
-                record.setup.record(secured - connection.began);
-                record.handshake.record(secured - connected);
-                let handshakes = &mut record.handshakes;
-                *(if session.is_resumed() { &mut handshakes.resumed } else { &mut handshakes.full }) += 1;
-                if record.agreed.is_none() {
-                    record.agreed = session.agreed();
-                }
-            }
-            (Some(_), None) => {}
-        }
-        if record.complaint.is_none() {
-            record.complaint = connection.complaint();
-        }
-    }
-
     fn expire(&mut self, now: Instant) {
         let timeout = self.share.plan.timeout;
         let broken = Broken { count: |failures| &mut failures.timeout, was_idle: false };
@@ -504,6 +474,39 @@ impl Worker<'_> {
             self.live.failures.fetch_add(1, Relaxed);
         }
     }
+}
+
+/// Counts a connection that is over.
+pub(super) fn note(record: &mut Record, connection: &Connection) {
+    let Some(connected) = connection.connected() else { return };
+    record.connections += 1;
+    record.connect.record(connected - connection.began);
+    match (connection.tls(), connection.secured()) {
+        (None, _) => record.setup.record(connected - connection.began),
+        (Some(session), Some(secured)) => {
+            record.setup.record(secured - connection.began);
+            record.handshake.record(secured - connected);
+            let handshakes = &mut record.handshakes;
+            *(if session.is_resumed() { &mut handshakes.resumed } else { &mut handshakes.full }) += 1;
+            if record.agreed.is_none() {
+                record.agreed = session.agreed();
+            }
+        }
+        (Some(_), None) => {}
+    }
+    if record.complaint.is_none() {
+        record.complaint = connection.complaint();
+    }
+}
+
+/// Completes the results of a thread.
+pub(super) fn finish(mut record: Record, live: &Live, elapsed: Duration) -> Record {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    let used = Duration::new(used.tv_sec.cast_unsigned(), used.tv_nsec as u32);
+    record.busy = used.as_secs_f64() / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    record.elapsed = elapsed;
+    live.progress().take(&mut record.quarters);
+    record
 }
 
 #[cfg(test)]

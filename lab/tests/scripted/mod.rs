@@ -3,6 +3,8 @@
 // Each test uses only a part.
 #![allow(dead_code)]
 
+pub mod site;
+
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;

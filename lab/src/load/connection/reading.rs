@@ -6,7 +6,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::super::http2::Event;
-use super::super::plan::Request;
 use super::super::record::Times;
 use super::super::response::{Answer, Malformed};
 use super::super::session::{self, Session};
@@ -14,13 +13,7 @@ use super::{Asked, BUFFER, Broken, Buffer, Came, Connection, Protocol, SKIP};
 
 impl Connection {
     /// Receives available bytes; `ends`: they are followed by the end, which is not reported again.
-    pub(super) fn read(
-        &mut self,
-        ends: bool,
-        buffer: &mut Buffer,
-        requests: &[Request],
-        came: &mut Came,
-    ) -> Result<(), Broken> {
+    pub(super) fn read(&mut self, ends: bool, buffer: &mut Buffer, came: &mut Came) -> Result<(), Broken> {
         loop {
             let unread = match &self.protocol {
                 Protocol::Http1(reader) => reader.unread(),
@@ -46,7 +39,7 @@ impl Connection {
                     let answer = reader.skip(length);
                     answer.into_iter().for_each(|answer| self.answered(came, 0, answer, now));
                 }
-                _ => self.parse(&buffer.0[..length], requests, came, now)?,
+                _ => self.parse(&buffer.0[..length], came, now)?,
             }
             if came.is_over || (length < room && !ends) {
                 return Ok(());
@@ -60,7 +53,6 @@ impl Connection {
         session: &mut Session,
         ends: bool,
         buffer: &mut Buffer,
-        requests: &[Request],
         came: &mut Came,
     ) -> Result<(), Broken> {
         loop {
@@ -81,7 +73,7 @@ impl Connection {
                 };
             }
             let records = &mut buffer.0[..kept + length];
-            session.read(records, &mut |content| self.parse(content, requests, came, now))?;
+            session.read(records, &mut |content| self.parse(content, came, now))?;
             if session.is_ready && self.secured.is_none() {
                 self.check_protocol(session)?;
                 self.secured = Some(now);
@@ -111,9 +103,9 @@ impl Connection {
         of_tls || (!self.ahead.is_empty() && is_ready())
     }
 
-    fn parse(&mut self, bytes: &[u8], requests: &[Request], came: &mut Came, now: Instant) -> Result<(), Broken> {
+    fn parse(&mut self, bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Broken> {
         let read = match &self.protocol {
-            Protocol::Http1(_) => self.parse_answers(bytes, requests, came, now),
+            Protocol::Http1(_) => self.parse_answers(bytes, came, now),
             Protocol::Http2(_) => self.parse_frames(bytes, came, now),
         };
         read.map_err(|why| {
@@ -122,20 +114,14 @@ impl Connection {
         })
     }
 
-    fn parse_answers(
-        &mut self,
-        mut bytes: &[u8],
-        requests: &[Request],
-        came: &mut Came,
-        now: Instant,
-    ) -> Result<(), Malformed> {
+    fn parse_answers(&mut self, mut bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Malformed> {
         while !bytes.is_empty() {
             let Protocol::Http1(reader) = &mut self.protocol else { break };
             let Some(asked) = self.asked.front_mut().filter(|_| !came.is_over) else {
                 return Err(self.too_long(came));
             };
             asked.first.get_or_insert(now);
-            let (taken, answer) = reader.read(bytes, requests[asked.number].bodiless)?;
+            let (taken, answer) = reader.read(bytes, asked.bodiless)?;
             bytes = &bytes[taken..];
             answer.into_iter().for_each(|answer| self.answered(came, 0, answer, now));
         }
@@ -145,7 +131,7 @@ impl Connection {
     /// More has arrived than was requested: the answer before it is longer than it claims, and thus invalid.
     fn too_long(&mut self, came: &mut Came) -> Malformed {
         if let Some((_, Times { began, sent, first, .. })) = came.answers.pop() {
-            self.asked.push_front(Asked { began, sent, first: Some(first), number: 0 });
+            self.asked.push_front(Asked { began, sent, first: Some(first), bodiless: false });
         }
         Malformed("it is longer than it says")
     }

@@ -1,6 +1,7 @@
 //! `httperf`: the command line and output of httperf 0.9.0 (its manual page), as shown in the fifth seed.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,12 +10,19 @@ use crate::crowd::DESCRIPTORS_IN_RESERVE;
 use crate::error::{Context as _, Error, Result};
 use crate::launch;
 use crate::load::build::Build;
+use crate::load::scenario::{Expected, Parts, Printed, Scenario, Server, Step, Template};
 use crate::load::url::Url;
 use crate::load::{self, Arrival, Live, Pace, Plan, target};
 use crate::procfs;
 use crate::tls::Tls;
 
+mod sessions;
 mod text;
+
+use sessions::{Alike, Log};
+
+/// The most connections of a session at a time.
+const CONNECTIONS: u32 = 4;
 
 /// httperf's options.
 #[derive(Args, Clone, Debug)]
@@ -61,14 +69,35 @@ pub(crate) struct HttperfOptions {
     max_piped_calls: Option<u32>,
 
     /// Sessions instead of connections: how many, of how many requests, and seconds between bursts
-    #[arg(long, value_name = "N,N,X", value_parser = sessions)]
-    wsess: Option<Sessions>,
+    #[arg(long, value_name = "N,N,X", value_parser = Alike::parse)]
+    wsess: Option<Alike>,
+
+    /// Sessions from a file: how many, seconds between bursts, and the file. Each line is a path, with method=NAME, think=SECONDS and
+    /// contents='TEXT' if you like; indented lines are a burst after the line above; empty lines end a session; # begins a comment
+    #[arg(long, value_name = "N,X,FILE", conflicts_with_all = ["wsess", "wlog", "burst_length"], value_parser = Log::parse)]
+    wsesslog: Option<Log>,
+
+    /// Keep the cookies of each session, and send them back
+    #[arg(long)]
+    session_cookies: bool,
+
+    /// A session fails with an answer of this status
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(100..1000))]
+    failure_status: Option<u16>,
+
+    /// Print answers: lines RH of heads, RB of bodies (up to 1 MiB of each), and RS with their sizes
+    #[arg(long, value_name = "header|body", num_args = 0..=1, require_equals = true, value_parser = part)]
+    print_reply: Option<Option<Part>>,
+
+    /// Print requests: lines SH of heads, SB of bodies, and SS with their sizes
+    #[arg(long, value_name = "header|body", num_args = 0..=1, require_equals = true, value_parser = part)]
+    print_request: Option<Option<Part>>,
 
     /// A file of paths to request, each ended by a NUL; y: start again at its end
     #[arg(long, value_name = "y|n,FILE", value_parser = log)]
     wlog: Option<(bool, PathBuf)>,
 
-    /// The most connections at a time
+    /// The most connections of a session at a time [default: 4]; without sessions, the most at a time of all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: Option<u32>,
 
@@ -150,44 +179,36 @@ pub(crate) struct HttperfOptions {
 struct Absent {
     #[arg(long, hide = true, value_name = "N,X")]
     wset: Option<String>,
-    #[arg(long, hide = true, value_name = "N,X,FILE")]
-    wsesslog: Option<String>,
-    #[arg(long, hide = true)]
-    session_cookies: bool,
     #[arg(long, hide = true)]
     close_with_reset: bool,
     #[arg(long, hide = true)]
     retry_on_failure: bool,
-    #[arg(long, hide = true, value_name = "N")]
-    failure_status: Option<u32>,
-    #[arg(long, hide = true, num_args = 0..=1)]
-    print_reply: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1)]
-    print_request: Option<Option<String>>,
 }
 
 impl Absent {
     fn first(&self) -> Option<&'static str> {
         let options = [
             ("--wset", self.wset.is_some()),
-            ("--wsesslog", self.wsesslog.is_some()),
-            ("--session-cookies", self.session_cookies),
             ("--close-with-reset", self.close_with_reset),
             ("--retry-on-failure", self.retry_on_failure),
-            ("--failure-status", self.failure_status.is_some()),
-            ("--print-reply", self.print_reply.is_some()),
-            ("--print-request", self.print_request.is_some()),
         ];
         options.into_iter().find(|(_, is_there)| *is_there).map(|(name, _)| name)
     }
 }
 
-/// The number of sessions, their requests, and the pause between bursts.
-#[derive(Clone, Copy, Debug)]
-struct Sessions {
-    count: u64,
-    calls: u64,
-    think: Duration,
+/// The part of a message to print; otherwise both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    Header,
+    Body,
+}
+
+fn part(text: &str) -> std::result::Result<Part, String> {
+    match text {
+        "header" => Ok(Part::Header),
+        "body" => Ok(Part::Body),
+        _ => Err("header and body can be printed".to_owned()),
+    }
 }
 
 fn seconds(text: &str) -> std::result::Result<Duration, String> {
@@ -221,13 +242,6 @@ fn period(text: &str) -> std::result::Result<Pace, String> {
     }
 }
 
-fn sessions(text: &str) -> std::result::Result<Sessions, String> {
-    let wrong = || "sessions are N,N,X: how many, of how many requests, and seconds between bursts".to_owned();
-    let [count, calls, think] = text.split(',').collect::<Vec<_>>()[..] else { return Err(wrong()) };
-    let number = |text: &str| text.parse().ok().filter(|number| *number > 0).ok_or_else(wrong);
-    Ok(Sessions { count: number(count)?, calls: number(calls)?, think: seconds(think)? })
-}
-
 fn log(text: &str) -> std::result::Result<(bool, PathBuf), String> {
     match text.split_once(',') {
         Some((again @ ("y" | "n"), file)) => Ok((again == "y", file.into())),
@@ -240,6 +254,10 @@ pub(crate) fn run(options: &HttperfOptions) -> Result<()> {
     if let Some(absent) = options.absent.first() {
         return Err(Error::new(format!("{absent} is not supported"))
             .advise("use httperf itself, or `tsubame-lab load`, which has other options"));
+    }
+    if !options.has_sessions() && (options.session_cookies || options.failure_status.is_some()) {
+        let option = if options.session_cookies { "--session-cookies" } else { "--failure-status" };
+        return Err(Error::new(format!("{option} is for sessions")).advise("--wsess or --wsesslog"));
     }
     let descriptors = launch::raise_descriptor_limit()?;
     let plan = options.plan(descriptors)?;
@@ -254,14 +272,64 @@ pub(crate) fn run(options: &HttperfOptions) -> Result<()> {
         let (user, all) = (after.user.saturating_sub(before.user), after.own.saturating_sub(before.own));
         [user, all.saturating_sub(user)]
     });
-    say!("{}", text::results(options, &plan, &record, used));
+    say!("{}", text::results(options, &record, used));
     Ok(())
 }
 
 impl HttperfOptions {
-    /// Connections, or sessions, and the requests of each.
+    /// Whether sessions are generated, not connections.
+    fn has_sessions(&self) -> bool {
+        self.wsess.is_some() || self.wsesslog.is_some()
+    }
+
+    /// Connections, or sessions, and the requests of each if they are alike.
     fn work(&self) -> (u64, u64) {
-        self.wsess.map_or((self.num_conns, self.num_calls), |sessions| (sessions.count, sessions.calls))
+        match (&self.wsess, &self.wsesslog) {
+            (Some(sessions), _) => (sessions.count, sessions.calls),
+            (_, Some(log)) => (log.count, self.num_calls),
+            _ => (self.num_conns, self.num_calls),
+        }
+    }
+
+    /// What is printed of requests and answers.
+    fn prints(&self) -> Printed {
+        let parts = |option: Option<Option<Part>>| match option {
+            None => Parts::default(),
+            Some(part) => Parts { head: part != Some(Part::Body), body: part != Some(Part::Header) },
+        };
+        Printed { request: parts(self.print_request), reply: parts(self.print_reply) }
+    }
+
+    /// What users do, if there are sessions or something is printed: then every connection is a session.
+    fn scenario(&self, paths: &[String], url: &Url, build: &Build<'_>) -> Result<Option<Scenario>> {
+        let prints = self.prints();
+        if !self.has_sessions() && prints == Printed::default() {
+            return Ok(None);
+        }
+        let server = Server::of(url);
+        let step = |method: &str, path: &str, contents: Option<String>| {
+            Ok::<_, String>(Step {
+                number: 0,
+                target: Template::literal(server.path(path)?),
+                minor: build.minor,
+                fields: Template::literal(Build { method, ..build.clone() }.lines(url)),
+                takes_cookies: true,
+                body: contents.map(Template::literal),
+                expected: Expected::any_but(self.failure_status),
+                takes: Vec::new(),
+                method: method.to_owned(),
+            })
+        };
+        let burst = self.burst_length as usize;
+        let steps = || paths.iter().map(|path| step(build.method, path, None).map(Arc::new).map_err(Error::new));
+        let sessions = match (&self.wsesslog, self.wsess) {
+            (Some(log), _) => log.sessions(step)?,
+            (_, Some(sessions)) => sessions.sessions(&steps().collect::<Result<Vec<_>>>()?, burst)?,
+            _ => sessions::connections(&steps().collect::<Result<Vec<_>>>()?, self.num_calls, burst)?,
+        };
+        let connections = if self.has_sessions() { self.max_connections.unwrap_or(CONNECTIONS) as usize } else { 1 };
+        let cookies = self.session_cookies;
+        Ok(Some(Scenario { sessions, server, connections, cookies, names: Vec::new(), prints }))
     }
 
     fn pace(&self) -> Pace {
@@ -275,10 +343,14 @@ impl HttperfOptions {
     fn plan(&self, descriptors: u64) -> Result<Plan> {
         let (count, calls) = self.work();
         let pace = self.pace();
-        let most = match self.max_connections {
+        let each = if self.has_sessions() { self.max_connections.unwrap_or(CONNECTIONS) } else { 1 };
+        let most = match self.max_connections.filter(|_| !self.has_sessions()) {
             Some(most) => most,
             None if pace == Pace::Constant(Duration::ZERO) => 1,
-            None => u32::try_from(descriptors.saturating_sub(DESCRIPTORS_IN_RESERVE)).unwrap_or(u32::MAX).max(1),
+            None => {
+                let room = descriptors.saturating_sub(DESCRIPTORS_IN_RESERVE) / u64::from(each);
+                u32::try_from(room).unwrap_or(u32::MAX).max(1)
+            }
         };
         let paths = match &self.wlog {
             None => vec![self.uri.clone()],
@@ -315,6 +387,7 @@ impl HttperfOptions {
         };
         let url =
             Url { is_secure: self.ssl, host: self.server.clone(), port: self.port, path: String::new(), user: None };
+        let scenario = self.scenario(&paths, &url, &build)?.map(Arc::new);
         let requests = paths.into_iter().map(|path| build.of(&Url { path, ..url.clone() })).collect();
         let timeout = Duration::try_from_secs_f64(self.timeout + self.think_timeout);
         let timeout = timeout.ok().filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
@@ -322,10 +395,13 @@ impl HttperfOptions {
         Ok(Plan {
             arrival: Arrival::Connections(pace),
             clients: most as usize,
-            calls: Some(calls),
-            pipeline: self.burst_length.min(self.max_piped_calls.unwrap_or(u32::MAX)) as usize,
+            calls: scenario.is_none().then_some(calls),
+            pipeline: match scenario {
+                None => self.burst_length.min(self.max_piped_calls.unwrap_or(u32::MAX)),
+                Some(_) => self.max_piped_calls.unwrap_or(u32::MAX),
+            } as usize,
+            scenario,
             takes_broken: true,
-            think: self.wsess.map_or(Duration::ZERO, |sessions| sessions.think),
             count: Some(count),
             timeout,
             tls: self.ssl.then(|| Tls {
@@ -359,10 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_and_logs_are_read() {
-        let read = sessions("10,5,0.1").unwrap();
-        assert_eq!((read.count, read.calls, read.think), (10, 5, Duration::from_millis(100)));
-        assert!(["10,5", "0,5,1", "a,5,1", "1,1,x"].into_iter().all(|text| sessions(text).is_err()));
+    fn logs_are_read() {
         assert_eq!(log("y,/a"), Ok((true, "/a".into())));
         assert!(log("/a").is_err());
     }

@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -18,19 +19,20 @@ pub(crate) mod json;
 mod knee;
 mod limit;
 mod picture;
+pub(crate) mod scenario;
 mod secure;
 mod text;
 mod view;
 
 /// Choices for `load`.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = after_help())]
 pub(crate) struct LoadCommand {
     #[command(flatten)]
     load: LoadOptions,
 
     /// Find the highest rate at which the server answers in time: several open loops of 3 s, or of --duration
-    #[arg(long, conflicts_with_all = ["rate", "requests", "think", "csv"])]
+    #[arg(long, conflicts_with_all = ["rate", "requests", "think", "csv", "scenario"])]
     find_rate: bool,
 
     /// "In time" means that 99 of 100 answers take at most this long
@@ -50,12 +52,19 @@ Examples:
   tsubame-lab load http://localhost:8080/ -c 100 --find-rate --p99 20ms
   tsubame-lab load http://localhost:8080/ -n 100000 --close --json | jq .latency.percentiles_us
   tsubame-lab load http://localhost:8080/ -c 50 --fail-if 'p99 > 50ms' --fail-if 'errors > 0'
+  tsubame-lab load http://localhost:8080/ -c 50 -d 30s --scenario shop.txt
   tsubame-lab load https://localhost:8443/ --close --no-resume   full handshakes of TLS
   tsubame-lab load https://localhost:8443/ -c 10 --http2 -m 100  HTTP/2, 100 streams over each connection
 
 Letters of other generators: -c and -H are those of hey, oha, wrk and h2load; -n is that of hey, oha and h2load; -t and -d those of wrk,
 -R that of wrk2; -z, -m and -T those of hey and oha; -q is that of oha (hey's is for each connection, here it is for all); -m with a
 number is that of h2load. To hey and oha -d is a body and -t a time limit: here these are --body and --timeout.";
+
+/// The lines of a scenario, and examples.
+fn after_help() -> String {
+    let lines = scenario::LINES.map(|(line, meaning)| format!("  {line:<33} {meaning}\n")).concat();
+    format!("Lines of a scenario:\n{lines}\n{}\n\n{EXAMPLES}", scenario::RULES)
+}
 
 /// The target and shape of a load; `compare` has these options, too.
 #[derive(Args, Clone, Debug)]
@@ -67,6 +76,11 @@ pub(crate) struct LoadOptions {
     /// A file with further URLs, one on each line. With --connect they may have any hosts
     #[arg(long, value_name = "FILE")]
     url_file: Option<PathBuf>,
+
+    /// Users who do what a file says, step by step, instead of one request again and again; the URL names only the server. -c is then the
+    /// number of users, -n that of sessions, and --rate that of sessions per second
+    #[arg(long, value_name = "FILE", conflicts_with_all = SINGLE)]
+    scenario: Option<PathBuf>,
 
     /// Connections at a time
     #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = positive)]
@@ -177,6 +191,10 @@ pub(crate) struct LoadOptions {
     csv: Option<PathBuf>,
 }
 
+/// Options that describe the one request of a load, or are for a connection that carries requests of several users; a scenario has its own.
+const SINGLE: [&str; 10] =
+    ["url_file", "think", "pipeline", "method", "body", "body_file", "expect", "http2", "h2c", "streams"];
+
 /// Parses `1000`, or `1k` as in wrk; at least 1.
 fn number(text: &str) -> std::result::Result<u64, String> {
     let (digits, times) = match text.strip_suffix(['k', 'K', 'M', 'm']) {
@@ -267,16 +285,18 @@ impl LoadOptions {
     /// The load in a few words.
     pub(crate) fn told(&self) -> String {
         let moments = if self.poisson { " at random moments" } else { "" };
-        let pace = self.rate.map_or(String::new(), |rate| format!(", {rate} requests per second{moments}"));
+        let (who, what) = if self.scenario.is_some() { ("user", "sessions") } else { ("connection", "requests") };
+        let pace = self.rate.map_or(String::new(), |rate| format!(", {rate} {what} per second{moments}"));
         let rest = self.think.map_or(String::new(), |rest| format!(", {rest:?} of rest between requests"));
         let reuse = match (self.close, self.per_connection) {
             (true, _) => ", a connection for each request".to_owned(),
             (_, Some(count)) => format!(", {count} requests each"),
+            _ if self.scenario.is_some() => ", a connection for each session".to_owned(),
             _ => ", kept alive".to_owned(),
         };
         let streams = self.secure.streams(&self.method).filter(|streams| *streams > 1);
         let streams = streams.map(|streams| format!(" of {streams} streams")).unwrap_or_default();
-        format!("{}{streams}{reuse}{pace}{rest}", counted(self.clients(), "connection"))
+        format!("{}{streams}{reuse}{pace}{rest}", counted(self.clients(), who))
     }
 
     /// Sends the warm-up requests.
@@ -330,6 +350,14 @@ impl LoadOptions {
             accepts_all: !self.bare,
             connection: self.close.then_some("close"),
         };
+        let scenario = self.scenario.as_deref().map(|file| scenario::read(file, first, &build)).transpose()?;
+        if scenario.is_some() && (!others.is_empty() || first.path != "/") {
+            return Err(Error::new("the steps of a scenario have paths of their own").advise(format!(
+                "one URL, {}://{}/",
+                first.scheme(),
+                first.authority()
+            )));
+        }
         let owned = self.i_own_this_target.as_deref();
         let servers = match &self.connect[..] {
             [] => vec![target::server(first, false, owned)?],
@@ -339,6 +367,7 @@ impl LoadOptions {
             servers,
             sources: self.source.clone(),
             requests: urls.iter().map(|url| build.of(url)).collect(),
+            scenario: scenario.map(Arc::new),
             arrival: self.rate.map_or(Arrival::Closed, |rate| Arrival::Requests(self.pace(rate))),
             clients: self.connections,
             calls: if self.close { Some(1) } else { self.per_connection },

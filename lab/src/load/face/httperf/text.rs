@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::HttperfOptions;
-use crate::load::{Pace, Plan, Record};
-
-/// The length of the samples for the rate of replies, in seconds.
-const SAMPLE: f64 = 5.0;
+use super::{Alike, HttperfOptions, Log, Part};
+use crate::load::record::Spread;
+use crate::load::scenario::tally::{SAMPLE, Tally};
+use crate::load::{Pace, Record};
 
 /// The options as understood.
 pub(super) fn command_line(options: &HttperfOptions) -> String {
@@ -18,7 +17,15 @@ pub(super) fn command_line(options: &HttperfOptions) -> String {
             out.push_str(&text);
         }
     };
+    let part = |part: Option<Part>| match part {
+        None => "",
+        Some(Part::Header) => "=header",
+        Some(Part::Body) => "=body",
+    };
     add(options.verbose, "--verbose".into());
+    for (name, printed) in [("reply", options.print_reply), ("request", options.print_request)] {
+        add(printed.is_some(), format!("--print-{name}{}", printed.map_or("", part)));
+    }
     add(options.hog, "--hog".into());
     add(options.think_timeout > 0.0, format!("--think-timeout={}", options.think_timeout));
     add(options.timeout > 0.0, format!("--timeout={}", options.timeout));
@@ -29,6 +36,9 @@ pub(super) fn command_line(options: &HttperfOptions) -> String {
     }
     add(true, format!("--port={}", options.port));
     add(true, format!("--uri={}", options.uri));
+    if let Some(status) = options.failure_status {
+        add(true, format!("--failure-status={status}"));
+    }
     add(options.http_version == "1.0", "--http-version=1.0".into());
     if let Some(most) = options.max_connections {
         add(true, format!("--max-connections={most}"));
@@ -46,6 +56,7 @@ pub(super) fn command_line(options: &HttperfOptions) -> String {
     }
     add(true, format!("--send-buffer={}", options.send_buffer));
     add(true, format!("--recv-buffer={}", options.recv_buffer));
+    add(options.session_cookies, "--session-cookies".into());
     add(options.ssl, "--ssl".into());
     if let Some(suites) = &options.ssl_ciphers {
         add(true, format!("--ssl-ciphers={suites}"));
@@ -60,37 +71,35 @@ pub(super) fn command_line(options: &HttperfOptions) -> String {
     if let Some((again, file)) = &options.wlog {
         add(true, format!("--wlog={},{}", if *again { "y" } else { "n" }, file.display()));
     }
-    match &options.wsess {
-        Some(sessions) => {
-            let (count, calls, think) = (sessions.count, sessions.calls, sessions.think.as_secs_f64());
-            add(true, format!("--wsess={count},{calls},{think:.3}"));
+    match (&options.wsess, &options.wsesslog) {
+        (Some(Alike { count, calls, think }), _) => {
+            add(true, format!("--wsess={count},{calls},{:.3}", think.as_secs_f64()));
         }
-        None => add(true, format!("--num-conns={} --num-calls={}", options.num_conns, options.num_calls)),
+        (_, Some(Log { count, think, file })) => {
+            add(true, format!("--wsesslog={count},{:.3},{}", think.as_secs_f64(), file.display()));
+        }
+        _ => add(true, format!("--num-conns={} --num-calls={}", options.num_conns, options.num_calls)),
     }
     add(options.burst_length != 1, format!("--burst-length={}", options.burst_length));
     out
 }
 
 /// The report; `used` is the CPU time of the generator, user and system.
-pub(super) fn results(options: &HttperfOptions, plan: &Plan, record: &Record, used: [Duration; 2]) -> String {
+pub(super) fn results(options: &HttperfOptions, record: &Record, used: [Duration; 2]) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
-    let _ = write(&mut out, options, plan, record, used);
+    let _ = write(&mut out, options, record, used);
     out
 }
 
-fn write(
-    out: &mut String,
-    options: &HttperfOptions,
-    plan: &Plan,
-    record: &Record,
-    used: [Duration; 2],
-) -> std::fmt::Result {
+fn write(out: &mut String, options: &HttperfOptions, record: &Record, used: [Duration; 2]) -> std::fmt::Result {
     let seconds = record.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let failures = &record.failures;
+    // Connections that the server ended too early: a session goes on over another one.
+    let cut = record.tally.as_ref().map_or(0, |_| record.reopened);
     let never_there = failures.refused + failures.connect + failures.no_descriptor + failures.no_port;
     let connections = record.connections + never_there;
-    let requests = record.answers + failures.total() - never_there;
+    let requests = record.answers + failures.total() + cut - never_there;
     let ratio = |one: f64, other: f64| if other > 0.0 { one / other } else { 0.0 };
     let per = |count: u64| (ratio(count as f64, seconds), ratio(1000.0 * seconds, count as f64));
 
@@ -110,7 +119,8 @@ fn write(
         "Connection time [ms]: min {least:.1} avg {mean:.1} max {longest:.1} median {median:.1} stddev {deviation:.1}"
     )?;
     writeln!(out, "Connection time [ms]: connect {:.1}", record.setup.figures()[1] / 1000.0)?;
-    writeln!(out, "Connection length [replies/conn]: {:.3}", ratio(replies as f64, record.connections as f64))?;
+    let answering = if record.tally.is_some() { record.lives.0.len() } else { record.connections };
+    writeln!(out, "Connection length [replies/conn]: {:.3}", ratio(replies as f64, answering as f64))?;
 
     let (rate, each) = per(requests);
     writeln!(out, "\nRequest rate: {rate:.1} req/s ({each:.1} ms/req)")?;
@@ -153,45 +163,50 @@ fn write(
     writeln!(
         out,
         "\nErrors: total {} client-timo {} socket-timo 0 connrefused {} connreset {}",
-        failures.total(),
+        failures.total() + cut,
         failures.timeout,
         failures.refused,
-        failures.reset + failures.read
+        failures.reset + failures.read + cut
     )?;
     writeln!(
         out,
         "Errors: fd-unavail {} addrunavail {} ftab-full 0 other {other}",
         failures.no_descriptor, failures.no_port
     )?;
-    if options.wsess.is_some() { sessions(out, plan, record, seconds) } else { Ok(()) }
+    match record.tally.as_deref().filter(|_| options.has_sessions()) {
+        Some(tally) => sessions(out, tally, seconds),
+        None => Ok(()),
+    }
 }
 
-/// The results of sessions. A broken session is not resumed.
-fn sessions(out: &mut String, plan: &Plan, record: &Record, seconds: f64) -> std::fmt::Result {
-    let (good, all) = (record.lives.0.len(), plan.count.unwrap_or_default());
+/// The results of sessions.
+fn sessions(out: &mut String, tally: &Tally, seconds: f64) -> std::fmt::Result {
+    let (good, bad) = (tally.complete.0.len(), tally.failed.0.len());
+    let length = SAMPLE.as_secs_f64();
+    let counts = tally.samples.iter().copied().chain(std::iter::repeat(0));
+    let samples: Vec<f64> = counts.take((seconds / length) as usize).map(|count| count as f64 / length).collect();
+    let [least, _, most, deviation] = of_samples(&samples);
+    let rate = good as f64 / seconds;
     writeln!(
         out,
-        "\nSession rate [sess/s]: min 0.00 avg {:.2} max 0.00 stddev 0.00 ({good}/{all})",
-        good as f64 / seconds
+        "\nSession rate [sess/s]: min {least:.2} avg {rate:.2} max {most:.2} stddev {deviation:.2} ({good}/{})",
+        good + bad
     )?;
-    let each = if good > 0 { 1.0 } else { 0.0 };
+    let each = if good > 0 { tally.connections as f64 / good as f64 } else { 0.0 };
     writeln!(out, "Session: avg {each:.2} connections/session")?;
-    writeln!(out, "Session lifetime [s]: {:.1}", record.lives.figures()[1] / 1e6)?;
-    writeln!(out, "Session failtime [s]: 0.0")?;
-    let calls = plan.calls.unwrap_or_default();
+    let mean = |spread: &Spread| spread.figures()[1] / 1e6;
+    writeln!(out, "Session lifetime [s]: {:.1}", mean(&tally.complete))?;
+    writeln!(out, "Session failtime [s]: {:.1}", mean(&tally.failed))?;
     // Up to the longest session there was.
-    let histogram = (0..=if good > 0 { calls } else { 0 }).map(|length| match length {
-        _ if length == calls => good.to_string(),
-        0 => (all - good.min(all)).to_string(),
-        _ => "0".to_owned(),
-    });
+    let longest = tally.lengths.iter().rposition(|count| *count > 0).unwrap_or(0);
+    let histogram = tally.lengths.iter().take(longest + 1).map(u64::to_string);
     writeln!(out, "Session length histogram: {}", histogram.collect::<Vec<_>>().join(" "))
 }
 
 /// Replies per second, in each whole sample.
 fn samples(record: &Record) -> Vec<f64> {
     let length = record.timeline.length.as_secs_f64();
-    let each = (SAMPLE / length).ceil().max(1.0) as usize;
+    let each = (SAMPLE.as_secs_f64() / length).ceil().max(1.0) as usize;
     let whole = (record.elapsed.as_secs_f64() / length) as usize;
     let intervals = &record.timeline.intervals[..whole.min(record.timeline.intervals.len())];
     let sum = |part: &[_]| part.iter().map(|one: &crate::load::timeline::Interval| one.answers).sum::<u64>();

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context as _, Result};
 use crate::load::record::{Handshakes, Spread};
+use crate::load::scenario::tally::{StepTally, Tally};
 use crate::load::timeline::Interval;
 use crate::load::{Plan, Record};
 use crate::tls::{Agreed, Trust};
@@ -41,6 +42,45 @@ pub(crate) struct Results {
     /// The length of an interval, in seconds, and the results in each.
     pub(crate) interval: f64,
     pub(crate) timeline: Vec<Moment>,
+    /// What became of the sessions of a scenario, and of each of its steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sessions: Option<Sessions>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Sessions {
+    complete: u64,
+    failed: u64,
+    /// How long the complete ones took.
+    duration: Times,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Step {
+    name: String,
+    requests: u64,
+    failures: u64,
+    first_failure: Option<String>,
+    latency: Times,
+}
+
+impl Sessions {
+    fn of(tally: &Tally) -> Self {
+        let step = |step: &StepTally| Step {
+            name: step.name.clone(),
+            requests: step.requests,
+            failures: step.failures,
+            first_failure: step.complaint.clone(),
+            latency: times(&step.total),
+        };
+        Self {
+            complete: tally.complete.0.len(),
+            failed: tally.failed.0.len(),
+            duration: times(&tally.complete),
+            steps: tally.steps.iter().map(step).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -141,6 +181,7 @@ pub(super) fn written(plan: &Plan, record: &Record) -> Result<String> {
         busy: record.busy,
         interval: record.timeline.length.as_secs_f64(),
         timeline: record.timeline.intervals.iter().map(Moment::of).collect(),
+        sessions: record.tally.as_deref().map(Sessions::of),
     };
     serde_json::to_string(&results).context(|| "write the results as JSON".to_owned())
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::json::SHARES;
 use super::{counted, doubts, picture};
 use crate::load::record::Handshakes;
+use crate::load::scenario::tally::Tally;
 use crate::load::{Arrival, Pace, Plan, Record};
 use crate::style;
 use crate::table::Table;
@@ -38,15 +39,18 @@ fn whole(urls: &[String], plan: &Plan, record: &Record, parts: [Part; 2]) -> Str
 }
 
 fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts: [Part; 2]) -> std::fmt::Result {
-    let manner = match plan.arrival {
-        Arrival::Closed => {
-            counted((plan.clients as u64).min(plan.count.unwrap_or(u64::MAX).max(record.connections)), "connection")
+    let clients = plan.clients as u64;
+    let manner = match (plan.arrival, &plan.scenario) {
+        (Arrival::Closed, None) => {
+            counted(clients.min(plan.count.unwrap_or(u64::MAX).max(record.connections)), "connection")
         }
-        Arrival::Requests(pace) | Arrival::Connections(pace) => format!(
-            "{} requests per second, over {} at most",
-            per_second(pace),
-            counted(plan.clients as u64, "connection")
-        ),
+        (Arrival::Closed, Some(_)) => counted(clients.min(plan.count.unwrap_or(u64::MAX)), "user"),
+        (Arrival::Requests(pace) | Arrival::Connections(pace), None) => {
+            format!("{} requests per second, over {} at most", per_second(pace), counted(clients, "connection"))
+        }
+        (Arrival::Requests(pace) | Arrival::Connections(pace), Some(_)) => {
+            format!("{} sessions per second, of {} at most", per_second(pace), counted(clients, "user"))
+        }
     };
     writeln!(out, "{}  {manner}, {:.1} s", style::heading(&urls.join(" ")), record.elapsed.as_secs_f64())?;
     if let Some(agreed) = agreed(plan, record) {
@@ -78,6 +82,7 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
     if !kinds.is_empty() {
         writeln!(out, "Failed  {}", style::bad(&kinds.join(", ")))?;
     }
+    record.tally.as_deref().map_or(Ok(()), |tally| sessions(out, tally))?;
     if record.answers == 0 {
         return Ok(());
     }
@@ -94,6 +99,29 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
     table.to_text().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
     writeln!(out)?;
     parts.into_iter().try_for_each(|part| part(out, record))
+}
+
+/// What became of sessions, and of each step.
+fn sessions(out: &mut String, tally: &Tally) -> std::fmt::Result {
+    let (complete, failed) = (&tally.complete, tally.failed.0.len());
+    let lasted = match complete.0.is_empty() {
+        true => String::new(),
+        false => format!(", which lasted {:.3} s on average", complete.0.mean() / 1e6),
+    };
+    writeln!(out, "\nSessions  {} complete{lasted}; {failed} failed\n", complete.0.len())?;
+    let mut table = Table::new(1, &["step", "requests", "failed", "p50 ms", "p99 ms"]);
+    for step in &tally.steps {
+        let times = [0.5, 0.99].map(|share| format!("{:.3}", step.total.milliseconds(share)));
+        let counts = [step.requests, step.failures].map(|count| count.to_string());
+        table.push([step.name.clone()].into_iter().chain(counts).chain(times).collect());
+    }
+    table.to_text().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+    for step in &tally.steps {
+        if let Some(complaint) = &step.complaint {
+            writeln!(out, "  {} {}, the first failure: {complaint}", style::doubtful("!"), step.name)?;
+        }
+    }
+    Ok(())
 }
 
 /// A pace in the form of a request: so many per second, on average.

@@ -37,7 +37,9 @@ impl View {
     /// The view of a plan; nothing is shown if standard error is no terminal.
     fn of(plan: &Plan) -> Self {
         let bar = if std::io::stderr().is_terminal() { ProgressBar::no_length() } else { ProgressBar::hidden() };
-        let (length, of) = match (plan.count, plan.time) {
+        let requests = plan.scenario.as_ref().map_or(1, |scenario| scenario.length() as u64);
+        let count = plan.count.map(|count| count.saturating_mul(requests));
+        let (length, of) = match (count, plan.time) {
             (Some(count), _) => (count, "{pos} of {len} requests".to_owned()),
             (None, time) => {
                 let time = time.unwrap_or_default();
@@ -48,7 +50,7 @@ impl View {
         let style = ProgressStyle::with_template(&format!("{{bar:40}} {{percent:>3}} %  {of}\n{{msg}}"));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_length(length);
-        Self { bar, count: plan.count, shown: None, recent: String::new() }
+        Self { bar, count, shown: None, recent: String::new() }
     }
 
     /// Shows the progress. Called several times a second.
