@@ -157,12 +157,14 @@ impl SettingsMap {
     /// The settings in effect when `add` is inside `base`.
     pub fn merge(base: &SettingsMap, add: &SettingsMap) -> SettingsMap {
         let longest = base.0.len().max(add.0.len());
-        let at = |slots: &SettingsMap, i: usize| slots.0.get(i).cloned().flatten();
+        fn at(slots: &SettingsMap, i: usize) -> Option<&Arc<dyn AnySettings>> {
+            slots.0.get(i)?.as_ref()
+        }
         SettingsMap(
             (0..longest)
                 .map(|i| match (at(base, i), at(add, i)) {
-                    (Some(base), Some(add)) => Some(base.merge_any(&*add)),
-                    (base, add) => add.or(base),
+                    (Some(base), Some(add)) => Some(base.merge_any(&**add)),
+                    (base, add) => add.or(base).cloned(),
                 })
                 .collect(),
         )

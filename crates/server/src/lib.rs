@@ -19,7 +19,7 @@ mod protocol;
 pub mod request;
 mod transport;
 
-pub use config::merge::Layer;
+pub use config::merge::{Layer, Slots};
 pub use config::module::{self, Hook, Module, Order, SharedCache};
 pub use config::server::HelperHook;
 pub use config::{

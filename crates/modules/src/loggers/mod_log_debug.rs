@@ -21,8 +21,8 @@ pub static MODULE: Module = Module {
             Order::First,
             Now(|request| {
                 // For the first moment no section applies yet.
-                let outside = request.vhost.base.slots.clone();
-                log_messages_of(request, Moment::Quick, &outside);
+                let vhost = request.vhost;
+                log_messages_of(request, Moment::Quick, &vhost.base.slots);
                 log_messages(request, Moment::BeforeTranslate);
                 log_messages(request, Moment::Translate);
                 Flow::Declined

@@ -1,5 +1,6 @@
 //! Remembers merged section settings: the same sections in the same order are merged once.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,7 +13,29 @@ pub struct Merged {
     /// The number of this merge.
     pub id: u32,
     /// The result.
-    pub slots: Arc<SettingsMap>,
+    pub slots: Slots,
+}
+
+/// The settings that a request uses.
+#[derive(Clone, Debug)]
+pub enum Slots {
+    /// A host's own. To count their users would be to write into the page that they are on, and each child would copy
+    /// that page: with many hosts this is most of a child's memory.
+    Lent(&'static SettingsMap),
+    /// A merge, which goes when the caches and the last request have forgotten it.
+    Shared(Arc<SettingsMap>),
+}
+
+impl Deref for Slots {
+    type Target = SettingsMap;
+
+    #[inline]
+    fn deref(&self) -> &SettingsMap {
+        match self {
+            Slots::Lent(slots) => slots,
+            Slots::Shared(slots) => slots,
+        }
+    }
 }
 
 /// A set of settings to merge: a section's, or an `.htaccess` file's.
@@ -35,9 +58,14 @@ impl Layer {
         Layer { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), slots: Arc::new(slots) }
     }
 
-    /// The layer that is the base for all merges.
-    pub fn into_base(self) -> Merged {
-        Merged { id: self.id, slots: self.slots }
+    /// The layer as the base of merges, for requests, during which a configuration stays.
+    pub fn base(&'static self) -> Merged {
+        Merged { id: self.id, slots: Slots::Lent(&self.slots) }
+    }
+
+    /// The layer as the base of merges, for others.
+    pub fn shared_base(&self) -> Merged {
+        Merged { id: self.id, slots: Slots::Shared(self.slots.clone()) }
     }
 }
 
@@ -54,7 +82,7 @@ impl Merger {
         if let Some(known) = self.steps.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return known.clone();
         }
-        let merged = Layer::new(SettingsMap::merge(&base.slots, &layer.slots)).into_base();
+        let merged = Layer::new(SettingsMap::merge(&base.slots, &layer.slots)).shared_base();
         let mut steps = self.steps.write().unwrap_or_else(PoisonError::into_inner);
         if steps.len() >= REMEMBERED_MAX {
             steps.clear();

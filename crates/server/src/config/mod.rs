@@ -28,7 +28,7 @@ pub use self::read_timeout::{ReadTimeout, ReadTimeouts};
 pub use self::server::Server;
 pub use self::vhost::VirtualHost;
 use crate::config::core::{CoreServer, DOCUMENT_ROOT, HostAddress, ServerName, Tokens, defaults, listed};
-use crate::config::merge::{Layer, Merged, Merger};
+use crate::config::merge::{Layer, Merger};
 use crate::config::module::{known, with_infos};
 use crate::config::plan::Plan;
 use crate::config::vhost::Hosts;
@@ -238,7 +238,7 @@ fn draft(mut main: SettingsMap, main_dir: SettingsMap) -> Draft {
 
 fn resolve_hosts(draft: &Draft, context: &mut Context, program: &str) -> Result<Vec<VirtualHost>, Error> {
     let mut logs: HashMap<String, Arc<ErrorLog>> = HashMap::new();
-    let base = Layer::new(draft.main_dir.clone()).into_base();
+    let base = Layer::new(draft.main_dir.clone());
     let mut all = Vec::with_capacity(draft.hosts.len() + 1);
     let main = main_name(draft, context, program);
     all.push(host(HostParts {
@@ -268,7 +268,7 @@ fn resolve_hosts(draft: &Draft, context: &mut Context, program: &str) -> Result<
             // Hosts that add nothing to the main server's settings share what is merged into them.
             base: match draft_host.dir.is_empty() {
                 true => base.clone(),
-                false => Layer::new(draft_host.merged_dir.clone()).into_base(),
+                false => Layer::new(draft_host.merged_dir.clone()),
             },
             addresses: draft_host.addresses.clone(),
             origin: Some(draft_host.origin.clone()),
@@ -331,7 +331,7 @@ struct HostParts<'a> {
     index: usize,
     name: ServerName,
     settings: &'a SettingsMap,
-    base: Merged,
+    base: Layer,
     addresses: Vec<HostAddress>,
     origin: Option<Origin>,
     logs: &'a mut HashMap<String, Arc<ErrorLog>>,

@@ -10,7 +10,7 @@ use conf::{Level, Origin, Settings, SettingsMap};
 
 use crate::config::core::{CoreServer, HostAddress};
 use crate::config::http2::Http2;
-use crate::config::merge::Merged;
+use crate::config::merge::Layer;
 use crate::config::plan::Plan;
 use crate::config::section::Section;
 use crate::log::{ErrorLog, Levels};
@@ -38,7 +38,7 @@ pub struct VirtualHost {
     /// The server settings of all modules.
     pub settings: SettingsMap,
     /// Its settings outside sections.
-    pub base: Merged,
+    pub base: Layer,
     /// Its error log.
     pub error_log: Arc<ErrorLog>,
     /// `LogLevel`.

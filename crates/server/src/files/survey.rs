@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
 
 use conf::{Error, Errors, Notice, Origin, SettingsMap};
 
@@ -43,14 +42,14 @@ pub struct AccessFile {
 
 impl Surveyed {
     /// The settings.
-    pub fn settings(&self) -> &Arc<SettingsMap> {
+    pub fn settings(&self) -> &SettingsMap {
         &self.merged.slots
     }
 }
 
 /// The settings above the root of a virtual host's files.
 pub fn above_all(host: &VirtualHost) -> Surveyed {
-    Surveyed { merged: host.base.clone(), file: None }
+    Surveyed { merged: host.base.shared_base(), file: None }
 }
 
 /// The settings in the directory `dir`, whose name ends with a slash, inside the one `above` it.

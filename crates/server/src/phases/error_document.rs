@@ -30,9 +30,9 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     request.answer.set_status(status);
     if status >= 300 && status != 304 {
         let dir = request.dir.slots.clone();
-        let force = request.vhost.base.slots.clone();
+        let vhost = request.vhost;
         let documents = &dir.get::<CoreDir>().error_documents;
-        let forced = &force.get::<CoreDir>().error_documents;
+        let forced = &vhost.base_settings::<CoreDir>().error_documents;
         let document = documents.get(&status).or_else(|| forced.get(&status));
         let origin = documents.origin(&status).or_else(|| forced.origin(&status));
         match document {

@@ -223,7 +223,7 @@ fn note_bad_path(request: &Request, error: http1::PathError) {
 
 /// Goes from the URL to the file and the settings of all sections.
 pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
-    request.dir = request.vhost.base.clone();
+    request.dir = request.vhost.base.base();
     request.trace.iter_mut().for_each(|trace| trace.begin());
     if request.asked.uri == "*" {
         return Ok(());
@@ -257,7 +257,7 @@ pub(crate) async fn map_file(request: &mut Request) -> Result<(), Flow> {
 }
 
 fn begin_sections(request: &mut Request) {
-    request.dir = request.vhost.base.clone();
+    request.dir = request.vhost.base.base();
     request.trace.iter_mut().for_each(|trace| trace.begin());
 }
 

@@ -208,7 +208,7 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>, apart: &[Apart]
     }
     let watch = before.map(|before| server.watched.watch(dir, &vhost.access_file_names, before));
     let mut way = Way::new(watch.unwrap_or_default());
-    let mut merged = vhost.base.clone();
+    let mut merged = vhost.base.base();
     let (mut looked, mut followed) = (false, 0);
     let mut sections = vhost.directories.iter().peekable();
     for (depth, end) in dir.match_indices('/').map(|(at, _)| at).enumerate() {

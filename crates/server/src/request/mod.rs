@@ -175,7 +175,7 @@ impl Request {
             kind,
             asked,
             mapped: Mapped::default(),
-            dir: vhost.base.clone(),
+            dir: vhost.base.base(),
             answer: AnswerHead::default(),
             login: Login::default(),
             env: Fields::default(),
@@ -249,6 +249,6 @@ impl Request {
         self.mapped.clear();
         self.body = self.body.unfiltered();
         self.answer.begin_again(status);
-        self.dir = self.vhost.base.clone();
+        self.dir = self.vhost.base.base();
     }
 }

@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use conf::SettingsMap;
 use http1::text::{from_bytes, to_bytes};
 use http1::uri::escape_html;
+use server::Slots;
 use server::paths::os_path;
 use server::{Body, BodyStream, Piece, Request};
 
@@ -47,7 +46,7 @@ pub(super) fn nothing() -> Body {
 }
 
 /// Makes the page, or the means to make it.
-pub(super) async fn make(request: &mut Request, slots: Arc<SettingsMap>, query: Query, entries: Vec<Entry>) -> Body {
+pub(super) async fn make(request: &mut Request, slots: Slots, query: Query, entries: Vec<Entry>) -> Body {
     let mut page = Page { parts: VecDeque::new() };
     head(request, slots.get(), &query, &mut page.parts).await;
     let tail = tail(request, slots.get(), &query).await;

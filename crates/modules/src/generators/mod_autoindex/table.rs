@@ -2,11 +2,9 @@
 
 mod cells;
 
-use std::sync::Arc;
-
-use conf::SettingsMap;
 use http1::text::to_bytes;
 use http1::uri::{escape_html, escape_relative_path};
+use server::Slots;
 
 use self::cells::date;
 pub(crate) use self::cells::size;
@@ -21,7 +19,7 @@ use super::query::{Key, Query};
 
 /// A listing that is partly made.
 pub(super) struct Table {
-    slots: Arc<SettingsMap>,
+    slots: Slots,
     query: Query,
     entries: std::vec::IntoIter<Entry>,
     name_width: usize,
@@ -39,7 +37,7 @@ enum Stage {
 }
 
 impl Table {
-    pub(super) fn new(slots: Arc<SettingsMap>, query: Query, entries: Vec<Entry>) -> Table {
+    pub(super) fn new(slots: Slots, query: Query, entries: Vec<Entry>) -> Table {
         let conf = slots.get::<IndexDir>();
         let columns = query.options & (FANCY | TABLE) == FANCY;
         let wide = |width: Option<&Width>, longest: &dyn Fn() -> usize| match width {
