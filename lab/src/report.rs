@@ -2,11 +2,12 @@
 //! repeating it.
 
 mod beside;
-mod figures;
+pub(crate) mod figures;
 pub(crate) mod html;
 mod limit;
 pub(crate) mod plot;
 mod tables;
+pub(crate) mod verdict;
 
 use std::path::Path;
 

@@ -170,7 +170,7 @@ fn an_interrupted_search_says_what_it_knows_and_leaves_nothing() {
     let output = child.wait_with_output().expect("its end");
     let text = said(&output) + &all;
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("Nothing is proved (it was interrupted). The best so far is event"), "{text}");
+    assert!(text.contains("Nothing is proved (it was interrupted): the best so far is event"), "{text}");
     place.is_as_before();
     assert_eq!(place.findings()["outcome"], "open");
     assert!(!Path::new(&place.0.join("out/fragment.conf")).exists());

@@ -51,7 +51,7 @@ pub(crate) fn measure(plan: &Plan, server: Option<&Listener>, watch: impl FnMut(
         answers: record.answers,
         failures: record.failures.total() + (record.answers - record.good),
         starved: record.starved,
-        doubts: [doubts(plan, &record), disturbed].concat(),
+        doubts: doubts(plan, &record).iter().map(ToString::to_string).chain(disturbed).collect(),
     })
 }
 

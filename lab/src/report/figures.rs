@@ -17,23 +17,19 @@ const MILLISECONDS: Axis = Axis { name: "ms", scale: Scale::Linear, end: 0.0 };
 const SWAPPED: Axis = Axis { name: "pages", scale: Scale::Linear, end: 0.0 };
 const USE: Axis = Axis { name: "% in use", scale: Scale::Linear, end: 0.0 };
 
+/// The beginnings of the names of Tsubame under its modules, and of floors.
+pub(super) const OWN: &str = "tsubame-";
+pub(super) const FLOOR: &str = "floor";
+
 /// The figure to compare, with its interval; `below` is an element under it.
 pub(super) fn picture(summary: &Summary<'_>, workload: &'static Workload, below: &str) -> String {
-    let (heading, unit, values) = compared(workload);
+    let Compared { name, unit, lower_is_better, values } = compared(workload);
+    let heading = format!("{name} ({} is better)", if lower_is_better { "lower" } else { "higher" });
     let several = workload.connections().len() > 1;
     let bar = |(entry, connections, cell): &(Entry, u32, &Cell<'_>)| {
         let values = values(cell);
         let name = if several { format!("{}, {connections}", title(*entry)) } else { title(*entry) };
-        Some(Bar {
-            name,
-            value: stats::median(&values)?,
-            interval: stats::interval(&values),
-            class: match entry.subject {
-                own if own.starts_with("tsubame-") => "own",
-                floor if floor.starts_with("floor") => "floor",
-                _ => "",
-            },
-        })
+        Some(Bar { name, value: stats::median(&values)?, interval: stats::interval(&values), class: class(*entry) })
     };
     // With several numbers of connections, the targets refer to the first; the others have a plot of their own.
     let rows = summary.rows(workload);
@@ -48,6 +44,15 @@ pub(super) fn picture(summary: &Summary<'_>, workload: &'static Workload, below:
         heading,
         below
     )
+}
+
+/// The highlighting of a subject.
+fn class(entry: Entry) -> &'static str {
+    match entry.subject {
+        own if own.starts_with(OWN) => "own",
+        floor if floor.starts_with(FLOOR) => "floor",
+        _ => "",
+    }
 }
 
 /// req/s against concurrency, if there are several.
@@ -73,14 +78,13 @@ pub(super) fn latencies(summary: &Summary<'_>, workload: &'static Workload) -> S
         let rows = summary.rows(workload).into_iter().filter(move |(_, connections, _)| *connections == wanted);
         rows.filter_map(|(entry, _, cell)| {
             let (_, load) = cell.loads().find(|(_, load)| !load.latencies.is_empty())?;
-            let points = load.latencies.iter().map(|(share, us)| [(*us as f64 / 1000.0).max(0.001), *share]);
-            Some(Line { name: title(entry), points: points.collect() })
+            Some((title(entry), load.latencies.clone()))
         })
-        .collect::<Vec<Line>>()
+        .collect::<Vec<_>>()
     };
     let plot = |connections: &u32| {
         let heading = format!("Latency: requests answered within, {connections} connections, first round");
-        plotted(&heading, [&LATENCY, &SHARE], &of(*connections))
+        within(&heading, &of(*connections))
     };
     workload.connections().iter().map(plot).collect()
 }
@@ -104,69 +108,110 @@ pub(super) fn courses(summary: &Summary<'_>, workload: &'static Workload) -> Str
     }
 }
 
-/// The figure to compare in a workload: its name, its unit, and how to get it.
-type Compared = (&'static str, &'static str, fn(&Cell<'_>) -> Vec<f64>);
+/// The figure to compare in a workload.
+pub(super) struct Compared {
+    name: &'static str,
+    unit: &'static str,
+    pub(super) lower_is_better: bool,
+    /// It in each round.
+    pub(super) values: fn(&Cell<'_>) -> Vec<f64>,
+}
 
-fn compared(workload: &Workload) -> Compared {
+pub(super) fn compared(workload: &Workload) -> Compared {
     match &workload.kind {
-        Kind::Load { .. } | Kind::Script { .. } | Kind::Many { .. } => {
-            ("requests per CPU-second (higher is better)", "requests per CPU-second", |cell| {
-                cell.values(Load::per_cpu_second)
-            })
-        }
-        Kind::Rate { .. } => ("CPU seconds per second at the same rate (lower is better)", "CPU s per s", |cell| {
-            cell.values(Load::cpu_share)
-        }),
-        Kind::Crowd(_) | Kind::Queue(_) => {
-            ("p99 of latency in ms (lower is better)", "ms", |cell| cell.values(|load| load.p99_us as f64 / 1000.0))
-        }
-        Kind::Squeeze(_) => {
-            ("good answers per second (higher is better)", "per second", |cell| cell.values(Load::per_second))
-        }
-        Kind::Idle { .. } | Kind::Children { .. } => ("memory in MB of PSS (lower is better)", "MB", |cell| {
-            cell.memories().map(|memory| memory.after_kib as f64 / 1024.0).collect()
-        }),
+        Kind::Load { .. } | Kind::Script { .. } | Kind::Many { .. } => Compared {
+            name: "requests per CPU-second",
+            unit: "requests per CPU-second",
+            lower_is_better: false,
+            values: |cell| cell.values(Load::per_cpu_second),
+        },
+        Kind::Rate { .. } => Compared {
+            name: "CPU seconds per second at the same rate",
+            unit: "CPU s per s",
+            lower_is_better: true,
+            values: |cell| cell.values(Load::cpu_share),
+        },
+        Kind::Crowd(_) | Kind::Queue(_) => Compared {
+            name: "p99 of latency in ms",
+            unit: "ms",
+            lower_is_better: true,
+            values: |cell| cell.values(|load| load.p99_us as f64 / 1000.0),
+        },
+        Kind::Squeeze(_) => Compared {
+            name: "good answers per second",
+            unit: "per second",
+            lower_is_better: false,
+            values: |cell| cell.values(Load::per_second),
+        },
+        Kind::Idle { .. } | Kind::Children { .. } => Compared {
+            name: "memory in MB of PSS",
+            unit: "MB",
+            lower_is_better: true,
+            values: |cell| cell.memories().map(|memory| memory.after_kib as f64 / 1024.0).collect(),
+        },
     }
 }
 
 /// Plots one below the other, with each moment in the same place in all of them.
 fn course(heading: &str, load: &Load) -> String {
-    let seen = |name: &str, figure: fn(&Interval) -> f64| Line {
-        name: name.to_owned(),
-        points: load.intervals.iter().map(|interval| [interval.until, figure(interval)]).collect(),
-    };
-    // Without answers there are no times.
-    let took = |name: &str, figure: fn(&Interval) -> u64| {
-        let answered = load.intervals.iter().filter(|interval| interval.answers > 0.0);
-        let points = answered.map(|interval| [interval.until, figure(interval) as f64 / 1000.0]).collect();
-        Line { name: name.to_owned(), points }
-    };
     let done = |name: &str, figure: fn(&Moment) -> f64| Line {
         name: name.to_owned(),
         points: load.course.iter().map(|moment| [moment.at, figure(moment)]).collect(),
     };
-    let mut answers = vec![seen("answers", |interval| interval.answers)];
-    answers.extend(load.errors.total().gt(&0).then(|| seen("failures", |interval| interval.failures)));
-    let latencies =
-        [took("p50 of latency", |interval| interval.p50_us), took("p99 of latency", |interval| interval.p99_us)];
     let shares = [
         done("CPU of the server, of a core", |moment| moment.server * 100.0),
         done("the generator's core", |moment| moment.generator_core * 100.0),
         done("memory of the machine", |moment| moment.memory * 100.0),
     ];
     let swapped = [done("swapped out since the beginning", |moment| moment.swapped_pages as f64)];
-    let last = |points: &[[f64; 2]]| points.last().map_or(0.0, |[at, _]| *at);
-    let end = last(&answers[0].points).max(last(&shares[0].points));
-    let time = Axis { end, ..TIME };
-    let plot = |up: &Axis, lines: &[Line]| match lines.iter().any(|line| line.points.len() > 1) {
-        true => plot::lines(&format!("{heading}: {}", up.name), plot::LOW, [&time, up], lines),
-        false => String::new(),
-    };
-    let mut text = plot(&ANSWERS, &answers) + &plot(&MILLISECONDS, &latencies) + &plot(&USE, &shares);
+    let ends = [load.intervals.last().map(|interval| interval.until), load.course.last().map(|moment| moment.at)];
+    let end = ends.into_iter().flatten().fold(0.0, f64::max);
+    let mut text = over_time(heading, &load.intervals, load.errors.total() > 0, end).concat();
+    text += &timed(heading, end, &USE, &shares);
     if load.course.iter().any(|moment| moment.swapped_pages > 0) {
-        text += &plot(&SWAPPED, &swapped);
+        text += &timed(heading, end, &SWAPPED, &swapped);
     }
     text
+}
+
+/// The clients' view of a load up to `end`, in seconds: its answers, with its failures if there are any, and their
+/// latencies.
+pub(crate) fn over_time(heading: &str, intervals: &[Interval], has_failures: bool, end: f64) -> [String; 2] {
+    let seen = |name: &str, figure: fn(&Interval) -> f64| Line {
+        name: name.to_owned(),
+        points: intervals.iter().map(|interval| [interval.until, figure(interval)]).collect(),
+    };
+    // Without answers there are no times.
+    let took = |name: &str, figure: fn(&Interval) -> u64| {
+        let answered = intervals.iter().filter(|interval| interval.answers > 0.0);
+        let points = answered.map(|interval| [interval.until, figure(interval) as f64 / 1000.0]).collect();
+        Line { name: name.to_owned(), points }
+    };
+    let mut answers = vec![seen("answers", |interval| interval.answers)];
+    answers.extend(has_failures.then(|| seen("failures", |interval| interval.failures)));
+    let latencies =
+        [took("p50 of latency", |interval| interval.p50_us), took("p99 of latency", |interval| interval.p99_us)];
+    [timed(heading, end, &ANSWERS, &answers), timed(heading, end, &MILLISECONDS, &latencies)]
+}
+
+/// Lines over time; nothing if no line has two points.
+fn timed(heading: &str, end: f64, up: &Axis, lines: &[Line]) -> String {
+    match lines.iter().any(|line| line.points.len() > 1) {
+        true => plot::lines(&format!("{heading}: {}", up.name), plot::LOW, [&Axis { end, ..TIME }, up], lines),
+        false => String::new(),
+    }
+}
+
+/// A name, and for various percentages of requests the most microseconds they took.
+pub(crate) type Distribution = (String, Box<[(f64, u64)]>);
+
+/// The share of requests within each latency.
+pub(crate) fn within(heading: &str, distributions: &[Distribution]) -> String {
+    let line = |(name, latencies): &Distribution| {
+        let points = latencies.iter().map(|(share, us)| [(*us as f64 / 1000.0).max(0.001), *share]);
+        Line { name: name.clone(), points: points.collect() }
+    };
+    plotted(heading, [&LATENCY, &SHARE], &distributions.iter().map(line).collect::<Vec<_>>())
 }
 
 fn plotted(heading: &str, axes: [&Axis; 2], lines: &[Line]) -> String {

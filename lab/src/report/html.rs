@@ -4,6 +4,7 @@ use super::beside::{self, Beside};
 use super::figures::{concurrency, courses, latencies, picture};
 use super::limit::limit;
 use super::tables::{cores_table, workload_table};
+use super::verdict::{doubted, verdict};
 use super::{absences, counted, setup, target_table};
 use crate::host::Host;
 use crate::results::Results;
@@ -24,7 +25,9 @@ pub(super) fn page(results: &Results) -> String {
     let doubts = trust::doubts(results, &summary);
     let measured = || experiment.workloads.iter().filter(|workload| !summary.rows(workload).is_empty());
     let rounds = counted(results.rounds as usize, "round");
-    let mut text = begin(experiment.title, &format!("{}, {rounds} of {} s", results.started, results.seconds), host);
+    let verdict = doubted(&verdict(experiment, &summary), doubts.len());
+    let when = format!("{}, {rounds} of {} s", results.started, results.seconds);
+    let mut text = begin(experiment.title, &verdict, &when, host);
     text += &doubt_list(&doubts, None);
     text += "<div class=\"plots\">\n";
     measured().for_each(|workload| text += &picture(&summary, workload, &doubt_link(&doubts, workload)));
@@ -71,14 +74,15 @@ fn articles(results: &Results, summary: &Summary<'_>, doubts: &[Doubt]) -> Strin
     text
 }
 
-/// The page up to its first line, which gives the time and place of the measurement.
-pub(crate) fn begin(title: &str, when: &str, host: &Host) -> String {
+/// The page up to its verdict, and to the line that gives the time and place of the measurement.
+pub(crate) fn begin(title: &str, verdict: &str, when: &str, host: &Host) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{0}</title>\n\
          <style>\n{STYLE}</style></head>\n<body><h1>{0}</h1>\n\
-         <p class=\"soft\">{1}, on {2} ({3} cores, {4} MiB of memory, {5}, Linux {6})</p>\n",
+         <p class=\"verdict\">{1}</p>\n<p class=\"soft\">{2}, on {3} ({4} cores, {5} MiB of memory, {6}, Linux {7})</p>\n",
         escape(title),
+        escape(verdict),
         escape(when),
         escape(&host.cpu),
         host.cores,
@@ -118,10 +122,14 @@ fn limits(summary: &Summary<'_>, workload: &'static Workload) -> String {
     }
 }
 
-/// The reasons to doubt a workload's figures, or all figures: collapsed if there are many.
+/// The reasons to doubt a workload's figures, or all figures.
 fn doubt_list(doubts: &[Doubt], workload: Option<&Workload>) -> String {
-    let items: Vec<String> =
-        doubts.iter().filter_map(|doubt| doubt.concerning(workload)).map(|doubt| doubt.to_string()).collect();
+    let items = doubts.iter().filter_map(|doubt| doubt.concerning(workload)).map(|doubt| doubt.to_string());
+    reasons(&items.collect::<Vec<_>>())
+}
+
+/// Reasons to doubt the figures below: collapsed if there are many.
+pub(crate) fn reasons(items: &[String]) -> String {
     let list: String = items.iter().map(|item| format!("<li>{}</li>", escape(item))).collect();
     match items.len() {
         0 => String::new(),
@@ -232,6 +240,32 @@ mod tests {
         assert!(names.iter().any(|name| name == "polyline"));
         let elsewhere = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://") && !elsewhere.contains("url("));
+    }
+
+    #[test]
+    fn the_page_begins_with_its_verdict() {
+        let page = page(&results());
+        let verdict =
+            "</h1>\n<p class=\"verdict\">Beside the best of the others, Tsubame is undecided in 1 of 1 comparison; of ";
+        assert!(page.contains(verdict), "{page}");
+        assert!(page.contains(", but there are 2 reasons to doubt that.</p>"), "{page}");
+    }
+
+    /// A drawing of another scale would have letters of another size.
+    #[test]
+    fn drawings_are_not_scaled() {
+        let page = page(&results());
+        let drawings = page.match_indices("<svg xmlns=").map(|(at, _)| &page[at..at + 200]);
+        let mut count = 0;
+        for drawing in drawings {
+            let width = drawing.split('"').skip_while(|part| !part.ends_with(" width=")).nth(1).expect("a width");
+            assert!(
+                drawing.contains(&format!(" viewBox=\"0 0 {width} ")) && !drawing.contains("font-size"),
+                "{drawing}"
+            );
+            count += 1;
+        }
+        assert!(count > 3 && !STYLE.contains("svg { width"), "{count}");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use crate::table::escape;
 
-/// The width of a drawing, which fills its column: narrow enough that its letters are readable on a phone.
-const WIDTH: f64 = 440.0;
+/// The width of a drawing, in pixels: three stand side by side on a page, and one nearly fits a phone. No page enlarges a
+/// drawing, so that the letters of all of them have one size.
+const WIDTH: f64 = 350.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const TOP: f64 = 10.0;
@@ -42,7 +43,7 @@ pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
     let ends = bars.iter().filter_map(|bar| bar.interval.map(|[_, high]| high));
     let most = ends.fold(highest, f64::max).min(highest * BEYOND);
     let length = |value: f64| value.clamp(0.0, most) / most * (WIDTH - 8.0);
-    let mut text = begin(title, bars.len() as f64 * STEP + 4.0);
+    let mut text = begin(title, WIDTH, bars.len() as f64 * STEP + 4.0);
     for (index, bar) in bars.iter().enumerate() {
         let top = index as f64 * STEP;
         let (name, value) = (escape(&bar.name), figure(bar.value));
@@ -129,7 +130,7 @@ pub(super) fn lines(title: &str, height: f64, [across, up]: [&Axis; 2], lines: &
     let named = |y: f64| if up.scale == Scale::Nines { format!("{y}") } else { figure(y) };
     let level = |y: f64| bottom - share(y) * (bottom - TOP);
 
-    let mut text = begin(title, height);
+    let mut text = begin(title, WIDTH, height);
     for row in &rows {
         let y = level(*row);
         text += &format!("<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
@@ -207,19 +208,19 @@ pub(crate) struct Tile {
 const TILE_HEIGHT: f64 = 30.0;
 
 /// Tiles in rows and columns, with their names at the edges; each tile contains its figure, so that the colours only
-/// repeat it.
+/// repeat it. The drawing is as wide as its figures need: on a narrow page it scrolls.
 pub(crate) fn surface(
     title: &str,
     names: [&str; 2],
     columns: &[String],
     rows: &[(String, Vec<Option<Tile>>)],
 ) -> String {
-    let width = (WIDTH - LEFT) / columns.len().max(1) as f64;
+    let figures = rows.iter().flat_map(|(_, tiles)| tiles).flatten().map(|tile| &tile.text);
+    let letters = figures.chain(columns).map(|text| text.chars().count()).max().unwrap_or_default();
+    let width = letters as f64 * LETTER + 2.0 * TILE_MARGIN;
+    let whole = (LEFT + width * columns.len() as f64).max(WIDTH);
     let height = rows.len() as f64 * TILE_HEIGHT;
-    let mut text = begin(title, height + 40.0);
-    let figures = rows.iter().flat_map(|(_, tiles)| tiles).flatten().map(|tile| tile.text.chars().count());
-    let letters = figures.max().unwrap_or_default().max(1) as f64;
-    let size = ((width - 4.0) / (letters * LETTER)).min(TILE_TEXT);
+    let mut text = begin(title, whole, height + 40.0);
     for (index, (name, tiles)) in rows.iter().enumerate() {
         let y = index as f64 * TILE_HEIGHT;
         text += &format!("<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", LEFT - 5.0, y + 20.0, escape(name));
@@ -228,7 +229,7 @@ pub(crate) fn surface(
             let x = LEFT + column as f64 * width;
             text += &format!(
                 "<g><title>{}</title><rect class=\"tile{}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
-                 fill-opacity=\"{:.2}\"/><text class=\"middle tile-text\" style=\"font-size:{size:.1}px\" x=\"{:.1}\" y=\"{:.1}\">{}</text></g>\n",
+                 fill-opacity=\"{:.2}\"/><text class=\"middle tile-text\" x=\"{:.1}\" y=\"{:.1}\">{}</text></g>\n",
                 escape(hover),
                 if *is_best { " best" } else { "" },
                 x + 1.0,
@@ -250,22 +251,23 @@ pub(crate) fn surface(
     text + &format!(
         "<text class=\"middle axis\" x=\"{:.1}\" y=\"{:.1}\">{across}</text>\
          <text class=\"middle axis\" transform=\"translate(11 {:.1}) rotate(-90)\">{up}</text>\n</svg>\n",
-        f64::midpoint(LEFT, WIDTH),
+        LEFT + width * columns.len() as f64 / 2.0,
         height + 34.0,
         height / 2.0
     )
 }
 
-/// The size of the figures in tiles, if there is room for it, and the width of a letter of that size.
-const TILE_TEXT: f64 = 11.0;
-const LETTER: f64 = 0.6;
+/// The width of a digit, and the room on either side of a figure in its tile.
+const LETTER: f64 = 8.0;
+const TILE_MARGIN: f64 = 6.0;
 
 /// The opacity of the best tile: letters stay readable on it, in light and in dark.
 const FILLED: f64 = 0.5;
 
-fn begin(title: &str, height: f64) -> String {
+fn begin(title: &str, width: f64, height: f64) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {WIDTH} {height}\"><title>{}</title>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\"><title>{}</title>\n",
         escape(title)
     )
 }
@@ -318,7 +320,7 @@ mod tests {
         );
         let mut bars = drawn.lines().filter(|line| line.starts_with("<g>"));
         assert!(bars.next().is_some_and(|line| line.ends_with("m0 -4.5v9\"/></g>")), "{drawn}");
-        assert!(bars.next().is_some_and(|line| line.ends_with("H432.0\"/></g>")), "{drawn}");
+        assert!(bars.next().is_some_and(|line| line.ends_with("H342.0\"/></g>")), "{drawn}");
         assert!(
             drawn.contains("b: 50 u, 95 % interval from 1 to 9 999")
                 && drawn.contains("c: 5 u, one round, no interval")

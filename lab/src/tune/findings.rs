@@ -14,6 +14,7 @@ use crate::error::{Context as _, Result, write_file};
 use crate::host::{self, Host};
 use crate::report::html;
 use crate::report::plot::figure;
+use crate::report::verdict::doubted;
 use crate::style;
 use crate::table::{Table, escape};
 
@@ -114,17 +115,22 @@ impl Findings {
     fn page(&self) -> String {
         let mut text = html::begin(
             &format!("Settings for {}", self.server),
+            &doubted(&self.verdict, self.doubts.len()),
             &format!("{}, {}", host::now(), self.load),
             &self.host,
         );
-        text += &format!("<p><strong>{}</strong></p>\n", escape(&self.verdict));
+        text += &html::reasons(&self.doubts);
         text += &html::list("Why", &self.reasons);
-        text += "<h2>What was tried</h2>\n<div class=\"plots\">\n";
+        text += "<h2>What was tried</h2>\n";
         for surface in self.surfaces() {
-            text += &format!("<figure><h3>{}</h3>\n{}</figure>\n", escape(&surface.title), surface.to_svg());
+            text += &format!(
+                "<figure class=\"surface\"><h3>{}</h3>\n{}</figure>\n",
+                escape(&surface.title),
+                surface.to_svg()
+            );
         }
         text += &format!(
-            "</div>\n<p class=\"soft\">The figure in each cell is: {}. The best has a star and a frame, an exclamation mark says that \
+            "<p class=\"soft\">The figure in each cell is: {}. The best has a star and a frame, an exclamation mark says that \
              something failed. Point at a cell to read everything about it. Every cell was measured briefly; the \
              better half was measured again for twice as long, and so on.</p>\n",
             escape(self.goal.name())
@@ -136,7 +142,6 @@ impl Findings {
         if let Some(fragment) = &self.fragment {
             text += &format!("<h2>In place of the present settings</h2>\n<pre>{}</pre>\n", escape(fragment));
         }
-        text += &html::list("Reasons to doubt", &self.doubts);
         text + "<p>All measurements: <a href=\"tune.json\">tune.json</a>.</p>\n</body></html>\n"
     }
 

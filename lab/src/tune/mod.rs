@@ -237,7 +237,7 @@ impl Tuning<'_> {
                 if findings.outcome == Outcome::Change && disturbed * 2 > all {
                     findings.outcome = Outcome::Open;
                     findings.verdict = format!(
-                        "Nothing is proved: other programs used the processors when most measurements began. For what it is worth: {}",
+                        "Nothing is proved, since other programs used the processors when most measurements began; for what it is worth: {}",
                         findings.verdict
                     );
                 }
@@ -248,7 +248,7 @@ impl Tuning<'_> {
             }
             Err(error) => {
                 findings.verdict = format!(
-                    "Nothing is proved ({error}). The best so far is {best}, which comes to {}.",
+                    "Nothing is proved ({error}): the best so far is {best}, which comes to {}.",
                     best.comes_to,
                     best = best.name()
                 );

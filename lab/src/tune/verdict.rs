@@ -80,7 +80,9 @@ impl Proof {
     /// The verdict, in a sentence.
     pub(super) fn told(&self, best: Extent, goal: Goal) -> String {
         let (Some(gain), Some([low, high])) = (self.gain, self.bounds) else {
-            return format!("Nothing is proved: one round is not enough. The best that was found comes to {best}.");
+            return format!(
+                "Nothing is proved, because one round is not enough: the best that was found comes to {best}."
+            );
         };
         let how = match goal {
             Goal::P99 => format!("a p99 that is {gain:.2} times as short as that of the present settings"),
@@ -90,7 +92,7 @@ impl Proof {
         let [bad, present_bad] = [0, 1].map(|side| self.failures[side] + self.starved[side]);
         match self.outcome() {
             Outcome::Change if bad == 0 && present_bad > 0 => format!(
-                "{} serves everybody: with the present settings {} requests failed and {} clients waited in vain. It has {how} ({certainty}).",
+                "{} serves everybody, while {} requests failed and {} clients waited in vain with the present settings; it has {how} ({certainty}).",
                 capital(&best.to_string()),
                 self.failures[1],
                 self.starved[1]

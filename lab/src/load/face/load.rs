@@ -9,20 +9,24 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::error::{Context as _, Error, Result, read_text, write_file};
-use crate::interrupt;
 use crate::load::build::Build;
 use crate::load::url::Url;
-use crate::load::{self, Arrival, Live, Pace, Plan, Record, target};
+use crate::load::{self, Arrival, Live, Pace, Plan, target};
 
 mod csv;
+mod doubt;
 pub(crate) mod json;
 mod knee;
 mod limit;
+mod page;
 mod picture;
 pub(crate) mod scenario;
 mod secure;
 mod text;
+mod verdict;
 mod view;
+
+pub(crate) use doubt::doubts;
 
 /// Choices for `load`.
 #[derive(Args, Clone, Debug)]
@@ -43,6 +47,10 @@ pub(crate) struct LoadCommand {
     /// errors, 5xx; errors and 5xx also as a share (`errors > 0.1%`)
     #[arg(long, value_name = "CONDITION", conflicts_with = "find_rate", value_parser = limit::Limit::parse)]
     fail_if: Vec<limit::Limit>,
+
+    /// Write a report for a browser to a file: the verdict in a sentence, then figures, plots, doubts and the command line
+    #[arg(long, value_name = "FILE", conflicts_with = "find_rate")]
+    html: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -51,7 +59,7 @@ Examples:
   tsubame-lab load http://localhost:8080/ -c 100 -d 30s -r 5000  an open loop: 5 000 a second
   tsubame-lab load http://localhost:8080/ -c 100 --find-rate --p99 20ms
   tsubame-lab load http://localhost:8080/ -n 100000 --close --json | jq .latency.percentiles_us
-  tsubame-lab load http://localhost:8080/ -c 50 --fail-if 'p99 > 50ms' --fail-if 'errors > 0'
+  tsubame-lab load http://localhost:8080/ -c 50 --fail-if 'p99 > 50ms' --fail-if 'errors > 0' --html load.html
   tsubame-lab load http://localhost:8080/ -c 50 -d 30s --scenario shop.txt
   tsubame-lab load https://localhost:8443/ --close --no-resume   full handshakes of TLS
   tsubame-lab load https://localhost:8443/ -c 10 --http2 -m 100  HTTP/2, 100 streams over each connection
@@ -255,6 +263,9 @@ pub(crate) fn run(command: &LoadCommand) -> Result<()> {
     if let Some(path) = &options.csv {
         write_file(path, csv::written(&record)?)?;
     }
+    if let Some(path) = &command.html {
+        write_file(path, page::written(&options.urls, &plan, &record, &command.fail_if))?;
+    }
     match options.json {
         true => say_line!("{}", json::written(&plan, &record)?),
         false if std::io::stdout().is_terminal() => say!("{}", text::drawn(&options.urls, &plan, &record)),
@@ -390,57 +401,10 @@ impl LoadOptions {
 /// The default duration.
 const LENGTH: Duration = Duration::from_secs(10);
 
-/// Reasons why the figures may not be those of the server.
-pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
-    let mut doubts = Vec::new();
-    if interrupt::is_asked() {
-        doubts.push("it was interrupted: requests that were under way do not count".to_owned());
-    }
-    if record.busy > BUSY_MAX && !plan.spin {
-        let share = record.busy * 100.0;
-        doubts.push(format!(
-            "a thread of the generator was busy {share:.0} % of the time: the server may be faster than this (try more --threads)"
-        ));
-    }
-    let late = record.lag.milliseconds(0.99);
-    if late > LATE_MAX_MS {
-        doubts.push(format!("one of a hundred requests was sent {late:.1} ms too late, through the generator's fault"));
-    }
-    if let Some(complaint) = &record.complaint {
-        doubts.push(format!("the first failure: {complaint}"));
-    }
-    if record.reopened * REOPENED_SHARE > record.answers {
-        doubts.push(format!(
-            "{} closed before the server had answered everything, and repeated over another one: the time that this took counts",
-            counted(record.reopened, "connection")
-        ));
-    }
-    if record.starved > 0 {
-        doubts.push(format!(
-            "{} of {} clients waited for their answers for more than half of the time: the others were served in their stead",
-            record.starved, plan.clients
-        ));
-    }
-    if record.failures.total() > 0 {
-        doubts.push(format!("{} failed", counted(record.failures.total(), "request")));
-    }
-    if record.good < record.answers {
-        doubts.push(format!("{} answers have the wrong status or body", record.answers - record.good));
-    }
-    doubts
-}
-
 /// A count with its noun: `1 request`, `2 requests`.
 fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
-
-/// One connection that closes too early in so many answers is normal: it was idle, and nothing is wrong.
-const REOPENED_SHARE: u64 = 1000;
-/// Above this share of its time a thread has nothing in reserve.
-const BUSY_MAX: f64 = 0.95;
-/// A generator that is late by more than this was disturbed.
-const LATE_MAX_MS: f64 = 0.5;
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{LATE_MAX_MS, LoadOptions, view};
+use super::doubt::LATE_MAX_MS;
+use super::{LoadOptions, view};
 use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
 use crate::load::{Arrival, Pace, Plan, Record};

@@ -111,20 +111,25 @@ impl Figure {
     }
 }
 
+/// The limits that a load breaks, each with the figure that breaks it.
+pub(super) fn broken<'l>(limits: &'l [Limit], record: &Record) -> Vec<(&'l str, String)> {
+    let broken = limits.iter().filter_map(|limit| {
+        let value = limit.figure.value(record);
+        (limit.holds)(value, limit.bar).then(|| (limit.text.as_str(), limit.figure.told(value)))
+    });
+    broken.collect()
+}
+
 /// Checks a load against all limits.
 ///
 /// # Errors
 /// It breaks some of them; says which, and ends with the status [`BROKEN`].
 pub(super) fn check(limits: &[Limit], record: &Record) -> Result<()> {
-    let broken = limits.iter().filter_map(|limit| {
-        let value = limit.figure.value(record);
-        (limit.holds)(value, limit.bar)
-            .then(|| format!("failed, because {}: it is {}", limit.text, limit.figure.told(value)))
-    });
-    let broken: Vec<String> = broken.collect();
-    match broken.is_empty() {
+    let broken = broken(limits, record).into_iter();
+    let told: Vec<String> = broken.map(|(limit, figure)| format!("failed, because {limit}: it is {figure}")).collect();
+    match told.is_empty() {
         true => Ok(()),
-        false => Err(Error::new(broken.join("\n")).ending_with(BROKEN)),
+        false => Err(Error::new(told.join("\n")).ending_with(BROKEN)),
     }
 }
 

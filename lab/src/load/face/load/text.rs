@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::json::SHARES;
 use super::{counted, doubts, picture};
 use crate::load::record::Handshakes;
-use crate::load::scenario::tally::Tally;
+use crate::load::scenario::tally::{StepTally, Tally};
 use crate::load::{Arrival, Pace, Plan, Record};
 use crate::style;
 use crate::table::Table;
@@ -39,20 +39,13 @@ fn whole(urls: &[String], plan: &Plan, record: &Record, parts: [Part; 2]) -> Str
 }
 
 fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts: [Part; 2]) -> std::fmt::Result {
-    let clients = plan.clients as u64;
-    let manner = match (plan.arrival, &plan.scenario) {
-        (Arrival::Closed, None) => {
-            counted(clients.min(plan.count.unwrap_or(u64::MAX).max(record.connections)), "connection")
-        }
-        (Arrival::Closed, Some(_)) => counted(clients.min(plan.count.unwrap_or(u64::MAX)), "user"),
-        (Arrival::Requests(pace) | Arrival::Connections(pace), None) => {
-            format!("{} requests per second, over {} at most", per_second(pace), counted(clients, "connection"))
-        }
-        (Arrival::Requests(pace) | Arrival::Connections(pace), Some(_)) => {
-            format!("{} sessions per second, of {} at most", per_second(pace), counted(clients, "user"))
-        }
-    };
-    writeln!(out, "{}  {manner}, {:.1} s", style::heading(&urls.join(" ")), record.elapsed.as_secs_f64())?;
+    writeln!(
+        out,
+        "{}  {}, {:.1} s",
+        style::heading(&urls.join(" ")),
+        manner(plan, record),
+        record.elapsed.as_secs_f64()
+    )?;
     if let Some(agreed) = agreed(plan, record) {
         writeln!(out, "  {agreed}")?;
     }
@@ -87,6 +80,13 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
         return Ok(());
     }
     writeln!(out, "\nLatency in milliseconds")?;
+    latencies(plan, record).to_text().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+    writeln!(out)?;
+    parts.into_iter().try_for_each(|part| part(out, record))
+}
+
+/// Percentiles of the phases of requests, in milliseconds.
+pub(super) fn latencies(plan: &Plan, record: &Record) -> Table {
     let mut phases = vec![("total", &record.total), ("connect", &record.connect)];
     phases.extend(plan.tls.is_some().then_some(("handshake", &record.handshake)));
     phases.push(("first byte", &record.wait));
@@ -96,32 +96,58 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
         let cells = phases.iter().map(|(_, spread)| format!("{:.3}", spread.milliseconds(share)));
         table.push(std::iter::once(name.to_owned()).chain(cells).collect());
     }
-    table.to_text().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
-    writeln!(out)?;
-    parts.into_iter().try_for_each(|part| part(out, record))
+    table
+}
+
+/// The shape of the load in a few words.
+pub(super) fn manner(plan: &Plan, record: &Record) -> String {
+    let clients = plan.clients as u64;
+    match (plan.arrival, &plan.scenario) {
+        (Arrival::Closed, None) => {
+            counted(clients.min(plan.count.unwrap_or(u64::MAX).max(record.connections)), "connection")
+        }
+        (Arrival::Closed, Some(_)) => counted(clients.min(plan.count.unwrap_or(u64::MAX)), "user"),
+        (Arrival::Requests(pace) | Arrival::Connections(pace), None) => {
+            format!("{} requests per second, over {} at most", per_second(pace), counted(clients, "connection"))
+        }
+        (Arrival::Requests(pace) | Arrival::Connections(pace), Some(_)) => {
+            format!("{} sessions per second, of {} at most", per_second(pace), counted(clients, "user"))
+        }
+    }
 }
 
 /// What became of sessions, and of each step.
 fn sessions(out: &mut String, tally: &Tally) -> std::fmt::Result {
+    writeln!(out, "\nSessions  {}\n", outcome(tally))?;
+    steps(tally).to_text().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+    complaints(tally).iter().try_for_each(|complaint| writeln!(out, "  {} {complaint}", style::doubtful("!")))
+}
+
+/// How sessions ended.
+pub(super) fn outcome(tally: &Tally) -> String {
     let (complete, failed) = (&tally.complete, tally.failed.0.len());
     let lasted = match complete.0.is_empty() {
         true => String::new(),
         false => format!(", which lasted {:.3} s on average", complete.0.mean() / 1e6),
     };
-    writeln!(out, "\nSessions  {} complete{lasted}; {failed} failed\n", complete.0.len())?;
+    format!("{} complete{lasted}; {failed} failed", complete.0.len())
+}
+
+/// The figures of each step.
+pub(super) fn steps(tally: &Tally) -> Table {
     let mut table = Table::new(1, &["step", "requests", "failed", "p50 ms", "p99 ms"]);
     for step in &tally.steps {
         let times = [0.5, 0.99].map(|share| format!("{:.3}", step.total.milliseconds(share)));
         let counts = [step.requests, step.failures].map(|count| count.to_string());
         table.push([step.name.clone()].into_iter().chain(counts).chain(times).collect());
     }
-    table.to_text().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
-    for step in &tally.steps {
-        if let Some(complaint) = &step.complaint {
-            writeln!(out, "  {} {}, the first failure: {complaint}", style::doubtful("!"), step.name)?;
-        }
-    }
-    Ok(())
+    table
+}
+
+/// The first failure of each step.
+pub(super) fn complaints(tally: &Tally) -> Vec<String> {
+    let complaint = |step: &StepTally| Some(format!("{}, the first failure: {}", step.name, step.complaint.as_ref()?));
+    tally.steps.iter().filter_map(complaint).collect()
 }
 
 /// A pace in the form of a request: so many per second, on average.
@@ -132,7 +158,7 @@ fn per_second(pace: Pace) -> String {
 }
 
 /// The negotiated parameters, and whether the certificate was verified.
-fn agreed(plan: &Plan, record: &Record) -> Option<String> {
+pub(super) fn agreed(plan: &Plan, record: &Record) -> Option<String> {
     let protocol = if plan.http2 { "HTTP/2" } else { "HTTP/1.1" };
     let streams = match plan.pipeline {
         many @ 2.. if plan.http2 => format!(", {many} streams of a connection at a time"),
