@@ -8,6 +8,7 @@ mod scripted;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,6 +24,16 @@ fn lab() -> Command {
 
 fn said(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?} cannot be run: {error}"))
+}
+
+/// A server that answers so many connections, and resets all others.
+fn resetting_after(answers: usize) -> SocketAddr {
+    let seen = AtomicUsize::new(0);
+    scripted::listen(move |mut stream| match seen.fetch_add(1, Ordering::Relaxed) < answers {
+        true => scripted::attend(&mut stream),
+        // Closing a connection with a request that was not read resets it.
+        false => assert_eq!(stream.peek(&mut [0]).expect("a request"), 1),
+    })
 }
 
 /// Whether a tool is installed for comparison; with `CI` it has to be.
@@ -75,7 +86,9 @@ fn ab() {
     std::fs::write(&body, "a=b").expect("write a body");
     let body_path = body.to_str().expect("a path");
     let (good, none) = (format!("{server}/"), format!("{server}/none"));
-    let cases: [&[&str]; 8] = [
+    let short = format!("{server}/short");
+    let proxy = server.trim_start_matches("http://");
+    let cases: [&[&str]; 15] = [
         &["-n", "20", "-c", "3", &good],
         &["-n300", "-c3", "-k", &none],
         &["-n", "5", "-c2", "-p", body_path, "-T", "text/x", &good],
@@ -84,6 +97,14 @@ fn ab() {
         &["-n", "1", "-A", "me:secret", &good],
         &["-w", "-k", "-n", "5", "-u", body_path, "-x", "border=1", &none],
         &["-w", "-n", "5", "-y", "a=b", "-z", "c=d", &good],
+        &["-v1", "-n1", &good],
+        &["-v", "2", "-n1", &none],
+        &["-v", "3", "-k", "-n3", &good],
+        &["-v4", "-i", "-n", "1", &good],
+        &["-v4", "-n2", &short],
+        // Nobody but the proxy could know this name.
+        &["-v2", "-n1", "-X", proxy, "http://a..b/x"],
+        &["-v2", "-k", "-n2", "-X", proxy, "http://a..b:81/none"],
     ];
     // The name of the tool is in the first three lines, or four of HTML.
     for arguments in cases {
@@ -118,12 +139,14 @@ fn ab() {
     let text = String::from_utf8_lossy(&counted.stdout);
     assert!(text.contains("Complete requests:      2\n"), "{text}");
     // Our proxy must not pass load on to others (an address reserved for documentation, RFC 5737).
-    let proxy = server.trim_start_matches("http://");
     let beyond = said(lab().args(["ab", "-X", proxy, "http://192.0.2.1/"]));
     let text = String::from_utf8_lossy(&beyond.stderr);
     assert!(!beyond.status.success() && text.contains("192.0.2.1 is not on this machine"), "{text}");
     let owned = said(lab().args(["ab", "-q", "-X", proxy, "--i-own-this-target", "192.0.2.1", "http://192.0.2.1/"]));
     assert!(owned.status.success(), "{owned:?}");
+    let stranger = said(lab().args(["ab", "-X", "192.0.2.1:80", &good]));
+    let text = String::from_utf8_lossy(&stranger.stderr);
+    assert!(!stranger.status.success() && text.contains("192.0.2.1 is not on this machine"), "{text}");
 
     // Failures, and the exit status.
     let statuses = |arguments: &[&str]| {
@@ -133,13 +156,25 @@ fn ab() {
     for arguments in [&["-n"][..], &["-n1", "-c2", &good], &["-n1", &server]] {
         assert_eq!(statuses(arguments), [Some(22); 2], "{arguments:?}");
     }
+    for arguments in [&["-n1", "http://a..b/"][..], &["-n1", "-X", "a..b:80", &good]] {
+        assert_eq!(statuses(arguments), [Some(50); 2], "{arguments:?}");
+    }
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("an address");
     let refused = said(lab().args(["ab", &format!("http://{nobody}/")]));
     let text = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        refused.status.code() == Some(111) && text.contains("Connection refused (111)\nTotal of 0 requests completed"),
-        "{text}"
-    );
+    assert!(refused.status.code() == Some(111) && text.contains("Connection refused (111)\n"), "{text}");
+    assert_eq!(statuses(&["-n9", &format!("http://{}/", resetting_after(0))]), [Some(104); 2]);
+    // With -r failures are forgiven, and from -v 1 on shown.
+    for address in [nobody, resetting_after(0)] {
+        let url = format!("http://{address}/");
+        compare("ab", &["-r", "-n", "3", &url], 3);
+        let forgiven = |level: &str| said(lab().args(["ab", "-r", "-v", level, "-n3", &url]));
+        let [quiet, shown] = ["0", "1"].map(|level| String::from_utf8_lossy(&forgiven(level).stderr).into_owned());
+        assert!(quiet.is_empty() && shown.matches("apr_socket_recv: Connection re").count() == 3, "{quiet}{shown}");
+    }
+    // What was done before the failure is counted.
+    let done = said(lab().args(["ab", "-n9", &format!("http://{}/", resetting_after(2))]));
+    assert!(done.stdout.ends_with(b"...Total of 2 requests completed\n"), "{done:?}");
     let crowded = said(lab().args(["ab", "-n1", "-c2", &good]));
     let text = String::from_utf8_lossy(&crowded.stderr);
     assert!(text.contains("Cannot use concurrency level greater than total number of requests"), "{text}");

@@ -1,5 +1,6 @@
 //! A connection of the generator. It never waits, and goes as far as the kernel lets it.
 
+mod log;
 mod reading;
 
 use std::cell::Cell;
@@ -21,6 +22,7 @@ use super::record::{Failures, Times};
 use super::response::{Answer, Kept, Malformed, Reader};
 use super::session::Session;
 use crate::tls::Client;
+use log::Log;
 
 /// The size of a receive, in bytes.
 const BUFFER: usize = 64 * 1024;
@@ -86,6 +88,8 @@ pub(super) struct Dial<'p> {
     pub(super) takes_broken: bool,
     /// Whether answers are kept, and at most how many bytes of each body.
     pub(super) keeps: Option<usize>,
+    /// How much of answers is shown as they arrive, as in [`Plan`](super::Plan).
+    pub(super) shows: Option<u32>,
 }
 
 /// The protocol.
@@ -115,6 +119,7 @@ pub(super) struct Connection {
     tls: Option<Box<Session>>,
     protocol: Protocol,
     takes_broken: bool,
+    log: Option<Log>,
     /// The fault in the received bytes.
     malformed: Option<Malformed>,
     /// Requests that were sent over it, and those that were answered.
@@ -171,6 +176,7 @@ impl Connection {
             tls: how.tls.as_ref().map(|client| Session::open(client).map(Box::new)).transpose()?,
             protocol,
             takes_broken: how.takes_broken,
+            log: how.shows.map(Log::new),
             malformed: None,
             carried: 0,
             answered: 0,

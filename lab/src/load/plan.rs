@@ -46,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) body: Option<Arc<[u8]>>,
     /// Whether a truncated answer counts, up to its end: in ab and httperf it does.
     pub(crate) takes_broken: bool,
+    /// How much of answers is shown as they arrive: the level of ab's `-v`; `None` is nothing.
+    pub(crate) shows: Option<u32>,
     /// Keep the times of each request, not only their distribution.
     pub(crate) samples: bool,
     /// Look for events without sleeping: for a thread with a core to itself, since a wake-up costs as much as the
@@ -150,6 +152,7 @@ impl Plan {
             timeout: Duration::from_secs(10),
             body: None,
             takes_broken: false,
+            shows: None,
             samples: false,
             spin: false,
         }

@@ -47,17 +47,6 @@ pub(crate) fn is_here(server: SocketAddr) -> bool {
     ip.is_loopback() || ip.is_unspecified() || is_own()
 }
 
-/// Checks a host behind a proxy; see [`check`].
-///
-/// # Errors
-/// As there. A host that is `owned` need not be known here.
-pub(super) fn check_beyond(url: &Url, only_six: bool, owned: Option<&str>) -> Result<()> {
-    match owned.is_some_and(|owned| owned.eq_ignore_ascii_case(&url.host)) {
-        true => Ok(()),
-        false => server(url, only_six, owned).map(|_| ()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -91,6 +91,7 @@ pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> error::Resu
         body: plan.body.as_ref(),
         takes_broken: plan.takes_broken,
         keeps: None,
+        shows: plan.shows,
     };
     let (schedule, left) = match share.arrival {
         Arrival::Closed => (None, share.count),

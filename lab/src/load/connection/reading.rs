@@ -115,6 +115,9 @@ impl Connection {
     }
 
     fn parse_answers(&mut self, mut bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Malformed> {
+        if let Some(log) = &mut self.log {
+            log.show(bytes);
+        }
         while !bytes.is_empty() {
             let Protocol::Http1(reader) = &mut self.protocol else { break };
             let Some(asked) = self.asked.front_mut().filter(|_| !came.is_over) else {
@@ -183,6 +186,9 @@ impl Connection {
         let connected =
             self.secured.or(self.connected.get()).filter(|_| self.answered == 0).unwrap_or(began).max(began);
         self.answered += 1;
+        if let Some(log) = &mut self.log {
+            log.end();
+        }
         came.answers.push((
             answer,
             Times { began, connected, sent: sent.max(connected), first: first.unwrap_or(now), done: now },

@@ -51,9 +51,9 @@ pub(crate) struct AbOptions {
     #[arg(short = 'B', value_name = "ADDRESS")]
     source: Option<IpAddr>,
 
-    /// Verbosity: from 2 on the request is shown; answers are not
-    #[arg(short = 'v', value_name = "LEVEL")]
-    verbosity: Option<u32>,
+    /// Verbosity: 1 shows failures that -r forgives, 2 the request, heads of answers and warnings, 3 also the status of good answers
+    #[arg(short = 'v', value_name = "LEVEL", default_value_t = 0)]
+    verbosity: u32,
 
     /// Print HTML tables
     #[arg(short = 'w')]
@@ -156,10 +156,11 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
     let plan = options.plan(&url)?;
     let shows = !options.quiet && plan.count.is_some_and(|count| count > QUIET);
     say!("{}", options.banner(&url, shows));
-    if options.verbosity.is_some_and(|level| level >= 2) {
+    if options.verbosity >= SHOWING {
         let request = plan.requests.first().map(|request| String::from_utf8_lossy(&request.bytes)).unwrap_or_default();
-        let method = request.split(' ').next().unwrap_or_default();
-        say_line!("INFO: {method} header == \n---\n{}\n---", request.replace("\r\n", "\n"));
+        let (head, _) = request.split_once("\r\n\r\n").unwrap_or_default();
+        let method = head.split(' ').next().unwrap_or_default();
+        say_line!("INFO: {method} header == \n---\n{head}\r\n\r\n\n---");
     }
     let step = plan.count.map_or(1, |count| (count / 10).max(100));
     let mut shown = 0;
@@ -174,12 +175,15 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
             warn_line!("Completed {shown} requests");
         }
     })?;
-    if let (false, Some(why)) = (options.go_on, broken(&record.failures)) {
-        say_line!("");
+    let mut broken = broken(&record.failures);
+    if options.go_on && options.verbosity > 0 {
+        broken.for_each(|(count, why, _)| (0..count).for_each(|_| warn_line!("{why}")));
+    } else if let (false, Some((_, why, status))) = (options.go_on, broken.next()) {
+        if let done @ 1.. = completed(&record) - forgiven(&record.failures) {
+            say_line!("Total of {done} requests completed");
+        }
         let complaint = record.complaint.as_ref().map(|complaint| format!("\n{complaint}")).unwrap_or_default();
-        let (why, status) = why;
-        let text = format!("{why}{complaint}\nTotal of {} requests completed", record.answers);
-        return Err(Error::new(text).advise("-r to go on anyway").ending_with(status));
+        return Err(Error::new(format!("{why}{complaint}")).advise("-r to go on anyway").ending_with(status));
     }
     match shows {
         true => {
@@ -211,8 +215,15 @@ const QUIET: u64 = 150;
 /// ab's exit status for a nonsensical command line.
 pub(crate) const MISUSED: u8 = 22;
 
-/// ab's message about the failure that ends it, and its status; to ab, a connection that ends too early is an answer.
-fn broken(failures: &Failures) -> Option<(&'static str, u8)> {
+/// ab's exit status if a host has no address.
+const UNRESOLVED: u8 = 50;
+
+/// From this level of -v on, requests and answers are shown.
+const SHOWING: u32 = 2;
+
+/// How often each failure happened that ends ab, ab's message about it, and its status; to ab, a connection that ends too
+/// early is an answer.
+fn broken(failures: &Failures) -> impl Iterator<Item = (u64, &'static str, u8)> {
     let kinds = [
         (failures.refused, "apr_socket_recv: Connection refused (111)", 111),
         (failures.reset, "apr_socket_recv: Connection reset by peer (104)", 104),
@@ -224,7 +235,7 @@ fn broken(failures: &Failures) -> Option<(&'static str, u8)> {
         (failures.write, "apr_socket_send: Broken pipe (32)", 32),
         (failures.malformed, "apr_socket_recv: the server did not send an HTTP answer", 1),
     ];
-    kinds.into_iter().find(|(count, ..)| *count > 0).map(|(_, text, status)| (text, status))
+    kinds.into_iter().filter(|(count, ..)| *count > 0)
 }
 
 impl AbOptions {
@@ -253,7 +264,7 @@ impl AbOptions {
             accepts_all: true,
             connection: self.keep.then_some("Keep-Alive"),
         };
-        let (request, server) = self.sent.request(url, false, manner)?;
+        let (request, server) = self.sent.request(url, false, UNRESOLVED, manner)?;
         Ok(Plan {
             sources: self.source.into_iter().collect(),
             clients: self.concurrency as usize,
@@ -262,6 +273,7 @@ impl AbOptions {
             time: self.time.map(Duration::from_secs),
             timeout: Duration::from_secs(self.timeout),
             takes_broken: true,
+            shows: Some(self.verbosity).filter(|level| *level >= SHOWING),
             samples: self.gnuplot.is_some(),
             tls: self.tls(url),
             ..Plan::of(server, vec![request])
@@ -299,15 +311,20 @@ const WHO: [&str; 3] = [
     "https://httpd.apache.org/docs/2.4/programs/ab.html",
 ];
 
-/// Completed requests: if the server only closes the connection, ab counts that as an answer.
+/// Completed requests: if the server only closes the connection, ab counts that as an answer, and also what -r forgives.
 fn completed(record: &Record) -> u64 {
-    record.answers + record.failures.read
+    record.answers + record.failures.read + forgiven(&record.failures)
+}
+
+/// Connections that could not be made or were reset: to ab, they are answers that could not be received.
+fn forgiven(failures: &Failures) -> u64 {
+    failures.refused + failures.connect + failures.reset
 }
 
 /// Bad answers: connections that failed, truncated answers, other lengths, the rest.
 fn failures(options: &AbOptions, record: &Record) -> [u64; 4] {
     let failures = &record.failures;
-    let connect = failures.refused + failures.connect + failures.no_descriptor + failures.no_port + failures.tls;
+    let connect = failures.no_descriptor + failures.no_port + failures.tls;
     let length = if options.any_length { 0 } else { record.other_length };
-    [connect, failures.reset + failures.malformed, length, failures.write + failures.timeout]
+    [connect, forgiven(failures) + failures.malformed, length, failures.write + failures.timeout]
 }

@@ -392,6 +392,7 @@ impl LoadOptions {
             timeout: self.timeout,
             body: expected.transpose()?.map(Into::into),
             takes_broken: false,
+            shows: None,
             samples: self.csv.is_some(),
             spin: self.spin,
         })

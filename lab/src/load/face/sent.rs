@@ -1,6 +1,6 @@
 //! The options of ab that describe the request, its target and its proxy; weighttp 0.5 has them too.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -49,7 +49,7 @@ pub(super) struct Sent {
     #[arg(short = 'P', value_name = "USER")]
     proxy_user: Option<String>,
 
-    /// A proxy
+    /// A proxy: it gets the whole URL, and its address is the one that has to be on this machine
     #[arg(short = 'X', value_name = "HOST:PORT")]
     pub(super) proxy: Option<String>,
 
@@ -62,8 +62,15 @@ impl Sent {
     /// The request for a URL, and its destination. Anything these options do not set is as in `manner`.
     ///
     /// # Errors
-    /// A file cannot be read, a field is invalid, or the server may not be loaded.
-    pub(super) fn request(&self, url: &Url, only_six: bool, manner: Build<'_>) -> Result<(Request, SocketAddr)> {
+    /// A file cannot be read, a field is invalid, the server may not be loaded, or it has no address: then the exit status
+    /// is `unresolved`.
+    pub(super) fn request(
+        &self,
+        url: &Url,
+        only_six: bool,
+        unresolved: u8,
+        manner: Build<'_>,
+    ) -> Result<(Request, SocketAddr)> {
         let path = self.post.as_ref().or(self.put.as_ref());
         let body = path.map(|path| std::fs::read(path).context(|| format!("read {}", path.display()))).transpose()?;
         let fields = self.fields()?;
@@ -85,13 +92,15 @@ impl Sent {
             Some(_) => Url { path: format!("http://{}{}", url.authority(), url.path), ..url.clone() },
             None => url.clone(),
         };
+        // A proxy looks up the server's name itself: here it may mean nothing.
         let next = proxy.as_ref().unwrap_or(url);
+        let server = next.resolve(only_six).map_err(|error| error.ending_with(unresolved))?;
         let owned = self.i_own_this_target.as_deref();
-        if proxy.is_some() {
-            // A proxy passes the load on.
-            target::check_beyond(url, only_six, owned)?;
+        target::check(&next.host, &[server], owned)?;
+        if let (Some(_), Ok(beyond)) = (&proxy, url.host.parse::<IpAddr>()) {
+            // It passes the load on, though, and this address needs no looking up.
+            target::check(&url.host, &[SocketAddr::new(beyond, url.port)], owned)?;
         }
-        let server = target::server(next, only_six, owned)?;
         Ok((build.of(&asked), server))
     }
 

@@ -226,7 +226,7 @@ impl WeighttpOptions {
             accepts_all: false,
             connection: Some(if keeps { "keep-alive" } else { "close" }),
         };
-        let (request, server) = self.sent.request(&url, self.six, manner)?;
+        let (request, server) = self.sent.request(&url, self.six, 1, manner)?;
         Ok(Plan {
             sources: self.newer.sources.clone(),
             clients: self.clients as usize,

@@ -98,6 +98,7 @@ pub(in crate::load) fn run(
         body: None,
         takes_broken: plan.takes_broken,
         keeps: Some(scenario.kept_of_bodies()),
+        shows: None,
     };
     let (schedule, left) = match share.arrival {
         Arrival::Closed => (None, share.count),
