@@ -2,14 +2,20 @@
 
 #![forbid(unsafe_code)]
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Action, LocalModes, Winsize, tcflow, tcgetattr, tcsetwinsize};
 use serde_json::Value;
 
 /// Has served a hundred more requests at each look at its page; any other page is missing.
@@ -173,5 +179,81 @@ fn it_ends_with_its_terminal() {
         }
         let _ = terminal.kill();
         let _ = terminal.wait();
+    }
+}
+
+/// A terminal: the side of a user, and that of programs.
+fn terminal() -> (File, File) {
+    let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+    grantpt(&user).and_then(|()| unlockpt(&user)).expect("its other side");
+    let name = ptsname(&user, Vec::new()).expect("its name");
+    let programs = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("its other side");
+    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&programs, size).expect("a size");
+    (user.into(), programs.into())
+}
+
+/// Whether the tests run under `nohup`, which lets a program continue without its terminal.
+fn hang_ups_are_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").expect("our status");
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).expect("a mask of signals");
+    u64::from_str_radix(ignored, 16).expect("a mask") & 1 == 1
+}
+
+/// Waits until something is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "in vain: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// A signal ends it, and leaves the terminal as it was, also one that takes no output: then the picture is held up in
+/// a write.
+#[test]
+fn a_signal_restores_the_terminal() {
+    let server = serve().to_string();
+    let signals = [Signal::TERM, Signal::INT, Signal::HUP].into_iter();
+    for signal in signals.filter(|signal| *signal != Signal::HUP || !hang_ups_are_ignored()) {
+        for is_stopped in [false, true] {
+            let (mut user, programs) = terminal();
+            let modes = || tcgetattr(&programs).expect("modes").local_modes;
+            let before = modes();
+            let other = || Stdio::from(programs.as_fd().try_clone_to_owned().expect("the same terminal"));
+            let mut top = Command::new(env!("CARGO_BIN_EXE_tsubame-lab"))
+                .args(["top", "--interval", "100ms", "--url", &server])
+                .env("TERM", "xterm")
+                .stdin(other())
+                .stdout(other())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("the laboratory");
+            let pid = Pid::from_child(&top);
+            let mut drawn = Vec::new();
+            while drawn.len() < 1000 {
+                let mut piece = [0; 4096];
+                let length = user.read(&mut piece).expect("a picture");
+                drawn.extend_from_slice(&piece[..length]);
+            }
+            assert!(!modes().contains(LocalModes::ICANON), "keys are read at once");
+            if is_stopped {
+                tcflow(&programs, Action::OOff).expect("a terminal that stops");
+                // The number of a system call, then its first argument: standard output.
+                let call = format!("/proc/{}/syscall", top.id());
+                let call =
+                    || std::fs::read_to_string(&call).expect("what it is doing (as its parent, we may see that)");
+                until("a write that does not end", || call().split(' ').nth(1) == Some("0x1"));
+            }
+            kill_process(pid, signal).expect("a signal");
+            until("its end", || top.try_wait().expect("its state").is_some());
+            assert_eq!(modes(), before, "{signal:?} {is_stopped}");
+            drop(programs);
+            let mut rest = Vec::new();
+            // A terminal without programs ends with an error.
+            let _ = user.read_to_end(&mut rest);
+            let has_left = String::from_utf8_lossy(&rest).contains("\x1b[?1049l");
+            assert!(has_left || is_stopped, "{signal:?}: the picture stays");
+        }
     }
 }

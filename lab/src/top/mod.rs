@@ -5,19 +5,18 @@
 
 mod draw;
 mod form;
+mod leave;
 mod plain;
 mod sample;
 mod server;
 mod state;
 
 use std::io::IsTerminal as _;
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
@@ -101,40 +100,11 @@ pub(crate) fn run(options: &TopOptions) -> Result<()> {
         }
         return Ok(());
     }
-    end_with_terminal()?;
+    leave::end_with_terminal()?;
     let mut terminal = ratatui::try_init().context(|| "use this terminal".to_owned())?;
     let outcome = show(&mut terminal, &mut state, &seen);
     ratatui::restore();
     outcome
-}
-
-/// How long the picture may take to end after a signal. A library that reads a terminal which has gone never returns.
-const LEAVE: Duration = Duration::from_secs(1);
-
-/// Ends this program when its terminal goes, and a moment after a signal that asks for the end, whatever the thread that
-/// draws is doing. There is nobody left then who could see a message.
-fn end_with_terminal() -> Result<()> {
-    let terminal = match rustix::termios::isatty(std::io::stdin()) {
-        true => std::io::stdin().as_fd().try_clone_to_owned(),
-        false => std::fs::File::open("/dev/tty").map(Into::into),
-    };
-    let terminal: OwnedFd = terminal.context(|| "open the terminal".to_owned())?;
-    let watching = move || {
-        let mut asked: Option<Instant> = None;
-        let pause = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-        loop {
-            // Nothing is asked for: a terminal that has gone is reported all the same.
-            let mut looks = [PollFd::new(&terminal, PollFlags::empty())];
-            let has_gone = poll(&mut looks, Some(&pause)).is_ok_and(|_| looks[0].revents().contains(PollFlags::HUP));
-            if interrupt::is_asked() {
-                asked.get_or_insert_with(Instant::now);
-            }
-            if has_gone || asked.is_some_and(|since| since.elapsed() > LEAVE) {
-                std::process::exit(1);
-            }
-        }
-    };
-    std::thread::Builder::new().spawn(watching).map(drop).context(|| "start a thread".to_owned())
 }
 
 /// Starts the observing threads: the first for the machine, after `first` and then each `interval`; the second for the
