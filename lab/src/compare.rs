@@ -5,19 +5,21 @@
 
 pub(crate) mod calm;
 mod configured;
+mod page;
 mod side;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Result, write_file};
 use crate::host::allowed_cores;
 use crate::interrupt;
 use crate::launch;
 use crate::load::face::load::LoadOptions;
+use crate::report::verdict::enumerated;
 use crate::stats::{Ratio, ratio};
 use crate::style;
 pub(crate) use calm::{Calm, Cores};
@@ -43,6 +45,10 @@ pub(crate) struct CompareOptions {
     /// What to ask of two configurations, at the first address at which they listen
     #[arg(long, value_name = "PATH", default_value = "/")]
     path: String,
+
+    /// Write a report for a browser to a file: the verdict in a sentence, then plots, doubts and the command line
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// The results in a form for other programs.
@@ -106,6 +112,9 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
         true => say_line!("{}", json(&sides, options.rounds, &doubts)?),
         false => say!("{}", text(&sides, &doubts)),
     }
+    if let Some(path) = &options.html {
+        write_file(path, page::written(&sides, options.rounds, &options.load.told(), &doubts))?;
+    }
     match sides.iter().find(|side| side.rounds[1].iter().all(|rate| *rate == 0.0)) {
         Some(side) => Err(Error::new(format!("{} answered no request", side.name))),
         None => Ok(()),
@@ -140,14 +149,27 @@ fn text(sides: &[Side<'_>; 2], doubts: &[String]) -> String {
     let [a, b] = sides;
     let mut out = format!("{}  {}\n{}  {}\n\n", style::heading("A"), a.name, style::heading("B"), b.name);
     out.push_str(&table(sides, ["A", "B"]).to_screen());
-    let verdict = (0..FIGURES.len()).find_map(|at| Some((FIGURES[at].0, ratio(&a.rounds[at], &b.rounds[at])?)));
-    if let Some((name, found)) = verdict {
-        out.push_str(&format!("\n{}\n", style::heading(&said(name, &found))));
-    }
+    out.push_str(&format!("\n{}\n", style::heading(&verdict(sides))));
     for doubt in doubts {
         out.push_str(&format!("  {} {doubt}\n", style::doubtful("!")));
     }
     out
+}
+
+/// The verdict in a sentence: by the first figure that is known of both, with the requests that failed.
+fn verdict(sides: &[Side<'_>; 2]) -> String {
+    let [a, b] = sides;
+    let found = (0..FIGURES.len()).find_map(|at| Some((FIGURES[at].0, ratio(&a.rounds[at], &b.rounds[at])?)));
+    let told = match found {
+        Some((name, found)) => said(name, &found),
+        None => "A and B cannot be compared.".to_owned(),
+    };
+    let failed = ["A", "B"].into_iter().zip(sides).filter(|(_, side)| side.failures > 0);
+    let failed: Vec<String> = failed.map(|(name, side)| format!("{} requests of {name}", side.failures)).collect();
+    match failed.is_empty() {
+        true => told,
+        false => format!("{}, while {} failed.", told.trim_end_matches('.'), enumerated(&failed)),
+    }
 }
 
 /// A ratio in words.

@@ -223,7 +223,7 @@ fn target_table(experiment: &Experiment, summary: &Summary<'_>) -> Option<Table>
 }
 
 /// `1 round`, `2 rounds`.
-fn counted(number: usize, what: &str) -> String {
+pub(crate) fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 

@@ -1,5 +1,7 @@
 //! report.html: one self-contained page. Every element is closed, so that XML parsers can read it too.
 
+use std::ffi::OsStr;
+
 use super::beside::{self, Beside};
 use super::figures::{concurrency, courses, latencies, picture};
 use super::limit::limit;
@@ -90,6 +92,26 @@ pub(crate) fn begin(title: &str, verdict: &str, when: &str, host: &Host) -> Stri
         escape(&host.system),
         escape(&host.kernel)
     )
+}
+
+/// The end of a page that one command has made: that command.
+pub(crate) fn end() -> String {
+    format!("<h2>Command</h2>\n<pre>{}</pre>\n</body></html>\n", escape(&command()))
+}
+
+/// The command line of this program, for a shell.
+fn command() -> String {
+    std::env::args_os().map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word for a shell; in quotation marks if it has other characters than those that mean only themselves.
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.into_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// One workload: its doubts, its table, its plots.
@@ -230,6 +252,12 @@ mod tests {
         }
         assert_eq!(open, 0);
         names
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let words = ["-c", "p99 > 50ms", "it's", "", "http://a/?b=c&d"].map(|word| quoted(OsStr::new(word)));
+        assert_eq!(words, ["-c", "'p99 > 50ms'", "'it'\\''s'", "''", "'http://a/?b=c&d'"]);
     }
 
     #[test]

@@ -25,20 +25,20 @@ const POINTS: usize = 60;
 const STYLES: usize = 8;
 
 /// A bar from 0 to a figure, with its 95 % interval.
-pub(super) struct Bar {
-    pub(super) name: String,
-    pub(super) value: f64,
+pub(crate) struct Bar {
+    pub(crate) name: String,
+    pub(crate) value: f64,
     /// `None` after a single round.
-    pub(super) interval: Option<[f64; 2]>,
+    pub(crate) interval: Option<[f64; 2]>,
     /// The highlighting: Tsubame, and the floor.
-    pub(super) class: &'static str,
+    pub(crate) class: &'static str,
 }
 
 /// Intervals of two rounds can be far longer than their bars, which matter more: they are cut at this factor.
 const BEYOND: f64 = 1.2;
 
 /// Bars with their names and figures, so that no axis has to be read.
-pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
+pub(crate) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
     let highest = bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
     let ends = bars.iter().filter_map(|bar| bar.interval.map(|[_, high]| high));
     let most = ends.fold(highest, f64::max).min(highest * BEYOND);

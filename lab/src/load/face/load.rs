@@ -260,16 +260,16 @@ pub(crate) fn run(command: &LoadCommand) -> Result<()> {
     let plan = options.plan(&options.urls)?;
     options.warm_up(&plan)?;
     let record = view::run(&plan)?;
+    match options.json {
+        true => say_line!("{}", json::written(&plan, &record)?),
+        false if std::io::stdout().is_terminal() => say!("{}", text::drawn(&options.urls, &plan, &record)),
+        false => say!("{}", text::written(&options.urls, &plan, &record)),
+    }
     if let Some(path) = &options.csv {
         write_file(path, csv::written(&record)?)?;
     }
     if let Some(path) = &command.html {
         write_file(path, page::written(&options.urls, &plan, &record, &command.fail_if))?;
-    }
-    match options.json {
-        true => say_line!("{}", json::written(&plan, &record)?),
-        false if std::io::stdout().is_terminal() => say!("{}", text::drawn(&options.urls, &plan, &record)),
-        false => say!("{}", text::written(&options.urls, &plan, &record)),
     }
     match record.answers {
         0 => Err(Error::new("no request was answered")),

@@ -1,7 +1,5 @@
 //! The results of a load, as a page for a browser.
 
-use std::ffi::OsStr;
-
 use super::doubt::{Doubt, doubts};
 use super::json::{self, Moment};
 use super::limit::Limit;
@@ -42,8 +40,7 @@ pub(super) fn written(urls: &[String], plan: &Plan, record: &Record, limits: &[L
     }
     page += &record.tally.as_deref().map_or(String::new(), sessions);
     page += &format!("<h2>Statuses</h2>\n{}", statuses(record).to_html());
-    page += &format!("<h2>Command</h2>\n<pre>{}</pre>\n</body></html>\n", escape(&command()));
-    page
+    page + &html::end()
 }
 
 /// How much there was of everything.
@@ -116,30 +113,4 @@ fn statuses(record: &Record) -> Table {
         table.push(vec![name, figure(count as f64), figure(share)]);
     }
     table
-}
-
-/// The command line of this program, for a shell.
-fn command() -> String {
-    std::env::args_os().map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
-}
-
-/// A word for a shell; in quotation marks if it has other characters than those that mean only themselves.
-fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.into_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        let words = ["-c", "p99 > 50ms", "it's", "", "http://a/?b=c&d"].map(|word| quoted(OsStr::new(word)));
-        assert_eq!(words, ["-c", "'p99 > 50ms'", "'it'\\''s'", "''", "'http://a/?b=c&d'"]);
-    }
 }

@@ -9,11 +9,11 @@ use crate::report::verdict::enumerated;
 
 /// The verdict. Limits that it should have kept come first.
 pub(super) fn verdict(target: &str, plan: &Plan, record: &Record, limits: &[Limit], doubts: &[Doubt]) -> String {
-    let asked = match plan.arrival {
-        Arrival::Closed => "by",
-        Arrival::Requests(_) | Arrival::Connections(_) => "for",
+    let (manner, seconds) = (text::manner(plan, record), record.elapsed.as_secs_f64());
+    let question = match plan.arrival {
+        Arrival::Closed => format!("by {manner} for {seconds:.1} s"),
+        Arrival::Requests(_) | Arrival::Connections(_) => format!("for {manner}, for {seconds:.1} s"),
     };
-    let question = format!("{asked} {} for {:.1} s", text::manner(plan, record), record.elapsed.as_secs_f64());
     let answer = match record.answers {
         0 => "gave no answer".to_owned(),
         _ => format!(
