@@ -117,8 +117,8 @@ pub fn open_guarded(path: &CStr, followed: usize, same_owner: bool) -> io::Resul
     let behind: Vec<u8> = left.iter().rev().flat_map(|part| [b"/", &part[..]].concat()).skip(1).collect();
     match fs::openat2(&start, &behind[..], READ, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Err(rustix::io::Errno::LOOP) if same_owner => {}
-        // Kernels before 5.6.
-        Err(rustix::io::Errno::NOSYS) => {}
+        // Kernels before 5.6, and filters of system calls that do not know this one.
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {}
         result => return Ok(result?),
     }
     let mut at = start;

@@ -214,7 +214,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Element, String> {
                     None => root = Some(done),
                 }
             }
-            Event::Text(text) => add(&mut open, &text.xml_content().map_err(|error| error.to_string())?)?,
+            Event::Text(text) => add(&mut open, &text.xml10_content().map_err(|error| error.to_string())?)?,
             Event::CData(text) => add(&mut open, &text.decode().map_err(|error| error.to_string())?)?,
             Event::GeneralRef(reference) => add(&mut open, &character(&reference)?.to_string())?,
             Event::DocType(_) => return Err("a document type declaration".into()),
@@ -396,6 +396,7 @@ mod tests {
             ),
             ("<a xml:lang='de' q='&quot;'><![CDATA[<&]]></a>", "<a xml:lang=\"de\" q=\"&quot;\">&lt;&amp;</a>"),
             ("<?xml version='1.0' encoding='ISO-8859-1'?><a>\u{e4}</a>", "<a>\u{c3}\u{a4}</a>"),
+            ("<a>\u{85}\r\n\u{2028}</a>", "<a>\u{85}\n\u{2028}</a>"),
             ("\u{feff}<!-- c --><a>\u{1f600}</a>\n", "<a>\u{1f600}</a>"),
         ];
         for (text, want) in rows {

@@ -219,13 +219,13 @@ fn replace(line: &[u8], rules: &[Arc<Rule>], max: usize, out: &mut Vec<u8>) -> R
     let mut parts: Option<Vec<Vec<u8>>> = None;
     // A single rule need not join anything.
     for rule in rules {
-        let mut changed = Vec::new();
+        let (mut changed, mut room) = (Vec::new(), max);
         let mut is_changed = false;
         for part in parts.as_deref().unwrap_or(&[]) {
-            is_changed |= apply(rule, part, max, &mut changed)?;
+            is_changed |= apply(rule, part, &mut room, &mut changed)?;
         }
         if parts.is_none() {
-            is_changed = apply(rule, line, max, &mut changed)?;
+            is_changed = apply(rule, line, &mut room, &mut changed)?;
         }
         if is_changed {
             parts = Some(changed);
@@ -238,11 +238,10 @@ fn replace(line: &[u8], rules: &[Arc<Rule>], max: usize, out: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// Appends a part of a line, changed by one rule, to `out`, which may have `max` bytes then. Returns whether the rule
-/// applied.
-fn apply(rule: &Rule, part: &[u8], max: usize, out: &mut Vec<Vec<u8>>) -> Result<bool, Fault> {
+/// Appends a part of a line, changed by one rule, to `out`, in which there is `room` for so many bytes. Returns whether the
+/// rule applied.
+fn apply(rule: &Rule, part: &[u8], room: &mut usize, out: &mut Vec<Vec<u8>>) -> Result<bool, Fault> {
     let (mut at, mut copied, mut made) = (0, 0, Vec::new());
-    let mut room = max.saturating_sub(out.iter().map(Vec::len).sum());
     let push = |out: &mut Vec<Vec<u8>>, made: &mut Vec<u8>, room: &mut usize| match room.checked_sub(made.len()) {
         None => Err(Fault::TooLong),
         Some(_) if made.is_empty() => Ok(()),
@@ -259,22 +258,22 @@ fn apply(rule: &Rule, part: &[u8], max: usize, out: &mut Vec<Vec<u8>>) -> Result
         found = true;
         made.extend_from_slice(&part[copied..span.start]);
         if !rule.joins {
-            push(out, &mut made, &mut room)?;
+            push(out, &mut made, room)?;
         }
         match rule.is_literal {
             true => made.extend_from_slice(&to_bytes(&rule.replacement)),
-            false => substitute_in(&mut made, &rule.replacement, part, &captures, room)?,
+            false => substitute_in(&mut made, &rule.replacement, part, &captures, *room)?,
         }
         if !rule.joins {
-            push(out, &mut made, &mut room)?;
+            push(out, &mut made, room)?;
         }
-        TooLong::check(made.len(), room)?;
+        TooLong::check(made.len(), *room)?;
         copied = span.end;
         // Advance after an empty match.
         at = if span.is_empty() { span.end + 1 } else { span.end };
     }
     made.extend_from_slice(&part[copied..]);
-    push(out, &mut made, &mut room)?;
+    push(out, &mut made, room)?;
     Ok(found)
 }
 
@@ -287,6 +286,16 @@ mod tests {
         let mut out = Vec::new();
         replace(line.as_bytes(), &rules, 100, &mut out).expect("a line");
         String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn a_limit_is_met_exactly_by_many_parts() {
+        let rules = ["s/a/b/q", "s/c/d/q"].map(|one| Arc::new(rule(one).expect("a rule")));
+        let (line, mut out) = (vec![b'a'; 200_000], Vec::new());
+        replace(&line, &rules, line.len(), &mut out).expect("a line");
+        assert_eq!(out, vec![b'b'; line.len()]);
+        let longer = ["s/a/b/q", "s/b/dd/q"].map(|one| Arc::new(rule(one).expect("a rule")));
+        assert!(replace(b"aab", &longer, 5, &mut out).is_err() && replace(b"aab", &longer, 6, &mut out).is_ok());
     }
 
     #[test]

@@ -201,7 +201,9 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
             let mut echoed = Vec::new();
             for (name, value) in asked.iter() {
                 if regex.is_match(name).map_err(|why| request.undecided("headers", &why, &line.origin))? {
-                    echoed.push((name.to_string(), value.to_string()));
+                    let value = request.bounded(value.to_string());
+                    let value = value.map_err(|why| request.undecided("headers", &why, &line.origin))?;
+                    echoed.push((name.to_string(), value));
                 }
             }
             // As in Apache, never into the table for all answers.

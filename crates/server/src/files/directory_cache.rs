@@ -32,8 +32,10 @@ pub(crate) struct Walked {
     pub(crate) way: Option<Way>,
     /// The depth of a name in it, if a `<Directory>` section might match one.
     pub(crate) files_at: Option<usize>,
-    /// The length of the part of its path in which links may be followed.
+    /// The length of the part of its path in which links may be followed, in bytes as the kernel counts them.
     pub(crate) followed: usize,
+    /// Behind that part, a link may be followed to a file of its owner.
+    pub(crate) same_owner: bool,
 }
 
 impl DirectoryCaches {

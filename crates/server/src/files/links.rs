@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::config::core::CoreDir;
-use crate::config::core::options::{SYM_LINKS, SYM_OWNER};
+use crate::config::core::options::{Bits, SYM_LINKS, SYM_OWNER};
 use crate::request::Request;
 
 /// The links that may be on the way to a request's file (`Options FollowSymLinks`, `SymLinksIfOwnerMatch`).
@@ -26,6 +26,15 @@ pub enum Links {
 }
 
 impl Links {
+    /// The links that these options allow behind the first `followed` bytes of a path, where all may be followed. The
+    /// walk found `same_owner` on its way.
+    pub(crate) fn of(options: Bits, followed: usize, same_owner: bool) -> Links {
+        match options & SYM_LINKS {
+            0 => Links::Until { length: followed, same_owner: same_owner || options & SYM_OWNER != 0 },
+            _ => Links::Any,
+        }
+    }
+
     /// Opens a file for reading. A loop as the error ([`sys::file::is_loop`]): there is a link on the way that may not
     /// be followed.
     pub fn open(self, path: &CStr) -> io::Result<OwnedFd> {
@@ -39,10 +48,6 @@ impl Links {
 impl Request {
     /// The links that may be on the way to its file.
     pub fn links(&self) -> Links {
-        let options = self.dir::<CoreDir>().options.0.effective();
-        match options & SYM_LINKS {
-            0 => Links::Until { length: self.mapped.followed, same_owner: options & SYM_OWNER != 0 },
-            _ => Links::Any,
-        }
+        self.mapped.links.unwrap_or_else(|| Links::of(self.dir::<CoreDir>().options.0.effective(), 0, false))
     }
 }

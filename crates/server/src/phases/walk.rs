@@ -16,12 +16,13 @@ use seam::{Load, offload};
 use sys::file::Meta;
 
 use crate::config::core::CoreDir;
-use crate::config::core::options::{SYM_LINKS, SYM_OWNER};
+use crate::config::core::options::{Bits, SYM_LINKS, SYM_OWNER};
 use crate::config::merge::Merged;
 use crate::config::section::{Matcher, Section};
 use crate::explain::trace::{Met, Step};
 use crate::files::directory_cache::Walked;
 use crate::files::htaccess::{self, Apart, Stop};
+use crate::files::links::Links;
 use crate::files::watched::{Watch, Way};
 use crate::paths::{base_name, c_path, dir_name};
 use crate::request::flow::Flow;
@@ -143,7 +144,6 @@ fn directories_with(request: &mut Request, apart: &[Apart]) -> Result<(), Stop> 
         }
     };
     request.dir = walked.merged.clone();
-    request.mapped.followed = walked.followed;
     let vhost = request.vhost;
     if !is_dir {
         // A section may also name a file, if there is one and the request is not for anything below it.
@@ -157,6 +157,8 @@ fn directories_with(request: &mut Request, apart: &[Apart]) -> Result<(), Stop> 
         }
         check_last_link(request)?;
     }
+    // As in Apache, the settings so far decide about links.
+    request.mapped.links = Some(Links::of(options(&request.dir), walked.followed, walked.same_owner));
     for section in &vhost.directory_matches {
         // As in Apache, a directory ends with a slash if the request had one.
         let mut env = std::mem::take(&mut request.env);
@@ -209,15 +211,17 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>, apart: &[Apart]
     let watch = before.map(|before| server.watched.watch(dir, &vhost.access_file_names, before));
     let mut way = Way::new(watch.unwrap_or_default());
     let mut merged = vhost.base.base();
-    let (mut looked, mut followed) = (false, 0);
+    let (mut looked, mut followed, mut same_owner) = (false, 0, false);
     let mut sections = vhost.directories.iter().peekable();
     for (depth, end) in dir.match_indices('/').map(|(at, _)| at).enumerate() {
         let path = &dir[..end];
         if depth > 0 {
-            match may_follow(&merged) {
-                true => followed = end,
-                false => looked |= check_link(request, path, &merged)?,
+            let options = options(&merged);
+            match options & SYM_LINKS {
+                0 => looked |= check_link(request, path, &merged)?,
+                _ => (followed, same_owner) = (end, false),
             }
+            same_owner |= options & SYM_LINKS == 0 && options & SYM_OWNER != 0;
         }
         while let Some(section) = sections.next_if(|section| section.depth() <= depth) {
             if section.depth() == depth && section.is_directory(path) {
@@ -247,21 +251,23 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>, apart: &[Apart]
     let way = Some(way).filter(|_| looked);
     let is_of_use = |way: &Way| way.is_watched() || request.account.tick.is_some() || before != Some(way.watch);
     let is_kept = way.as_ref().is_none_or(|way| !way.passing && is_of_use(way));
-    let walked = Arc::new(Walked { merged, way, files_at, followed });
+    let followed = c_path(&dir[..followed]).map_or(0, |path| path.to_bytes().len());
+    let walked = Arc::new(Walked { merged, way, files_at, followed, same_owner });
     if is_kept {
         server.directories.insert(vhost.index, dir, walked.clone());
     }
     Ok(walked)
 }
 
-/// `Options FollowSymLinks`: nothing is checked.
-fn may_follow(merged: &Merged) -> bool {
-    merged.slots.get::<CoreDir>().options.0.effective() & SYM_LINKS != 0
+/// The options in effect.
+fn options(merged: &Merged) -> Bits {
+    merged.slots.get::<CoreDir>().options.0.effective()
 }
 
 /// Whether `path` may be a symbolic link under these settings; `Ok(true)`: it had to be checked.
 fn check_link(request: &Request, path: &str, merged: &Merged) -> Result<bool, Flow> {
-    let options = merged.slots.get::<CoreDir>().options.0.effective();
+    let options = options(merged);
+    // Nothing is checked.
     if options & SYM_LINKS != 0 {
         return Ok(false);
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sys::file::Meta;
 
 use crate::files::file_cache::Kept;
+use crate::files::links::Links;
 use crate::request::Request;
 
 /// The mapping of a request's path.
@@ -17,8 +18,8 @@ pub struct Mapped {
     pub path_info: String,
     /// Whether the handler accepts `path_info` (`AcceptPathInfo`); `None` leaves it to the handler's default.
     pub accept_path_info: Option<bool>,
-    /// The length of the part of its path in which links may be followed whatever the file's own settings say.
-    pub(crate) followed: usize,
+    /// The links that may be on the way to the file, if the directories on that way were walked through.
+    pub(crate) links: Option<Links>,
     /// The file, if it exists.
     pub stat: Option<Meta>,
     /// The cached data of that file.
@@ -42,7 +43,7 @@ impl Mapped {
         self.filename.clear();
         self.path_info.clear();
         self.accept_path_info = None;
-        self.followed = 0;
+        self.links = None;
         self.stat = None;
         self.kept = None;
         self.context = None;

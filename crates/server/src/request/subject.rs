@@ -84,16 +84,20 @@ pub const TEXT_MAX: usize = 128 * 1024;
 /// lines, and rules may be applied thousands of times.
 const TEXTS_MAX: usize = 4 * 1024 * 1024;
 
+/// How many bytes each of these texts counts beside its own: it has to be kept, and to be found among the others.
+const EACH: usize = 256;
+
 impl Request {
     /// Lets a text pass that a line of the configuration has made, and that the request keeps: neither it nor the sum of
     /// all such texts may be too long.
     ///
     /// # Errors
-    /// The text is longer than [`TEXT_MAX`], or the sum is longer than 4 MiB.
+    /// The text is longer than [`TEXT_MAX`], or the sum is longer than 4 MiB, in which each text counts 256 bytes more.
     pub fn bounded(&self, text: String) -> Result<String, TooLong> {
         TooLong::check(text.len(), TEXT_MAX)?;
-        let before = self.made.fetch_add(text.len(), Ordering::Relaxed);
-        TooLong::check(before + text.len(), TEXTS_MAX)?;
+        let size = text.len() + EACH;
+        let before = self.made.fetch_add(size, Ordering::Relaxed);
+        TooLong::check(before + size, TEXTS_MAX)?;
         Ok(text)
     }
 

@@ -563,6 +563,30 @@ fn what_a_client_may_not_remove_stays() {
     }
 }
 
+/// An index in a collection, or a member that is not touched, keeps nobody from changing another one.
+#[test]
+fn an_index_above_is_in_nobodys_way() {
+    let build = |site: &Site| {
+        writable(site);
+        for file in ["index.html", "a", "b", "c", "d", "deep/.htclosed"] {
+            site.page(&format!("dav/{file}"), "x");
+        }
+        for name in ["dav", "dav/deep"] {
+            let all = std::fs::Permissions::from_mode(0o777);
+            std::fs::set_permissions(site.root.join("htdocs").join(name), all).expect("permissions");
+        }
+    };
+    let configuration = "DavLockDB ${ROOT}/run/locks\n<Directory ${DOCS}/dav>\nDav On\nDirectoryIndex index.html\n\
+        </Directory>\n<FilesMatch \"^\\.ht\">\nRequire all denied\n</FilesMatch>\n";
+    oracle::both("an index above", build, configuration, |site| {
+        let to = |name: &str| format!("Destination: http://localhost/dav/{name}");
+        assert_eq!(ask(site, "DELETE /dav/a", &[], "").status, 204);
+        assert_eq!(ask(site, "MOVE /dav/b", &[&to("moved")], "").status, 201);
+        assert_eq!(ask(site, "COPY /dav/c", &[&to("d")], "").status, 204);
+        assert_eq!(ask(site, "COPY /dav/deep/", &[&to("shallow/"), "Depth: 0"], "").status, 201);
+    });
+}
+
 #[test]
 fn a_form_below_reaches_its_script() {
     let site = place();

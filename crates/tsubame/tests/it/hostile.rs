@@ -143,6 +143,7 @@ under_every_mpm! {
     fn no_line_doubles_a_text_for_ever(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);
         let long = format!("SetEnvIf Request_URI . A={}", "a".repeat(8000));
+        let names: Vec<String> = (0..400).map(|n| format!("v{n}")).collect();
         let nested = format!("SetEnvIfExpr \"{}'a'{} =~ /(.*)/\" A=$1", "base64(".repeat(100), ")".repeat(100));
         let cases = [
             ("env", "SetEnvIf Request_URI . A=0123456789", "SetEnvIf A (.*) B=$1$1\nSetEnvIf B (.*) A=$1$1", 40),
@@ -159,6 +160,8 @@ under_every_mpm! {
             // No text is too long, but there are many.
             ("headers", &long, "RequestHeader add X %{A}e", 600),
             ("variables", &long, "SetEnvIf A (.*) B=$1", 600),
+            ("echoes", &format!("{long}\nRequestHeader set X %{{A}}e"), "Header echo ^X", 600),
+            ("names", "", &format!("SetEnvIf Request_URI . {}", names.join(" ")), 50),
             ("rules", &format!("{long}\nRewriteEngine On"), "RewriteRule ^ - [E=B:%{ENV:A}]", 600),
             ("query", "RewriteEngine On", &format!("RewriteRule ^ f.txt?{} [QSA]", "a".repeat(8000)), 100),
         ];

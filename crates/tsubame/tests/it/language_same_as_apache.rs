@@ -335,6 +335,48 @@ fn links_that_lead_nowhere_are_refused() {
     server.logged(&format!("AH00036: access to /{long} failed (filesystem path '"));
 }
 
+/// The settings of the directories on the way decide about links, whatever sections that come later say, and whatever
+/// bytes the names of the directories are made of.
+#[test]
+fn links_are_judged_on_the_way() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let build = |site: &Site| {
+        for name in ["loc/t.txt", "fil/t.html", "match/t.txt", "own/real/f.txt", "none/t.txt"] {
+            site.page(name, "x");
+        }
+        let docs = site.root.join("htdocs");
+        let links =
+            [("loc/l.txt", "t.txt"), ("fil/f.html", "t.html"), ("match/l.txt", "t.txt"), ("none/l.txt", "t.txt")];
+        for (link, target) in links.into_iter().chain([("own/a", "real")]) {
+            std::os::unix::fs::symlink(target, docs.join(link)).expect("a link");
+        }
+        let odd = docs.join(std::ffi::OsStr::from_bytes(b"\xe9t\xe9"));
+        std::fs::create_dir_all(odd.join("in/deep")).expect("a directory");
+        std::fs::write(odd.join("in/.htaccess"), "Options None\n").expect("a file");
+        std::fs::write(odd.join("in/deep/f.txt"), "x").expect("a file");
+        std::os::unix::fs::symlink("deep", odd.join("in/link")).expect("a link");
+    };
+    let configuration = "<Directory ${DOCS}>\nOptions FollowSymLinks\nAllowOverride Options\n</Directory>\n\
+        <Location /loc>\nOptions Indexes\n</Location>\n<Files f.html>\nOptions Indexes\n</Files>\n\
+        <DirectoryMatch /match/>\nOptions Indexes\n</DirectoryMatch>\n<Directory ${DOCS}/none>\nOptions None\n</Directory>\n\
+        <Directory ${DOCS}/own>\nOptions SymLinksIfOwnerMatch\n</Directory>\n\
+        <Directory ${DOCS}/own/a>\nOptions None\n</Directory>\n";
+    let requests = [
+        "GET /loc/l.txt",
+        "GET /fil/f.html",
+        "GET /match/l.txt",
+        "GET /none/l.txt",
+        "GET /none/t.txt",
+        "GET /own/a/f.txt",
+        "GET /%e9t%e9/in/deep/f.txt",
+        "GET /%e9t%e9/in/link/f.txt",
+    ];
+    let cases = requests.map(Case::of);
+    let allowed = Allowed { case: "*/link/f.txt", what: "%f", entry: "The file of a request" };
+    oracle::compare("links on the way", build, configuration, &cases, &[allowed]);
+}
+
 /// `Digest` leaves the other parts out, and needs no time to become strong.
 #[test]
 fn tags_of_files_are_those_of_apache() {

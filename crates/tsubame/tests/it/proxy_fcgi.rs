@@ -118,6 +118,15 @@ under_every_mpm! {
         }
     }
 
+    /// A rule in a section names a socket as one of the server does: the bar in the name is not a part of a path.
+    fn a_socket_in_a_section(mpm: Mpm) {
+        let Some((site, _fpm)) = fpm("a_socket_in_a_section", 1) else { return };
+        let rule = "RewriteRule \"^(.*\\.php)$\" \"unix:${ROOT}/run/fpm.sock|fcgi://localhost${DOCS}/$1\" [P]";
+        let text = format!("<Directory ${{DOCS}}>\nRewriteEngine On\n{rule}\n</Directory>");
+        let server = Server::start(mpm, &site, &text);
+        assert_eq!(server.get("/a.php?q=1").text(), "GET|/a.php|-|q=1|0|0");
+    }
+
     /// A server behind a socket needs no name (Debian's sympa has none).
     fn servers_without_a_name(mpm: Mpm) {
         for name in ["fcgi://", "fcgi:"] {

@@ -33,7 +33,9 @@ pub(super) async fn copy_or_move(request: &mut Request) -> Result<Answer, Failur
     if is_move {
         guard::keep_root(request, &from).await?;
     }
-    guard::check_below(request, &from).await?;
+    if is_move || deep {
+        guard::check_below(request, &from).await?;
+    }
     if to.is_there {
         guard::keep_root(request, &to).await?;
         guard::check_below(request, &to).await?;

@@ -5,7 +5,7 @@ use std::io;
 use conf::Level;
 use seam::{Load, offload};
 use server::Request;
-use server::paths::os_path;
+use server::paths::{dir_name, os_path};
 
 use super::{DavDir, Failure, Resource, Target, escaped, incomplete, lock_database};
 use crate::dav::if_header::bare;
@@ -16,7 +16,12 @@ use crate::dav::tree;
 pub(super) async fn keep_root(request: &Request, resource: &Resource) -> Result<(), Failure> {
     let (target, parent) = (&resource.target, resource.target.parent());
     let above = request.lookup_alike(&format!("{}/", http1::uri::escape_path(&parent.uri))).await;
-    let is_inside = above.dir::<DavDir>().enabled() && bare(&above.mapped.filename) == parent.path;
+    // The look-up may have gone on to an index in the collection.
+    let there = match above.mapped.stat.is_some_and(|there| there.is_dir()) {
+        true => bare(&above.mapped.filename),
+        false => bare(dir_name(&above.mapped.filename)),
+    };
+    let is_inside = above.dir::<DavDir>().enabled() && there == parent.path;
     if matches!(target.uri.as_str(), "" | "/") || !is_inside {
         return Err(Failure::new(403, "Cannot access parent of repository root."));
     }

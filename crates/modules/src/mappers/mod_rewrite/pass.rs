@@ -430,7 +430,14 @@ impl<'r> Pass<'r> {
     fn goes_elsewhere(&mut self, rule: &Rule) -> bool {
         if rule.given.flags.any(Flags::PROXY) {
             if self.directory.is_some() && !rule.given.flags.any(Flags::NO_ESCAPE) {
-                let escaped = http1::uri::escape_path(&self.request.mapped.filename).into_owned();
+                let path = &self.request.mapped.filename;
+                let escaped = match path.split_once('|') {
+                    // The name of a socket, and the URL that goes to it.
+                    Some((socket, url)) if socket.starts_with("unix:") => {
+                        format!("{}|{}", http1::uri::escape_path(socket), http1::uri::escape_path(url))
+                    }
+                    _ => http1::uri::escape_path(path).into_owned(),
+                };
                 self.trace(2, |pass| {
                     let path = &pass.request.mapped.filename;
                     format!("escaped URI in per-dir context for proxy, {path} -> {escaped}")

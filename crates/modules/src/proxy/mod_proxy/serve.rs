@@ -87,6 +87,9 @@ pub(super) fn refusal(request: &mut Request) -> Option<Answer> {
             // Nothing is configured for the backend: as in Apache, its connections serve one request each.
             request.env.set("proxy-nokeepalive", "1");
         }
+    } else if target.socket.is_some() {
+        // A rule in a section has named it.
+        set(request, &target);
     }
     let destination = destination(request, target);
     request.note_step(scheme.module.trim_end_matches("_module"), None, |_| {
