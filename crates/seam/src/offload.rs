@@ -48,6 +48,9 @@ const ASKING_MAX: usize = 32;
 /// How many jobs a pool's queue may hold. Further jobs wait with their connections until there is room, so there are
 /// never more than this process has requests.
 const QUEUE_MAX: usize = 1024;
+/// The maximum stack of a thread, in bytes, as large as that of a worker: an access file with sections in sections needs
+/// more than the 2 MiB of other threads. Only used pages cost memory.
+const STACK: usize = 4 * 1024 * 1024;
 /// How long an idle thread stays.
 const IDLE: Duration = Duration::from_secs(10);
 /// How much nicer these threads are than those that serve (nice(2)): under contention they get about a tenth of the
@@ -287,7 +290,7 @@ impl Pool {
     /// Starts a thread.
     fn start(&'static self) -> io::Result<()> {
         let name = format!("offload-{:?}", self.load).to_lowercase();
-        thread::Builder::new().name(name).spawn(|| self.live()).map(drop)
+        thread::Builder::new().name(name).stack_size(STACK).spawn(|| self.live()).map(drop)
     }
 
     /// The life of a thread.
