@@ -215,15 +215,21 @@ fn conditions_choose_the_lines() {
         for path in ["/a", "/b", "/a/x"] {
             Client::connect(site.address()).get(path);
         }
-        until("the lines", || (site.read("logs/all").lines().count() == 3).then_some(()));
         let sorted = |name: &str| {
             let mut lines: Vec<String> = site.read(name).lines().map(str::to_string).collect();
             lines.sort_unstable();
             lines
         };
-        assert_eq!(sorted("logs/with"), ["/a", "/a/x"]);
-        assert_eq!(sorted("logs/without"), ["/b"]);
-        assert_eq!(sorted("logs/expr"), ["/a/x", "/b"]);
+        // Each log is written for itself.
+        for (name, expected) in [
+            ("logs/all", &["/a", "/a/x", "/b"][..]),
+            ("logs/with", &["/a", "/a/x"]),
+            ("logs/without", &["/b"]),
+            ("logs/expr", &["/a/x", "/b"]),
+        ] {
+            until("the lines", || (sorted(name).len() >= expected.len()).then_some(()));
+            assert_eq!(sorted(name), expected, "{name}");
+        }
     });
 }
 
