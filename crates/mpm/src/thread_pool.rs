@@ -13,7 +13,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use seam::Service;
+use seam::{STACK, Service};
 
 pub(crate) use queue::{Sleeper, ThreadPool};
 
@@ -47,11 +47,6 @@ mod sync {
     /// fence.
     pub(super) fn in_order() {}
 }
-
-/// The maximum stack of a thread, in bytes; `ThreadStackSize` can only raise it. Only used pages cost memory, so less
-/// would save nothing, and sections in sections, as deep as an access file may nest them, would end the child: an
-/// unoptimised build needs more than 2 MiB for those. Apache's threads get the shell's limit, mostly 8 MiB.
-pub(crate) const STACK: usize = 4 * 1024 * 1024;
 
 /// The work of a module's threads.
 pub(crate) trait Work: Send + Sync + 'static {

@@ -22,7 +22,7 @@ pub use accept::AcceptFilters;
 pub use awaited::Awaited;
 pub use helper_process::{HelperMain, HelperProcess};
 pub use lifetime::BumpyLife;
-pub use offload::{Load, offload, offload_apart};
+pub use offload::{Load, STACK, offload, offload_apart};
 pub use stage::{
     Accepted, Connection, Service, Stage, Stepping, Tidying, briefly, drain, draining, is_worker_released,
     needs_worker, release_worker,

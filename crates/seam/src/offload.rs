@@ -48,9 +48,10 @@ const ASKING_MAX: usize = 32;
 /// How many jobs a pool's queue may hold. Further jobs wait with their connections until there is room, so there are
 /// never more than this process has requests.
 const QUEUE_MAX: usize = 1024;
-/// The maximum stack of a thread, in bytes, as large as that of a worker: an access file with sections in sections needs
-/// more than the 2 MiB of other threads. Only used pages cost memory.
-const STACK: usize = 4 * 1024 * 1024;
+/// The maximum stack of a thread that serves or helps to, in bytes. Only used pages cost memory, so less would save
+/// nothing, and sections in sections, as deep as an access file may nest them, would end the child: an unoptimised build
+/// needs more than 2 MiB for those. Apache's threads get the shell's limit, mostly 8 MiB.
+pub const STACK: usize = 4 * 1024 * 1024;
 /// How long an idle thread stays.
 const IDLE: Duration = Duration::from_secs(10);
 /// How much nicer these threads are than those that serve (nice(2)): under contention they get about a tenth of the

@@ -1,8 +1,10 @@
 //! The schedule of a load. Pure.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::plan::Pace;
+use super::plan::{Arrival, Pace, Share};
+use super::record::Spread;
 
 /// Moments at the intervals of a pace.
 #[derive(Debug)]
@@ -42,12 +44,23 @@ impl Chance {
 
 impl Schedule {
     /// Makes `count` moments, the first being `start`; `seed` determines the random intervals.
-    pub(super) fn new(pace: Pace, start: Instant, count: Option<u64>, seed: u64) -> Self {
+    fn new(pace: Pace, start: Instant, count: Option<u64>, seed: u64) -> Self {
         Self { pace, start, taken: 0, count, next: start, chance: Chance::new(seed) }
     }
 
+    /// The schedule of a thread of an open loop, or how much a thread of a closed one begins.
+    pub(super) fn of(share: &Share<'_>, start: Instant) -> (Option<Self>, Option<u64>) {
+        match share.arrival {
+            Arrival::Closed => (None, share.count),
+            Arrival::Requests(pace) | Arrival::Connections(pace) => {
+                let first = start.checked_add(share.delay).unwrap_or(start);
+                (Some(Self::new(pace, first, share.count, share.seed())), None)
+            }
+        }
+    }
+
     /// Whether moments come by themselves; otherwise any client with room makes them.
-    pub(super) fn is_paced(&self) -> bool {
+    fn is_paced(&self) -> bool {
         self.pace != Pace::Constant(Duration::ZERO)
     }
 
@@ -67,7 +80,7 @@ impl Schedule {
     }
 
     /// Takes the next moment if it has come by `now`.
-    pub(super) fn take(&mut self, now: Instant) -> Option<Instant> {
+    fn take(&mut self, now: Instant) -> Option<Instant> {
         let due = self.next().filter(|due| *due <= now)?;
         self.taken += 1;
         self.next = due
@@ -78,6 +91,17 @@ impl Schedule {
                 Pace::Exponential(mean) => mean.mul_f64(-(1.0 - self.chance.next()).ln()),
             };
         Some(due)
+    }
+
+    /// Puts the moments that have come by `now` into `waiting`, and how late they are taken into `lag`. Moments that any
+    /// client makes come only while there is `room`.
+    pub(super) fn queue(&mut self, now: Instant, room: usize, waiting: &mut VecDeque<Instant>, lag: &mut Spread) {
+        while (self.is_paced() || waiting.len() < room)
+            && let Some(due) = self.take(now)
+        {
+            lag.record(now - due);
+            waiting.push_back(if self.is_paced() { due } else { now });
+        }
     }
 }
 

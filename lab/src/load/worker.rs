@@ -93,13 +93,7 @@ pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> error::Resu
         keeps: None,
         shows: plan.shows,
     };
-    let (schedule, left) = match share.arrival {
-        Arrival::Closed => (None, share.count),
-        Arrival::Requests(pace) | Arrival::Connections(pace) => {
-            let first = start.checked_add(share.delay).unwrap_or(start);
-            (Some(Schedule::new(pace, first, share.count, share.seed())), None)
-        }
-    };
+    let (schedule, left) = Schedule::of(share, start);
     let worker = Worker {
         share,
         live,
@@ -178,10 +172,8 @@ impl Worker<'_> {
     fn wait(&self, now: Instant, inspection: Instant) -> Timespec {
         let due = self.schedule.as_ref().and_then(Schedule::next).filter(|_| !self.is_over);
         let next = [due, self.paused.front().map(|(at, _)| *at), self.ends.filter(|_| !self.is_over)];
-        let until = next.into_iter().flatten().fold(inspection, Instant::min);
         let is_urgent = self.share.plan.spin || self.has_more_to_open();
-        let wait = if is_urgent { Duration::ZERO } else { until.saturating_duration_since(now) };
-        Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() }
+        pause(if is_urgent { now } else { next.into_iter().flatten().fold(inspection, Instant::min) }, now)
     }
 
     /// Whether there is more to open at once, put off in favour of events.
@@ -236,12 +228,7 @@ impl Worker<'_> {
             && let Some(schedule) = &mut self.schedule
         {
             let room = self.share.clients - self.slots.len() + self.free.len();
-            while (schedule.is_paced() || self.waiting.len() < room)
-                && let Some(due) = schedule.take(now)
-            {
-                self.record.lag.record(now - due);
-                self.waiting.push_back(if schedule.is_paced() { due } else { now });
-            }
+            schedule.queue(now, room, &mut self.waiting, &mut self.record.lag);
         }
         let opened = self.dialled;
         while !self.waiting.is_empty() && self.dialled - opened < PORTION {
@@ -475,6 +462,12 @@ impl Worker<'_> {
             self.live.failures.fetch_add(1, Relaxed);
         }
     }
+}
+
+/// The time until a moment.
+pub(super) fn pause(until: Instant, now: Instant) -> Timespec {
+    let wait = until.saturating_duration_since(now);
+    Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() }
 }
 
 /// Counts a connection that is over.

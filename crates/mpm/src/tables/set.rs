@@ -2,10 +2,10 @@
 
 use conf::values::{atoi, strtol};
 use conf::{Cmd, Level, ModuleInfo, Outcome, Setting};
+use seam::STACK;
 
 use super::{EVENT, PERCORE, PREFORK, WORKER};
 use crate::settings::MpmSettings;
-use crate::thread_pool::STACK;
 
 /// Sets a number, parsed like `atoi`.
 pub(super) fn lenient(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {

@@ -43,7 +43,8 @@ impl From<Flow> for Stop {
 pub(crate) struct Unread {
     server: &'static Server,
     path: String,
-    dir: String,
+    /// The length of its directory's part of the path.
+    dir: usize,
     meta: Meta,
     rules: Rules,
 }
@@ -70,6 +71,10 @@ impl Unread {
         Apart { path: self.path, reading }
     }
 
+    fn dir(&self) -> &str {
+        &self.path[..self.dir]
+    }
+
     fn identity(&self) -> Identity {
         let Meta { dev, ino, size, mtime, ctime, .. } = self.meta;
         (dev, ino, size, mtime, ctime)
@@ -88,7 +93,7 @@ impl Unread {
         let bytes = fetch(&self.path)?;
         // A file changed within the last tick could change again without a trace: do not cache it.
         let settled = !is_fresh(self.meta.mtime.max(self.meta.ctime)) && !depends_on_files(&bytes);
-        let (outcome, warnings) = parse(self.server, &self.path, &self.dir, bytes, &self.rules);
+        let (outcome, warnings) = parse(self.server, &self.path, self.dir(), bytes, &self.rules);
         let known = Known { identity: self.identity(), rules: self.rules.clone(), outcome, warnings };
         if settled {
             let mut files = self.server.htaccess.files.write().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +120,7 @@ pub(crate) fn read(
         request.trace.iter_mut().for_each(|trace| trace.note(Step::MissingAccessFile(dir.to_string())));
         return Ok(None);
     };
-    let unread = Unread { server: request.server, path, dir: dir.to_string(), meta, rules: Rules::of(core) };
+    let unread = Unread { server: request.server, path, dir: dir.len(), meta, rules: Rules::of(core) };
     let path = &unread.path;
     let known = match unread.remembered().filter(|_| request.trace.is_none()) {
         Some(known) => known,
@@ -287,8 +292,9 @@ pub(super) fn read_tree(
 }
 
 /// Records an access file's lines for an explanation, with whether each is allowed.
-fn note(request: &mut Request, Unread { path, dir, rules, .. }: &Unread) {
+fn note(request: &mut Request, file: &Unread) {
     let Some(mut trace) = request.trace.take() else { return };
+    let (path, dir, rules) = (&file.path, file.dir(), &file.rules);
     // A file that cannot be read says so later.
     let bytes = fetch(path).unwrap_or_default();
     let (tree, place, mut context) = read_tree(request.server, path, dir, bytes, rules, Errors::first());

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -15,10 +15,10 @@ use rustix::io::Errno;
 
 use super::super::connection::{Broken, Buffer, Came, Dial};
 use super::super::live::Live;
-use super::super::plan::{Arrival, Share};
+use super::super::plan::Share;
 use super::super::record::Record;
 use super::super::schedule::{Chance, Schedule};
-use super::super::worker::{INSPECTION, PAUSE, PORTION, STARVED, finish, note};
+use super::super::worker::{INSPECTION, PAUSE, PORTION, STARVED, finish, note, pause};
 use super::Scenario;
 use super::tally::Tally;
 use super::user::{Link, User};
@@ -100,13 +100,7 @@ pub(in crate::load) fn run(
         keeps: Some(scenario.kept_of_bodies()),
         shows: None,
     };
-    let (schedule, left) = match share.arrival {
-        Arrival::Closed => (None, share.count),
-        Arrival::Requests(pace) | Arrival::Connections(pace) => {
-            let first = start.checked_add(share.delay).unwrap_or(start);
-            (Some(Schedule::new(pace, first, share.count, share.seed())), None)
-        }
-    };
+    let (schedule, left) = Schedule::of(share, start);
     let users = Users {
         scenario,
         share,
@@ -194,10 +188,8 @@ impl<'s> Users<'s> {
     fn wait(&self, now: Instant, inspection: Instant) -> Timespec {
         let due = self.schedule.as_ref().and_then(Schedule::next).filter(|_| !self.is_over);
         let next = [due, self.resting.peek().map(|rest| rest.0.0), self.ends.filter(|_| !self.is_over)];
-        let until = next.into_iter().flatten().fold(inspection, Instant::min);
         let is_urgent = self.share.plan.spin || self.has_more_to_admit();
-        let wait = if is_urgent { Duration::ZERO } else { until.saturating_duration_since(now) };
-        Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() }
+        pause(if is_urgent { now } else { next.into_iter().flatten().fold(inspection, Instant::min) }, now)
     }
 
     /// Whether another session can begin at once.
@@ -233,12 +225,7 @@ impl<'s> Users<'s> {
             && let Some(schedule) = &mut self.schedule
         {
             let room = self.share.clients - self.slots.len() + self.free.len();
-            while (schedule.is_paced() || self.waiting.len() < room)
-                && let Some(due) = schedule.take(now)
-            {
-                self.record.lag.record(now - due);
-                self.waiting.push_back(if schedule.is_paced() { due } else { now });
-            }
+            schedule.queue(now, room, &mut self.waiting, &mut self.record.lag);
         }
         let dialled = self.dialled;
         for _ in 0..PORTION {
