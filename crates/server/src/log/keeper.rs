@@ -380,7 +380,10 @@ pub fn be_keeper_if_asked() {
     let Ok(numbers) = std::env::var(ANEW) else { return };
     let numbers: Vec<i32> = numbers.split(' ').map_while(|number| number.parse().ok()).collect();
     let [parent, questions, lines] = numbers[..] else { return };
-    let Some(parent) = Pid::new(parent).filter(|parent| Pid::parent() == Some(*parent)) else { return };
+    let Some(parent) = Pid::new(parent).filter(|parent| Pid::parent() == Some(*parent)) else {
+        // The parent has ended meanwhile. Whatever else the program would do, a keeper was not started for it.
+        sys::process::exit_now(0);
+    };
     // It shows the file that was executed, `exe`.
     let _ = sys::process::set_short_name(c"tsubame");
     let sockets = sys::process::left_descriptor(questions).and_then(|questions| {

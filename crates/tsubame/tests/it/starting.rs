@@ -127,6 +127,23 @@ fn the_directory_of_the_script_socket_is_made() {
     assert!(errors.contains("AH01242: Couldn't bind unix domain socket"), "{errors}");
 }
 
+/// A process that was to keep the log files of a parent which has ended meanwhile ends too: it does not take its own name for
+/// a command line without arguments, and begin the demonstration.
+#[test]
+fn a_keeper_without_a_parent_ends() {
+    let site = site();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+    // No parent has this number.
+    command.arg0("tsubame: logs").env("TSUBAME_LOG_KEEPER", "4194304 8 11").env("TMPDIR", site.root.join("run"));
+    let mut keeper = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("run");
+    until("its end, or the files of the demonstration", || {
+        let begun = std::fs::read_dir(site.root.join("run")).expect("a directory").count() > 0;
+        (begun || keeper.try_wait().expect("its state").is_some()).then_some(())
+    });
+    let _ = keeper.kill();
+    assert_eq!(keeper.wait().expect("its end").code(), Some(0));
+}
+
 /// A demo that cannot start names the obstacle and an alternative, and leaves nothing.
 #[test]
 fn a_demonstration_that_cannot_start() {
