@@ -239,7 +239,11 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     }
     begin_sections(request);
     match first(request, &phase::MAP_TO_STORAGE).await {
-        Flow::Declined => walk::directories(request).await?,
+        Flow::Declined => {
+            if let Err(stop) = walk::directories(request) {
+                walk::read_apart(request, stop).await?;
+            }
+        }
         Flow::Ok => {}
         Flow::Status(status) => return Err(Flow::Status(status)),
     }
@@ -253,7 +257,10 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
 /// Goes from the file name to the settings of its sections: the beginning of a look-up by file.
 pub(crate) async fn map_file(request: &mut Request) -> Result<(), Flow> {
     begin_sections(request);
-    walk::directories(request).await
+    match walk::directories(request) {
+        Ok(()) => Ok(()),
+        Err(stop) => walk::read_apart(request, stop).await,
+    }
 }
 
 fn begin_sections(request: &mut Request) {

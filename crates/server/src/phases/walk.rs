@@ -25,7 +25,7 @@ use crate::files::htaccess::{self, Apart, Stop};
 use crate::files::links::Links;
 use crate::files::watched::{Watch, Way};
 use crate::paths::{base_name, c_path, dir_name};
-use crate::request::flow::Flow;
+use crate::request::flow::{Flow, Waiting};
 use crate::request::{Kind, Request};
 
 /// After this many missing parts at the end of a name, its existing part is searched from the root on.
@@ -112,15 +112,27 @@ async fn holds(request: &mut Request, expr: &Expr, origin: &Origin) -> Result<bo
 
 /// Maps the request's file name to a file: finds it, splits off `PATH_INFO`, merges the sections of all directories on
 /// the way and of the file.
-pub(crate) async fn directories(request: &mut Request) -> Result<(), Flow> {
-    let mut apart = Vec::new();
-    loop {
-        match directories_with(request, &apart) {
-            Ok(()) => return Ok(()),
-            Err(Stop::Ended(flow)) => return Err(flow),
-            Err(Stop::Unread(file)) => apart.push(offload(Load::Compute, || file.apart()).await),
+///
+/// A large access file may have to be read first: [`read_apart`] does that.
+pub(crate) fn directories(request: &mut Request) -> Result<(), Stop> {
+    directories_with(request, &[])
+}
+
+/// Goes on where [`directories`] has stopped.
+pub(crate) fn read_apart(request: &mut Request, mut stop: Stop) -> Waiting<'_, Result<(), Flow>> {
+    Box::pin(async move {
+        let mut apart = Vec::new();
+        loop {
+            match stop {
+                Stop::Ended(flow) => return Err(flow),
+                Stop::Unread(file) => apart.push(offload(Load::Compute, || file.apart()).await),
+            }
+            match directories_with(request, &apart) {
+                Ok(()) => return Ok(()),
+                Err(next) => stop = next,
+            }
         }
-    }
+    })
 }
 
 /// [`directories`], with the large access files that were read for it so far.
@@ -155,10 +167,13 @@ fn directories_with(request: &mut Request, apart: &[Apart]) -> Result<(), Stop> 
                 }
             }
         }
-        check_last_link(request)?;
     }
     // As in Apache, the settings so far decide about links.
-    request.mapped.links = Some(Links::of(options(&request.dir), walked.followed, walked.same_owner));
+    let options = options(&request.dir);
+    if !is_dir {
+        check_last_link(request, options)?;
+    }
+    request.mapped.links = Some(Links::of(options, walked.followed, walked.same_owner));
     for section in &vhost.directory_matches {
         // As in Apache, a directory ends with a slash if the request had one.
         let mut env = std::mem::take(&mut request.env);
@@ -218,10 +233,12 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>, apart: &[Apart]
         if depth > 0 {
             let options = options(&merged);
             match options & SYM_LINKS {
-                0 => looked |= check_link(request, path, &merged)?,
+                0 => {
+                    check_link(request, path, options)?;
+                    (looked, same_owner) = (true, same_owner || options & SYM_OWNER != 0);
+                }
                 _ => (followed, same_owner) = (end, false),
             }
-            same_owner |= options & SYM_LINKS == 0 && options & SYM_OWNER != 0;
         }
         while let Some(section) = sections.next_if(|section| section.depth() <= depth) {
             if section.depth() == depth && section.is_directory(path) {
@@ -264,28 +281,22 @@ fn options(merged: &Merged) -> Bits {
     merged.slots.get::<CoreDir>().options.0.effective()
 }
 
-/// Whether `path` may be a symbolic link under these settings; `Ok(true)`: it had to be checked.
-fn check_link(request: &Request, path: &str, merged: &Merged) -> Result<bool, Flow> {
-    let options = options(merged);
-    // Nothing is checked.
-    if options & SYM_LINKS != 0 {
-        return Ok(false);
-    }
+/// Refuses `path` if it is a symbolic link that these options do not let through.
+fn check_link(request: &Request, path: &str, options: Bits) -> Result<(), Flow> {
     let Some(os) = c_path(path) else { return Err(Flow::Status(404)) };
-    let Ok(link) = sys::file::lstat(&os) else { return Ok(true) };
-    if !link.is_symlink() {
-        return Ok(true);
-    }
+    let Ok(link) = sys::file::lstat(&os) else { return Ok(()) };
     let same_owner = || sys::file::stat(&os).is_ok_and(|target| target.uid == link.uid);
-    if options & SYM_OWNER != 0 && same_owner() {
-        return Ok(true);
+    match link.is_symlink() && !(options & SYM_OWNER != 0 && same_owner()) {
+        true => Err(link_refused(request, path)),
+        false => Ok(()),
     }
-    Err(link_refused(request, path))
 }
 
-fn check_last_link(request: &Request) -> Result<(), Flow> {
+fn check_last_link(request: &Request, options: Bits) -> Result<(), Flow> {
     if request.mapped.stat.is_some() {
-        check_link(request, &request.mapped.filename, &request.dir)?;
+        if options & SYM_LINKS == 0 {
+            check_link(request, &request.mapped.filename, options)?;
+        }
     } else if c_path(&request.mapped.filename)
         .is_some_and(|path| sys::file::lstat(&path).is_ok_and(|link| link.is_symlink()))
     {
