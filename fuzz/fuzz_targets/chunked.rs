@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use http1::chunked::{BODY_END, Step, Trailer, write_chunk};
-use http1::{ChunkError, Chunked, Limits};
+use http::h1::chunked::{BODY_END, Step, Trailer, write_chunk};
+use http::{ChunkError, Chunked, Limits};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 use conf::error::{Error, Phase};
 use conf::{Args, Language, ModuleInfo, Node, Reader, System};
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use libfuzzer_sys::fuzz_target;
 use server::{Sources, load};
 

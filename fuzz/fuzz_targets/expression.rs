@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 
 use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, Options, StringExpr, Subject, Variable};
-use http1::text::from_bytes;
+use http::text::from_bytes;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

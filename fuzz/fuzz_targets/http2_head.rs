@@ -11,8 +11,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http1::uri::unescape_lenient;
-use http1::{Head, Limits, Parse, Version};
+use http::uri::unescape_lenient;
+use http::{Head, Limits, Parse, Version};
 use libfuzzer_sys::fuzz_target;
 use server::RequestHead;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -48,7 +48,7 @@ fn is_let_in(head: &RequestHead) {
 }
 
 /// The request that HTTP/2 parses from a head; `None` if it refuses the head.
-fn received(block: Vec<u8>) -> Option<http::request::Parts> {
+fn received(block: Vec<u8>) -> Option<http_types::request::Parts> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
     bytes.extend(&(block.len() as u32).to_be_bytes()[1..]);
     // HEADERS on stream 1, with END_HEADERS and END_STREAM.

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use http1::text::from_bytes;
+use http::text::from_bytes;
 use libfuzzer_sys::fuzz_target;
 use modules::loggers::mod_log_config::fuzzing;
 

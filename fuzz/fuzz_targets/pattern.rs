@@ -6,7 +6,7 @@
 #![no_main]
 
 use conf::pattern::{Captures, Flags, Regex, substitute, substitute_in};
-use http1::text::{from_bytes, to_bytes};
+use http::text::{from_bytes, to_bytes};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

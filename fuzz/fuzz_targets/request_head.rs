@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use http1::{Framing, Head, HeadError, Limits, Parse, Persistence};
+use http::{Framing, Head, HeadError, Limits, Parse, Persistence};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -45,12 +45,12 @@ fn read_everything(data: &[u8], head: &Head) {
     }
     let _ = (head.query(data), head.host(data), Framing::of(head, data), Persistence::of(head, data));
     let range = head.combined(data, "range").unwrap_or_default();
-    if let http1::range::Resolved::Parts(parts) = http1::range::resolve(&range, 1000, &Default::default()) {
+    if let http::range::Resolved::Parts(parts) = http::range::resolve(&range, 1000, &Default::default()) {
         assert!(!parts.is_empty() && parts.iter().all(|part| part.first <= part.last && part.last < 1000));
     }
-    let _ = http1::conditional::evaluate(head, data, &Default::default(), 0);
+    let _ = http::conditional::evaluate(head, data, &Default::default(), 0);
     for value in head.values(data, "accept") {
-        assert!(http1::accept::preferences(value).all(|p| p.quality <= http1::accept::QUALITY_MAX));
+        assert!(http::accept::preferences(value).all(|p| p.quality <= http::accept::QUALITY_MAX));
     }
 }
 

@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use http1::uri::{EncodedSlashes, PathOptions, decode_path, escape_html, escape_path, unescape_lenient};
-use http1::{Authority, date, text};
+use http::uri::{EncodedSlashes, PathOptions, decode_path, escape_html, escape_path, unescape_lenient};
+use http::{Authority, date, text};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -9,6 +9,7 @@ pub(crate) mod links;
 mod log_numbers;
 mod places;
 mod shape;
+mod structure;
 mod unsafety;
 
 use std::fmt;
@@ -60,6 +61,7 @@ type Check = fn(&Tree) -> Vec<Finding>;
 
 const CHECKS: &[Check] = &[
     shape::check,
+    structure::check,
     dependencies::check,
     unsafety::check,
     budgets::check,

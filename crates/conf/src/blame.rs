@@ -101,11 +101,11 @@ fn named(row: &Directive, words: &[String], message: &str) -> Option<Spot> {
 mod tests {
     use super::*;
     use crate::error::Phase;
-    use crate::{Allowed, Args};
+    use crate::{Allowed, Args, row};
 
     #[test]
     fn the_word_that_a_message_is_about() {
-        let two = Directive::new("X", Allowed::SERVER, Args::Take2(|_, _, _| Ok(())), "", "");
+        let two = row("X", Allowed::SERVER, Args::Take2(|_, _, _| Ok(())), "", "");
         for (line, message, want) in [
             ("a b c d", "X takes two arguments", Spot::From(3)),
             ("a", "X takes two arguments", Spot::Word(2)),

@@ -78,18 +78,18 @@ pub enum Remark {
     Differs(&'static str),
 }
 
-impl Directive {
-    /// Makes a row for a directive that the Apache manual documents.
-    pub const fn new(
-        name: &'static str,
-        allowed: Allowed,
-        args: Args,
-        default: &'static str,
-        help: &'static str,
-    ) -> Directive {
-        Directive { name, allowed, args, default, help, syntax: "", remark: None }
-    }
+/// A row of a table of directives, as the Apache manual describes the directive.
+pub const fn row(
+    name: &'static str,
+    allowed: Allowed,
+    args: Args,
+    default: &'static str,
+    help: &'static str,
+) -> Directive {
+    Directive { name, allowed, args, default, help, syntax: "", remark: None }
+}
 
+impl Directive {
     /// Adds the syntax of a directive that the Apache manual does not document.
     #[must_use]
     pub const fn syntax(mut self, syntax: &'static str) -> Directive {

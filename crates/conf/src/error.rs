@@ -215,7 +215,7 @@ pub struct Notice {
 /// (`\xef`).
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for &byte in http1::text::to_bytes(text).iter() {
+    for &byte in http::text::to_bytes(text).iter() {
         match byte {
             b'\n' => out.push_str("\\n"),
             b'\r' => out.push_str("\\r"),

@@ -34,7 +34,7 @@ pub struct Excerpt(pub Vec<Marked>);
 pub struct Marked {
     /// Its number in the file, counted from 1.
     pub number: u32,
-    /// Its text, as [`http1::text`] maps it, without the backslash that joins it to the next line.
+    /// Its text, as [`http::text`] maps it, without the backslash that joins it to the next line.
     pub text: String,
     /// The marked bytes of `text`; the range may be empty and at the end.
     pub mark: Option<Range<usize>>,
@@ -47,7 +47,7 @@ impl Excerpt {
         let bytes = &origin.source.text[..];
         let pieces = physical_lines(bytes, origin.line).into_iter();
         let pieces: Vec<(u32, String)> =
-            pieces.map(|(number, place)| (number, http1::text::from_bytes(&bytes[place]).into_owned())).collect();
+            pieces.map(|(number, place)| (number, http::text::from_bytes(&bytes[place]).into_owned())).collect();
         let line: String = pieces.iter().map(|(_, text)| text.as_str()).collect();
         let meant = marked_range(&line, spot)?;
         let (mut lines, mut begin) = (Vec::new(), 0);

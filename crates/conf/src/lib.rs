@@ -39,7 +39,7 @@ pub mod words;
 
 pub use allowed::Allowed;
 pub use apply::apply;
-pub use directive::{Args, Cmd, Context, Directive, Failure, ModuleInfo, OnRead, Outcome, Remark};
+pub use directive::{Args, Cmd, Context, Directive, Failure, ModuleInfo, OnRead, Outcome, Remark, row};
 pub use error::{Error, Errors, Level, Notice, Unknown};
 pub use excerpt::{Excerpt, Marked, Spot};
 pub use language::{Language, VERSION};

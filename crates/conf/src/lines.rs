@@ -13,7 +13,7 @@ pub const LINE_MAX_HTACCESS: usize = 8192;
 pub struct Line {
     /// The number of its last physical line, counted from 1.
     pub number: u32,
-    /// The text; [`http1::text`] maps bytes that are not UTF-8.
+    /// The text; [`http::text`] maps bytes that are not UTF-8.
     pub text: String,
 }
 
@@ -44,7 +44,7 @@ impl Lines {
             let joined = self.joined()?;
             let text = trim(&joined);
             if text.first() != Some(&b'#') {
-                return Ok(Some(Line { number: self.number, text: http1::text::from_bytes(text).into_owned() }));
+                return Ok(Some(Line { number: self.number, text: http::text::from_bytes(text).into_owned() }));
             }
         }
         Ok(None)

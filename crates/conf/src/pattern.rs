@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use http1::text::{from_bytes, to_bytes};
+use http::text::{from_bytes, to_bytes};
 use sys::pcre2::{self, Code};
 
 pub use self::captures::Captures;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use conf::Level;
-use http1::date::{http_date, parse_http_date};
-use http1::text::to_bytes;
+use http::date::{http_date, parse_http_date};
+use http::text::to_bytes;
 use server::{Fields, Request, Unsendable};
 
 use crate::reply::Reply;
@@ -89,7 +89,7 @@ fn check(request: &Request, reply: &Reply) -> Result<(), u16> {
     let known = known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
     let others = reply.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     for (name, value) in known.chain(others) {
-        if !http1::name::is_valid(&to_bytes(name)) || has_control(value) {
+        if !http::name::is_valid(&to_bytes(name)) || has_control(value) {
             request.log("http", Level::Error, Unsendable::new(name, &to_bytes(value)).line());
             return Err(500);
         }
@@ -117,7 +117,7 @@ fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
         }
         (Ok(status @ 100..=999), _) if digits == text.len() => status,
         // Not a status line (control characters are not for clients), but a number with a reason of its own.
-        (Ok(status), _) if !http1::status::reason(status).is_empty() => status,
+        (Ok(status), _) if !http::status::reason(status).is_empty() => status,
         _ => 500,
     };
     request.answer.set_status(status);
@@ -135,7 +135,7 @@ pub fn media_type(text: &str) -> String {
 /// Logs a script's error, and passes it to the maker of the error page (`REDIRECT_ERROR_NOTES`).
 pub(crate) fn complain_to_client(request: &mut Request, module: &'static str, text: &str) {
     request.log(module, Level::Error, text);
-    request.notes.set("error-notes", http1::uri::escape_html(text).into_owned());
+    request.notes.set("error-notes", http::uri::escape_html(text).into_owned());
 }
 
 /// The beginning of a bad line, for messages.

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use conf::Setting;
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use server::Request;
 use server::core::{CoreDir, Rlimit};
 use server::paths::{c_path, dir_name};
@@ -189,7 +189,7 @@ fn arguments(query: &str) -> Vec<CString> {
         return Vec::new();
     }
     let words = query.split('+').take(ARGUMENTS_MAX);
-    let words = words.map(|word| http1::uri::unescape_lenient(&to_bytes(word)).into_owned());
+    let words = words.map(|word| http::uri::unescape_lenient(&to_bytes(word)).into_owned());
     words.filter_map(|word| CString::new(escape_for_shell(&word)).ok()).collect()
 }
 

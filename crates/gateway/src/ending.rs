@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use seam::executor::timeout_at;
+use runtime::executor::timeout_at;
 use sys::process::{Pid, Reaped, reap};
 use sys::signal::Signal;
 use sys::watch::{Interest, Watched, watch};

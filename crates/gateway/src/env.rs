@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
-use http1::text::{from_bytes, to_bytes};
+use http::text::{from_bytes, to_bytes};
 use server::core::CoreDir;
 use server::fields::Value;
 use server::{Fields, Request};
@@ -100,7 +100,7 @@ fn common(request: &Request) -> Variables {
     let signature = request.signature();
     add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature).into());
     add("SERVER_SOFTWARE", (&request.server.software).into());
-    add("SERVER_NAME", http1::uri::escape_html(&name).into());
+    add("SERVER_NAME", http::uri::escape_html(&name).into());
     add("SERVER_ADDR", request.client.local().ip().to_canonical().to_string().into());
     add("SERVER_PORT", request.server_port().to_string().into());
     if let Some(name) = request.client_name() {
@@ -111,7 +111,7 @@ fn common(request: &Request) -> Variables {
     add("REQUEST_SCHEME", Value::Static(host.scheme));
     add("CONTEXT_PREFIX", prefix.into());
     add("CONTEXT_DOCUMENT_ROOT", root.into());
-    add("SERVER_ADMIN", host.admin.as_ref().map_or(Value::Static(http1::NO_ADMIN), Value::from));
+    add("SERVER_ADMIN", host.admin.as_ref().map_or(Value::Static(http::NO_ADMIN), Value::from));
     add("SCRIPT_FILENAME", (&request.mapped.filename).into());
     add("REMOTE_PORT", request.client.peer.port().to_string().into());
     match (&request.login.user, request.previous().and_then(|previous| previous.user.as_ref())) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use seam::{Load, offload};
+use runtime::{Load, offload};
 use server::{BodyError, BodySource, Fields, Request, RequestBody};
 
 /// The size of a read from a file, in bytes.

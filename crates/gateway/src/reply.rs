@@ -3,7 +3,7 @@
 //! As lenient and as strict as Apache: lines end with LF or CR LF, a CR anywhere else is dropped, a NUL ends a line's
 //! text, white space counts after a value but not before it.
 
-use http1::text::from_bytes;
+use http::text::from_bytes;
 
 /// The longest line, in bytes without its end, as in Apache.
 pub const LINE_MAX: usize = 8189;

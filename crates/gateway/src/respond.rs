@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conf::Level;
-use http1::Version;
+use http::Version;
 use server::paths::base_name;
 use server::{Answer, Body, Keep, Request};
 

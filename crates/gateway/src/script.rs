@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use conf::Level;
-use seam::executor::Timer;
+use runtime::executor::Timer;
 use server::{BodyError, Request, Slices};
 
 use crate::caller::{Caller, Words};

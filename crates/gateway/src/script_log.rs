@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use conf::Level;
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use server::paths::c_path;
 use server::{Fields, Request};
 
@@ -93,7 +93,7 @@ fn heading(request: &Request, status: u16) -> Vec<u8> {
 
 /// `Sat Nov 21 21:47:26 2026`, from `Sat, 21 Nov 2026 21:47:26 GMT`.
 fn clock(seconds: i64) -> String {
-    let date = http1::date::http_date(seconds);
+    let date = http::date::http_date(seconds);
     let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&date[range]).into_owned();
     format!("{} {} {} {} {}", part(0..3), part(8..11), part(5..7), part(17..25), part(12..16))
 }

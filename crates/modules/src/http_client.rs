@@ -7,10 +7,10 @@ use std::pin::Pin;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{Response, Uri};
-use http1::chunked::Step;
-use http1::{Chunked, Limits};
-use seam::executor::Descriptor;
+use http_types::{Response, Uri};
+use http::h1::chunked::Step;
+use http::{Chunked, Limits};
+use runtime::executor::Descriptor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The most bytes read of an answer: a certificate chain has a few thousand.

@@ -56,7 +56,7 @@ fn tuning(module: &str, names: &'static str) -> Vec<Directive> {
 }
 
 fn row(fact: &'static Fact) -> Directive {
-    let row = Directive::new(fact.name, allowed(fact), Args::Raw(|_, _| Ok(())), "", fact.purpose);
+    let row = conf::row(fact.name, allowed(fact), Args::Raw(|_, _| Ok(())), "", fact.purpose);
     Directive { remark: Some(Remark::WithoutEffect(WITHOUT_EFFECT)), ..row }
 }
 

@@ -140,14 +140,3 @@ pub static MODULES: &[&Module] = &[
     &ssl::mod_ssl::MODULE,
     &server::core_module::MACRO,
 ];
-
-/// A row of a table of directives.
-pub(crate) const fn row(
-    name: &'static str,
-    allowed: conf::Allowed,
-    args: conf::Args,
-    default: &'static str,
-    help: &'static str,
-) -> conf::Directive {
-    conf::Directive::new(name, allowed, args, default, help)
-}

@@ -16,6 +16,6 @@ pub(crate) fn make(module: &'static str, file: &Path, children: Option<&Identity
     if let Some(identity) = children {
         lchown(directory, Some(identity.uid), None)?;
     }
-    seam::log!(module, Info, "the directory {} was missing and has been made", directory.display());
+    runtime::log!(module, Info, "the directory {} was missing and has been made", directory.display());
     Ok(())
 }

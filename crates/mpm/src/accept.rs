@@ -109,7 +109,7 @@ impl Shortage {
             self.said = Some(now);
             let advice = "connections wait in the listen queue; raise the limit of open files, or lower the number of \
                           connections";
-            seam::log!(self.module, Error, "{}: cannot accept a connection: {advice}", sys::describe(error));
+            runtime::log!(self.module, Error, "{}: cannot accept a connection: {advice}", sys::describe(error));
         }
     }
 }

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seam::Service;
-use seam::scoreboard::{self, Board, Workers};
+use runtime::Service;
+use runtime::scoreboard::{self, Board, Workers};
 use sys::cred::Identity;
 use sys::process::{Pid, allow_core_dumps, die_with, expose_to_shortage, set_title};
 use sys::signal::{Signal, SignalFd};
@@ -97,11 +97,11 @@ fn exit_status(module: &'static str, ended: io::Result<()>) -> i32 {
         Ok(()) => 0,
         Err(error) if sys::is_shortage(&error) => {
             let text = "a child cannot serve; it is tried again once a second";
-            seam::log!(module, Alert, "{}: {text}", sys::describe(&error));
+            runtime::log!(module, Alert, "{}: {text}", sys::describe(&error));
             SICK
         }
         Err(error) => {
-            seam::log!(module, Emerg, "{}: a child cannot serve", sys::describe(&error));
+            runtime::log!(module, Emerg, "{}: a child cannot serve", sys::describe(&error));
             FATAL
         }
     }
@@ -142,7 +142,7 @@ impl Birth {
                 status
             }
             Err(error) => {
-                seam::log!(module, Emerg, "{error}: a child cannot start");
+                runtime::log!(module, Emerg, "{error}: a child cannot start");
                 FATAL
             }
         }
@@ -180,7 +180,7 @@ impl Birth {
             );
         }
         self.service.child_started(self.plan.children);
-        seam::log::begun();
+        runtime::log::begun();
         // The service lives as long as the child, so it is never freed. Counting references would write to memory that
         // is otherwise shared with all other children.
         let service: &'static Arc<dyn Service> = Box::leak(Box::new(self.service));

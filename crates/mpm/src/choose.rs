@@ -4,7 +4,7 @@ use std::fmt;
 
 use conf::error::Phase;
 use conf::{Error, ModuleInfo, Notice, SettingsMap};
-use seam::scoreboard::Rows;
+use runtime::scoreboard::Rows;
 
 use crate::Mpm;
 use crate::event::EVENT;

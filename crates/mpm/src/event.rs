@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use seam::Service;
-use seam::executor::timeout;
-use seam::scoreboard::{Gauge, Rows, Workers};
+use runtime::Service;
+use runtime::executor::timeout;
+use runtime::scoreboard::{Gauge, Rows, Workers};
 use sys::event_loop::{Entered, Handle};
 
 use crate::child::Child;

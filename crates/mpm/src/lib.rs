@@ -41,9 +41,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::{ModuleInfo, Notice, SettingsMap};
-use seam::Service;
-use seam::log::Log;
-use seam::scoreboard::Rows;
+use runtime::Service;
+use runtime::log::Log;
+use runtime::scoreboard::Rows;
 use sys::cred::Identity;
 use sys::process::{Pid, Reaped};
 use sys::signal::Signal;

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use conf::SettingsMap;
-use seam::AcceptFilters;
+use runtime::AcceptFilters;
 use sys::event_fd::EventFd;
 use sys::socket::{ListenError, ListenOptions, listen, local_address, reconfigure};
 

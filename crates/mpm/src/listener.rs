@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use seam::executor::{sleep, timeout};
-use seam::{Service, Tidying};
+use runtime::executor::{sleep, timeout};
+use runtime::{Service, Tidying};
 use sys::event_loop::EventLoop;
 use sys::signal::SignalFd;
 use sys::time::monotonic;
@@ -83,7 +83,7 @@ async fn leave<H: Dispatcher>(
     mut door: Door<H>,
     dispatcher: &H,
 ) -> io::Result<Order> {
-    seam::drain();
+    runtime::drain();
     door.quiesce();
     if order == Order::Leave && door.close() {
         // The other children were called to the waiting connections. But this child may have been the only one woken

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use seam::Stage;
+use runtime::Stage;
 use sys::event_loop::Turn;
 
 use crate::stages;
@@ -107,17 +107,17 @@ pub(crate) enum Became {
 
 impl Task {
     /// Polls it as a worker, to the end of [`Stage::Serve`]. `Pending`: it has to wait, and `waker` reports the end of
-    /// the wait. A connection that waits [without a worker](seam::release_worker) needs none meanwhile: after a wake-up
+    /// the wait. A connection that waits [without a worker](runtime::release_worker) needs none meanwhile: after a wake-up
     /// the listener passes it to one again.
     pub(crate) fn poll_serve(self: &Arc<Self>, waker: &Waker) -> Poll<Became> {
         if self.released.swap(false, Ordering::AcqRel) {
             self.connections.count_released(false);
         }
-        seam::is_worker_released();
+        runtime::is_worker_released();
         if self.poll(waker) {
             return Poll::Ready(Became::Closed);
         }
-        if self.standing.is(Where::Serving) && seam::is_worker_released() {
+        if self.standing.is(Where::Serving) && runtime::is_worker_released() {
             self.turn.hold();
             if self.poll(&Waker::from(self.clone())) {
                 return Poll::Ready(Became::Closed);
@@ -125,7 +125,7 @@ impl Task {
             if self.standing.is(Where::Serving) {
                 self.release();
                 // It may now wait for something else; then a worker has to see what that is.
-                match seam::is_worker_released() {
+                match runtime::is_worker_released() {
                     true => self.rest(),
                     false => self.call(),
                 }
@@ -152,15 +152,15 @@ impl Task {
         if self.released.load(Ordering::Acquire) {
             return Became::Serving;
         }
-        seam::is_worker_released();
-        if seam::briefly(|| self.poll(&Waker::from(self.clone()))) {
+        runtime::is_worker_released();
+        if runtime::briefly(|| self.poll(&Waker::from(self.clone()))) {
             return Became::Closed;
         }
         if !self.standing.is(Where::Serving) {
             self.turn.hold();
             return self.park();
         }
-        if !seam::is_worker_released() {
+        if !runtime::is_worker_released() {
             return Became::Serving;
         }
         self.release();
@@ -207,14 +207,14 @@ impl Task {
         let over = match polled {
             Ok(polled) => polled.is_ready(),
             Err(_) => {
-                seam::log!("mpm_event", Crit, "a panic: the connection is closed, the child goes on");
+                runtime::log!("mpm_event", Crit, "a panic: the connection is closed, the child goes on");
                 true
             }
         };
         if over {
             let rest = life.take();
             if catch_unwind(AssertUnwindSafe(|| drop(rest))).is_err() {
-                seam::log!("mpm_event", Crit, "a panic at the end of a connection");
+                runtime::log!("mpm_event", Crit, "a panic at the end of a connection");
             }
             self.connections.all().tasks.remove(&self.number);
         }

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use seam::Service;
-use seam::scoreboard::{Rows, Workers};
+use runtime::Service;
+use runtime::scoreboard::{Rows, Workers};
 use sys::event_loop;
 
 use crate::child::Child;
@@ -60,7 +60,7 @@ impl Drop for Here {
     /// The event loop does not report that a task panicked.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            seam::log!("mpm_percore", Crit, "a panic: the connection is closed, the child goes on");
+            runtime::log!("mpm_percore", Crit, "a panic: the connection is closed, the child goes on");
         }
     }
 }

@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use seam::scoreboard::Rows;
+use runtime::scoreboard::Rows;
 use sys::block_on;
 use sys::poll::{Poller, readable};
 use sys::signal::SignalFd;
@@ -134,14 +134,14 @@ impl ChildLoop {
         }
         if let Some((socket, peer)) = take_one(&std::mem::take(&mut self.child.listeners)) {
             self.child.workers.accepted();
-            seam::drain();
+            runtime::drain();
             converse(&mut self.child, socket, peer)?;
         }
         Ok(())
     }
 
     fn leave_last(&mut self) {
-        seam::drain();
+        runtime::drain();
         self.last_round = Some(monotonic() + LAST_ROUND);
     }
 
@@ -211,7 +211,7 @@ fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<
                 return Poll::Ready(());
             }
             while let Poll::Ready(order) = poll_order(&orders, signals, cx) {
-                seam::drain();
+                runtime::drain();
                 match order {
                     Order::End => {
                         told = AfterServing::Last(None);

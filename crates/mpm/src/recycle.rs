@@ -7,7 +7,7 @@
 use std::fmt;
 
 use conf::SettingsMap;
-use seam::BumpyLife;
+use runtime::BumpyLife;
 
 use crate::settings::MpmSettings;
 

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use seam::scoreboard::{Gauge, State, Workers};
-use seam::{Accepted, Connection, Service, Stage};
+use runtime::scoreboard::{Gauge, State, Workers};
+use runtime::{Accepted, Connection, Service, Stage};
 
 /// A connection that is open, for the scoreboard.
 #[derive(Debug)]
@@ -110,8 +110,8 @@ mod tests {
     use std::sync::Mutex;
     use std::task::{Context, Waker};
 
-    use seam::Stepping;
-    use seam::scoreboard::{self, Rows};
+    use runtime::Stepping;
+    use runtime::scoreboard::{self, Rows};
 
     use super::*;
 

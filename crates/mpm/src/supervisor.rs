@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use seam::scoreboard::{self, Board, Rows};
+use runtime::scoreboard::{self, Board, Rows};
 use sys::notify::Notifier;
 use sys::poll::any_readable;
 use sys::process::Pid;
@@ -108,8 +108,8 @@ pub(crate) fn run(
     let plan = (first.mpm.0.plan)(&first.settings, When::Start).0.for_buckets(listeners.buckets());
     let slots = if about.one_process { 1 } else { plan.limits.0 + (plan.limits.0 * 3).clamp(FINISHING.0, FINISHING.1) };
     let prepared = SignalFd::new(&SIGNALS).and_then(|signals| {
-        seam::log_levels::open()?;
-        seam::recent::open()?;
+        runtime::log_levels::open()?;
+        runtime::recent::open()?;
         Ok((signals, scoreboard::create(slots, plan.limits.1)?))
     });
     let (signals, board) = match prepared {
@@ -118,7 +118,7 @@ pub(crate) fn run(
             let text = "Unable to create or access scoreboard (anonymous shared memory failure)";
             let (servers, threads) = plan.limits;
             let advice = format!("for ServerLimit {servers} and {threads} workers each: lower it or ThreadLimit");
-            seam::log!("core", Crit, "{}: AH00004: {text} {advice}", sys::describe(&error));
+            runtime::log!("core", Crit, "{}: AH00004: {text} {advice}", sys::describe(&error));
             return ExitCode::FAILURE;
         }
     };
@@ -236,7 +236,7 @@ impl Supervisor<'_> {
                 true
             }
             Err(message) => {
-                seam::log!("core", Crit, "{message}");
+                runtime::log!("core", Crit, "{message}");
                 self.remove_pid_file();
                 false
             }
@@ -292,7 +292,7 @@ impl Supervisor<'_> {
 
     fn awake(&mut self, waited: std::io::Result<()>) {
         if let Err(error) = waited {
-            seam::log!(self.module(), Alert, "{}: waiting for signals", sys::describe(&error));
+            runtime::log!(self.module(), Alert, "{}: waiting for signals", sys::describe(&error));
         }
         self.board.attention().lower();
         while let Ok(Some((signal, sender))) = self.signals.read() {
@@ -322,15 +322,15 @@ impl Supervisor<'_> {
 
     fn announce(&self) {
         let (module, words) = (self.module(), &self.generation.mpm.0.words);
-        seam::log!(
+        runtime::log!(
             module,
             Notice,
             "{}{} configured -- resuming normal operations",
             words.configured,
             self.about.server
         );
-        seam::log!(module, Info, "{}Server built: {}", words.built, self.about.built);
-        seam::log!("core", Notice, "AH00094: Command line: '{}'", self.about.command_line);
+        runtime::log!(module, Info, "{}Server built: {}", words.built, self.about.built);
+        runtime::log!("core", Notice, "AH00094: Command line: '{}'", self.about.command_line);
     }
 
     /// Tells the service manager that the server serves.

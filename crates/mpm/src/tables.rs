@@ -126,7 +126,7 @@ const MAX_THREADS: &str = "Maximum number of threads alive at the same time";
 const MAX_CHILDREN: &str = "Maximum number of child processes for this run of Apache";
 
 const fn row(name: &'static str, args: Args, default: &'static str, help: &'static str) -> Directive {
-    Directive::new(name, Allowed::GLOBAL, args, default, help)
+    conf::row(name, Allowed::GLOBAL, args, default, help)
 }
 
 const BACKLOG: Directive = row(

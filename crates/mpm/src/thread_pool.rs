@@ -13,7 +13,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use seam::{STACK, Service};
+use runtime::{STACK, Service};
 
 pub(crate) use queue::{Sleeper, ThreadPool};
 
@@ -75,7 +75,7 @@ pub(crate) fn start<W: Work>(work: &Arc<W>, stack: Option<usize>, module: &'stat
     let refused = |error: io::Error, count: usize| {
         let text = sys::describe(&error);
         let advice = "lower ThreadsPerChild, or raise the limits of memory and processes";
-        seam::log!(module, Alert, "{text}: only {count} of {size} worker threads can be started: {advice}");
+        runtime::log!(module, Alert, "{text}: only {count} of {size} worker threads can be started: {advice}");
         error
     };
     // Looked at before the first one: a thread that gets the last memory for its stack has none to begin with, and ends the
@@ -100,7 +100,7 @@ fn serve<W: Work>(work: &W, index: usize, module: &'static str) {
     loop {
         let job = pool.next(&me, || work.service().before_wait());
         if catch_unwind(AssertUnwindSafe(|| work.run(&mut tools, job))).is_err() {
-            seam::log!(module, Crit, "a worker thread panicked: its connection is closed, the thread goes on");
+            runtime::log!(module, Crit, "a worker thread panicked: its connection is closed, the thread goes on");
             drop(tools);
             tools = work.tools(index);
         }

@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use seam::Service;
-use seam::scoreboard::{Rows, Workers};
+use runtime::Service;
+use runtime::scoreboard::{Rows, Workers};
 use sys::block_on;
 
 use crate::child::Child;
@@ -114,7 +114,7 @@ impl Work for Threads {
         };
         if let Err(error) = block_on::block_on(life, || self.service.before_wait()) {
             let text = sys::describe(&error);
-            seam::log!("mpm_worker", Error, "{text}: a worker cannot wait for its client: the connection is closed");
+            runtime::log!("mpm_worker", Error, "{text}: a worker cannot wait for its client: the connection is closed");
         }
     }
 

@@ -3,7 +3,7 @@
 //! The folders follow the way of a request: a [`transport`] carries bytes, a [`protocol`] makes a [`request`] from
 //! them, the [`phases`] find its answer, with the help of [`files`] and the [`config`]uration, and the [`log`] records
 //! it; [`explain`] goes the same way for a hypothetical request. The crate never knows which MPM polls its connections
-//! ([`seam`]).
+//! ([`runtime`]).
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +29,8 @@ pub use config::{
 pub use files::links::Links;
 pub use files::{machine, static_file, survey};
 pub use phases::{Conditions, Response};
-pub use protocol::http1::HttpService;
-pub use protocol::http2::head::served as served_over_http2;
+pub use protocol::h1::HttpService;
+pub use protocol::h2::head::served as served_over_http2;
 pub use request::client::Announced;
 pub use request::fields::{self, Fields};
 pub use request::fields_out::{FieldSink, Unsendable};

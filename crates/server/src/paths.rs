@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use conf::System;
-use http1::text::to_bytes;
+use http::text::to_bytes;
 
 /// The path for the standard library, with its original bytes.
 pub fn os_path(path: &str) -> PathBuf {

@@ -10,7 +10,7 @@ pub(crate) fn print(text: &str) {
 
 /// Prints text of a configuration with its original bytes.
 pub(crate) fn dump(text: &str) {
-    write(&http1::text::to_bytes(text));
+    write(&http::text::to_bytes(text));
 }
 
 fn write(bytes: &[u8]) {

@@ -112,7 +112,7 @@ pub(crate) fn serve(
     if predecessor.is_none() {
         first.log = Arc::new(starting::StartLog(Some(first.log)));
     }
-    seam::log::set(first.log.clone());
+    runtime::log::set(first.log.clone());
     let about = About {
         program: options.program.clone(),
         server: version::full(),
@@ -125,7 +125,7 @@ pub(crate) fn serve(
     };
     if !one_process && let Err(error) = server::log::keep(&options.program) {
         let text = "log files are not kept by a process of their own: a disk that hangs holds up the server";
-        seam::log!("core", Warn, "{}: {text}", sys::describe(&error));
+        runtime::log!("core", Warn, "{}: {text}", sys::describe(&error));
     }
     let code = mpm::run(first, listeners, about, &mut Callbacks { options, text, detached, running, next: None });
     server::log::tend_last();
@@ -194,7 +194,7 @@ impl ParentCallbacks for Callbacks<'_> {
         configured.loaded.server.open_logs()?;
         for notice in &configured.loaded.notices {
             if notice.level <= Level::Warn {
-                seam::log!(notice.module, Warn, "{}", notice.text);
+                runtime::log!(notice.module, Warn, "{}", notice.text);
             }
         }
         let (generation, running) = generation(self.options, configured)?;

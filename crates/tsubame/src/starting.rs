@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use conf::Level;
-use seam::log::Log;
+use runtime::log::Log;
 use sys::process::{Fork, Pid, Reaped, Status};
 
 use crate::boot;
@@ -51,7 +51,7 @@ pub(crate) fn stay() {
 
 fn begin(starter: Option<OwnedFd>) {
     *lock() = starter.map(Arc::new);
-    seam::log::set(Arc::new(StartLog(None)));
+    runtime::log::set(Arc::new(StartLog(None)));
 }
 
 /// Reports that the server serves, and stops sending messages.

@@ -50,7 +50,7 @@ impl Style {
 }
 
 /// Stands for the escape character of our own marks until they are on a [`Page`]. No other text contains it:
-/// `http1::text` keeps bytes in this range, but only those beyond ASCII.
+/// `http::text` keeps bytes in this range, but only those beyond ASCII.
 const MARK: char = '\u{10FF1B}';
 
 /// Lines for people, written with `writeln!`. Values may come from anybody's files and requests, so their control
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn only_marks_of_our_own_reach_the_terminal() {
         let mut page = Page::default();
-        let name = http1::text::from_bytes(b"a\x1b[31m\n\t\x7f\xc2\x9b\xff\xf4\x8f\xbc\x9b.html");
+        let name = http::text::from_bytes(b"a\x1b[31m\n\t\x7f\xc2\x9b\xff\xf4\x8f\xbc\x9b.html");
         writeln!(page, "{} é", Style(true).bold(&name));
         writeln!(page);
         let shown = "a\\x1b[31m\\x0a\t\\x7f\\x9b\\xff\\xf4\\x8f\\xbc\\x9b.html";

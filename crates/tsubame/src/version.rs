@@ -49,7 +49,7 @@ pub(crate) fn built() -> String {
     let modified = std::env::current_exe().and_then(std::fs::metadata).and_then(|meta| meta.modified());
     let seconds = modified.ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |d| d.as_secs()) as i64;
     // `21/Nov/2026:20:38:24 +0000`
-    let date = String::from_utf8_lossy(&http1::date::log_date(seconds, 0)).into_owned();
+    let date = String::from_utf8_lossy(&http::date::log_date(seconds, 0)).into_owned();
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = MONTHS.iter().position(|name| *name == &date[3..6]).unwrap_or(0) + 1;
     format!("{}-{month:02}-{}T{}", &date[7..11], &date[0..2], &date[12..20])

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gateway::gate;
 use mpm::Stall;
-use seam::scoreboard::{self, Described, Process, State, Worker};
+use runtime::scoreboard::{self, Described, Process, State, Worker};
 use sys::process::{Pid, threads};
 
 use crate::running::Running;
@@ -31,7 +31,7 @@ pub(crate) fn stalled(stalls: &[Stall]) {
             (None, _) => format!("no worker has started or finished a request for {seconds} s, and all are busy"),
         };
         let kernel = stall.child.map_or_else(String::new, |(_, pid)| format!("; its threads: {}", threads_of(pid)));
-        seam::log!("core", Warn, "{who}{kernel}{} (StallTimeout)", scripts());
+        runtime::log!("core", Warn, "{who}{kernel}{} (StallTimeout)", scripts());
         let slot = stall.child.map(|(slot, _)| slot);
         let busy = busy(processes.iter().filter(|process| slot.is_none_or(|slot| process.slot == slot)));
         for (process, index, worker) in busy.iter().take(left) {
@@ -41,16 +41,16 @@ pub(crate) fn stalled(stalls: &[Stall]) {
                 State::Read => String::new(),
                 _ => format!(" for {} s: {}", age(process, worker).as_secs(), request(worker)),
             };
-            seam::log!("core", Warn, "worker {slot}-{index} of child {pid} {doing}{what}");
+            runtime::log!("core", Warn, "worker {slot}-{index} of child {pid} {doing}{what}");
         }
         if busy.len() > left {
-            seam::log!("core", Warn, "and {} more workers; all of them: {}", busy.len() - left, kinds(&busy));
+            runtime::log!("core", Warn, "and {} more workers; all of them: {}", busy.len() - left, kinds(&busy));
         }
         left = left.saturating_sub(busy.len());
     }
     if stalls.len() > CHILDREN_TOLD {
         let more = stalls.len() - CHILDREN_TOLD;
-        seam::log!(
+        runtime::log!(
             "core",
             Warn,
             "{more} more children make no progress; all busy workers: {}",
@@ -73,7 +73,7 @@ pub(crate) fn limit_reached(running: &Running) {
         _ => format!("; {reading} connections have sent a part of a request"),
     };
     let with = if busy.is_empty() { String::new() } else { format!(", with {}", kinds(&busy)) };
-    seam::log!("core", Error, "busy workers of {name}: {count}{with}{heads}{}", scripts());
+    runtime::log!("core", Error, "busy workers of {name}: {count}{with}{heads}{}", scripts());
 }
 
 /// A worker with its process, and its number in the process.

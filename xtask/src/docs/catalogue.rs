@@ -157,6 +157,7 @@ mod tests {
 
     use super::super::infos;
     use super::*;
+    use conf::row;
 
     #[test]
     fn remarks_have_code() {
@@ -175,9 +176,9 @@ mod tests {
             source: "mod_dir.c",
             linked: false,
             directives: &[
-                Directive::new("DirectoryIndex", Allowed::OPTIONS, Args::Flag(|_, _| Ok(())), "", ""),
-                Directive::new("DirectorySlash", Allowed::INDEXES, Args::Flag(|_, _| Ok(())), "", ""),
-                Directive::new("ServerRoot", Allowed::SERVER, Args::Flag(|_, _| Ok(())), "", ""),
+                row("DirectoryIndex", Allowed::OPTIONS, Args::Flag(|_, _| Ok(())), "", ""),
+                row("DirectorySlash", Allowed::INDEXES, Args::Flag(|_, _| Ok(())), "", ""),
+                row("ServerRoot", Allowed::SERVER, Args::Flag(|_, _| Ok(())), "", ""),
             ],
         };
         let found = contradictions(&entries(&[&FACE]));

@@ -144,10 +144,10 @@ fn place(row: &Directive) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conf::Allowed;
+    use conf::{Allowed, row};
 
-    const ON: Directive = Directive::new("DemoOn", Allowed::FILEINFO, Args::Flag(|_, _| Ok(())), "On", "a|b <c>");
-    const SIZE: Directive = Directive::new("DemoSize", Allowed::SECTION, Args::Take1(|_, _| Ok(())), "", "A size");
+    const ON: Directive = row("DemoOn", Allowed::FILEINFO, Args::Flag(|_, _| Ok(())), "On", "a|b <c>");
+    const SIZE: Directive = row("DemoSize", Allowed::SECTION, Args::Take1(|_, _| Ok(())), "", "A size");
 
     static FACES: [ModuleInfo; 2] = [
         ModuleInfo {
@@ -156,9 +156,9 @@ mod tests {
             linked: false,
             directives: &[
                 ON,
-                Directive::new("<Demo", Allowed::GLOBAL, Args::Section(|_, _| Ok(())), "", "Container"),
+                row("<Demo", Allowed::GLOBAL, Args::Section(|_, _| Ok(())), "", "Container"),
                 SIZE.syntax("bytes").differs("It is _larger_."),
-                Directive::new("Timeout", Allowed::SERVER, Args::Take1(|_, _| Ok(())), "60", "Seconds"),
+                row("Timeout", Allowed::SERVER, Args::Take1(|_, _| Ok(())), "60", "Seconds"),
             ],
         },
         ModuleInfo {

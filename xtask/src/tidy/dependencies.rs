@@ -6,19 +6,19 @@ use crate::tree::{File, Tree};
 /// The crates of ours that each crate may use, from the bottom up.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("sys", &[]),
-    ("http1", &[]),
-    ("conf", &["sys", "http1"]),
-    ("seam", &["sys", "conf"]),
-    ("mpm", &["sys", "conf", "seam"]),
-    ("server", &["sys", "http1", "conf", "seam"]),
-    ("gateway", &["sys", "http1", "conf", "seam", "server"]),
-    ("modules", &["sys", "http1", "conf", "seam", "server", "gateway"]),
-    ("tsubame", &["sys", "http1", "conf", "seam", "server", "gateway", "modules", "mpm"]),
+    ("http", &[]),
+    ("conf", &["sys", "http"]),
+    ("runtime", &["sys", "conf"]),
+    ("mpm", &["sys", "conf", "runtime"]),
+    ("server", &["sys", "http", "conf", "runtime"]),
+    ("gateway", &["sys", "http", "conf", "runtime", "server"]),
+    ("modules", &["sys", "http", "conf", "runtime", "server", "gateway"]),
+    ("tsubame", &["sys", "http", "conf", "runtime", "server", "gateway", "modules", "mpm"]),
     // The laboratory is a client. It shares no code with the server, so that a mistake of the server cannot hide in the
     // tool that measures it.
     ("lab", &[]),
-    ("xtask", &["sys", "http1", "conf", "seam", "server", "gateway", "modules", "mpm"]),
-    ("fuzz", &["sys", "http1", "conf", "seam", "server", "gateway", "modules", "mpm"]),
+    ("xtask", &["sys", "http", "conf", "runtime", "server", "gateway", "modules", "mpm"]),
+    ("fuzz", &["sys", "http", "conf", "runtime", "server", "gateway", "modules", "mpm"]),
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn upwards_is_refused() {
-        let text = "[dependencies]\nhttp1.workspace = true\nserver.workspace = true\n\
+        let text = "[dependencies]\nhttp.workspace = true\nserver.workspace = true\n\
                     [dev-dependencies]\nx = { package = \"tsubame-mpm\", path = \"../mpm\" }\n";
         assert_eq!(findings("crates/conf/Cargo.toml", text), ["conf depends on server", "conf depends on mpm"]);
         assert_eq!(findings("crates/tsubame/Cargo.toml", text), [""; 0]);
@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn a_strangers_crate_of_the_same_name_is_not_ours() {
-        assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp1 = \"1\"\n"), [""; 0]);
-        assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp1.workspace = true\n"), ["lab depends on http1"]);
+        assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp = \"1\"\n"), [""; 0]);
+        assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp.workspace = true\n"), ["lab depends on http"]);
     }
 
     #[test]

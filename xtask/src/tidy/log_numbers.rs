@@ -53,7 +53,7 @@ mod tests {
         let a = ("crates/mpm/src/a.rs", "f(\"AH00052: child pid {pid} exit\"); f(\"AH00163: {name} ready\");");
         let same = ("crates/mpm/src/b.rs", "f(\"x: AH00052: child pid 7 exit\");");
         let other = ("crates/mpm/src/c.rs", "f(\"AH00052: parent pid\");");
-        let elsewhere = ("crates/http1/src/c.rs", "f(\"AH00052: parent pid\");");
+        let elsewhere = ("crates/http/src/c.rs", "f(\"AH00052: parent pid\");");
         assert_eq!(check(&Tree::of(&[a, same, elsewhere])), []);
         let found = check(&Tree::of(&[a, same, other]));
         assert_eq!(found.len(), 1);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use http1::text::from_bytes;
+use http::text::from_bytes;
 use sys::pcre2::Spans;
 
 /// The positions of the groups of one match in its subject; group 0 is the whole match.

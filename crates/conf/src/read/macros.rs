@@ -70,7 +70,7 @@ impl Macro {
                 let name = &self.name;
                 return Err(format!("with its values the text of macro '{name}' becomes too long"));
             }
-            text.extend_from_slice(&http1::text::to_bytes(&line));
+            text.extend_from_slice(&http::text::to_bytes(&line));
             text.push(b'\n');
         }
         Ok((text, warnings))

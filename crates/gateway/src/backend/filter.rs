@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use seam::{Load, offload};
+use runtime::{Load, offload};
 use server::paths::c_path;
 use server::{Request, RequestBody};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use seam::executor::{sleep, timeout_at};
+use runtime::executor::{sleep, timeout_at};
 use sys::local::Kind;
 use sys::process::Pid;
 use sys::watch::{Interest, Watched, watch};
@@ -181,7 +181,7 @@ async fn ask(
             }
         };
         // Only the manager's answer can end this wait.
-        let told = seam::release_worker(timeout_at(deadline, receive(&line, &mut descriptors))).await;
+        let told = runtime::release_worker(timeout_at(deadline, receive(&line, &mut descriptors))).await;
         match told.map_err(io::Error::from).and_then(|told| told) {
             Ok(told) => return Ok((line, told, descriptors)),
             // The manager has died, and its successor knows no waiting requests.

@@ -24,7 +24,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use server::core::CoreDir;
 
 use crate::command::Command;
@@ -118,7 +118,7 @@ impl Program {
         directory: &str,
         owner: Option<crate::owners::Owner>,
     ) -> Option<Program> {
-        let text = |text: &String| CString::new(http1::text::to_bytes(text).into_owned()).ok();
+        let text = |text: &String| CString::new(http::text::to_bytes(text).into_owned()).ok();
         let command = Command {
             program: server::paths::c_path(path)?,
             directory: server::paths::c_path(directory).filter(|directory| !directory.is_empty()),

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use conf::Level;
-use seam::executor::{Descriptor, sleep};
+use runtime::executor::{Descriptor, sleep};
 use server::{Answer, Request, dns};
 use sys::local::Kind;
 
@@ -96,7 +96,7 @@ pub async fn converse(
 ) -> Answer {
     let env = std::mem::take(&mut request.env);
     let lines: Vec<_> =
-        env.iter().map(|(name, value)| (http1::text::to_bytes(name), http1::text::to_bytes(value))).collect();
+        env.iter().map(|(name, value)| (http::text::to_bytes(name), http::text::to_bytes(value))).collect();
     let pairs = lines.iter().map(|(name, value)| (&**name, &**value));
     let bytes = head.of_pairs(request, server.keep.is_some(), pairs);
     drop(lines);

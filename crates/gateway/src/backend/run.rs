@@ -13,7 +13,7 @@ use super::filter::Data;
 use super::lease::{Lease, NoBackend, Outcome};
 use crate::caller::Caller;
 use crate::protocol::fastcgi::Role;
-use crate::protocol::{Protocol, fastcgi, plain, runtime};
+use crate::protocol::{Protocol, fastcgi, plain, script_runtime};
 use crate::script::conversation::{Conversation, Speech};
 use crate::script::{Failure, Script};
 use crate::stream::Stream;
@@ -64,7 +64,7 @@ impl Head {
             Head::FastCgi(role) => Ok(fastcgi::open(*role, keep, pairs)),
             Head::Filter(_) => Ok(fastcgi::open(Role::Filter, keep, pairs)),
             Head::Runtime(handler) => {
-                runtime::open(handler.iter().map(|(name, value)| (name.as_bytes(), &value[..])), pairs)
+                script_runtime::open(handler.iter().map(|(name, value)| (name.as_bytes(), &value[..])), pairs)
             }
             Head::Scgi => Ok(plain::scgi(request.body.length().unwrap_or(0), pairs)),
             Head::Uwsgi => plain::uwsgi(pairs),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use seam::executor::{sleep, timeout_at};
+use runtime::executor::{sleep, timeout_at};
 use sys::local::Kind;
 use sys::process::Pid;
 use sys::signal::Signal;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use seam::Awaited;
-use seam::executor::{sleep, timeout};
+use runtime::Awaited;
+use runtime::executor::{sleep, timeout};
 use sys::event_loop::{EventLoop, Spawned, spawn};
 use sys::process::{Pid, end_of};
 use sys::signal::{Signal, SignalFd};
@@ -110,7 +110,7 @@ async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Re
 async fn attend(connection: OwnedFd, users: Arc<Users>) {
     let Ok(user) = sys::local::peer_user(&connection) else { return };
     if !users.is_known(user) {
-        seam::log!("cgid", Warn, "a process of user {user} asked for a script, and was refused");
+        runtime::log!("cgid", Warn, "a process of user {user} asked for a script, and was refused");
         return;
     }
     let Ok(connection) = watch(Arc::new(connection), Interest::READABLE) else { return };

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seam::executor::timeout;
+use runtime::executor::timeout;
 use server::ScriptUse;
 use sys::cred::Identity;
 use sys::process::Pid;

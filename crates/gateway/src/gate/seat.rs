@@ -99,7 +99,7 @@ impl Seat {
     ) -> Result<(), Refusal> {
         // Without one it checks from time to time, as all do.
         let mut wake_up = WakeUp::of(&self.gate.name, self.entry);
-        let mut timer = seam::executor::Timer::default();
+        let mut timer = runtime::executor::Timer::default();
         let mut rounds = 0;
         loop {
             self.gate.end_leaving();
@@ -128,7 +128,7 @@ impl Seat {
             rounds += 1;
             let soon = rounds <= LEAVING_ROUNDS && self.gate.table.is_anybody_leaving();
             let pause = if soon { LEAVING } else { LOOK };
-            seam::release_worker(timer.until(deadline.min(now + pause), wake_up.arrives())).await;
+            runtime::release_worker(timer.until(deadline.min(now + pause), wake_up.arrives())).await;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Cuts the received bytes into frames, as they arrive. Frames of FastCGI and of runtimes begin with eight bytes each.
 
 use super::head::{HEADER, Head, Kind};
-use super::{Messages, Protocol, Rubbish, fastcgi, runtime};
+use super::{Messages, Protocol, Rubbish, fastcgi, script_runtime};
 
 /// The longest content of a frame that has to be buffered whole, in bytes.
 const HELD_MAX: usize = 64 * 1024;
@@ -42,7 +42,7 @@ impl Frames {
                 }
                 self.head = match self.protocol {
                     Protocol::FastCgi => fastcgi::head(&self.header)?,
-                    _ => runtime::head(&self.header)?,
+                    _ => script_runtime::head(&self.header)?,
                 };
                 if matches!(self.head.kind, Kind::Whole(_)) && self.head.length > HELD_MAX {
                     return Err(Rubbish(format!("a frame of {} bytes is too long", self.head.length)));
@@ -66,7 +66,7 @@ impl Frames {
                     let held = std::mem::take(&mut self.held);
                     match self.protocol {
                         Protocol::FastCgi => fastcgi::whole(&held, heard)?,
-                        _ => runtime::whole(number, &held, heard)?,
+                        _ => script_runtime::whole(number, &held, heard)?,
                     }
                 }
             }
@@ -102,7 +102,7 @@ impl Frames {
         if frames.filled == HEADER {
             let head = match protocol {
                 Protocol::FastCgi => fastcgi::head(&frames.header).ok()?,
-                _ => runtime::head(&frames.header).ok()?,
+                _ => script_runtime::head(&frames.header).ok()?,
             };
             frames.head = Head { kind: head.kind, length, padding };
         }

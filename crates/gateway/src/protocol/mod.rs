@@ -3,7 +3,7 @@
 //! | protocol | a request | an answer |
 //! |---|---|---|
 //! | FastCGI ([`fastcgi`]) | records | records |
-//! | the protocol of runtimes ([`runtime`]) | frames | frames |
+//! | the protocol of runtimes ([`script_runtime`]) | frames | frames |
 //! | SCGI, uwsgi ([`plain`]) | a head, then the body as it is | the script's output as it is, to the end of the connection |
 
 pub mod fastcgi;
@@ -12,7 +12,7 @@ mod frames;
 pub mod fuzzing;
 mod head;
 pub mod plain;
-pub mod runtime;
+pub mod script_runtime;
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl Protocol {
     pub(crate) fn input(self, piece: &[u8], to: &mut Vec<u8>) {
         match self {
             Protocol::FastCgi => fastcgi::input(piece, to),
-            Protocol::Runtime => runtime::input(piece, to),
+            Protocol::Runtime => script_runtime::input(piece, to),
             Protocol::Plain => to.extend_from_slice(piece),
         }
     }
@@ -75,7 +75,7 @@ impl Protocol {
     pub(crate) fn end_of_input(self, to: &mut Vec<u8>) {
         match self {
             Protocol::FastCgi => fastcgi::end_of_input(to),
-            Protocol::Runtime => runtime::end_of_input(to),
+            Protocol::Runtime => script_runtime::end_of_input(to),
             Protocol::Plain => {}
         }
     }

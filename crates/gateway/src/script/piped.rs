@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use conf::Level;
-use http1::text::from_bytes;
-use seam::executor::Timer;
+use http::text::from_bytes;
+use runtime::executor::Timer;
 use server::{BodyError, Request};
 
 use crate::caller::Caller;

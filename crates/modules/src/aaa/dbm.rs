@@ -106,7 +106,7 @@ impl<'a> Bytes<'a> {
 }
 
 fn show(see: See<'_>, key: &[u8], value: &[u8]) {
-    see(&http1::text::from_bytes(key), &http1::text::from_bytes(value));
+    see(&http::text::from_bytes(key), &http::text::from_bytes(value));
 }
 
 /// APR's own format: pages of a kilobyte, each with a count of positions, the positions from its beginning, and keys

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use conf::Level;
 use conf::lines::Lines;
-use seam::{Load, offload};
+use runtime::{Load, offload};
 use server::Request;
 use server::paths::c_path;
 use sys::file::Meta;

@@ -9,6 +9,6 @@ use super::mod_auth_form::form_fields;
 pub fn form(bytes: &[u8]) {
     let fields = form_fields(bytes);
     assert_eq!(fields.len(), 1 + bytes.iter().filter(|byte| **byte == b'&').count());
-    let length = |text: &str| http1::text::to_bytes(text).len();
+    let length = |text: &str| http::text::to_bytes(text).len();
     assert!(fields.iter().map(|(name, value)| length(name) + length(value)).sum::<usize>() <= bytes.len());
 }

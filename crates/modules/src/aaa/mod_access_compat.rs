@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Iterate2, Take1};
 use conf::ip::{Subnet, SubnetError};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, settings, row};
 use server::PhaseHook::{Later, Now};
 use server::authz::Satisfy;
 use server::{Flow, Hook, Module, Order, Request, dns};
 
 use super::denied_thing;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -3,13 +3,12 @@
 //! Apache manual: mod_allowmethods.
 
 use conf::directive::Args::Words;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, settings, row};
 use server::PhaseHook::Now;
 use server::core::Methods;
 use server::{Flow, Hook, Module, Order, Request};
 
 use super::denied_thing;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use conf::directive::Args::{Flag, Iterate, Take1, Take12};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
 use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;
@@ -14,7 +14,6 @@ use server::{Flow, Hook, Module, Order, Request};
 
 use super::mod_authn_core::{Source, auth_name, auth_type};
 use super::{Text, passwords};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -145,7 +144,7 @@ async fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str,
 async fn compare_digests(request: &mut Request, source: &Source, user: &str, password: &str, realm: &str) -> Authn {
     match source.realm_hash(request, user, realm, RealmDigest::Md5).await {
         Some(Ok(stored)) => {
-            let own = passwords::hex(RealmDigest::Md5, &http1::text::to_bytes(&format!("{user}:{realm}:{password}")));
+            let own = passwords::hex(RealmDigest::Md5, &http::text::to_bytes(&format!("{user}:{realm}:{password}")));
             if passwords::same(&own, &stored.to_ascii_lowercase()) { Authn::Granted } else { Authn::Denied }
         }
         Some(Err(answer)) => answer,
@@ -175,7 +174,7 @@ pub(crate) fn typed(field: &str) -> Option<(String, String)> {
         return None;
     }
     let decoded = decode(encoded.trim_start_matches([' ', '\t']));
-    let decoded = http1::text::from_bytes(&decoded);
+    let decoded = http::text::from_bytes(&decoded);
     let (user, password) = decoded.split_once(':').unwrap_or((&decoded, ""));
     Some((user.to_string(), password.to_string()))
 }
@@ -230,7 +229,7 @@ fn fake(request: &mut Request) -> Flow {
         }
         parts.push(value);
     }
-    let plain = http1::text::to_bytes(&parts.join(":")).into_owned();
+    let plain = http::text::to_bytes(&parts.join(":")).into_owned();
     let value = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(plain));
     request.log("auth_basic", Level::Info, format!("AH02457: AuthBasicFake: \"Authorization: {value}\""));
     request.headers_mut().set("Authorization", value);

@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 
 use conf::directive::Args::{Flag, Iterate, Take1};
 use conf::values::strtol;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
 use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;
@@ -20,7 +20,6 @@ use self::clients::{Use, clients};
 use self::header::{Comparison, Credentials, Digest, Place, compare};
 use super::mod_authn_core::{Source, auth_name, auth_type};
 use super::passwords::{hex, same};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -257,7 +256,7 @@ const NOTE: &str = "auth-digest-info";
 
 /// The client's signature: `response`, and with an empty method the server's own proof.
 fn response(rules: &Rules, digest: &Digest, secret: &str, method: &str) -> String {
-    let hash = |text: String| hex(rules.algorithm, &http1::text::to_bytes(&text));
+    let hash = |text: String| hex(rules.algorithm, &http::text::to_bytes(&text));
     let part = |value: &Option<String>| value.clone().unwrap_or_default();
     let place = hash(format!("{method}:{}", digest.uri));
     let (nc, cnonce, qop) = (part(&digest.nc), part(&digest.cnonce), part(&digest.qop));

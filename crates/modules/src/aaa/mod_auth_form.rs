@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conf::directive::Args::{Flag, Iterate, Take1};
 use conf::values::strtol;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
 use server::PhaseHook::Later;
 use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;
@@ -15,7 +15,6 @@ use server::{Answer, Body, Flow, Handler, Hook, Kind, Module, Order, Request, Re
 use super::Text;
 use super::mod_authn_core::{Source, auth_name, auth_type};
 use super::passwords::{hex, same};
-use crate::row;
 use crate::session::mod_session::{self, form_text};
 
 /// The module.
@@ -233,7 +232,7 @@ fn is_on_this_site(request: &Request, location: &str) -> bool {
 
 /// Stands for the password of a user whom the site has admitted.
 fn site_hash(user: &str, site: &str) -> String {
-    hex(RealmDigest::Md5, &http1::text::to_bytes(&format!("{user}:{site}")))
+    hex(RealmDigest::Md5, &http::text::to_bytes(&format!("{user}:{site}")))
 }
 
 /// Stores the user in the session, or removes it.
@@ -248,7 +247,7 @@ async fn remember(request: &mut Request, realm: &str, sent: Option<&Credentials>
 
 fn fake_basic(request: &mut Request, dir: &FormDir, user: &str, password: &str) {
     if dir.fake() {
-        let plain = http1::text::to_bytes(&format!("{user}:{password}")).into_owned();
+        let plain = http::text::to_bytes(&format!("{user}:{password}")).into_owned();
         request.headers_mut().set("Authorization", format!("Basic {}", STANDARD.encode(plain)));
     }
 }
@@ -284,7 +283,7 @@ async fn read_form(request: &mut Request, dir: &FormDir) -> Result<Option<Creden
 
 /// The names and values of a form, decoded, in order.
 pub(super) fn form_fields(body: &[u8]) -> Vec<(String, String)> {
-    let text = http1::text::from_bytes(body);
+    let text = http::text::from_bytes(body);
     let pairs = text.split('&').map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         (form_text(name), form_text(value))

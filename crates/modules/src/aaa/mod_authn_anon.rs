@@ -3,11 +3,10 @@
 //! Apache manual: mod_authn_anon.
 
 use conf::directive::Args::{Flag, Iterate};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, on_or_off, settings, row};
 use server::authz::{Authn, AuthnProvider};
 use server::{Hook, Module, Request};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -4,14 +4,13 @@
 
 use conf::directive::Args::{Section, Take1};
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings};
+use conf::{Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings, row};
 use server::PhaseHook::Now;
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::module::find_authn;
 use server::{Flow, Hook, Layer, Module, Order, Request};
 
 use super::Text;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -3,14 +3,13 @@
 //! Apache manual: mod_authn_dbd; variables and messages measured on 2.4.71.
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::{Hook, Module, Request};
 
 use super::mod_authn_socache;
 use super::passwords::{check_stored, digits};
 use crate::database::{self, Failure, Rows, text_of, text_value};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -3,13 +3,12 @@
 //! Apache manual: mod_authn_dbm.
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, settings, row};
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::{Hook, Module, Request};
 
 use super::passwords::{check_stored, digits};
 use super::{dbm, mod_authn_socache};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

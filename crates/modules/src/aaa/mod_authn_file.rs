@@ -3,14 +3,13 @@
 //! Apache manual: mod_authn_file, "Password Formats".
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings};
+use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings, row};
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::{Hook, Module, Request};
 
 use super::files::Files;
 use super::mod_authn_socache;
 use super::passwords::{check_stored, digits};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -4,7 +4,7 @@
 
 use conf::directive::Args::{Iterate, None as NoArgs, Take1};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings, row};
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::module::shared_caches;
 use server::paths::dir_name;
@@ -12,7 +12,6 @@ use server::{Hook, Module, Request, Server};
 
 use super::passwords::{check_stored, digits};
 use crate::cache::shared::{Kept, Key, Slot, bucket};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use conf::directive::Args::Raw;
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings, row};
 use gateway::backend::remote::{self, Phrases};
 use gateway::backend::{Verdict as Said, authorize_at};
 use gateway::{Caller, Speech, Words};
@@ -18,7 +18,6 @@ use server::{Flow, Hook, Layer, Module, Order, Request};
 use super::mod_auth_basic::{challenge_of, credentials};
 use super::mod_authn_core::{self, Source, auth_type};
 use super::{Text, mod_authz_core};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -13,7 +13,7 @@ use conf::directive::Args::{Flag, Iterate, Take1, Take2, Take12};
 use conf::pattern::{Captures, Flags, Regex, substitute};
 use conf::values::strtol;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
 use server::authz::AuthnProvider;
 use server::{Hook, Module, Request, Server};
 
@@ -22,7 +22,6 @@ use crate::ldap::directory::{Aliases, Place, Scope};
 use crate::ldap::filter::escape;
 use crate::ldap::mod_ldap::{UNENCRYPTED, refuse_tls};
 use crate::ldap::url::Url;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -205,7 +204,7 @@ fn set_password(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
             return Err("AuthLDAPBindPassword: programs are not run for .htaccess files (exec:)".into());
         }
         Some(command) => first_line_of(cmd, command)?,
-        None => http1::text::to_bytes(text).into_owned(),
+        None => http::text::to_bytes(text).into_owned(),
     };
     if password.is_empty() {
         return Err("Empty passwords are invalid for AuthLDAPBindPassword".into());

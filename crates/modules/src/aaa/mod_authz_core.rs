@@ -9,10 +9,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Raw, Section, Take1};
 use conf::words::next_word;
-use conf::{
-    Allowed, Cmd, Context, Directive, Error, Failure, Keyed, Level, Listed, Merge, ModuleInfo, Origin, Outcome,
-    Setting, SettingsMap, on_or_off, settings,
-};
+use conf::{Allowed, Cmd, Context, Directive, Error, Failure, Keyed, Level, Listed, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap, on_or_off, settings, row};
 use server::PhaseHook::{Later, Now};
 use server::authz::{AuthzProvider, Verdict};
 use server::module::find_authz;
@@ -21,7 +18,6 @@ use server::{Draft, Flow, Hook, Layer, Module, Order, Request};
 use self::rules::{Check, Group, Kind, Node, Refusals, Require};
 use super::denied_thing;
 use super::mod_authn_core::auth_type;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

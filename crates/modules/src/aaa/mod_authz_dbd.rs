@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take1};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
 use server::authz::AuthzCheck::Later;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
 use super::Text;
 use crate::database::{self, Failure, text_of, text_value};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use conf::directive::Args::Take1;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, settings, row};
 use server::authz::AuthzCheck::Later;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
 use super::mod_authn_core::auth_name;
 use super::{Text, dbm, mod_authz_owner};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use conf::directive::Args::Take1;
 use conf::words::words;
-use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings};
+use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings, row};
 use server::authz::AuthzCheck::Later;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
 use super::files::Files;
 use super::{Text, mod_authz_owner};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use conf::{Level, ModuleInfo};
-use seam::{Load, offload};
+use runtime::{Load, offload};
 use server::authz::AuthzCheck::Later;
 use server::authz::{AuthzProvider, Verdict};
 use server::paths::c_path;

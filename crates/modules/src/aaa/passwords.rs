@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use conf::Level;
 use md5::{Digest, Md5};
-use seam::{Load, offload};
+use runtime::{Load, offload};
 use server::Request;
 use server::authz::{Authn, RealmDigest};
 use sha2::Sha256;
@@ -91,7 +91,7 @@ pub(super) async fn check_stored(
     // For next time, if mod_authn_socache should cache this source's results.
     let source = module.strip_prefix("authn_").unwrap_or(module);
     mod_authn_socache::remember(request, source, user, None, stored);
-    match is_right(&http1::text::to_bytes(password), stored).await {
+    match is_right(&http::text::to_bytes(password), stored).await {
         Ok(true) => Authn::Granted,
         Ok(false) => Authn::Denied,
         Err(Unchecked::Busy) => {
@@ -111,7 +111,7 @@ fn check(password: &[u8], stored: &str) -> Result<bool, Unchecked> {
         let (salt, digest) = rest.split_once('$').ok_or(FORMAT)?;
         return Ok(same(&apr1(password, salt), digest));
     }
-    let stored = http1::text::to_bytes(stored);
+    let stored = http::text::to_bytes(stored);
     let hashed = sys::crypt::crypt(password, &stored).map_err(|_| FORMAT)?;
     Ok(hashed.ct_eq(&stored).into())
 }

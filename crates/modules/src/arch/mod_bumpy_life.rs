@@ -6,11 +6,10 @@
 use conf::directive::Args::Take1;
 use conf::error::Phase;
 use conf::values::number;
-use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting};
-use seam::BumpyLife;
+use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, row};
+use runtime::BumpyLife;
 use server::{Draft, Hook, Module};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

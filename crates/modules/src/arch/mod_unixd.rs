@@ -4,13 +4,10 @@
 
 use conf::directive::Args::{Flag, Take1};
 use conf::error::Phase;
-use conf::{
-    Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, SettingsMap, System, on_or_off, settings,
-};
+use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, SettingsMap, System, on_or_off, settings, row};
 use gateway::owners::{self, Ownership};
 use server::{Draft, Hook, Module, Server};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

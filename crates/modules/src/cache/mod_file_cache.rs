@@ -4,10 +4,9 @@
 //! for all files, and for changed ones too.
 
 use conf::directive::Args::Iterate;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, row};
 use server::Module;
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -14,11 +14,11 @@ pub(crate) fn text_of(value: &Option<Vec<u8>>) -> Option<String> {
     value.as_ref().map(|bytes| {
         // In C a text ends with the first of these.
         let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
-        http1::text::from_bytes(&bytes[..end]).into_owned()
+        http::text::from_bytes(&bytes[..end]).into_owned()
     })
 }
 
 /// A text as a value.
 pub(crate) fn text_value(text: &str) -> Value {
-    Value::Text(http1::text::to_bytes(text).into_owned())
+    Value::Text(http::text::to_bytes(text).into_owned())
 }

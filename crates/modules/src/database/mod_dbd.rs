@@ -9,17 +9,13 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take12};
 use conf::values::atoi;
-use conf::{
-    Allowed, Cmd, Context, Directive, Error, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap,
-    Stacked, on_or_off, settings,
-};
+use conf::{Allowed, Cmd, Context, Directive, Error, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap, Stacked, on_or_off, settings, row};
 use server::core::CoreServer;
 use server::{Draft, Hook, Module, Request, Server};
 use sys::sql::{Rows, Value};
 
 use super::connection::{Driver, Plan};
 use super::pool::Pool;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use seam::executor::timeout_at;
-use seam::{Load, offload, offload_apart};
+use runtime::executor::timeout_at;
+use runtime::{Load, offload, offload_apart};
 use sys::sql::{Rows, Value};
 
 use super::connection::{Connection, Plan};
@@ -84,8 +84,8 @@ impl Pool {
                     match Connection::open(&pool.plan, deadline) {
                         Ok(connection) => pool.keep(connection),
                         Err(text) => {
-                            seam::log!("dbd", Error, "{text}");
-                            seam::log!("dbd", Error, "AH00633: failed to initialise");
+                            runtime::log!("dbd", Error, "{text}");
+                            runtime::log!("dbd", Error, "AH00633: failed to initialise");
                             return;
                         }
                     }

@@ -106,11 +106,11 @@ impl Failure {
 pub(super) fn page(request: &mut Request, status: u16, text: &str) -> Answer {
     request.answer.set_status(status);
     request.answer.set_content_type("text/html; charset=ISO-8859-1");
-    let reason = http1::status::reason(status);
+    let reason = http::status::reason(status);
     let signature = request.signature();
     Answer::Body(Body::text(format!(
         "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n<html>\n<head>\n\
          <title>{status} {reason}</title>\n</head><body>\n<h1>{reason}</h1>\n<p>{}</p>\n{signature}</body></html>\n",
-        http1::uri::escape_html(text).replace("&quot;", "\"")
+        http::uri::escape_html(text).replace("&quot;", "\"")
     )))
 }

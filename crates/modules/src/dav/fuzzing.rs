@@ -12,5 +12,5 @@ pub fn dav(bytes: &[u8]) {
         let again = xml::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
         assert_eq!(again.write(), text);
     }
-    let _ = if_header::parse(&http1::text::from_bytes(bytes)).map(drop);
+    let _ = if_header::parse(&http::text::from_bytes(bytes)).map(drop);
 }

@@ -124,9 +124,9 @@ fn path(url: &str) -> Result<String, Failure> {
     if !path.starts_with('/') {
         return Err(Failure::numbered(400, 104, "Invalid URI in tagged If-header."));
     }
-    let bytes = http1::text::to_bytes(path);
-    let decoded = http1::uri::unescape_lenient(&bytes);
-    let decoded = http1::text::from_bytes(&decoded).into_owned();
+    let bytes = http::text::to_bytes(path);
+    let decoded = http::uri::unescape_lenient(&bytes);
+    let decoded = http::text::from_bytes(&decoded).into_owned();
     Ok(bare(&decoded).to_string())
 }
 

@@ -6,15 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
-use seam::HelperProcess;
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
+use runtime::HelperProcess;
 use server::PhaseHook::Now;
 use server::{Flow, HelperHook, Hook, Module, Order, Request, Server};
 use sys::cred::Identity;
 
 use super::locks::Database;
 use super::tree;
-use crate::{row, run_directory};
+use crate::run_directory;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -63,7 +63,7 @@ fn make_directories(server: &Arc<Server>, children: Option<&Identity>) -> Result
     let files = server.hosts.iter().filter_map(|host| host.settings.get::<FsServer>().lock_database.get());
     for file in files {
         if let Err(error) = run_directory::make("dav_fs", Path::new(file), children) {
-            seam::log!("dav_fs", Warn, "{}: the directory of {file} cannot be made", sys::describe(&error));
+            runtime::log!("dav_fs", Warn, "{}: the directory of {file} cannot be made", sys::describe(&error));
         }
     }
     Ok(None)

@@ -3,10 +3,9 @@
 //! Apache manual: mod_dav_lock. Files have locks of their own (`DavLockDB`), and there is no other repository.
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Directive, ModuleInfo};
+use conf::{Allowed, Directive, ModuleInfo, row};
 use server::{Hook, Module};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -14,13 +14,13 @@ pub(super) fn begin() -> String {
 
 /// A URL path as it stands in `href`.
 pub(super) fn href(uri: &str) -> String {
-    escape(&http1::uri::escape_path(uri))
+    escape(&http::uri::escape_path(uri))
 }
 
 /// What became of one resource.
 pub(super) fn push_status(out: &mut String, uri: &str, status: u16, description: &str) {
     let href = href(uri);
-    let reason = http1::status::reason(status);
+    let reason = http::status::reason(status);
     out.push_str(&format!("<D:response>\n<D:href>{href}</D:href>\n<D:status>HTTP/1.1 {status} {reason}</D:status>\n"));
     if !description.is_empty() {
         let text = escape(description).replace("&quot;", "\"");

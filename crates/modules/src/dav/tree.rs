@@ -50,7 +50,7 @@ pub(super) fn list(path: &str) -> io::Result<Vec<String>> {
 }
 
 pub(super) fn text_of(name: &OsStr) -> String {
-    http1::text::from_bytes(name.as_bytes()).into_owned()
+    http::text::from_bytes(name.as_bytes()).into_owned()
 }
 
 /// Failures, each with its URL path.

@@ -8,13 +8,12 @@ use brotli::CompressorWriter;
 use brotli::enc::BrotliEncoderParams;
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, one_of};
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown, row};
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Hook, Module, Request};
 
 use super::mod_deflate::coding::Coder;
 use super::mod_deflate::{AlterEtag, Choice, choose, code, notes};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -7,11 +7,10 @@ use std::io;
 use bytes::Bytes;
 use conf::directive::Args::Take1;
 use conf::values::strtol;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown, row};
 use server::filters::{InputFilter, OutputFilter, Rank, Stream};
 use server::{Body, BodyStream, Hook, Kind, Module, Piece, Request};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -8,8 +8,8 @@ mod gunzip;
 
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, number, one_of, strtol};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, shown};
-use http1::conditional::weak_match;
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, shown, row};
+use http::conditional::weak_match;
 use server::core::CoreDir;
 use server::fields::add_vary;
 use server::filters::{Filtering, InputFilter, OutputFilter, Rank, Stream};
@@ -17,7 +17,6 @@ use server::{Body, Hook, Kind, Module, Request};
 
 use self::coding::{Begun, Coder, Coding, Complain, Deflater, Inflater, RatioLimit, Tell};
 use self::gunzip::Gunzip;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -303,7 +302,7 @@ pub(in crate::filters) fn unfit(request: &Request, unless: &'static str) -> Opti
 /// Whether a coding is accepted by name; as in Apache `*` does not count.
 pub(in crate::filters) fn accepts(accept: &str, coding: &str) -> bool {
     let is_it = |name: &[u8]| name.eq_ignore_ascii_case(coding.as_bytes());
-    http1::accept::preferences(accept.as_bytes()).find(|one| is_it(one.value)).is_some_and(|one| one.quality > 0)
+    http::accept::preferences(accept.as_bytes()).find(|one| is_it(one.value)).is_some_and(|one| one.quality > 0)
 }
 
 /// Removes `gzip` if it is the last encoding; `false` if it is not.

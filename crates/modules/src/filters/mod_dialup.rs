@@ -5,11 +5,10 @@
 
 use conf::directive::Args::Take1;
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, row};
 use server::filters::Chain;
 use server::{Hook, Module, Order, Pace, Request};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use conf::directive::Args::{Iterate, Raw};
 use conf::values::atoi;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, settings, row};
 use server::filters::{InputLink, Link, Rank, Stream};
 use server::{Body, Hook, Module, Request, Writer};
 
 use crate::generators::exec;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -17,14 +17,13 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
 use server::core::options;
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Flow, Hook, Module, Order, PhaseHook, Request};
 
 use self::page::Page;
 use self::variables::Variables;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -182,7 +181,7 @@ async fn includes(request: &mut Request, body: Body) -> Body {
 
 fn set_last_modified(request: &mut Request) {
     if let Some(meta) = request.mapped.stat {
-        let date = http1::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);
+        let date = http::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);
         request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
     }
 }

@@ -4,11 +4,10 @@
 
 use bytes::Bytes;
 use conf::directive::Args::Take12;
-use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, settings, row};
 use server::filters::Stream;
 use server::{Answer, Body, BodyStream, Handler, Hook, Module, Order, Piece, Request, Waiting};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -46,7 +45,7 @@ fn prepare(request: &mut Request) -> Option<Answer> {
         let is_question = request.asked.method == "OPTIONS";
         return Some(if is_question { Answer::Body(Body::Empty) } else { Answer::Status(405) });
     }
-    let now = http1::date::http_date(sys::time::realtime_coarse().as_secs() as i64);
+    let now = http::date::http_date(sys::time::realtime_coarse().as_secs() as i64);
     request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&now));
     request.answer.headers_out.set("Accept-Ranges", request.accept_ranges());
     if let Some(kind) = request.header("Content-Type").map(|kind| kind.into_owned()) {

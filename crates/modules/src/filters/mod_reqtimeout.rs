@@ -9,12 +9,9 @@ use std::time::Duration;
 use conf::directive::Args::Raw;
 use conf::values::atoi;
 use conf::words::words;
-use conf::{
-    Allowed, Cmd, Context, Directive, Error, ModuleInfo, Origin, Outcome, Setting, SettingsMap, Source, settings,
-};
+use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Origin, Outcome, Setting, SettingsMap, Source, settings, row};
 use server::{Draft, Hook, Module, ReadTimeout, ReadTimeouts};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,11 +6,10 @@ use std::io;
 
 use conf::directive::Args::Take1;
 use conf::values::number;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
 use server::filters::{InputChain, Rank, Stream};
 use server::{BodyStream, Hook, KeptBody, Module, Order, Piece, Request};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -10,14 +10,13 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, settings};
-use http1::text::to_bytes;
+use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, settings, row};
+use http::text::to_bytes;
 use server::filters::{InputFilter, OutputFilter, Rank, Stream};
 use server::{Body, Hook, Kind, Module, Request, Writer};
 
 use self::machine::Machine;
 use self::script::Script;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Take1};
 use conf::pattern::{Captures, Flags, MatchError, Regex, TooLong, substitute_in};
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, Setting, on_or_off, settings};
-use http1::text::to_bytes;
+use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, Setting, on_or_off, settings, row};
+use http::text::to_bytes;
 use server::filters::{OutputFilter, Rank};
 use server::{Body, BodyStream, Hook, Module, Request, Slices, Writer};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,14 +6,13 @@ use std::io;
 
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, one_of};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, shown};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, shown, row};
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Hook, Module, Request};
 use sys::zstd::{self, Compressor, LEVEL_MAX};
 
 use super::mod_deflate::coding::Coder;
 use super::mod_deflate::{AlterEtag, Choice, choose, code, notes};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

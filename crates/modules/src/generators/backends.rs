@@ -9,7 +9,7 @@ use conf::{Context, Error, Merge, Origin, settings};
 use gateway::backend::{self, Manager, Users};
 use gateway::daemon::Socket;
 use gateway::owners;
-use seam::HelperProcess;
+use runtime::HelperProcess;
 use server::{Draft, HelperHook, Server};
 use sys::cred::Identity;
 use sys::local::Kind;

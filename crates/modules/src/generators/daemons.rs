@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use conf::{Context, Error, Merge, Origin, Setting, settings};
 use gateway::daemon::{self, Socket, Users};
 use gateway::owners;
-use seam::HelperProcess;
+use runtime::HelperProcess;
 use server::{Draft, Server};
 use sys::cred::Identity;
 use sys::local::Kind;

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::{duration, size};
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown, row};
 use gateway::gate::{self, Allowance, Rules};
-use seam::scoreboard::{self, Board};
+use runtime::scoreboard::{self, Board};
 use server::{Hook, Module, Request, Server};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -12,7 +12,7 @@ mod table;
 use std::io;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2, Words};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, Stacked, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, Stacked, on_or_off, settings, row};
 use server::core::CoreDir;
 use server::core::options::INDEXES;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
@@ -21,7 +21,6 @@ use self::entry::{Description, Ignored, Item, Kind, RESET};
 use self::options::{Options, TRACK_MODIFIED, Width};
 use self::query::{Key, Query};
 pub(crate) use self::table::size as abbreviated_size;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -206,12 +205,12 @@ async fn list(request: &mut Request) -> io::Result<Body> {
 /// who accept that.
 fn track_modified(request: &mut Request) {
     let Some(meta) = request.mapped.stat else { return };
-    let date = http1::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);
+    let date = http::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);
     request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date).into_owned());
     let modified = (meta.mtime / 1000) as i64;
-    let tag = http1::conditional::FileTag { inode: None, size: Some(meta.size), modified_us: Some(modified) };
+    let tag = http::conditional::FileTag { inode: None, size: Some(meta.size), modified_us: Some(modified) };
     let now = request.account.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_micros());
-    if let Some(etag) = tag.etag(http1::conditional::is_young(modified, now as i64)) {
+    if let Some(etag) = tag.etag(http::conditional::is_young(modified, now as i64)) {
         request.answer.headers_out.set("ETag", etag);
     }
 }

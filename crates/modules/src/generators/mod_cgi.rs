@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::duration;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, row};
 use server::{Handler, Hook, Module, Order};
 
 use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};
-use crate::row;
 
 /// The module. If mod_cgid is loaded too, the one loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {

@@ -8,14 +8,13 @@ use std::time::Duration;
 use conf::directive::Args::Take1;
 use conf::values::duration;
 
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
-use seam::HelperProcess;
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, row};
+use runtime::HelperProcess;
 use server::{Handler, HelperHook, Hook, Module, Order, Server};
 use sys::cred::Identity;
 
 use super::daemons::{self, DaemonServer};
 use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};
-use crate::row;
 
 /// The module. If mod_cgi is loaded too, the one loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {

@@ -12,15 +12,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use conf::directive::Args::{Flag, Take1, Words};
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
 use gateway::backend::{Class, Concurrency, Data, Head, PoolSettings, Program, converse, converse_over};
 use gateway::gathered::gather;
 use gateway::owners::{self, Owner, Ownership};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, Speech, Words as Phrases};
-use http1::text::to_bytes;
-use seam::executor::Descriptor;
-use seam::{Load, offload};
+use http::text::to_bytes;
+use runtime::executor::Descriptor;
+use runtime::{Load, offload};
 use server::core::options::EXEC_CGI;
 use server::paths::{c_path, dir_name};
 use server::{Answer, Handler, Hook, Module, Order, Request, Server, Waiting};
@@ -30,7 +30,6 @@ use super::fastcgi_options::{Address, Application, Kind, options, run_as};
 use super::{ACCESS, backends, mod_suexec};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::is_script_aliased;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

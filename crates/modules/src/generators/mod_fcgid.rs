@@ -8,12 +8,12 @@ use std::ffi::CString;
 use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take12, Take123, Words};
-use conf::{Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Setting, on_or_off, settings, shown};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Setting, on_or_off, settings, shown, row};
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, converse};
 use gateway::gathered::{NotGathered, gather};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, Speech, Words as Phrases, owners};
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use server::core::options::EXEC_CGI;
 use server::paths::{base_name, dir_name};
 use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
@@ -22,7 +22,6 @@ use super::fastcgi_auth::{self, AUTHORITATIVE, Phase};
 use super::{ACCESS, backends};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::is_script_aliased;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

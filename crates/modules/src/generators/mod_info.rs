@@ -8,10 +8,9 @@ mod hooks;
 mod page;
 
 use conf::directive::Args::Take2;
-use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, settings, row};
 use server::{Answer, Body, Handler, Hook, Module, Order, Request, Server};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -48,7 +47,7 @@ fn handler(request: &mut Request) -> Answer {
     }
     let text = page::html(request);
     request.answer.set_content_type("text/html; charset=ISO-8859-1");
-    Answer::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()))
+    Answer::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
 }
 
 /// A loaded module under its one name, though it may have several tables.

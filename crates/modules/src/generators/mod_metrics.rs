@@ -7,8 +7,8 @@ mod families;
 mod text;
 
 use conf::ModuleInfo;
-use http1::accept::preferences;
-use seam::scoreboard::{self, Described};
+use http::accept::preferences;
+use runtime::scoreboard::{self, Described};
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
 use text::Format;
@@ -50,7 +50,7 @@ fn format_for(accept: &str) -> Format {
     let quality = |kind: &str, subtype: &str| {
         let ranges = [format!("{kind}/{subtype}"), format!("{kind}/*"), "*/*".into()];
         let of = |range: &String| {
-            let alike = |one: &http1::accept::Preference<'_>| one.value.eq_ignore_ascii_case(range.as_bytes());
+            let alike = |one: &http::accept::Preference<'_>| one.value.eq_ignore_ascii_case(range.as_bytes());
             preferences(accept.as_bytes()).filter(alike).map(|one| one.quality).max()
         };
         ranges.iter().find_map(of).unwrap_or(0)

@@ -7,14 +7,13 @@
 use std::time::Duration;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2};
-use conf::{Allowed, Cmd, Directive, Keyed, Listed, ModuleInfo, Outcome, Setting, settings, shown};
+use conf::{Allowed, Cmd, Directive, Keyed, Listed, ModuleInfo, Outcome, Setting, settings, shown, row};
 use gateway::backend::{Concurrency, PoolSettings};
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
 
 use super::backends;
 use super::perl::{self, Interpreters};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -324,7 +323,7 @@ fn add_fields(request: &Request, conf: &PerlDir, told: &mut Vec<(&'static str, V
     told.extend([
         ("parse_headers", flag(conf.parse_headers())),
         ("setup_env", flag(setup_env)),
-        ("server_admin", text(request.vhost.admin.as_deref().unwrap_or(http1::NO_ADMIN))),
+        ("server_admin", text(request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN))),
         ("server_name", text(&request.server_name())),
         ("port", request.server_port().to_string().into_bytes()),
         ("remote_ip", request.client.ip().into_bytes()),

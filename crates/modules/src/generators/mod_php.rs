@@ -9,10 +9,7 @@ mod values;
 use std::time::Duration;
 
 use conf::directive::Args::{Take1, Take2};
-use conf::{
-    Allowed, Cmd, Context, Directive, Error, Level, Merge, ModuleInfo, Notice, Origin, Outcome, Setting, settings,
-    shown,
-};
+use conf::{Allowed, Cmd, Context, Directive, Error, Level, Merge, ModuleInfo, Notice, Origin, Outcome, Setting, settings, shown, row};
 use gateway::backend::{Head, converse};
 use gateway::gathered::{IN_MEMORY, gather};
 use gateway::protocol::fastcgi::Role;
@@ -23,7 +20,6 @@ use server::{Answer, Draft, Handler, Hook, Module, Order, Request, Waiting};
 use super::backends;
 use crate::aaa::mod_auth_basic::typed;
 use crate::loggers::mod_log_config::accounts_for_scripts;
-use crate::row;
 use program::Installation;
 use values::Values;
 

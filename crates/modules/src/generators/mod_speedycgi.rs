@@ -6,14 +6,13 @@
 use std::time::Duration;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown, row};
 use gateway::backend::{Concurrency, PoolSettings};
 use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
 
 use super::perl::{self, Interpreters};
 use super::shebang::{self, Shebang};
 use super::{backends, script};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

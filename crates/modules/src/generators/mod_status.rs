@@ -15,7 +15,7 @@ use conf::ModuleInfo;
 use conf::values::strtol;
 use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
-use seam::scoreboard::{self, ChildState, Described, Snapshot, State};
+use runtime::scoreboard::{self, ChildState, Described, Snapshot, State};
 use server::core::CoreServer;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
@@ -60,7 +60,7 @@ fn handler(request: &mut Request) -> Answer {
         true => page::short(&facts, &board),
         false => page::html(&facts, &board, &wish, &request.signature()),
     };
-    Answer::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()))
+    Answer::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
 }
 
 /// Answers the live page's request for a snapshot, which comes each second. Keep-alive is disabled if a connection

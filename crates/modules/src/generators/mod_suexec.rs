@@ -10,14 +10,13 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Take2};
 use conf::error::Phase;
-use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, settings, row};
 use gateway::owners::{self, OwnerRules, Owners, Ownership, RunAs};
-use seam::HelperProcess;
+use runtime::HelperProcess;
 use server::{Draft, HelperHook, Hook, Module, Server};
 use sys::cred::Identity;
 
 use super::daemons;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -104,6 +103,6 @@ fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<He
     if owners::all(server).is_none() {
         return Ok(None);
     }
-    seam::log!("suexec", Notice, "AH01232: suEXEC mechanism enabled (daemons of the server start the scripts)");
+    runtime::log!("suexec", Notice, "AH01232: suEXEC mechanism enabled (daemons of the server start the scripts)");
     if daemons::start_all_scripts(server) { Ok(None) } else { daemons::open(server, children).map(Some) }
 }

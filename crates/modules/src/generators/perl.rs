@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use conf::Level;
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, converse};
 use gateway::{Caller, Speech, Words, owners};
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use server::core::CoreServer;
 use server::core::options::EXEC_CGI;
 use server::paths::{base_name, dir_name};

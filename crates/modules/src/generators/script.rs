@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::{atoi, strtol};
-use conf::{Allowed, Cmd, Directive, Outcome, Setting, settings, shown};
+use conf::{Allowed, Cmd, Directive, Outcome, Setting, settings, shown, row};
 use gateway::{Caller, Cgi, ScriptLog};
 use server::Waiting;
 use server::core::options::EXEC_CGI;
@@ -15,7 +15,6 @@ use server::{Answer, Request};
 use super::mod_admission::rules;
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::is_script_aliased;
-use crate::row;
 
 pub(super) const SCRIPT_LOG: Directive =
     row("ScriptLog", Allowed::SERVER, Take1(set_log), "", "the name of a log for script debugging info");

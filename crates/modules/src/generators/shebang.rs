@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use http1::text::from_bytes;
+use http::text::from_bytes;
 use server::paths::base_name;
 
 /// How much of a file to read, in bytes: as much as the kernel does (`BINPRM_BUF_SIZE`).

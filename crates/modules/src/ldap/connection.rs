@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use gateway::backend::remote::Address;
-use seam::executor::{Descriptor, timeout};
+use runtime::executor::{Descriptor, timeout};
 use server::dns;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 

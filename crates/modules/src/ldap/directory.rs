@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use conf::Level;
 use gateway::backend::remote::Address;
-use seam::executor::sleep;
-use seam::release_worker;
+use runtime::executor::sleep;
+use runtime::release_worker;
 use server::Request;
 
 use super::cache::{self, COMPARES, SEARCHES};

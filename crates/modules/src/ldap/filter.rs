@@ -68,7 +68,7 @@ pub(crate) fn escape(value: &str) -> String {
 impl Filter {
     /// Parses a filter, with or without its outermost parentheses. `None`: it is invalid.
     pub(crate) fn parse(text: &str) -> Option<Filter> {
-        let bytes = http1::text::to_bytes(text);
+        let bytes = http::text::to_bytes(text);
         let mut reader = Reader { rest: bytes.trim_ascii() };
         let filter = match reader.rest.first() {
             Some(b'(') => reader.filter(0)?,
@@ -401,7 +401,7 @@ mod tests {
         ] {
             let filter = Filter::parse(&format!("(&(objectClass=*)(uid={}))", escape(name)));
             let all =
-                Filter::And(vec![Filter::Present("objectClass".into()), equal("uid", &http1::text::to_bytes(name))]);
+                Filter::And(vec![Filter::Present("objectClass".into()), equal("uid", &http::text::to_bytes(name))]);
             assert_eq!(filter, Some(all), "{name:?}");
         }
     }

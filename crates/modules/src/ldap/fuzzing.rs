@@ -17,7 +17,7 @@ pub fn ldap(bytes: &[u8]) {
         rest = behind;
     }
     let _ = decode(bytes);
-    let text = http1::text::from_bytes(bytes);
+    let text = http::text::from_bytes(bytes);
     let _ = Url::parse(&text);
     if let Some(filter) = Filter::parse(&text) {
         let search = Search {

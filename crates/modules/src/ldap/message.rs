@@ -123,7 +123,7 @@ impl Search<'_> {
 }
 
 fn text(writer: &mut Writer, text: &str) {
-    writer.bytes(OCTETS, &http1::text::to_bytes(text));
+    writer.bytes(OCTETS, &http::text::to_bytes(text));
 }
 
 /// An entry found by a search.
@@ -206,7 +206,7 @@ fn texts(list: &[u8]) -> Result<Vec<String>, Malformed> {
 }
 
 fn string(bytes: &[u8]) -> String {
-    http1::text::from_bytes(bytes).into_owned()
+    http::text::from_bytes(bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -81,10 +81,10 @@ async fn ask_first(
 }
 
 async fn ask(identity: &Identity, limits: &Limits, question: &Question<'_>, url: &Url) -> Result<(Code, Answer), Code> {
-    let open = seam::release_worker(Connection::open(&url.hosts, limits.connect)).await;
+    let open = runtime::release_worker(Connection::open(&url.hosts, limits.connect)).await;
     let mut connection = open.map_err(|_| Code::SERVER_DOWN)?;
     let bind = Question::Bind { dn: &identity.0, password: &identity.1 };
-    let (code, _) = seam::release_worker(connection.ask(&bind, limits.operation)).await?;
+    let (code, _) = runtime::release_worker(connection.ask(&bind, limits.operation)).await?;
     if code != Code::SUCCESS {
         connection.close();
         return Err(code);
@@ -103,7 +103,7 @@ async fn ask(identity: &Identity, limits: &Limits, question: &Question<'_>, url:
         // A password is tried where the user was found, and nowhere else.
         Question::Bind { .. } | Question::Unbind => return Err(Code::REFERRAL),
     };
-    let answered = seam::release_worker(connection.ask(&question, limits.operation)).await?;
+    let answered = runtime::release_worker(connection.ask(&question, limits.operation)).await?;
     connection.close();
     Ok(answered)
 }

@@ -86,7 +86,7 @@ fn hosts(list: &str, is_secure: bool) -> Vec<Address> {
 
 /// Decodes `%xx`.
 fn unescape(text: &str) -> Option<String> {
-    let (bytes, mut plain) = (http1::text::to_bytes(text), Vec::new());
+    let (bytes, mut plain) = (http::text::to_bytes(text), Vec::new());
     let mut rest = &bytes[..];
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
@@ -98,7 +98,7 @@ fn unescape(text: &str) -> Option<String> {
             plain.push(byte);
         }
     }
-    Some(http1::text::from_bytes(&plain).into_owned())
+    Some(http::text::from_bytes(&plain).into_owned())
 }
 
 #[cfg(test)]

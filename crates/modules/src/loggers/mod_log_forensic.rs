@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
-use http1::text::to_bytes;
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, row};
+use http::text::to_bytes;
 use server::PhaseHook::Now;
 use server::log::{self, LogFile};
 use server::{Fields, Flow, Hook, Module, Order, Request, Server};
 
 use crate::metadata::mod_unique_id;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

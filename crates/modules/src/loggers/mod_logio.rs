@@ -5,10 +5,9 @@
 //! Apache manual: mod_logio.
 
 use conf::directive::Args::Flag;
-use conf::{Allowed, Directive, ModuleInfo, Setting, on_or_off, settings};
+use conf::{Allowed, Directive, ModuleInfo, Setting, on_or_off, settings, row};
 use server::Module;
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -3,12 +3,11 @@
 //! Apache manual: mod_actions. Doubtful cases were measured on 2.4.71.
 
 use conf::directive::Args::{Take2, Take23};
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings};
-use http1::uri::escape_path;
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings, row};
+use http::uri::escape_path;
 use server::core::Methods;
 use server::{Answer, Handler, Hook, Keep, Module, Order, Request};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Take2, Take12, Take23, Take123};
 use conf::expr::StringExpr;
 use conf::pattern::{Captures, substitute};
-use conf::{Allowed, Directive, Level, ModuleInfo, Origin, Setting, on_or_off, settings};
-use http1::uri::escape_path;
+use conf::{Allowed, Directive, Level, ModuleInfo, Origin, Setting, on_or_off, settings, row};
+use http::uri::escape_path;
 use server::PhaseHook::Now;
 use server::core_module::is_url;
 use server::{Flow, Hook, Module, Order, Request};
@@ -21,7 +21,6 @@ use self::lines::{add_alias, add_alias_match, add_redirect, is_redirect};
 use self::list::{Found, List, Matcher};
 use self::text::escape_target;
 pub(crate) use self::text::{file_path, matched};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -4,12 +4,11 @@
 
 use conf::directive::Args::{Flag, Raw, Take1, Take12};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
 use server::{Flow, Hook, Module, Order, PhaseHook, Request};
 
 use crate::mappers::mod_rewrite::REDIRECT_HANDLER;
 use crate::metadata::mod_mime::DIRECTORY;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -100,7 +99,7 @@ async fn directory(request: &mut Request) -> Flow {
         if !conf.slash() || is_careful() {
             return Flow::Declined;
         }
-        let path = http1::uri::escape_path(&request.asked.uri).into_owned();
+        let path = http::uri::escape_path(&request.asked.uri).into_owned();
         let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
         request.answer.headers_out.set("Location", request.url(&format!("{path}/{args}")));
         request.note_step("dir", conf.slash.origin(), |_| {
@@ -129,7 +128,7 @@ async fn directory(request: &mut Request) -> Flow {
         let mut found = request.lookup_uri(&with_args(request, name)).await;
         if is_served(&found) {
             if let Some(status) = conf.redirect.or(None) {
-                let path = http1::uri::escape_path(&found.asked.uri).into_owned();
+                let path = http::uri::escape_path(&found.asked.uri).into_owned();
                 request.answer.headers_out.set("Location", request.url(&path));
                 request.note_reason(status, "dir", conf.redirect.origin(), |_| {
                     ("DirectoryIndexRedirect".into(), String::new())

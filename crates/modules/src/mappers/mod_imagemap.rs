@@ -8,14 +8,13 @@ mod shapes;
 use std::io;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings};
-use seam::{Load, offload};
+use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings, row};
+use runtime::{Load, offload};
 use server::paths::os_path;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
 use self::menu::Menu;
 use self::shapes::{Point, clicked, is_in_circle, is_in_polygon, is_in_rectangle, numbers};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -57,7 +56,7 @@ fn is_map(request: &Request) -> bool {
 async fn answer(request: &mut Request) -> Answer {
     let path = request.mapped.filename.clone();
     let Ok(bytes) = offload(Load::Wait, move || read(&path)).await else { return Answer::Status(404) };
-    let text = http1::text::from_bytes(&bytes);
+    let text = http::text::from_bytes(&bytes);
     let mut lines = text.lines().enumerate();
     let whole = std::iter::from_fn(|| {
         // A backslash at its end joins a line with the next one.

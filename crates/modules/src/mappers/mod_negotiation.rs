@@ -14,8 +14,8 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
-use http1::Version;
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use http::Version;
 use server::PhaseHook::Now;
 use server::paths::{dir_name, os_path};
 use server::{Answer, Body, Flow, Handler, Hook, Keep, Module, Order, PhaseHook, Request};
@@ -23,7 +23,6 @@ use server::{Answer, Body, Flow, Handler, Hook, Keep, Module, Order, PhaseHook, 
 use self::accept::{Terms, Wishes};
 use self::map::Map;
 use self::select::{Choice, Chosen, Encoded, Variant};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -214,7 +213,7 @@ fn is_map(request: &Request) -> bool {
 /// Reads the map at `path`. `Err`: the answer is this status.
 async fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> {
     let (own, links) = (path.to_string(), request.links());
-    let map: Arc<Map> = seam::offload(seam::Load::Wait, move || map::read(&own, links)).await.map_err(|error| {
+    let map: Arc<Map> = runtime::offload(runtime::Load::Wait, move || map::read(&own, links)).await.map_err(|error| {
         request.log_os("negotiation", Level::Error, &error, format!("AH00683: cannot access type map file: {path}"));
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => 404u16,
@@ -245,7 +244,7 @@ async fn type_map(request: &mut Request) -> Answer {
     // HTTP/1.0 caches do not understand Vary.
     if request.asked.version == Version::Http10 && !request.host::<NegotiationServer>().cache() {
         let now = request.account.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let date = String::from_utf8_lossy(&http1::date::http_date(now as i64)).into_owned();
+        let date = String::from_utf8_lossy(&http::date::http_date(now as i64)).into_owned();
         request.answer.err_headers_out.set("Expires", date);
     }
     let variant = &offer.variants[best];
@@ -280,7 +279,7 @@ fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> Answer 
 fn go_on(request: &Request, name: &str) -> Answer {
     let uri = request.asked.uri.strip_suffix(request.mapped.path_info.as_str()).unwrap_or(&request.asked.uri);
     let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
-    let (dir, info) = (http1::uri::escape_path(dir_name(uri)), http1::uri::escape_path(&request.mapped.path_info));
+    let (dir, info) = (http::uri::escape_path(dir_name(uri)), http::uri::escape_path(&request.mapped.path_info));
     Answer::Redirect { uri: format!("{dir}{name}{info}{args}"), keep: Keep { method: true, media_type: false } }
 }
 

@@ -22,13 +22,12 @@ mod url;
 mod variables;
 
 use conf::directive::Args::{Flag, Raw, Take1, Take23};
-use conf::{Allowed, Directive, ModuleInfo, on_or_off, settings};
+use conf::{Allowed, Directive, ModuleInfo, on_or_off, settings, row};
 use server::PhaseHook::{Later, Now};
 use server::{Answer, Flow, Handler, Hook, Keep, Module, Order, Request, Server};
 
 use self::rules::Rules;
 use self::trace::Trace;
-use crate::row;
 
 /// The module. Its rules for sections come after mod_proxy, which escapes what it finds.
 pub static MODULE: Module = Module {

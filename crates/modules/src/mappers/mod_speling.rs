@@ -5,13 +5,12 @@
 use std::os::unix::ffi::OsStrExt;
 
 use conf::directive::Args::Flag;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, on_or_off, settings};
-use http1::uri::{escape_html, escape_path};
-use seam::{Load, offload};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, on_or_off, settings, row};
+use http::uri::{escape_html, escape_path};
+use runtime::{Load, offload};
 use server::paths::os_path;
 use server::{Flow, Hook, Module, Order, PhaseHook, Request};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -142,7 +141,7 @@ fn candidates(directory: &str, bad: &str, conf: Conf) -> Option<Vec<(Reason, Str
     let directory = if directory.is_empty() { "/" } else { directory };
     let special = [".", ".."].map(str::to_string);
     let entries = std::fs::read_dir(os_path(directory)).ok()?;
-    let names = entries.flatten().map(|entry| http1::text::from_bytes(entry.file_name().as_bytes()).into_owned());
+    let names = entries.flatten().map(|entry| http::text::from_bytes(entry.file_name().as_bytes()).into_owned());
     for name in special.into_iter().chain(names) {
         if name == bad {
             return Some(Vec::new());

@@ -6,13 +6,12 @@ use std::collections::BTreeSet;
 
 use conf::directive::Args::Raw;
 use conf::words::{next_word, words};
-use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Origin, Outcome, Setting, settings};
-use seam::{Load, offload};
+use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Origin, Outcome, Setting, settings, row};
+use runtime::{Load, offload};
 use server::paths::c_path;
 use server::{Flow, Hook, Module, Order, PhaseHook, Request, VirtualHost};
 
 use super::mod_alias::file_path;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -3,12 +3,11 @@
 //! Apache manual: mod_vhost_alias. Doubtful cases were measured on 2.4.71.
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
 
 use super::mod_alias::FORCED_TYPE;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -223,12 +222,12 @@ impl Map {
                 Piece::Port => out.push_str(&port.to_string()),
                 Piece::Part { part, letters } => {
                     let text = part.of(parts.len()).map_or_else(|| "_".into(), |range| parts[range].join("."));
-                    let bytes = http1::text::to_bytes(&text);
+                    let bytes = http::text::to_bytes(&text);
                     if bytes.len() > PART_MAX {
                         return None;
                     }
                     let bytes = letters.of(bytes.len()).map_or(&b"_"[..], |range| &bytes[range]);
-                    out.push_str(&http1::text::from_bytes(bytes));
+                    out.push_str(&http::text::from_bytes(bytes));
                 }
             }
         }

@@ -24,7 +24,7 @@ mod values;
 use std::time::Duration;
 
 use conf::directive::Args::{Raw, Section, Take1, Take2, Take12, Words};
-use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, settings};
+use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, settings, row};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order};
 
@@ -33,7 +33,6 @@ pub(crate) use self::challenges::answer as answer_challenge;
 use self::domains::Found;
 use self::keys::KeyKind;
 use self::values::{Names, RenewMode, RequireHttps, Span};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

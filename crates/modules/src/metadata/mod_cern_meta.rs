@@ -6,12 +6,11 @@ use std::io;
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
-use seam::{Load, offload};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use runtime::{Load, offload};
 use server::paths::{base_name, dir_name, os_path};
 use server::{Flow, Hook, Module, Order, PhaseHook, Request};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -100,7 +99,7 @@ fn read(path: &str) -> io::Result<Vec<u8>> {
 }
 
 fn take(request: &mut Request, bytes: &[u8]) -> Flow {
-    let text = http1::text::from_bytes(bytes);
+    let text = http::text::from_bytes(bytes);
     let mut fields = Vec::new();
     for line in text.split_terminator('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)) {
         if line.is_empty() {

@@ -6,11 +6,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use conf::directive::Args::{Iterate, Take12};
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings, row};
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -7,11 +7,10 @@ use std::time::UNIX_EPOCH;
 use conf::directive::Args::{Flag, Take1, Take2};
 use conf::values::atoi;
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
 use server::{AnswerHook, Hook, Module, Order, Request};
 
 use crate::metadata::periods;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -125,7 +124,7 @@ fn set_fields(request: &mut Request, _: bool) {
     let expires = (base + i64::from(expiry.seconds) * 1_000_000).max(now);
     let out = &mut request.answer.headers_out;
     out.merge("Cache-Control", &format!("max-age={}", (expires - now) / 1_000_000));
-    let date = http1::date::http_date(expires.div_euclid(1_000_000));
+    let date = http::date::http_date(expires.div_euclid(1_000_000));
     out.set("Expires", String::from_utf8_lossy(&date));
 }
 

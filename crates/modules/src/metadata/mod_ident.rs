@@ -4,10 +4,9 @@
 //! request waits for them. A name that anybody can make up does not belong in a log.
 
 use conf::directive::Args::{Flag, Take1};
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, row};
 use server::Module;
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -11,16 +11,12 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Take1};
-use conf::{
-    Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap,
-    on_or_off, settings,
-};
+use conf::{Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap, on_or_off, settings, row};
 use server::PhaseHook::Now;
 use server::{Draft, Flow, Hook, Module, Order, Request, Server};
 
 use self::extensions::{Extensions, Trait};
 use self::types::{Types, with_charset};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

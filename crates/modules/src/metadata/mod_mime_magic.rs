@@ -9,13 +9,12 @@ use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
-use seam::{Load, offload};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
+use runtime::{Load, offload};
 use server::paths::os_path;
 use server::{Flow, Hook, Module, Order, PhaseHook, Request, Server};
 
 use self::rules::Rules;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -72,7 +71,7 @@ fn complain(server: &Server) -> Result<(), String> {
     let mut told: Vec<&Arc<Magic>> = Vec::new();
     for magic in server.hosts.iter().filter_map(|host| host.settings.get::<MimeMagicServer>().magic.get()) {
         if !told.iter().any(|known| Arc::ptr_eq(known, magic)) {
-            magic.complaints.iter().for_each(|text| seam::log!("mime_magic", Error, "{text}"));
+            magic.complaints.iter().for_each(|text| runtime::log!("mime_magic", Error, "{text}"));
             told.push(magic);
         }
     }

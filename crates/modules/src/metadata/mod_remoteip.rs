@@ -10,11 +10,10 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Iterate, Take1};
 use conf::ip::Subnet;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, Stacked, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, Stacked, on_or_off, settings, row};
 use server::PhaseHook::Now;
 use server::{Announced, Flow, Hook, Module, Order, Preface, Request, Server};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -95,7 +94,7 @@ fn add_proxies(cmd: &mut Cmd<'_>, file: &str, internal: bool) -> Outcome {
         let why = why.split_once(')').map_or(&*why, |(_, words)| words);
         format!("{}: Could not open file {path}: {why}", cmd.row.name)
     })?;
-    for (number, line) in http1::text::from_bytes(&bytes).lines().enumerate() {
+    for (number, line) in http::text::from_bytes(&bytes).lines().enumerate() {
         for word in words(line).iter().take_while(|word| !word.starts_with('#')) {
             add_proxy(cmd, word, internal).map_err(|why| format!("{why} at line {} of {path}", number + 1))?;
         }

@@ -11,11 +11,10 @@ use conf::directive::Args::Raw;
 use conf::expr::{Eval, EvalError, Expr};
 use conf::pattern::{Captures, Flags, Regex, TooLong, substitute};
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, settings, row};
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
 
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -8,12 +8,11 @@ use std::time::UNIX_EPOCH;
 use conf::directive::Args::{Flag, Take1};
 use conf::pattern::{Captures, Flags, Regex};
 use conf::values::{atoi, one_of};
-use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
 
 use crate::metadata::periods;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -178,7 +177,7 @@ impl Track {
         let expires = request.host::<UserTrackServer>().expires.or(0);
         if expires != 0 && self.style == Style::Netscape {
             let now = request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
-            let date = http1::date::http_date(now + i64::from(expires));
+            let date = http::date::http_date(now + i64::from(expires));
             let date = String::from_utf8_lossy(&date);
             // `Sun, 06 Nov 1994 08:49:37 GMT` as `Sun, 06-Nov-94 08:49:37 GMT`.
             cookie +=

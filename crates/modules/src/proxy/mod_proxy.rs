@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Iterate, Section, Take1, Take2, Words};
 use conf::pattern::Regex;
-use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, on_or_off, settings};
+use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, on_or_off, settings, row};
 use server::PhaseHook::Now;
 use server::{Answer, Handler, Hook, Layer, Module, Order, Request, Waiting};
 
@@ -22,7 +22,6 @@ pub(crate) use self::serve::{Ask, Destination, ask, converse};
 pub(crate) use self::target::Target;
 use self::worker::Worker;
 use super::{mod_proxy_fcgi, mod_proxy_scgi, mod_proxy_uwsgi};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

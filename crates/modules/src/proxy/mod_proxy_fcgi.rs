@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Take23};
 use conf::expr::{Eval, Expr, StringExpr};
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, Setting, settings, row};
 use gateway::Speech;
 use gateway::backend::Head;
 use gateway::backend::remote::Phrases;
 use gateway::protocol::fastcgi::Role;
-use http1::text::{from_bytes, to_bytes};
+use http::text::{from_bytes, to_bytes};
 use server::{Answer, Module, Request, evaluate_keeping, evaluate_string_keeping};
 
 use super::mod_proxy::{Ask, Destination, Scheme, Target, ask, converse};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -116,7 +115,7 @@ fn set_path_info(request: &mut Request, target: &Target) {
 }
 
 fn unescaped(path: &str) -> String {
-    from_bytes(&http1::uri::unescape_lenient(&to_bytes(path))).into_owned()
+    from_bytes(&http::uri::unescape_lenient(&to_bytes(path))).into_owned()
 }
 
 async fn answer(request: &mut Request, destination: Destination) -> Answer {

@@ -3,14 +3,13 @@
 //! Apache manual: mod_proxy_scgi.
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
 use gateway::Speech;
 use gateway::backend::Head;
 use gateway::backend::remote::Phrases;
 use server::{Answer, Module, Request};
 
 use super::mod_proxy::{Ask, Destination, Scheme, Target, ask, converse};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,7 +6,7 @@ use conf::{Directive, Level, ModuleInfo};
 use gateway::Speech;
 use gateway::backend::Head;
 use gateway::backend::remote::Phrases;
-use http1::text::{from_bytes, to_bytes};
+use http::text::{from_bytes, to_bytes};
 use server::{Answer, Module, Request};
 
 use super::mod_proxy::{Ask, Destination, Scheme, ask, converse};
@@ -39,7 +39,7 @@ static PHRASES: Phrases = Phrases {
 const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: |_| Some(Level::Error) };
 
 async fn answer(request: &mut Request, destination: Destination) -> Answer {
-    let path = from_bytes(&http1::uri::unescape_lenient(&to_bytes(&destination.target.path))).into_owned();
+    let path = from_bytes(&http::uri::unescape_lenient(&to_bytes(&destination.target.path))).into_owned();
     // With a named handler the file was found, and with it the path information after the file.
     let mapped = request.mapped.stat.is_none() && request.mapped.path_info.is_empty();
     if mapped {

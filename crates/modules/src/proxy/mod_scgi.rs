@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take2, Take12};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, Setting, on_or_off, settings, shown};
+use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, Setting, on_or_off, settings, shown, row};
 use gateway::backend::Head;
 use gateway::backend::remote::{Address, Server};
 use server::PhaseHook::Now;
@@ -14,7 +14,6 @@ use server::{Answer, Flow, Handler, Hook, Module, Order, Request};
 use super::mod_proxy::{Ask, Destination, Target, ask, converse};
 use super::mod_proxy_scgi::{PHRASES, SPEECH};
 use crate::mappers::mod_alias::matched;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

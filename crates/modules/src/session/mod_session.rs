@@ -7,11 +7,10 @@
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::{atoi, strtol};
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, settings};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, settings, row};
 use server::{AnswerHook, Flow, Hook, Module, Order, PhaseHook, Request};
 
 use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -125,7 +124,7 @@ impl Session {
     fn text(&self) -> String {
         let expiry = self.expiry.map(|expiry| (EXPIRY.to_string(), expiry.to_string()));
         let pair = |(name, value): &(String, String)| {
-            format!("{}={}", http1::uri::escape_query(name), http1::uri::escape_query(value))
+            format!("{}={}", http::uri::escape_query(name), http::uri::escape_query(value))
         };
         self.entries.iter().chain(&expiry).map(pair).collect::<Vec<_>>().join("&")
     }
@@ -133,9 +132,9 @@ impl Session {
 
 /// A text of a form, decoded.
 pub(crate) fn form_text(text: &str) -> String {
-    let bytes = http1::text::to_bytes(text);
+    let bytes = http::text::to_bytes(text);
     let spaced: Vec<u8> = bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    http1::text::from_bytes(&http1::uri::unescape_lenient(&spaced)).into_owned()
+    http::text::from_bytes(&http::uri::unescape_lenient(&spaced)).into_owned()
 }
 
 /// The session of a request; `None` if there is none, or if it cannot be read, which is logged.

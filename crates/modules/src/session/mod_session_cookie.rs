@@ -3,11 +3,10 @@
 //! Apache manual: mod_session_cookie; fields measured on 2.4.71.
 
 use conf::directive::Args::{Flag, Raw};
-use conf::{Cmd, Directive, Level, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, settings};
+use conf::{Cmd, Directive, Level, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, settings, row};
 use server::{Module, Request};
 
 use super::mod_session::PLACES;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

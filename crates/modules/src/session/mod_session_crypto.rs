@@ -13,12 +13,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conf::directive::Args::{Iterate, Take1};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, SettingsMap, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, SettingsMap, settings, row};
 use server::{Module, Request};
 use sha2::{Digest, Sha256};
 
 use super::mod_session::PLACES;
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -92,7 +91,7 @@ fn reason(error: &std::io::Error) -> String {
 fn key_of(phrase: &str) -> Option<Key> {
     // Whatever its length, crypt(3) gets the same number of bytes.
     let digest: String =
-        Sha256::digest(http1::text::to_bytes(phrase)).iter().map(|byte| format!("{byte:02x}")).collect();
+        Sha256::digest(http::text::to_bytes(phrase)).iter().map(|byte| format!("{byte:02x}")).collect();
     let slow = sys::crypt::crypt(digest.as_bytes(), b"$6$rounds=5000$tsubame.session$").ok()?;
     Aes256Gcm::new_from_slice(&Sha256::digest(slow)).ok().map(|cipher| Key(Arc::new(cipher)))
 }
@@ -109,7 +108,7 @@ pub(super) fn seal(request: &Request, slots: &SettingsMap, text: String) -> Opti
         return Some(text);
     }
     let nonce = sys::random::bytes::<NONCE>();
-    match cipher.encrypt(&nonce.into(), http1::text::to_bytes(&text).as_ref()) {
+    match cipher.encrypt(&nonce.into(), http::text::to_bytes(&text).as_ref()) {
         Ok(sealed) => Some(STANDARD.encode([&nonce[..], &sealed].concat())),
         Err(_) => {
             request.log("session_crypto", Level::Error, "AH01841: encrypt session failed");
@@ -131,7 +130,7 @@ pub(super) fn open(request: &Request, slots: &SettingsMap, text: String) -> Opti
     if opened.is_none() {
         request.log("session_crypto", Level::Error, "AH01842: decrypt session failed, wrong passphrase?");
     }
-    opened.map(|bytes| http1::text::from_bytes(&bytes).into_owned())
+    opened.map(|bytes| http::text::from_bytes(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -3,13 +3,12 @@
 //! Apache manual: mod_session_dbd; order of values, keys and messages measured on 2.4.71.
 
 use conf::directive::Args::{Flag, Raw, Take1};
-use conf::{Cmd, Directive, Level, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, settings};
+use conf::{Cmd, Directive, Level, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, settings, row};
 use server::{Module, Request};
 
 use super::mod_session::{PLACES, Session, now};
 use super::mod_session_cookie::{Cookie, parse, send, take};
 use crate::database::{self, Failure, Rows, Value, text_of, text_value};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

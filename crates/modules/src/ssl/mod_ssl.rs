@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Raw, Take1, Take2, Take12, Take23, Words};
 use conf::expr::Expr;
-use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, SettingsMap, settings};
+use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, SettingsMap, settings, row};
 use rustls::server::ClientHello;
 use server::PhaseHook::Now;
 use server::core::CoreServer;
@@ -48,7 +48,6 @@ pub use self::ocsp::fuzzing;
 pub use self::pass_phrases::starts_a_server;
 pub use self::values::NamedFile;
 use self::values::{Cache, CertificateCheck, PassPhrase, Protocols, Seed, Sign, SniPolicy, SslOption, Verify};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {

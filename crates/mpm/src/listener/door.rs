@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use seam::executor::{sleep, timeout, yield_now};
-use seam::scoreboard::Workers;
-use seam::{Service, Tidying};
+use runtime::executor::{sleep, timeout, yield_now};
+use runtime::scoreboard::Workers;
+use runtime::{Service, Tidying};
 use sys::poll::readable;
 use sys::time::monotonic;
 use sys::watch::{Watched, watch_exclusively};
@@ -176,7 +176,7 @@ impl<H: Dispatcher> Door<H> {
             Err(error) => {
                 // A child that cannot accept is useless; the parent starts another one.
                 let text = sys::describe(&error);
-                seam::log!(self.module, Crit, "{text}: a listening socket cannot be watched, this child ends");
+                runtime::log!(self.module, Crit, "{text}: a listening socket cannot be watched, this child ends");
                 std::process::exit(1);
             }
         }

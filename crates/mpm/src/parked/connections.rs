@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
-use seam::Connection;
-use seam::scoreboard::{Gauge, Workers};
+use runtime::Connection;
+use runtime::scoreboard::{Gauge, Workers};
 use sys::event_loop::Turn;
 
 use super::{Became, Standing, Task, Where};

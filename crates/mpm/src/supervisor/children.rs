@@ -69,7 +69,7 @@ impl Supervisor<'_> {
             // Only finishing children can have taken so many slots. The oldest has had the longest time.
             if let Some(oldest) = self.family.oldest_leaving() {
                 let text = "no slot is free for a new child: the oldest one that is finishing is ended";
-                seam::log!(self.module(), Warn, "{text} (pid {oldest})");
+                runtime::log!(self.module(), Warn, "{text} (pid {oldest})");
                 let _ = oldest.kill(Signal::TERM);
             }
             self.backoff.hold(monotonic(), TICK);
@@ -92,7 +92,7 @@ impl Supervisor<'_> {
             Err(error) => {
                 self.board.retire(slot, None);
                 let text = self.generation.mpm.0.words.cannot_fork;
-                seam::log!(self.module(), Error, "{}: {text}", sys::describe(&error));
+                runtime::log!(self.module(), Error, "{}: {text}", sys::describe(&error));
                 self.backoff.failed(monotonic());
                 None
             }
@@ -105,7 +105,7 @@ impl Supervisor<'_> {
         match SignalFd::new(&Order::SIGNALS).and_then(|orders| unblock(&[Signal::CHLD]).map(|()| orders)) {
             Ok(orders) => self.signals = orders,
             Err(error) => {
-                seam::log!(self.module(), Emerg, "{}: a child cannot read signals", sys::describe(&error));
+                runtime::log!(self.module(), Emerg, "{}: a child cannot read signals", sys::describe(&error));
                 return FATAL;
             }
         }
@@ -142,7 +142,7 @@ impl Supervisor<'_> {
                 Ok(Some(reaped)) => reaped,
                 Ok(None) => return true,
                 Err(error) => {
-                    seam::log!(self.module(), Alert, "{}: waiting for children", sys::describe(&error));
+                    runtime::log!(self.module(), Alert, "{}: waiting for children", sys::describe(&error));
                     return true;
                 }
             };
@@ -158,7 +158,7 @@ impl Supervisor<'_> {
             if reaped.status == Status::Exited(FATAL) && !leaving && !self.is_proven() {
                 let text = "returned a Fatal error...";
                 let (pid, server) = (reaped.pid, &self.about.program);
-                seam::log!("core", Alert, "AH00050: Child {pid} {text} {server} is exiting!");
+                runtime::log!("core", Alert, "AH00050: Child {pid} {text} {server} is exiting!");
                 return false;
             }
             if !leaving {
@@ -169,7 +169,7 @@ impl Supervisor<'_> {
                     self.backoff.shortage(monotonic(), TICK);
                 } else if let Some(delay) = failed.then(|| self.backoff.died(member.born, monotonic())).flatten() {
                     let text = "children die as soon as they start; the next one starts in";
-                    seam::log!(self.module(), Error, "{text} {} s", delay.as_secs());
+                    runtime::log!(self.module(), Error, "{text} {} s", delay.as_secs());
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Supervisor<'_> {
             // It has already logged the reason.
             Status::Exited(0 | SICK) => false,
             Status::Exited(status) => {
-                seam::log!("core", Warn, "child pid {pid} exit status {status}");
+                runtime::log!("core", Warn, "child pid {pid} exit status {status}");
                 true
             }
             Status::Signaled { signal: Signal::TERM | Signal::KILL, .. } if leaving => false,
@@ -191,9 +191,9 @@ impl Supervisor<'_> {
                 match directory.filter(|_| core) {
                     Some(directory) => {
                         let dump = format!("possible coredump in {directory}");
-                        seam::log!("core", Notice, "AH00051: child pid {pid} exit signal {text}, {dump}");
+                        runtime::log!("core", Notice, "AH00051: child pid {pid} exit signal {text}, {dump}");
                     }
-                    None => seam::log!("core", Notice, "AH00052: child pid {pid} exit signal {text}"),
+                    None => runtime::log!("core", Notice, "AH00052: child pid {pid} exit signal {text}"),
                 }
                 true
             }

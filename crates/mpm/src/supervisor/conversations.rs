@@ -116,7 +116,7 @@ impl Supervisor<'_> {
                     Some(old) if old.is_there() => format!("the control socket stays {}", old.path.display()),
                     _ => "no control socket: `tsubame ctl` cannot ask this server".into(),
                 };
-                seam::log!("core", Warn, "{error}: {path}: {text} (see ControlSocket)");
+                runtime::log!("core", Warn, "{error}: {path}: {text} (see ControlSocket)");
             }
         }
     }
@@ -158,7 +158,7 @@ impl Supervisor<'_> {
     /// Leaves clients waiting until the next tick; logged once, until one is answered again.
     fn turn_deaf(&mut self, error: &io::Error) {
         if self.conversations.deaf_until.replace(self.next_tick).is_none() {
-            seam::log!(self.module(), Error, "{}: cannot answer at the control socket", sys::describe(error));
+            runtime::log!(self.module(), Error, "{}: cannot answer at the control socket", sys::describe(error));
         }
     }
 
@@ -182,7 +182,7 @@ impl Supervisor<'_> {
             }
             Ok(false) => 0,
             Err(error) => {
-                seam::log!(self.module(), Error, "{}: cannot answer at the control socket", sys::describe(&error));
+                runtime::log!(self.module(), Error, "{}: cannot answer at the control socket", sys::describe(&error));
                 1
             }
         }

@@ -41,13 +41,13 @@ impl Supervisor<'_> {
                 match signal {
                     Some(signal) => {
                         if signal == Signal::KILL {
-                            seam::log!(
+                            runtime::log!(
                                 "core",
                                 Error,
                                 "AH00046: child process {pid} still did not exit, sending a SIGKILL"
                             );
                         } else if seconds > 0 {
-                            seam::log!(
+                            runtime::log!(
                                 "core",
                                 Warn,
                                 "AH00045: child process {pid} still did not exit, sending a SIGTERM"
@@ -57,7 +57,7 @@ impl Supervisor<'_> {
                     }
                     None => {
                         let text = "attempting to continue anyway";
-                        seam::log!("core", Error, "AH00047: could not make child process {pid} exit, {text}");
+                        runtime::log!("core", Error, "AH00047: could not make child process {pid} exit, {text}");
                     }
                 }
             }
@@ -74,7 +74,7 @@ impl Supervisor<'_> {
         self.end_children();
         self.end_companions();
         self.remove_pid_file();
-        seam::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.terminated);
+        runtime::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.terminated);
         ExitCode::SUCCESS
     }
 
@@ -83,7 +83,7 @@ impl Supervisor<'_> {
         self.notifier.send("STOPPING=1\nSTATUS=Finishing requests");
         self.disinherit();
         self.remove_pid_file();
-        seam::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.graceful_stop);
+        runtime::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.graceful_stop);
         self.drain(Signal::WINCH)
     }
 
@@ -134,12 +134,12 @@ impl Supervisor<'_> {
             Ok(before) if before == self.about.predecessor => {}
             Ok(_) => {
                 let text = "overwritten -- Unclean shutdown of previous Apache run?";
-                seam::log!("core", Warn, "AH00098: pid file {name} {text}");
+                runtime::log!("core", Warn, "AH00098: pid file {name} {text}");
             }
             Err(error) => {
                 let program = &self.about.program;
-                seam::log!("core", Error, "{}: AH00099: could not create {name}", sys::describe(&error));
-                seam::log!("core", Error, "AH00100: {program}: could not log pid to file {name}");
+                runtime::log!("core", Error, "{}: AH00099: could not create {name}", sys::describe(&error));
+                runtime::log!("core", Error, "AH00100: {program}: could not log pid to file {name}");
                 return false;
             }
         }
@@ -161,7 +161,7 @@ impl Supervisor<'_> {
         if let Some(path) = &self.pid_file
             && pidfile::remove(path)
         {
-            seam::log!("core", Info, "AH00096: removed PID file {} (pid={})", path.display(), self.pid);
+            runtime::log!("core", Info, "AH00096: removed PID file {} (pid={})", path.display(), self.pid);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use seam::scoreboard::Quota;
+use runtime::scoreboard::Quota;
 use sys::process::Pid;
 use sys::time::monotonic;
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use seam::HelperProcess;
+use runtime::HelperProcess;
 use sys::poll::any_readable;
 use sys::process::{Fork, Pid, Reaped, Status, die_with, end_of, exit_now, expose_to_shortage, fork, set_title};
 use sys::signal::{Signal, SignalFd, signal_of_end, unblock};
@@ -141,7 +141,7 @@ impl Supervisor<'_> {
                 exit_now(catch_unwind(AssertUnwindSafe(life)).unwrap_or(FATAL))
             }
             Err(error) => {
-                seam::log!(self.module(), Error, "{}: cannot start a {} daemon", sys::describe(&error), helper.name);
+                runtime::log!(self.module(), Error, "{}: cannot start a {} daemon", sys::describe(&error), helper.name);
                 self.helpers.groups[index].backoff.failed(now);
                 false
             }
@@ -167,7 +167,7 @@ impl Supervisor<'_> {
         });
         let ended = match prepared {
             Ok((orders, true)) => {
-                seam::log::begun();
+                runtime::log::begun();
                 (helper.life)(&orders)
             }
             Ok((_, false)) => Ok(()),
@@ -176,7 +176,7 @@ impl Supervisor<'_> {
         match ended {
             Ok(()) => 0,
             Err(error) => {
-                seam::log!(self.module(), Alert, "{}: a {} daemon cannot go on", sys::describe(&error), helper.name);
+                runtime::log!(self.module(), Alert, "{}: a {} daemon cannot go on", sys::describe(&error), helper.name);
                 1
             }
         }
@@ -198,7 +198,7 @@ impl Supervisor<'_> {
                 Status::Signaled { signal, .. } => format!("signal {} ({})", signal.description(), signal.number()),
             };
             let name = group.helper.name;
-            seam::log!(module, Error, "{name} daemon process died ({how}), restarting the {name} daemon (pid {pid})");
+            runtime::log!(module, Error, "{name} daemon process died ({how}), restarting the {name} daemon (pid {pid})");
             group.backoff.died(born, monotonic());
         }
         true

@@ -55,7 +55,7 @@ impl Supervisor<'_> {
             self.family.succeed(old.slot, successor);
             let next = self.family.pid(successor);
             let next = next.map_or_else(String::new, |next| format!("child {next} takes its place"));
-            seam::log!(self.module(), Info, "child {} {reason}: {next}", old.pid);
+            runtime::log!(self.module(), Info, "child {} {reason}: {next}", old.pid);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Restarts: a new generation replaces the old one, or nothing changes.
 
 use conf::Notice;
-use seam::HelperProcess;
+use runtime::HelperProcess;
 use sys::signal::Signal;
 use sys::time::monotonic;
 
@@ -25,19 +25,19 @@ impl Supervisor<'_> {
     pub(super) fn restart(&mut self, how: Restart) {
         let words = &self.generation.mpm.0.words;
         let text = if how == Restart::Graceful { words.graceful } else { words.restart };
-        seam::log!(self.module(), Notice, "{text}");
+        runtime::log!(self.module(), Notice, "{text}");
         let now = monotonic().as_micros();
         self.notifier.send(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=Reading configuration"));
         match self.next_generation(how) {
             Ok(next) => {
-                seam::log_levels::clear();
+                runtime::log_levels::clear();
                 self.begin(how, next);
             }
             Err(reason) => {
                 let lines = reason.lines().filter(|line| !line.trim().is_empty());
-                lines.for_each(|line| seam::log!("core", Error, "{line}"));
+                lines.for_each(|line| runtime::log!("core", Error, "{line}"));
                 let text = "the new configuration is not used: the server goes on with the old one";
-                seam::log!("core", Error, "{text}");
+                runtime::log!("core", Error, "{text}");
                 self.board.conclude(false);
                 self.notifier.send("READY=1\nSTATUS=Serving with the old configuration: the new one has errors");
             }
@@ -47,12 +47,12 @@ impl Supervisor<'_> {
     /// Log files were renamed, and what is forked from now on writes to new ones: a generation with the same configuration
     /// takes the place of this one, as at a graceful restart.
     pub(super) fn renew(&mut self) {
-        seam::log!("core", Notice, "log files were renamed or removed: new ones are open, for new children");
+        runtime::log!("core", Notice, "log files were renamed or removed: new ones are open, for new children");
         match self.same_generation() {
             Ok(next) => self.begin(Restart::Graceful, next),
             Err(reason) => {
                 let text = "the children cannot be replaced, and write to the old log files until the next restart";
-                seam::log!("core", Error, "{reason}: {text}");
+                runtime::log!("core", Error, "{reason}: {text}");
             }
         }
     }
@@ -83,10 +83,10 @@ impl Supervisor<'_> {
         if how == Restart::Hard {
             self.end_children();
         }
-        seam::log::set(next.log.clone());
+        runtime::log::set(next.log.clone());
         self.callbacks.begun();
         for Notice { module, level, text, .. } in notices {
-            seam::log::log(module, level, format_args!("{text}"));
+            runtime::log::log(module, level, format_args!("{text}"));
         }
         // The limits stay those of the first start: the scoreboard was made for them.
         self.plan = Plan { limits: self.plan.limits, ..plan };

@@ -59,14 +59,14 @@ impl Supervisor<'_> {
         let words = &self.generation.mpm.0.words;
         match (remark, decision) {
             (Some(Remark::LimitReached), _) => {
-                seam::log!(self.module(), Error, "{}", words.limit_reached);
+                runtime::log!(self.module(), Error, "{}", words.limit_reached);
                 self.callbacks.limit_reached();
             }
             (Some(Remark::LimitNear), _) => {
-                seam::log!(self.module(), Error, "{}", words.limit_near.unwrap_or_default());
+                runtime::log!(self.module(), Error, "{}", words.limit_near.unwrap_or_default());
             }
             (Some(Remark::Busy(rate)), Decision::Spawn(spawned)) => {
-                seam::log!(self.module(), Info, "{}", (words.busy)(rate, spawned, counts));
+                runtime::log!(self.module(), Info, "{}", (words.busy)(rate, spawned, counts));
             }
             _ => {}
         }

@@ -33,11 +33,11 @@ impl Supervisor<'_> {
     /// `SIGUSR2`: starts the new program.
     pub(super) fn upgrade(&mut self) {
         if let Some(Heir { pid: heir, .. }) = self.heir {
-            seam::log!(self.module(), Notice, "SIGUSR2 received: the new program (pid {heir}) is already starting");
+            runtime::log!(self.module(), Notice, "SIGUSR2 received: the new program (pid {heir}) is already starting");
             return;
         }
         let Some(invocation) = self.about.invocation.clone() else {
-            seam::log!(
+            runtime::log!(
                 self.module(),
                 Error,
                 "SIGUSR2 received: a server that was started like this cannot be upgraded"
@@ -47,12 +47,12 @@ impl Supervisor<'_> {
         let file = invocation.file.display();
         match self.start_heir(&invocation) {
             Ok(heir) => {
-                seam::log!(self.module(), Notice, "SIGUSR2 received.  Starting the new program {file} (pid {heir})");
+                runtime::log!(self.module(), Notice, "SIGUSR2 received.  Starting the new program {file} (pid {heir})");
                 self.heir = Some(Heir { pid: heir, born: monotonic() });
             }
             Err(error) => {
                 let text = "the new program cannot be started, this one stays";
-                seam::log!(self.module(), Error, "{}: {file}: {text}", sys::describe(&error));
+                runtime::log!(self.module(), Error, "{}: {file}: {text}", sys::describe(&error));
             }
         }
     }
@@ -91,7 +91,7 @@ impl Supervisor<'_> {
             Status::Signaled { signal, .. } => format!("was ended by a signal: {}", signal.description()),
         };
         let text = "before it served: this one stays; this log or `-t` says why";
-        seam::log!(self.module(), Error, "the new program (pid {}) {how} {text}", reaped.pid);
+        runtime::log!(self.module(), Error, "the new program (pid {}) {how} {text}", reaped.pid);
         true
     }
 
@@ -108,7 +108,7 @@ impl Supervisor<'_> {
         let age = monotonic().saturating_sub(born);
         if age >= UPGRADE_MAX {
             let (seconds, late) = (age.as_secs(), age >= UPGRADE_MAX + OBEY);
-            seam::log!(
+            runtime::log!(
                 self.module(),
                 Error,
                 "the new program (pid {pid}) does not serve after {seconds} s: it is ended"
@@ -120,7 +120,7 @@ impl Supervisor<'_> {
     /// The new program serves: finishes this one's work.
     pub(super) fn hand_over(&mut self) -> ExitCode {
         if let Some(Heir { pid: heir, .. }) = self.heir.take() {
-            seam::log!(self.module(), Notice, "the new program (pid {heir}) serves: finishing requests");
+            runtime::log!(self.module(), Notice, "the new program (pid {heir}) serves: finishing requests");
             // For the case that the new one has a file of another name.
             self.remove_pid_file();
             // The service manager listens to the main process only, which from now on is the new one.
@@ -148,7 +148,7 @@ impl Supervisor<'_> {
         if Pid::parent() == Some(predecessor) {
             let _ = predecessor.kill(Signal::WINCH);
         }
-        seam::log!(self.module(), Notice, "took over from the program with pid {predecessor}");
+        runtime::log!(self.module(), Notice, "took over from the program with pid {predecessor}");
         true
     }
 }

@@ -2,7 +2,7 @@
 
 use conf::values::{atoi, strtol};
 use conf::{Cmd, Level, ModuleInfo, Outcome, Setting};
-use seam::STACK;
+use runtime::STACK;
 
 use super::{EVENT, PERCORE, PREFORK, WORKER};
 use crate::settings::MpmSettings;

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use seam::HelperProcess;
+use runtime::HelperProcess;
 use sys::cred::Identity;
 
 use super::*;
@@ -25,7 +25,7 @@ struct Jobs(ThreadPool<Job>);
 struct Nothing;
 
 impl Service for Nothing {
-    fn connect(&'static self, _: seam::Accepted) -> Box<dyn seam::Connection> {
+    fn connect(&'static self, _: runtime::Accepted) -> Box<dyn runtime::Connection> {
         unreachable!("nobody connects")
     }
     fn child_started(&self, _: usize) {}

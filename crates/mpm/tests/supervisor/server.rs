@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use conf::{Level, Listed, Origin, Setting, SettingsMap, Source};
-use seam::scoreboard::{Answered, Row, Traffic, Workers};
-use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
+use runtime::scoreboard::{Answered, Row, Traffic, Workers};
+use runtime::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
 use sys::cred::Identity;
 use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
@@ -38,7 +38,7 @@ fn variable(name: &str) -> String {
 
 pub(crate) fn main() -> ExitCode {
     let log = Arc::new(Stdout);
-    seam::log::set(log.clone());
+    runtime::log::set(log.clone());
     let first = generation();
     let listeners = match Listeners::open(&first.settings, Vec::new()) {
         Ok(listeners) => listeners,
@@ -130,7 +130,7 @@ impl ParentCallbacks for Reload {
 
 struct Stdout;
 
-impl seam::log::Log for Stdout {
+impl runtime::log::Log for Stdout {
     fn enabled(&self, _: &str, level: Level) -> bool {
         level <= Level::Info
     }
@@ -212,7 +212,7 @@ impl Client {
             "wait" => drop(self.line().await?),
             "panic" => panic!("asked to"),
             "block" => {
-                seam::needs_worker().await;
+                runtime::needs_worker().await;
                 block()?;
             }
             _ => {}
@@ -221,7 +221,7 @@ impl Client {
             crate::executor::serve(job).await?;
         }
         // Checked once: the answer to the client stays valid, even if an order reaches another thread meanwhile.
-        let is_last = seam::draining();
+        let is_last = runtime::draining();
         let answer = format!("{}{}\n", if is_last { "last " } else { "" }, Pid::own());
         sys::socket::send(self.socket.get_ref(), answer.as_bytes(), false)?;
         let took = std::time::Duration::ZERO;

@@ -11,7 +11,7 @@ use crate::config::read_timeout::{BodyRules, ReadTimeout, ReadTimeouts};
 /// Values that every request of a virtual host needs, looked up once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    pub(crate) limits: http1::Limits,
+    pub(crate) limits: http::Limits,
     /// `HttpProtocolOptions RegisteredMethods`: other methods get 501, whichever handler would take them.
     pub(crate) only_registered_methods: bool,
     pub(crate) keep_alive: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Plan {
     pub(crate) head_timeout: Option<ReadTimeout>,
     pub(crate) handshake_timeout: Option<ReadTimeout>,
     pub(crate) timeout: Duration,
-    pub(crate) path: http1::uri::PathOptions,
+    pub(crate) path: http::uri::PathOptions,
     pub(crate) redirects_max: u32,
     pub(crate) lookups_max: u32,
     /// Whether clients may begin with HTTP/2 without encryption.
@@ -35,7 +35,7 @@ impl Plan {
     /// From the settings of a virtual host.
     pub(crate) fn of(settings: &SettingsMap) -> Plan {
         let core = settings.get::<CoreServer>();
-        let limits = http1::Limits {
+        let limits = http::Limits {
             line: core.limit_request_line(),
             fields: core.limit_request_fields(),
             field_size: core.limit_request_field_size(),
@@ -45,9 +45,9 @@ impl Plan {
         let timeout = core.timeout().min(Duration::from_secs(u32::MAX.into()));
         let read_timeouts = settings.get::<ReadTimeouts>();
         let encoded_slashes = match core.encoded_slashes() {
-            Tri::Off => http1::uri::EncodedSlashes::Off,
-            Tri::On => http1::uri::EncodedSlashes::On,
-            Tri::Other => http1::uri::EncodedSlashes::NoDecode,
+            Tri::Off => http::uri::EncodedSlashes::Off,
+            Tri::On => http::uri::EncodedSlashes::On,
+            Tri::Other => http::uri::EncodedSlashes::NoDecode,
         };
         let (redirects_max, lookups_max) = core.internal_recursion();
         let keep_alive_timeout = core.keep_alive_timeout();
@@ -62,7 +62,7 @@ impl Plan {
             head_timeout: read_timeouts.header.or(None),
             handshake_timeout: read_timeouts.handshake.or(None),
             timeout,
-            path: http1::uri::PathOptions { merge_slashes: core.merge_slashes(), encoded_slashes },
+            path: http::uri::PathOptions { merge_slashes: core.merge_slashes(), encoded_slashes },
             redirects_max,
             lookups_max,
             h2c: core.speaks("h2c") && http2.is_there() && http2.direct(),

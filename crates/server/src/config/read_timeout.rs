@@ -32,7 +32,7 @@ pub(crate) struct BodyRules {
     pub(crate) timeout: Duration,
     /// `RequestReadTimeout body=`
     pub(crate) read_timeout: Option<ReadTimeout>,
-    pub(crate) limits: http1::Limits,
+    pub(crate) limits: http::Limits,
 }
 
 conf::settings! {

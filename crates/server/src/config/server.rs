@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use conf::{Language, ModuleInfo, System};
-use seam::HelperProcess;
+use runtime::HelperProcess;
 use sys::cred::Identity;
 
 use crate::config::core::Methods;
@@ -151,7 +151,7 @@ impl Server {
     }
 
     /// The main server's error log, for everything outside this crate.
-    pub fn main_log(&self) -> Arc<dyn seam::log::Log> {
+    pub fn main_log(&self) -> Arc<dyn runtime::log::Log> {
         let main = self.main();
         Arc::new(log::MainLog { log: main.error_log.clone(), levels: main.levels.clone() })
     }

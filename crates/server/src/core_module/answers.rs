@@ -26,7 +26,7 @@ pub(super) fn accept_path_info(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn error_document(cmd: &mut Cmd<'_>, code: &str, text: &str) -> Outcome {
-    let known = u16::try_from(atoi(code)).ok().filter(|code| !http1::status::reason(*code).is_empty());
+    let known = u16::try_from(atoi(code)).ok().filter(|code| !http::status::reason(*code).is_empty());
     let Some(code) = known else { return Err(format!("Unsupported HTTP response code {code}")) };
     let text = text.to_string();
     let options = cmd.expr_options();

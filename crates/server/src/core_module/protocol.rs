@@ -9,7 +9,7 @@ use crate::config::core::{CoreServer, Tri};
 
 pub(super) fn accept_filter(cmd: &mut Cmd<'_>, protocol: &str, filter: &str) -> Outcome {
     let (protocol, filter) = (protocol.to_ascii_lowercase(), filter.to_string());
-    cmd.server.edit::<seam::AcceptFilters>().filters.set(protocol, filter, &cmd.node.origin);
+    cmd.server.edit::<runtime::AcceptFilters>().filters.set(protocol, filter, &cmd.node.origin);
     Ok(())
 }
 

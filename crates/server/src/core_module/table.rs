@@ -1,7 +1,7 @@
 //! The directives of core.c, http_core.c, mod_so.c, mod_version.c, mod_watchdog.c and mod_macro.c. tidy: table
 
 use conf::directive::Args::{Flag, Iterate, OnRead, Raw, Section, Take1, Take2, Take12, Words};
-use conf::{Allowed, Directive, ModuleInfo, OnRead as Run, on_or_off, shown};
+use conf::{Allowed, Directive, ModuleInfo, OnRead as Run, on_or_off, row, shown};
 
 use super::{answers, limits, mutex, overrides, protocol, sections, set};
 use crate::config::core::{CoreDir, CoreServer, DOCUMENT_ROOT, Methods, defaults};
@@ -9,16 +9,6 @@ use crate::config::module::{Hook, Module, Order};
 use crate::files::static_file;
 use crate::phases::translate;
 use crate::request::hooks::PhaseHook;
-
-const fn row(
-    name: &'static str,
-    allowed: Allowed,
-    args: conf::Args,
-    default: &'static str,
-    help: &'static str,
-) -> Directive {
-    Directive::new(name, allowed, args, default, help)
-}
 
 const SERVER: Allowed = Allowed::SERVER;
 const GLOBAL: Allowed = Allowed::GLOBAL;
@@ -113,7 +103,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("AcceptFilter", GLOBAL, Take2(protocol::accept_filter), "http data", "Set the Accept Filter to use for a protocol"),
     row("Port", SERVER, Raw(|_, _| Err("Port was replaced with Listen in Apache 2.0".into())), "", "Port was replaced with Listen in Apache 2.0"),
     row("HostnameLookups", CONF, Take1(set::hostname_lookups), defaults::HOSTNAME_LOOKUPS.shown(), "\"on\" to enable, \"off\" to disable reverse DNS lookups, or \"double\" to enable double-reverse DNS lookups").differs("A name is looked up once per connection, at the start of the first request, and no request waits for it longer than 5 s."),
-    row("ServerAdmin", SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut CoreServer| &mut s.server_admin, v) }), http1::NO_ADMIN, "The email address of the server administrator"),
+    row("ServerAdmin", SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut CoreServer| &mut s.server_admin, v) }), http::NO_ADMIN, "The email address of the server administrator"),
     row("ServerName", SERVER, Take1(set::server_name), "", "The hostname and port of the server"),
     row("ServerSignature", ANY, Take1(answers::signature), defaults::SIGNATURE.shown(), "En-/disable server signature (on|off|email)"),
     row("ServerRoot", GLOBAL, OnRead(Run::ServerRoot), "/etc/apache2", "Common directory of server-related files (logs, confs, etc.)"),

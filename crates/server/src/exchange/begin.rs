@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use http1::Known;
+use http::Known;
 
 use crate::config::server::Server;
 use crate::config::vhost::{self, VirtualHost};
@@ -80,7 +80,7 @@ pub(crate) fn request(
     head: RequestHead,
     believed: AskedHost,
 ) -> Result<Box<Request>, Box<TurnedAway>> {
-    let text = |bytes: &[u8]| http1::text::from_bytes(bytes).into_owned();
+    let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
     let authority = head.authority().filter(|_| believed != AskedHost::Nothing);
     let hostname = authority.map(|authority| {
         // The head was refused unless this is a host with or without a port.
@@ -137,12 +137,12 @@ pub(crate) fn virtual_host(
 fn reset_host(request: &mut Request) {
     let Some(authority) = request.asked.head.authority() else { return };
     if request.asked.head.field(Known::Host) == Some(authority)
-        || request.asked.version < http1::Version::Http2 && !request.asked.head.has(Known::Host)
+        || request.asked.version < http::Version::Http2 && !request.asked.head.has(Known::Host)
     {
         return;
     }
     let port = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
-    let port = http1::text::from_bytes(&authority[port.unwrap_or(authority.len())..]).into_owned();
+    let port = http::text::from_bytes(&authority[port.unwrap_or(authority.len())..]).into_owned();
     let host = request.asked.hostname.clone().unwrap_or_default();
     request.headers_mut().set("Host", format!("{host}{port}"));
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use seam::scoreboard::{Row, Texts, Visit};
+use runtime::scoreboard::{Row, Texts, Visit};
 
 use crate::request::Request;
 
@@ -12,7 +12,7 @@ pub(super) fn describe(request: &Request, row: &Row) {
     row.describe(Texts {
         client: text_of(request.client.peer.ip().to_canonical(), &mut address),
         vhost: host_of(request, &mut label),
-        request: http1::text::from_bytes(request.asked.head.line()).as_bytes(),
+        request: http::text::from_bytes(request.asked.head.line()).as_bytes(),
         protocol: protocol_of(request).as_bytes(),
     });
 }

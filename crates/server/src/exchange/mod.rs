@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use seam::scoreboard::{Answered, Row, Traffic, Workers};
+use runtime::scoreboard::{Answered, Row, Traffic, Workers};
 
 pub(crate) use self::begin::{AskedHost, request, unknown_host, virtual_host};
 pub use self::begin::{Running, TurnedAway, Unserved};

@@ -18,8 +18,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use conf::directive::find_all;
 use conf::{Directive, ModuleInfo, Node, Origin, SettingsMap};
-use http1::framing::Framing;
-use http1::{Head, Parse};
+use http::h1::framing::Framing;
+use http::{Head, Parse};
 
 use crate::config::core::options::Bits;
 use crate::config::core::{CoreDir, CoreServer};
@@ -177,7 +177,7 @@ fn before_the_answer<T>(work: impl Future<Output = T>, is_reached: &AtomicBool) 
         Poll::Pending if is_reached.load(Ordering::Relaxed) => Poll::Ready(None),
         Poll::Pending => Poll::Pending,
     });
-    let limited = seam::executor::timeout(WAIT_MAX, before);
+    let limited = runtime::executor::timeout(WAIT_MAX, before);
     sys::block_on::block_on(limited, || ()).ok().and_then(Result::ok).flatten()
 }
 
@@ -198,7 +198,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, R
         text.push_str(&format!("{name}: {value}\r\n"));
     }
     text.push_str("\r\n");
-    let bytes = http1::text::to_bytes(&text).into_owned();
+    let bytes = http::text::to_bytes(&text).into_owned();
     let mut head = Head::default();
     match Head::parse(&bytes, &server.main().plan.limits, &mut head) {
         Ok(Parse::Complete { .. }) => {}

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use foldhash::HashMap;
-use http1::conditional::{FileTag, is_young};
+use http::conditional::{FileTag, is_young};
 use sha1::{Digest as _, Sha1};
 use sys::file::Meta;
 
@@ -73,7 +73,7 @@ pub(crate) fn open(name: &str, parts: etag::Bits, links: Links) -> std::io::Resu
     Ok(Kept {
         look: Look::default(),
         etag: etag.map(Into::into),
-        modified: String::from_utf8_lossy(&http1::date::http_date(seconds)).into(),
+        modified: String::from_utf8_lossy(&http::date::http_date(seconds)).into(),
         meta,
         parts,
         links,

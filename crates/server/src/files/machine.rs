@@ -6,7 +6,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::OnceLock;
 
 use conf::System;
-use http1::text::from_bytes;
+use http::text::from_bytes;
 
 use crate::paths::{c_path, os_path};
 

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use conf::Level;
-use seam::{Awaited, Load, offload_apart, release_worker};
+use runtime::{Awaited, Load, offload_apart, release_worker};
 use sys::file::Meta;
 
 use crate::config::core::CoreDir;
@@ -29,7 +29,7 @@ use crate::transport::tick::Slices;
 pub(crate) const AFTER_BODY: Handler = Handler::Later {
     claims: |request| {
         !request.body.is_done()
-            && !http1::status::closes_connection(request.answer.status())
+            && !http::status::closes_connection(request.answer.status())
             && !request.header("Expect").is_some_and(|expect| expect.eq_ignore_ascii_case("100-continue"))
     },
     check: |_| None,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use sys::file::Meta;
 use sys::inotify::{Change, Inotify, News};
 

@@ -117,14 +117,14 @@ impl ErrorLog {
             Target::File(file) => {
                 let mut line = self.format.line(entry);
                 line.push('\n');
-                let bytes = http1::text::to_bytes(&line);
-                seam::recent::note(entry.level, bytes.trim_ascii_end());
+                let bytes = http::text::to_bytes(&line);
+                runtime::recent::note(entry.level, bytes.trim_ascii_end());
                 // Messages are rare and wanted at once, so they are not buffered.
                 file.append(&bytes);
                 file.flush();
             }
             Target::Syslog { open, .. } => {
-                seam::recent::note(entry.level, &http1::text::to_bytes(entry.text));
+                runtime::recent::note(entry.level, &http::text::to_bytes(entry.text));
                 if let Some(syslog) = open.get() {
                     let severity = (entry.level as u8).min(Level::Debug as u8);
                     let text = format!("[{}:{}] {}", entry.module, entry.level.name(), entry.text);
@@ -144,7 +144,7 @@ pub struct MainLog {
     pub levels: Levels,
 }
 
-impl seam::log::Log for MainLog {
+impl runtime::log::Log for MainLog {
     fn enabled(&self, module: &str, level: Level) -> bool {
         // Notices are always written, whatever the level (Apache manual, LogLevel).
         level == Level::Notice || level <= self.levels.of(module)

@@ -164,7 +164,7 @@ impl LogFile {
         };
         match (opened, before.as_ref().and_then(|before| before.copy())) {
             (Err(error), Some(kept)) if error.kind() == io::ErrorKind::TimedOut => {
-                seam::log!("core", Warn, "the file system of {} does not answer: the open file stays", self.target);
+                runtime::log!("core", Warn, "the file system of {} does not answer: the open file stays", self.target);
                 Ok(kept)
             }
             (opened, _) => opened,

@@ -309,7 +309,7 @@ fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
 fn write_time(line: &mut String, style: TimeStyle) {
     let now = sys::time::realtime();
     let seconds = now.as_secs() as i64;
-    let date = http1::date::log_date(seconds, sys::time::local_offset(seconds));
+    let date = http::date::log_date(seconds, sys::time::local_offset(seconds));
     // `21/Nov/2026:20:38:24 +0000`
     let date = String::from_utf8_lossy(&date).into_owned();
     let (day, month, year, clock) = (&date[0..2], &date[3..6], &date[7..11], &date[12..20]);
@@ -335,7 +335,7 @@ pub(super) fn escape_into(line: &mut String, text: &str) {
         line.push_str(text);
         return;
     }
-    for &byte in http1::text::to_bytes(text).iter() {
+    for &byte in http::text::to_bytes(text).iter() {
         let _ = match byte {
             b'\n' => line.write_str("\\n"),
             b'\r' => line.write_str("\\r"),

@@ -121,7 +121,7 @@ pub(super) fn tend() {
     });
     if let Some(error) = failed.flatten() {
         let prefix = super::os_prefix(&error);
-        seam::log!("core", Error, "{prefix}cannot start the process that keeps log files");
+        runtime::log!("core", Error, "{prefix}cannot start the process that keeps log files");
     }
     tell();
 }
@@ -136,7 +136,7 @@ fn tell() {
     });
     if let Some(name) = late.flatten() {
         let (seconds, text) = (HANGS.as_secs(), "renamed log files go unnoticed until it does");
-        seam::log!("core", Error, "the file system of {name} has not answered for {seconds} s: {text}");
+        runtime::log!("core", Error, "the file system of {name} has not answered for {seconds} s: {text}");
     }
 }
 
@@ -151,7 +151,7 @@ pub(super) fn ended(pid: i32) -> bool {
     });
     let was_it = was_it.unwrap_or(false);
     if was_it {
-        seam::log!("core", Error, "the process that keeps log files ended (pid {pid}): it is started again");
+        runtime::log!("core", Error, "the process that keeps log files ended (pid {pid}): it is started again");
     }
     was_it
 }
@@ -210,7 +210,7 @@ pub(super) fn reopen(name: &str, device: Option<u64>) -> io::Result<Opened> {
 fn ask_for_file(kind: u8, name: &str, device: Option<u64>) -> io::Result<Opened> {
     let answer: Option<io::Result<_>> = with(|keeper| {
         keeper.be_free()?;
-        let question = [&[kind], &*http1::text::to_bytes(name)].concat();
+        let question = [&[kind], &*http::text::to_bytes(name)].concat();
         let asked = keeper.ask(&question, VecDeque::from([(name.to_string(), device)]));
         let answer = asked.and_then(|()| keeper.answer(Instant::now() + OPEN));
         if answer.is_none() {
@@ -308,7 +308,7 @@ impl Keeper {
     fn ask_for_names(&mut self, files: &[(String, Identity)]) -> Option<()> {
         let mut question = vec![Question::LOOK];
         for (name, (device, inode)) in files {
-            let name = http1::text::to_bytes(name);
+            let name = http::text::to_bytes(name);
             question.extend([*device, *inode, name.len() as u64].iter().flat_map(|number| number.to_ne_bytes()));
             question.extend_from_slice(&name);
         }
@@ -439,7 +439,7 @@ fn answer_all(questions: &OwnedFd) -> io::Result<()> {
         };
         if matches!(*kind, Question::OPEN | Question::REOPEN) {
             let open = if *kind == Question::OPEN { open_file } else { reopen_file };
-            let opened = open(&http1::text::from_bytes(rest));
+            let opened = open(&http::text::from_bytes(rest));
             let descriptor: Vec<_> = opened.iter().map(|opened| opened.fd.as_fd()).collect();
             reply(&encode(&opened), &descriptor)?;
             continue;

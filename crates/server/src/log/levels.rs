@@ -44,7 +44,7 @@ impl Levels {
 
     /// The level of a module: messages up to it are written.
     pub fn of(&self, module: &str) -> Level {
-        if let Some(level) = seam::log_levels::of(module) {
+        if let Some(level) = runtime::log_levels::of(module) {
             return level;
         }
         self.named.of(module).unwrap_or(Level::Warn)

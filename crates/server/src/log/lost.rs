@@ -76,9 +76,9 @@ impl Lost {
         match i32::try_from(error) {
             Ok(number @ 1..) => {
                 let prefix = super::os_prefix(&io::Error::from_raw_os_error(number));
-                seam::log!("core", Error, "{prefix}{more} lines for '{target}' are lost");
+                runtime::log!("core", Error, "{prefix}{more} lines for '{target}' are lost");
             }
-            _ => seam::log!("core", Error, "{more} lines for '{target}' are lost: they are not read fast enough"),
+            _ => runtime::log!("core", Error, "{more} lines for '{target}' are lost: they are not read fast enough"),
         }
     }
 }

@@ -216,7 +216,7 @@ impl Program {
             Duration::ZERO => "it is started again".into(),
             pause => format!("it is started again in {} s", pause.as_secs()),
         };
-        seam::log!("core", Error, "AH00106: piped log program '{}' failed unexpectedly: {again}", self.command);
+        runtime::log!("core", Error, "AH00106: piped log program '{}' failed unexpectedly: {again}", self.command);
     }
 
     /// Whether nobody needs it any more.
@@ -236,7 +236,7 @@ impl Program {
                 self.pause = (self.pause * 2).clamp(PAUSE, PAUSE_MAX);
                 self.due = now + self.pause;
                 let prefix = super::os_prefix(&error);
-                seam::log!("core", Error, "{prefix}AH00104: unable to start piped log program '{}'", self.command);
+                runtime::log!("core", Error, "{prefix}AH00104: unable to start piped log program '{}'", self.command);
             }
         }
     }
@@ -256,7 +256,7 @@ fn words(command: &str) -> io::Result<Vec<CString>> {
         Some(line) => vec!["/bin/sh".to_string(), "-c".into(), conf::words::argv(line).join(" ")],
         None => conf::words::argv(command),
     };
-    let words = words.iter().map(|word| CString::new(http1::text::to_bytes(word)));
+    let words = words.iter().map(|word| CString::new(http::text::to_bytes(word)));
     words.collect::<Result<_, _>>().map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 

@@ -83,7 +83,7 @@ fn reopen(files: &[Arc<LogFile>]) -> bool {
                 seen().due = Instant::now().checked_add(AGAIN);
                 let (prefix, name, seconds) = (os_prefix(&error), file.target(), AGAIN.as_secs());
                 let text = "was renamed or removed and cannot be opened again: its lines go on to the old file";
-                seam::log!("core", Error, "{prefix}{name} {text}; the next try is in {seconds} s");
+                runtime::log!("core", Error, "{prefix}{name} {text}; the next try is in {seconds} s");
             }
         }
     }

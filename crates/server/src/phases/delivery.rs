@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use http1::Known;
-use http1::conditional::{Outcome, Validators, evaluate, if_range};
-use http1::head::Parts;
-use http1::range::{Multipart, RangeLimits, Resolved, resolve};
+use http::Known;
+use http::conditional::{Outcome, Preconditions, Validators, evaluate, if_range};
+use http::h1::head::Parts;
+use http::range::{Multipart, RangeLimits, Resolved, resolve};
 
 use crate::config::core::CoreDir;
 use crate::request::response::{Body, FilePart};
@@ -41,10 +41,9 @@ impl Request {
             return None;
         }
         let head = head_in_effect(self);
-        let (head, text) = head.parts();
         let (etag, modified) = validators(self);
         let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
-        match evaluate(head, text, &current, now()) {
+        match evaluate(&*head, &current, now()) {
             Outcome::Proceed => None,
             Outcome::NotModified => Some(304),
             Outcome::PreconditionFailed => Some(412),
@@ -73,17 +72,15 @@ impl Conditions {
     /// tag.
     pub fn forbid(&self, exists: bool, etag: Option<&str>, modified: Option<i64>) -> bool {
         let Some(head) = &self.0 else { return false };
-        let (head, text) = head.parts();
-        let has = |name: Known| head.has(text, name);
-        let is_any = |name: Known| head.values(text, name).any(|value| value == b"*");
+        let is_any = |name: Known| head.values(name).any(|value| value == b"*");
         if !exists {
-            return has(Known::IfMatch);
+            return head.has(Known::IfMatch);
         }
         if is_any(Known::IfNoneMatch) {
             return true;
         }
         let current = Validators { etag: etag.map(str::as_bytes), modified };
-        evaluate(head, text, &current, now()) != Outcome::Proceed
+        evaluate(head, &current, now()) != Outcome::Proceed
     }
 }
 
@@ -93,14 +90,14 @@ fn now() -> i64 {
 
 fn validators(request: &Request) -> (Option<String>, Option<i64>) {
     let modified = request.answer.headers_out.get("Last-Modified");
-    let modified = modified.and_then(|text| http1::date::parse_http_date(text.as_bytes()));
+    let modified = modified.and_then(|text| http::date::parse_http_date(text.as_bytes()));
     (request.answer.headers_out.get("ETag").map(str::to_string), modified)
 }
 
 /// The head of the request; if a module changed its fields, a new one made from those.
 fn head_in_effect(request: &Request) -> Arc<RequestHead> {
     let Some(fields) = request.asked.changed_fields() else { return request.asked.head.clone() };
-    let bytes = |text| http1::text::to_bytes(text);
+    let bytes = |text| http::text::to_bytes(text);
     let fields: Vec<_> = fields.iter().map(|(name, value)| (bytes(name), bytes(value))).collect();
     let method = bytes(&request.asked.method);
     let parts = Parts { method: &method, target: b"/", authority: None, version: request.asked.version };
@@ -123,14 +120,13 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, Unsatisf
         return Ok(body);
     }
     let head = head_in_effect(request);
-    let (head, buf) = head.parts();
     // Two fields combine to one with `bytes=` twice, which is not a list of ranges.
-    let Some(range) = head.combined(buf, Known::Range) else { return Ok(body) };
+    let Some(range) = head.combined(Known::Range) else { return Ok(body) };
     let length = body.length().filter(|length| *length > 0 && !matches!(body, Body::Stream(_)));
     let Some(length) = length else { return Ok(body) };
     let (etag, modified) = validators(request);
     let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
-    if !if_range(head, buf, &current, now()) {
+    if !if_range(&*head, &current, now()) {
         return Ok(body);
     }
     let dir = request.dir::<CoreDir>();

@@ -1,7 +1,7 @@
 //! Answers to errors: `ErrorDocument`, or the server's own page.
 
 use conf::Level;
-use http1::{ErrorPage, error_page, server_signature};
+use http::{ErrorPage, error_page, server_signature};
 
 use crate::config::core::{CoreDir, CoreServer, ErrorDocument, Tri};
 use crate::request::response::Body;
@@ -17,7 +17,7 @@ pub(crate) enum Page {
 
 /// The answer for a status; sets status and fields of the request.
 pub(crate) fn find(request: &mut Request, status: u16) -> Page {
-    let status = if !http1::status::reason(status).is_empty() { status } else { 500 };
+    let status = if !http::status::reason(status).is_empty() { status } else { 500 };
     // As in Apache, a module that has set the status to 200 makes this error count as its own.
     let is_own = request.answer.status() == 200;
     let failed_document = match &request.kind {
@@ -49,7 +49,7 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
                 if let Some(text) = value(request, expr) {
                     request.note_step("core", origin, |_| format!("ErrorDocument {status}: a text"));
                     begin_page(request, status);
-                    return Page::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()));
+                    return Page::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()));
                 }
             }
             Some(ErrorDocument::Url(expr)) => {
@@ -127,7 +127,7 @@ fn clear_entity(request: &mut Request, status: u16) {
 }
 
 fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Body {
-    if http1::status::is_bodyless(status) {
+    if http::status::is_bodyless(status) {
         return Body::Empty;
     }
     begin_page(request, status);
@@ -150,7 +150,7 @@ fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Bod
             signature: &signature,
         },
     );
-    Body::Bytes(http1::text::to_bytes(&text).into_owned().into())
+    Body::Bytes(http::text::to_bytes(&text).into_owned().into())
 }
 
 /// The footer of pages that the server makes (`ServerSignature`).
@@ -158,7 +158,7 @@ pub(crate) fn signature(request: &Request) -> String {
     let email = match request.dir::<CoreDir>().signature() {
         Tri::Off => return String::new(),
         Tri::On => None,
-        Tri::Other => Some(request.vhost.admin.as_deref().unwrap_or(http1::NO_ADMIN)),
+        Tri::Other => Some(request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN)),
     };
     server_signature(&request.server.software, &request.server_name(), request.server_port(), email)
 }

@@ -128,7 +128,7 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> An
     }
     // The path may have come from a client, through the configuration or a script: trust it no more than that of a
     // request.
-    let raw = http1::text::to_bytes(&request.asked.uri).into_owned();
+    let raw = http::text::to_bytes(&request.asked.uri).into_owned();
     let mapped = match decode(request, &raw, Some(uri)) {
         Ok(()) => map(request).await,
         Err(flow) => Err(flow),
@@ -164,7 +164,7 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
     }
     if request.env.contains("downgrade-1.0") {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
-        request.asked.version = http1::Version::Http10;
+        request.asked.version = http::Version::Http10;
     }
     if request.asked.method == "CONNECT" {
         request.note_reason(405, "core", None, |_| {
@@ -183,7 +183,7 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
 fn path_as_sent(request: &Request) -> String {
     let path = request.asked.head.path();
     let surplus = path.iter().take_while(|byte| **byte == b'/').count().saturating_sub(1);
-    http1::text::from_bytes(&path[surplus..]).into_owned()
+    http::text::from_bytes(&path[surplus..]).into_owned()
 }
 
 /// Sets the request's path to that of a target, decoded and cleaned. `target`: if it is not the client's own.
@@ -193,7 +193,7 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
         request.asked.uri = "*".into();
         return Ok(());
     }
-    request.asked.uri = match http1::decode_path(path, &plan.path) {
+    request.asked.uri = match http::decode_path(path, &plan.path) {
         Ok(path) => path,
         Err(error) => {
             let status = error.status();
@@ -201,7 +201,7 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
                 let target = target.map_or_else(|| request.asked.unparsed_uri(), std::borrow::Cow::Borrowed);
                 request.log("core", Level::Error, format!("AH10244: invalid URI path ({target})"));
             }
-            request.asked.uri = http1::text::from_bytes(path).into_owned();
+            request.asked.uri = http::text::from_bytes(path).into_owned();
             note_bad_path(request, error);
             return Err(Flow::Status(status));
         }
@@ -210,11 +210,11 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
 }
 
 /// Says what is wrong with a path.
-fn note_bad_path(request: &Request, error: http1::PathError) {
+fn note_bad_path(request: &Request, error: http::PathError) {
     let slashes = request.host::<CoreServer>().encoded_slashes.0.origin();
-    let origin = slashes.filter(|_| error == http1::PathError::EncodedSlash);
+    let origin = slashes.filter(|_| error == http::PathError::EncodedSlash);
     request.note_reason(error.status(), "core", origin, |request| match error {
-        http1::PathError::EncodedSlash => {
+        http::PathError::EncodedSlash => {
             ("AllowEncodedSlashes Off".into(), format!("forbids the %2F in {}", request.asked.uri))
         }
         error => (format!("{}: {error}", request.asked.uri), String::new()),
@@ -327,7 +327,7 @@ async fn handle(request: &mut Request) -> Answer {
                 std::future::pending().await
             }
             (None, Handler::Later { answer, .. }) => {
-                seam::needs_worker().await;
+                runtime::needs_worker().await;
                 match answer(request).await {
                     Answer::Declined => Answer::Status(500),
                     answer => answer,
@@ -376,7 +376,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
         None => {
             let chain = filters::of(request);
             if !chain.is_empty() {
-                seam::needs_worker().await;
+                runtime::needs_worker().await;
                 let before = request.answer.status();
                 body = chain.run(request, body).await;
                 // A filter that cannot use the body reports that with the status.

@@ -38,7 +38,7 @@ pub(super) async fn answer(request: &mut Request) -> Answer {
         echo.push_str(&format!("{name}: {value}\r\n"));
     }
     echo.push_str("\r\n");
-    let mut bytes = http1::text::to_bytes(&echo).into_owned();
+    let mut bytes = http::text::to_bytes(&echo).into_owned();
     match request.body.collect(TRACE_BODY_MAX).await {
         Ok(body) => bytes.extend_from_slice(&body),
         Err(error) => return Answer::Status(error.status()),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use conf::expr::Expr;
 use conf::pattern::MatchError;
 use conf::{Level, Origin};
-use seam::{Load, offload};
+use runtime::{Load, offload};
 use sys::file::Meta;
 
 use crate::config::core::CoreDir;
@@ -66,7 +66,7 @@ fn merge_slashes(request: &Request, path: &str) -> Option<String> {
     if request.vhost.plan.path.merge_slashes {
         return None;
     }
-    match http1::uri::merge_slashes(path) {
+    match http::uri::merge_slashes(path) {
         Cow::Owned(merged) => Some(merged),
         Cow::Borrowed(_) => None,
     }

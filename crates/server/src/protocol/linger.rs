@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use seam::Stage;
-use seam::executor::Timer;
+use runtime::Stage;
+use runtime::executor::Timer;
 
 use crate::transport::Transport;
 use crate::transport::standing::For;

@@ -1,7 +1,7 @@
 //! Protocols: they turn a transport's bytes into requests, and answers into bytes.
 
-pub(crate) mod http1;
-pub(crate) mod http2;
+pub(crate) mod h1;
+pub(crate) mod h2;
 mod linger;
 mod opening;
 mod patience;

@@ -13,12 +13,12 @@ use std::time::Instant;
 use conf::Level;
 use rustls::ProtocolVersion;
 use rustls::server::ClientHello;
-use seam::executor::Timer;
-use seam::scoreboard::{self, Workers};
-use seam::{Connection, Stage, Stepping};
+use runtime::executor::Timer;
+use runtime::scoreboard::{self, Workers};
+use runtime::{Connection, Stage, Stepping};
 
-use super::http1::{HEAD_PIECE, HttpService};
-use super::http2::{self, Http2Connection};
+use super::h1::{HEAD_PIECE, HttpService};
+use super::h2::{self, Http2Connection};
 use crate::config::core::CoreServer;
 use crate::config::{Server, VirtualHost};
 use crate::request::Client;
@@ -105,7 +105,7 @@ impl Opening {
                         continue;
                     }
                     Some(Said::Broken(level, why)) => {
-                        seam::log::log("remoteip", level, format_args!("[client {}] {why}", self.peer));
+                        runtime::log::log("remoteip", level, format_args!("[client {}] {why}", self.peer));
                         return Stage::Closed;
                     }
                 }
@@ -125,7 +125,7 @@ impl Opening {
                 Phase::Speaking(_) => return Stage::Serve,
             };
             if handshake.computes() {
-                seam::needs_worker().await;
+                runtime::needs_worker().await;
             }
             let progress = handshake.take(&mut self.buffer, &self.socket);
             for (level, text) in take_remarks() {
@@ -134,7 +134,7 @@ impl Opening {
             match progress {
                 Ok(Progress::Wants) => {}
                 Ok(Progress::Greeted) => {
-                    seam::needs_worker().await;
+                    runtime::needs_worker().await;
                     let Some(hello) = handshake.hello() else { continue };
                     let server = self.service.running().server;
                     let configured = (encryption.configure)(server, self.local, &hello);
@@ -280,7 +280,7 @@ impl Opening {
         let server = self.service.running().server;
         let admission = Arc::get_mut(&mut tls).and_then(|tls| (encryption.admit)(server, tls.session_mut()));
         let Some(admission) = admission else { return self.speak_over(tls) };
-        let Admitted { remarks, verdict } = seam::release_worker(admission).await;
+        let Admitted { remarks, verdict } = runtime::release_worker(admission).await;
         for (level, text) in remarks {
             self.host.log("ssl", level, &format!("[client {}] {text}", self.peer));
         }

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use seam::executor::Timer;
+use runtime::executor::Timer;
 
 use crate::config::BodyRules;
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use seam::executor::Timer;
+use runtime::executor::Timer;
 
 use crate::transport::stream::Carried;
 
@@ -23,7 +23,7 @@ pub(super) async fn until_silent(
             Some(spoken) => return spoken.is_some(),
             None => {
                 let now = (carried.sent(), carried.received());
-                if now == before || seam::draining() {
+                if now == before || runtime::draining() {
                     return true;
                 }
                 before = now;

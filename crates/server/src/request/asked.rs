@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use http1::{Name, Version};
+use http::{Name, Version};
 
 use crate::request::{Fields, Request, RequestHead};
 
@@ -63,13 +63,13 @@ impl Asked {
     pub fn unparsed_uri(&self) -> Cow<'_, str> {
         match &self.target {
             Some(target) => Cow::Borrowed(target),
-            None => http1::text::from_bytes(self.head.target()),
+            None => http::text::from_bytes(self.head.target()),
         }
     }
 
     /// The target of the client's own request, even if this one is on behalf of that.
     pub fn sent_target(&self) -> Cow<'_, str> {
-        http1::text::from_bytes(self.head.target())
+        http::text::from_bytes(self.head.target())
     }
 
     /// Another `GET` of the same client, with the same fields, without a target yet.
@@ -90,7 +90,7 @@ impl Asked {
 
     /// Extracts the access log's method, path and query from a head that could not be parsed.
     pub(crate) fn salvage_line(&mut self) {
-        let line = http1::text::from_bytes(self.head.line()).into_owned();
+        let line = http::text::from_bytes(self.head.line()).into_owned();
         let mut words = line.split(' ');
         if self.method.is_empty() {
             self.method = words.next().unwrap_or_default().to_string().into();
@@ -112,7 +112,7 @@ impl Request {
     pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
         match &self.asked.headers_in {
             Some(fields) => fields.get(name).map(Cow::Borrowed),
-            None => self.asked.head.field(name).map(http1::text::from_bytes),
+            None => self.asked.head.field(name).map(http::text::from_bytes),
         }
     }
 
@@ -121,8 +121,8 @@ impl Request {
         match &self.asked.headers_in {
             Some(fields) => fields.joined(name).map(Cow::Owned),
             None => match self.asked.head.combined(name)? {
-                Cow::Borrowed(bytes) => Some(http1::text::from_bytes(bytes)),
-                Cow::Owned(bytes) => Some(Cow::Owned(http1::text::from_bytes(&bytes).into_owned())),
+                Cow::Borrowed(bytes) => Some(http::text::from_bytes(bytes)),
+                Cow::Owned(bytes) => Some(Cow::Owned(http::text::from_bytes(&bytes).into_owned())),
             },
         }
     }
@@ -136,7 +136,7 @@ impl Request {
                     Name::Known(known) => known.name(),
                     Name::Other(name) => name,
                 };
-                fields.joined(name).map(|value| Cow::Owned(http1::text::to_bytes(&value).into_owned()))
+                fields.joined(name).map(|value| Cow::Owned(http::text::to_bytes(&value).into_owned()))
             }
         }
     }
@@ -146,7 +146,7 @@ impl Request {
         match &self.asked.headers_in {
             Some(fields) => fields.iter().map(|(n, v)| (Cow::Borrowed(n), Cow::Borrowed(v))).collect(),
             None => {
-                let text = http1::text::from_bytes;
+                let text = http::text::from_bytes;
                 self.asked.head.fields().map(|(n, v)| (text(n), text(v))).collect()
             }
         }
@@ -167,7 +167,7 @@ impl Request {
 
     /// The request line as it was sent.
     pub fn request_line(&self) -> String {
-        http1::text::from_bytes(self.asked.head.line()).into_owned()
+        http::text::from_bytes(self.asked.head.line()).into_owned()
     }
 
     /// The same as bytes.

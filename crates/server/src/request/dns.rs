@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use seam::{Awaited, Load, executor, offload_apart, release_worker};
+use runtime::{Awaited, Load, executor, offload_apart, release_worker};
 use sys::resolve::{self, Family};
 
 /// How long a question may take: one attempt of a resolver with the usual settings.
@@ -291,7 +291,7 @@ mod tests {
         let asked = Arc::new(Pending { deadline: deadline(), reply: Awaited::default() });
         keep(&mut TABLE.questions(), 1, Question::UnderWay(asked));
         assert_eq!(wait_for(TABLE.ask(1, Instant::now())), Err(Unanswered::TimedOut));
-        assert!(!seam::is_worker_released());
+        assert!(!runtime::is_worker_released());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The fields of an answer, in the same form for every protocol.
 
-use http1::response::BadField;
+use http::h1::response::BadField;
 
 use crate::request::Request;
 
@@ -28,7 +28,7 @@ pub struct Unsendable {
 impl Unsendable {
     /// The field of this name, with this value.
     pub fn new(name: &str, value: &[u8]) -> Unsendable {
-        Unsendable { name: name.to_string(), value: http1::text::from_bytes(value).into_owned() }
+        Unsendable { name: name.to_string(), value: http::text::from_bytes(value).into_owned() }
     }
 
     /// Apache's log line about the fault in it.
@@ -37,7 +37,7 @@ impl Unsendable {
         if name.is_empty() {
             return "AH02428: Empty response header name, aborting request".into();
         }
-        if !http1::name::is_valid(&http1::text::to_bytes(name)) {
+        if !http::name::is_valid(&http::text::to_bytes(name)) {
             return format!("AH02429: Response header name '{name}' contains invalid characters, aborting request");
         }
         format!("AH02430: Response header '{name}' value of '{value}' contains invalid characters, aborting request")
@@ -47,7 +47,7 @@ impl Unsendable {
 impl Request {
     /// Writes the fields of the answer in Apache's order. `Err`: one that cannot be sent.
     pub fn fields_out(&self, sink: &mut impl FieldSink) -> Result<(), Unsendable> {
-        let has_body = !http1::status::is_bodyless(self.answer.status());
+        let has_body = !http::status::is_bodyless(self.answer.status());
         let is_one_of = |names: &[&str], name: &str| names.iter().any(|one| one.eq_ignore_ascii_case(name));
         // A 204 or 304 has no body to describe (RFC 9110 sections 15.3.5 and 15.4.5), but still has the fields of the
         // configuration or a script.
@@ -61,14 +61,14 @@ impl Request {
         // As in Apache both tables count, even with fields of the same name.
         for (name, value) in self.answer.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {
             if is_kept(name) {
-                put(name, &http1::text::to_bytes(value))?;
+                put(name, &http::text::to_bytes(value))?;
             }
         }
         for (name, value) in self.answer.headers_out.iter().filter(|(name, _)| !is_vary(name) && is_kept(name)) {
-            put(name, &http1::text::to_bytes(value))?;
+            put(name, &http::text::to_bytes(value))?;
         }
         if let Some(vary) = vary(self) {
-            put("Vary", &http1::text::to_bytes(&vary))?;
+            put("Vary", &http::text::to_bytes(&vary))?;
         }
         if has_body {
             if let Some(encoding) = &self.answer.content_encoding {
@@ -80,7 +80,7 @@ impl Request {
         }
         sink.own_fields().map_err(|_| Unsendable::new("Connection", b""))?;
         if let Some(text) = self.answer.content_type().filter(|_| has_body) {
-            let value = http1::text::to_bytes(text);
+            let value = http::text::to_bytes(text);
             sink.field("Content-Type", &value).map_err(|_| Unsendable::new("Content-Type", &value))?;
         }
         Ok(())
@@ -111,9 +111,9 @@ fn vary(request: &Request) -> Option<String> {
 }
 
 /// Passes the current date, formatted once a second, to `use_it`.
-fn with_date<T>(use_it: impl FnOnce(&http1::date::HttpDate) -> T) -> T {
+fn with_date<T>(use_it: impl FnOnce(&http::date::HttpDate) -> T) -> T {
     thread_local! {
-        static DATE: std::cell::RefCell<http1::date::DateCache> = std::cell::RefCell::default();
+        static DATE: std::cell::RefCell<http::date::DateCache> = std::cell::RefCell::default();
     }
     let now = sys::time::realtime_coarse().as_secs() as i64;
     DATE.with_borrow_mut(|cache| use_it(cache.text(now)))

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use http1::head::Parts;
-use http1::{Head, Name, Version};
+use http::conditional::Preconditions;
+use http::h1::head::Parts;
+use http::{Head, Known, Name, Version};
 
 use crate::transport::buffers;
 
@@ -108,5 +109,15 @@ impl RequestHead {
     pub(crate) fn recycle(self) {
         buffers::give(self.text);
         buffers::give_head(self.table);
+    }
+}
+
+impl Preconditions for RequestHead {
+    fn method(&self) -> &[u8] {
+        RequestHead::method(self)
+    }
+
+    fn values(&self, name: Known) -> impl Iterator<Item = &[u8]> {
+        self.table.values(&self.text, name)
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
-use http1::Version;
+use http::Version;
 
 use crate::request::{Fields, Request, RequestHead};
 

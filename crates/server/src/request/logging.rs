@@ -42,7 +42,7 @@ impl About for Request {
 
 /// The level of a module for a request: its sections', or the virtual host's.
 fn level_for(request: &Request, module: &str) -> Level {
-    if let Some(level) = seam::log_levels::of(module) {
+    if let Some(level) = runtime::log_levels::of(module) {
         return level;
     }
     request.dir::<CoreDir>().log_level.of(module).unwrap_or_else(|| request.vhost.levels.of(module))

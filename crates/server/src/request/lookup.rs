@@ -54,9 +54,9 @@ impl Request {
         let (path, args) = target.split_once('?').map_or((target, None), |(path, args)| (path, Some(args.to_string())));
         let path = match path.starts_with('/') {
             true => Cow::Borrowed(path),
-            false => format!("{}{path}", http1::uri::escape_path(dir_name(&self.asked.uri))).into(),
+            false => format!("{}{path}", http::uri::escape_path(dir_name(&self.asked.uri))).into(),
         };
-        match http1::decode_path(&http1::text::to_bytes(&path), &self.vhost.plan.path) {
+        match http::decode_path(&http::text::to_bytes(&path), &self.vhost.plan.path) {
             Ok(path) => self.lookup_path_by(method, &path, args).await,
             Err(error) => {
                 let mut found = self.asking();

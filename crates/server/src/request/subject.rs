@@ -223,7 +223,7 @@ impl Subject for OfRequest<'_> {
             return Err(FileError::TooLarge);
         }
         let bytes = std::fs::read(os_path(path)).map_err(|_| FileError::Read)?;
-        Ok(http1::text::from_bytes(&bytes).into_owned())
+        Ok(http::text::from_bytes(&bytes).into_owned())
     }
 
     fn file_size(&self, path: &str) -> u64 {
@@ -266,7 +266,7 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
     let local = || {
         let now = seconds();
         // `21/Nov/2026:20:38:24 +0000`
-        http1::date::log_date(now, sys::time::local_offset(now))
+        http::date::log_date(now, sys::time::local_offset(now))
     };
     let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&local()[range]).into_owned();
     let month = || {
@@ -301,7 +301,7 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         Variable::RemoteIdent => "".into(),
         Variable::RemoteUser => text(request.login.user.as_deref()),
         Variable::RemotePort => request.client.peer.port().to_string().into(),
-        Variable::ServerAdmin => request.vhost.admin.as_deref().unwrap_or(http1::NO_ADMIN).into(),
+        Variable::ServerAdmin => request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN).into(),
         Variable::ServerName => request.server_name(),
         Variable::ServerPort => request.server_port().to_string().into(),
         Variable::ServerProtocol => request.protocol().into(),
@@ -318,7 +318,7 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         Variable::ScriptGroup => request.mapped.stat.map_or_else(String::new, |meta| meta.gid.to_string()).into(),
         Variable::LastModified => match request.mapped.stat {
             Some(meta) => {
-                let date = http1::date::http_date((meta.mtime / 1_000_000_000) as i64);
+                let date = http::date::http_date((meta.mtime / 1_000_000_000) as i64);
                 String::from_utf8_lossy(&date).into_owned().into()
             }
             None => "".into(),
@@ -330,7 +330,7 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         },
         Variable::RequestStatus => request.answer.status().to_string().into(),
         Variable::Https => if request.client.is_secure() { "on" } else { "off" }.into(),
-        Variable::Http2 => if request.asked.version == http1::Version::Http2 { "on" } else { "off" }.into(),
+        Variable::Http2 => if request.asked.version == http::Version::Http2 { "on" } else { "off" }.into(),
         Variable::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
         Variable::ConnLogId => request.client.log_id().unwrap_or_default().into(),
     })

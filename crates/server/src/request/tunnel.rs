@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use http1::{Known, Version};
+use http::{Known, Version};
 
 use crate::request::Request;
 
@@ -37,8 +37,8 @@ impl Request {
         let asks = self.asked.version >= Version::Http11 && !taken;
         let interim = self.interim.as_ref().filter(|_| asks && self.body.is_none())?;
         Some(match interim.tunnel_for(&self.asked.head)? {
-            Cow::Borrowed(bytes) => http1::text::from_bytes(bytes),
-            Cow::Owned(bytes) => Cow::Owned(http1::text::from_bytes(&bytes).into_owned()),
+            Cow::Borrowed(bytes) => http::text::from_bytes(bytes),
+            Cow::Owned(bytes) => Cow::Owned(http::text::from_bytes(&bytes).into_owned()),
         })
     }
 }

@@ -44,7 +44,7 @@ impl Request {
     /// The port in the client's `Host` or target.
     fn asked_port(&self) -> Option<u16> {
         let host = self.asked.head.authority()?;
-        http1::Authority::parse(host, false)?.port
+        http::Authority::parse(host, false)?.port
     }
 }
 

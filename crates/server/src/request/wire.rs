@@ -12,7 +12,7 @@ impl Request {
         let field = || self.answer.err_headers_out.get(name).or_else(|| self.answer.headers_out.get(name));
         if is("Content-Type") {
             // Without a body there are no fields of its own about one.
-            let has_body = !http1::status::is_bodyless(self.answer.status());
+            let has_body = !http::status::is_bodyless(self.answer.status());
             let own = self.answer.content_type().filter(|_| has_body);
             let text = own.or_else(field)?;
             return Some(text.split(';').next().unwrap_or_default().trim().into());
@@ -37,7 +37,7 @@ impl Request {
         let keep = matches!(persist, Persist { keep: true, .. });
         match (delimiter, persist.announce) {
             (Delimiter::Length(length), _)
-                if is("Content-Length") && !http1::status::is_bodyless(self.answer.status()) =>
+                if is("Content-Length") && !http::status::is_bodyless(self.answer.status()) =>
             {
                 Some(length.to_string().into())
             }

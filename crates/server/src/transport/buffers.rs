@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use http1::Head;
+use http::Head;
 
 /// How many of each kind a thread keeps.
 const KEPT: usize = 8;

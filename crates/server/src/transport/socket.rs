@@ -196,7 +196,7 @@ mod tests {
         drop(client);
         assert!(socket.has_ended(), "the kernel knows of a reset on this machine at once");
         let waits =
-            async { seam::executor::timeout(Duration::from_secs(30), unless_reset(&socket, pending::<()>())).await };
+            async { runtime::executor::timeout(Duration::from_secs(30), unless_reset(&socket, pending::<()>())).await };
         assert_eq!(run(waits), Ok(None));
     }
 

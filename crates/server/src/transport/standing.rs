@@ -287,7 +287,7 @@ fn say() {
     if is_new && SAID.compare_exchange(said, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         let text = "clients that do not finish requests or do not read answers hold as much memory as they may; those \
                     that have waited longest are closed";
-        seam::log::log("core", Level::Warn, format_args!("{text} ({} MiB)", BUDGET.load(Ordering::Relaxed) >> 20));
+        runtime::log::log("core", Level::Warn, format_args!("{text} ({} MiB)", BUDGET.load(Ordering::Relaxed) >> 20));
     }
 }
 
@@ -339,7 +339,7 @@ pub(crate) async fn tidy() -> std::convert::Infallible {
             if TIDY.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        seam::executor::sleep(A_WHILE).await;
+        runtime::executor::sleep(A_WHILE).await;
         TIDY.store(false, Ordering::Release);
         sys::memory::give_back();
     }

@@ -85,7 +85,7 @@ impl Look {
 /// to those that are already ready.
 pub async fn pass() {
     none();
-    seam::executor::yield_now().await;
+    runtime::executor::yield_now().await;
 }
 
 /// How long all work without waiting may take together before other connections get their turn.

@@ -298,7 +298,7 @@ impl Walk<'_> {
             // For a link, the target counts.
             let Ok(meta) = std::fs::metadata(entry.path()) else { continue };
             let name =
-                http1::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(&*entry.file_name())).into_owned();
+                http::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(&*entry.file_name())).into_owned();
             if meta.is_dir() {
                 if self.seen.insert((meta.dev(), meta.ino())) {
                     below.push(server::paths::join(dir, &name));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use conf::Level;
-use seam::log_levels::{self, ALL};
+use runtime::log_levels::{self, ALL};
 use serde_json::json;
 use server::Server;
 

@@ -33,7 +33,7 @@ type Answer = (String, Option<Signal>);
 pub(crate) fn serve(connection: OwnedFd, asked: &Asked<'_>) -> Option<Signal> {
     let answered = UnixStream::from(connection);
     converse(&answered, asked).unwrap_or_else(|error| {
-        seam::log!("core", Debug, "{}: control socket", sys::describe(&error));
+        runtime::log!("core", Debug, "{}: control socket", sys::describe(&error));
         None
     })
 }
@@ -101,7 +101,7 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
         "reload-certificates" => {
             no_more(&command, &rest)?;
             let read = mod_ssl::reload_certificates(&asked.running.server);
-            let read = read.inspect_err(|why| seam::log!("ssl", Error, "certificates were not read again: {why}"));
+            let read = read.inspect_err(|why| runtime::log!("ssl", Error, "certificates were not read again: {why}"));
             Ok((read?, None))
         }
         RESTART => restart_and_wait(&rest, asked).map(|()| (String::new(), None)),
@@ -152,9 +152,9 @@ fn restart_and_wait(words: &[String], asked: &Asked<'_>) -> Result<(), String> {
         [word] if word == "restart" => Signal::HUP,
         _ => return Err(format!("{RESTART}: unexpected words")),
     };
-    let board = seam::scoreboard::get().ok_or("the server does not serve yet")?;
+    let board = runtime::scoreboard::get().ok_or("the server does not serve yet")?;
     let (concluded, refused) = board.concluded();
-    let (began, (logged, _)) = (monotonic(), seam::recent::lines());
+    let (began, (logged, _)) = (monotonic(), runtime::recent::lines());
     asked.parent.kill(signal).map_err(|error| format!("{}: sending signal to server", sys::describe(&error)))?;
     while board.concluded().0 == concluded {
         if Pid::parent() != Some(asked.parent) {
@@ -171,7 +171,7 @@ fn restart_and_wait(words: &[String], asked: &Asked<'_>) -> Result<(), String> {
     if board.concluded().1 == refused {
         return Ok(());
     }
-    let (now, lines) = seam::recent::lines();
+    let (now, lines) = runtime::recent::lines();
     let new = usize::try_from(now - logged).unwrap_or(usize::MAX);
     let reasons = lines.into_iter().take(new).filter(|line| line.level <= Level::Error).map(|line| line.text);
     let reasons: Vec<String> = reasons.collect();

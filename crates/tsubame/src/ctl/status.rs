@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gateway::backend::stats::{self, PoolStats};
 use gateway::gate::{self, ScriptStats};
-use seam::scoreboard::{self, ChildState, Process, Snapshot};
+use runtime::scoreboard::{self, ChildState, Process, Snapshot};
 use serde_json::{Value, json};
 
 use crate::running::Asked;

@@ -311,7 +311,7 @@ fn a_form_leads_to_no_other_site() {
         (&format!("{}.h/", own.trim_end_matches('/')), false),
     ] {
         let form =
-            format!("httpd_username=ann&httpd_password=secret&httpd_location={}", http1::uri::escape_query(location));
+            format!("httpd_username=ann&httpd_password=secret&httpd_location={}", http::uri::escape_query(location));
         let answer = post(&site, "/in", FORM, &form);
         let want = if kept { (302, Some(location)) } else { (200, None) };
         assert_eq!((answer.status, answer.field("Location")), want, "{location}");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use seam::executor::{timeout, yield_now};
+use runtime::executor::{timeout, yield_now};
 use sys::watch::{Interest, Watched, watch};
 
 use super::{PIECE, Shared};
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
     let Ok(user) = sys::local::peer_user(&connection) else { return };
     if !shared.users.is_known(user) {
-        seam::log!("core", Warn, "a process of user {user} asked for a backend, and was refused");
+        runtime::log!("core", Warn, "a process of user {user} asked for a backend, and was refused");
         return;
     }
     let Ok(line) = watch(Arc::new(connection), Interest::READABLE) else { return };
@@ -161,7 +161,7 @@ async fn hear(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Le
                     "{} (process {}) has served a request for {busy:?}, which is too long",
                     class.name, grant.pid
                 );
-                seam::log!(&class.module, Warn, "{text}");
+                runtime::log!(&class.module, Warn, "{text}");
                 shared.state().pools[index].end(number, Reason::Timeout);
                 // The child that waits for its answer learns of it at once.
                 let _ = sys::socket::shutdown(&lent.socket);

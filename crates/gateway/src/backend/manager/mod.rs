@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use seam::executor::{Task, sleep, spawn};
+use runtime::executor::{Task, sleep, spawn};
 use sys::event_loop::EventLoop;
 use sys::process::Pid;
 use sys::signal::{Signal, SignalFd};
@@ -311,7 +311,7 @@ impl State {
     fn add(&mut self, bytes: &[u8]) -> Option<usize> {
         let class = Class::decode(bytes)?;
         if self.by_class.len() >= CLASSES_MAX {
-            seam::log!("core", Error, "there are {CLASSES_MAX} pools of backends, and no further ones are made");
+            runtime::log!("core", Error, "there are {CLASSES_MAX} pools of backends, and no further ones are made");
             return None;
         }
         let index = match self.forgotten.pop() {

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Poll;
 
-use http1::text::from_bytes;
-use seam::executor::{sleep, timeout, yield_now};
+use http::text::from_bytes;
+use runtime::executor::{sleep, timeout, yield_now};
 use sys::local::Unnamed;
 use sys::process::{Pid, Reaped, Status, end_of, reap};
 use sys::signal::Signal;
@@ -30,7 +30,7 @@ pub(super) async fn start(shared: Arc<Shared>, index: usize) {
     let permit = match gate::enter(&class.name, &class.host, &rules, || false).await {
         Ok(permit) => permit,
         Err(refusal) => {
-            seam::log!(&class.module, Error, "{} is not started: {}", class.name, refusal.reason);
+            runtime::log!(&class.module, Error, "{} is not started: {}", class.name, refusal.reason);
             shared.state().pools[index].not_started(503, &refusal.reason);
             return shared.settle(index);
         }
@@ -54,7 +54,7 @@ pub(super) async fn start(shared: Arc<Shared>, index: usize) {
     match launch(&shared, &class, number, &permit).await {
         Ok(Launched { pid, address, errors, end }) => {
             permit.started(pid);
-            seam::log!(&class.module, Debug, "{} was started as process {pid}", class.name);
+            runtime::log!(&class.module, Debug, "{} was started as process {pid}", class.name);
             shared.state().pools[index].started(number, pid, version, address, permit);
             shared.settle(index);
             Shared::go(&shared, complain(class.module.clone(), class.name.clone(), errors));
@@ -62,7 +62,7 @@ pub(super) async fn start(shared: Arc<Shared>, index: usize) {
         }
         Err(text) => {
             permit.not_started();
-            seam::log!(&class.module, Error, "{} cannot be started: {text}", class.name);
+            runtime::log!(&class.module, Error, "{} cannot be started: {text}", class.name);
             shared.state().pools[index].failed_to_start(&text);
             shared.settle(index);
         }
@@ -143,9 +143,9 @@ async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, e
             permit.ended(reaped, 0);
         }
         match reason {
-            Reason::Died => seam::log!(&class.module, Error, "{} (process {pid}) {how}", class.name),
+            Reason::Died => runtime::log!(&class.module, Error, "{} (process {pid}) {how}", class.name),
             reason => {
-                seam::log!(&class.module, Info, "{} (process {pid}) {how}; why: {}", class.name, reason.name());
+                runtime::log!(&class.module, Info, "{} (process {pid}) {how}; why: {}", class.name, reason.name());
             }
         }
     }
@@ -175,7 +175,7 @@ async fn complain(module: String, name: String, errors: Watched) {
             Ok(length) => {
                 line.extend_from_slice(&piece[..length]);
                 for whole in crate::script::take_lines(&mut line) {
-                    seam::log!(&module, Error, "{name}: {}", from_bytes(&whole));
+                    runtime::log!(&module, Error, "{name}: {}", from_bytes(&whole));
                 }
                 // Endless output must not starve the others.
                 yield_now().await;
@@ -188,6 +188,6 @@ async fn complain(module: String, name: String, errors: Watched) {
         }
     }
     if !line.is_empty() {
-        seam::log!(&module, Error, "{name}: {}", from_bytes(&line));
+        runtime::log!(&module, Error, "{name}: {}", from_bytes(&line));
     }
 }

@@ -43,7 +43,7 @@ impl Pool {
                 Ok(socket) => socket,
                 // It was not quick enough: its own end will be noticed.
                 Err(error) => {
-                    seam::log!(
+                    runtime::log!(
                         &self.class.module,
                         Error,
                         "{}: cannot connect to {}",

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use seam::Awaited;
+use runtime::Awaited;
 use sys::local::Unnamed;
 use sys::process::Pid;
 

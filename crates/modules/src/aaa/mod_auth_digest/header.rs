@@ -218,7 +218,7 @@ fn parts(uri: &str) -> Option<Parts<'_>> {
 }
 
 fn unescape(text: &str) -> String {
-    http1::text::from_bytes(&http1::uri::unescape_lenient(&http1::text::to_bytes(text))).into_owned()
+    http::text::from_bytes(&http::uri::unescape_lenient(&http::text::to_bytes(text))).into_owned()
 }
 
 #[cfg(test)]

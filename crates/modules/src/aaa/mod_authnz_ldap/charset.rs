@@ -20,7 +20,7 @@ impl Charsets {
             let why = sys::describe(&error);
             format!("{why}: AH01751: could not open charset conversion config file {path}.")
         })?;
-        let charsets = Charsets::parse(&http1::text::from_bytes(&bytes));
+        let charsets = Charsets::parse(&http::text::from_bytes(&bytes));
         // As in Apache: the file must also contain the directory's own.
         match charsets.0.contains_key("utf-8") {
             true => Ok(charsets),
@@ -48,7 +48,7 @@ impl Charsets {
     /// Converts such a client's text to UTF-8.
     fn translate<'t>(&self, accepted: &str, text: &'t str) -> Cow<'t, str> {
         let Some(charset) = self.of(accepted) else { return Cow::Borrowed(text) };
-        let bytes = http1::text::to_bytes(text);
+        let bytes = http::text::to_bytes(text);
         match charset.decode_without_bom_handling_and_without_replacement(&bytes) {
             Some(plain) => Cow::Owned(plain.into_owned()),
             None => Cow::Borrowed(text),
@@ -73,14 +73,14 @@ mod tests {
     fn charsets() {
         let charsets = Charsets::parse("# Language Charset\nen ISO-8859-1 English\nRU koi8-r\nutf-8 utf8\nx\n\n");
         let of =
-            |accepted: &str, bytes: &[u8]| charsets.translate(accepted, &http1::text::from_bytes(bytes)).into_owned();
+            |accepted: &str, bytes: &[u8]| charsets.translate(accepted, &http::text::from_bytes(bytes)).into_owned();
         assert_eq!(of("en", b"caf\xe9"), "café");
         assert_eq!(of("en-US;q=0.5, ru", b"caf\xe9"), "café");
         assert_eq!(of("ru,en", b"\xc1"), "а");
         assert_eq!(of("utf-8", "é".as_bytes()), "é");
         // Other languages, and bytes invalid in the charset, stay unchanged.
         assert_eq!(of("de", "é".as_bytes()), "é");
-        assert_eq!(http1::text::to_bytes(&of("utf-8", b"\xff")), &b"\xff"[..]);
+        assert_eq!(http::text::to_bytes(&of("utf-8", b"\xff")), &b"\xff"[..]);
         assert!(Charsets::read("/none").is_err());
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn check_password(request: &mut Request, user: &str, password: 
         if rules.pattern.is_some() {
             request.env.set("LDAP_BINDASUSER", name.as_str());
         }
-        (name, http1::text::to_bytes(password).into_owned())
+        (name, http::text::to_bytes(password).into_owned())
     } else {
         (rules.bind_dn.clone(), rules.bind_password.0.clone())
     };
@@ -47,7 +47,7 @@ pub(super) async fn check_password(request: &mut Request, user: &str, password: 
         }
     };
     log(request, Level::Trace1, format!("auth_ldap authenticate: final authn filter is {filter}"));
-    let sent = http1::text::to_bytes(&charset::translated(request, password)).into_owned();
+    let sent = http::text::to_bytes(&charset::translated(request, password)).into_owned();
     let mut directory = Directory::new(request, &rules.place, identity);
     let result = directory.check_user(&filter, &sent).await;
     let reason = directory.reason;
@@ -82,7 +82,7 @@ pub(super) async fn check_password(request: &mut Request, user: &str, password: 
         dn: Some(found.dn),
         user: user.to_string(),
         values: Some(found.values),
-        password: Some(http1::text::to_bytes(password).into_owned()),
+        password: Some(http::text::to_bytes(password).into_owned()),
     };
     if rules.user_is_dn {
         request.login.user.clone_from(&known.dn);

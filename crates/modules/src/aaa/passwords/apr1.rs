@@ -10,7 +10,7 @@ pub(super) const APR1: &str = "$apr1$";
 /// Apache's variant of Poul-Henning Kamp's MD5 crypt, which differs in its name only (Apache manual, "Password Formats";
 /// crypt(5)). The digest without name and salt.
 pub(super) fn apr1(password: &[u8], salt: &str) -> String {
-    let salt = http1::text::to_bytes(salt);
+    let salt = http::text::to_bytes(salt);
     let salt = &salt[..salt.len().min(8)];
     let inner = Md5::new().chain_update(password).chain_update(salt).chain_update(password).finalize();
     let mut outer = Md5::new().chain_update(password).chain_update(APR1).chain_update(salt);

@@ -3,7 +3,7 @@
 use std::io;
 
 use conf::Level;
-use seam::{Load, offload};
+use runtime::{Load, offload};
 use server::Request;
 use server::paths::{dir_name, os_path};
 
@@ -15,7 +15,7 @@ use crate::dav::tree;
 /// is the root of the site, or a collection whose parent takes no WebDAV or is somewhere else on the disk (`Alias`).
 pub(super) async fn keep_root(request: &Request, resource: &Resource) -> Result<(), Failure> {
     let (target, parent) = (&resource.target, resource.target.parent());
-    let above = request.lookup_alike(&format!("{}/", http1::uri::escape_path(&parent.uri))).await;
+    let above = request.lookup_alike(&format!("{}/", http::uri::escape_path(&parent.uri))).await;
     // The look-up may have gone on to an index in the collection.
     let there = match above.mapped.stat.is_some_and(|there| there.is_dir()) {
         true => bare(&above.mapped.filename),
@@ -43,7 +43,7 @@ pub(super) async fn check_below(request: &Request, resource: &Resource) -> Resul
     while let Some(collection) = collections.pop() {
         for (member, is_dir) in members(collection).await? {
             let slash = if is_dir { "/" } else { "" };
-            let path = format!("{}{slash}", http1::uri::escape_path(&member.uri));
+            let path = format!("{}{slash}", http::uri::escape_path(&member.uri));
             match request.lookup_alike(&path).await.answer.status() {
                 200 | 404 if is_dir => collections.push(member),
                 200 | 404 => {}

@@ -14,8 +14,8 @@ use std::borrow::Cow;
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
-use seam::{Load, offload};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use runtime::{Load, offload};
 use server::PhaseHook::Now;
 use server::core::{CoreDir, Methods};
 use server::{Answer, Body, Flow, Handler, Hook, Module, Order, Request};
@@ -26,7 +26,6 @@ use super::if_header::bare;
 use super::locks::{self, Database};
 use super::mod_dav_fs::{self, FsServer};
 use super::{multistatus, tree, xml};
-use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -136,7 +135,7 @@ struct Resource {
 
 /// The resource of a request's path.
 fn resource(request: &Request) -> Result<Resource, Failure> {
-    if http1::text::to_bytes(&request.asked.unparsed_uri()).contains(&b'#') {
+    if http::text::to_bytes(&request.asked.unparsed_uri()).contains(&b'#') {
         return Err(Failure::message(400, "AH00622: buggy client used un-escaped hash in Request-URI"));
     }
     let mapped = &request.mapped;
@@ -220,7 +219,7 @@ fn created(request: &mut Request, what: &str, uri: &str, replaced: bool) -> Answ
         request.answer.clear_content_type();
         return Answer::Body(Body::Empty);
     }
-    let path = http1::uri::escape_path(uri).into_owned();
+    let path = http::uri::escape_path(uri).into_owned();
     let location = request.url(&path);
     request.answer.headers_out.set("Location", location);
     failure::page(request, 201, &format!("{what} {path} has been created."))
@@ -380,7 +379,7 @@ fn incomplete(failures: tree::Failures, text: &str) -> Result<(), Failure> {
 
 /// A URL path in the form of log lines.
 fn escaped(target: &Target) -> String {
-    http1::uri::escape_html(&target.uri).into_owned()
+    http::uri::escape_html(&target.uri).into_owned()
 }
 
 #[cfg(test)]

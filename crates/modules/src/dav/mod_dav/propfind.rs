@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::{io, vec};
 
 use conf::Level;
-use seam::{Load, offload};
+use runtime::{Load, offload};
 use server::{Answer, Request, written};
 use sys::file::Meta;
 
@@ -74,7 +74,7 @@ pub(super) async fn propfind(request: &mut Request) -> Result<Answer, Failure> {
     }
     let depth = depth(request)?;
     if depth == Depth::Infinity && resource.is_collection && !request.dir::<DavDir>().depth_infinity() {
-        let path = http1::uri::escape_path(&request.asked.uri);
+        let path = http::uri::escape_path(&request.asked.uri);
         let text = format!("PROPFIND requests with a Depth of \"infinity\" are not allowed for {path}.");
         return Err(Failure::page(403, text));
     }
@@ -224,7 +224,7 @@ impl Walk {
     /// A member's metadata from the configuration; `None`: the client may not see it, or that is unknown.
     async fn kind(&self, facts: &Facts) -> Option<Kind> {
         let slash = if facts.is_collection() { "/" } else { "" };
-        let found = self.request.lookup_alike(&format!("{}{slash}", http1::uri::escape_path(&facts.target.uri))).await;
+        let found = self.request.lookup_alike(&format!("{}{slash}", http::uri::escape_path(&facts.target.uri))).await;
         // A name that is only locked does not exist.
         matches!(found.answer.status(), ..400 | 404).then(|| Kind::of(&found))
     }
@@ -290,12 +290,12 @@ impl Walk {
             (DAV, "resourcetype") if facts.is_collection() => "<D:collection/>".to_string(),
             (DAV, "resourcetype") => String::new(),
             (DAV, "creationdate") => {
-                let text = http1::date::rfc3339(date(facts.meta?.ctime), 0);
+                let text = http::date::rfc3339(date(facts.meta?.ctime), 0);
                 format!("{}Z", String::from_utf8_lossy(&text[..19]))
             }
             (DAV, "getcontentlength") => file?.size.to_string(),
             (DAV, "getlastmodified") => {
-                String::from_utf8_lossy(&http1::date::http_date(date(facts.meta?.mtime))).into_owned()
+                String::from_utf8_lossy(&http::date::http_date(date(facts.meta?.mtime))).into_owned()
             }
             (DAV, "getetag") => escape(facts.etag.as_deref()?).replace("&quot;", "\""),
             (APACHE, EXECUTABLE) => if file?.mode & 0o100 != 0 { "T" } else { "F" }.to_string(),

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 
-use seam::{Load, offload, offload_apart};
+use runtime::{Load, offload, offload_apart};
 use server::paths::{dir_name, os_path};
 use server::{Answer, Request};
 
@@ -49,7 +49,7 @@ fn range(request: &Request) -> Result<Option<u64>, Failure> {
         (first <= last && last <= i64::MAX as u64 && fits).then_some(first)
     };
     let malformed = || {
-        let path = http1::uri::escape_path(&request.asked.uri);
+        let path = http::uri::escape_path(&request.asked.uri);
         Failure::page(400, format!("Malformed Content-Range header for PUT {path}."))
     };
     parsed().map(Some).ok_or_else(malformed)

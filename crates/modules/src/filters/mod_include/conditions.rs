@@ -81,7 +81,7 @@ impl Page {
 
     /// The value of a condition is unknown: nothing is sent up to the next branch that holds, and no `else` counts.
     async fn undecided(&mut self, out: &Writer) {
-        out.write(&http1::text::to_bytes(&self.error)).await;
+        out.write(&http::text::to_bytes(&self.error)).await;
         let Conditions { is_printing, is_decided, has_failed, .. } = &mut self.conditions;
         (*is_printing, *is_decided, *has_failed) = (false, false, true);
     }
@@ -119,7 +119,7 @@ impl Page {
         if self.conditions.depth > 0 {
             self.conditions.depth -= 1;
         } else if has_some {
-            out.write(&http1::text::to_bytes(&self.error)).await;
+            out.write(&http::text::to_bytes(&self.error)).await;
         } else {
             self.conditions = Conditions::default();
         }
@@ -252,7 +252,7 @@ impl Page {
         if is_regex {
             return Ok(Some(self.matches(left, right)? == (how == Comparison::Equal)));
         }
-        let order = http1::text::to_bytes(&left).cmp(&http1::text::to_bytes(&right));
+        let order = http::text::to_bytes(&left).cmp(&http::text::to_bytes(&right));
         Ok(Some(match how {
             Comparison::Equal => order.is_eq(),
             Comparison::NotEqual => order.is_ne(),

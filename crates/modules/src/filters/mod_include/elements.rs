@@ -202,7 +202,7 @@ impl Page {
                         Some(value) => self.coded(value, &decoding, &encoding, "echo")?,
                         None => self.undefined.clone(),
                     };
-                    out.write(&http1::text::to_bytes(&text)).await;
+                    out.write(&http::text::to_bytes(&text)).await;
                 }
                 "encoding" => encoding = value,
                 "decoding" => decoding = value,
@@ -326,7 +326,7 @@ impl Page {
                 _ if self.size_in_bytes => grouped(meta.size),
                 _ => abbreviated_size(Some(meta.size)),
             };
-            out.write(&http1::text::to_bytes(&text)).await;
+            out.write(&http::text::to_bytes(&text)).await;
         }
         Ok(())
     }
@@ -362,7 +362,7 @@ impl Page {
     async fn printenv(&mut self, out: &Writer) {
         for (name, value) in self.variables.all(&self.own).await {
             let line = format!("{}={}\n", Coding::Entity.encode(&name), Coding::Entity.encode(&value));
-            out.write(&http1::text::to_bytes(&line)).await;
+            out.write(&http::text::to_bytes(&line)).await;
         }
     }
 
@@ -435,7 +435,7 @@ impl Page {
                 if let Some(location) = found.answer.headers_out.get("Location") {
                     let location = Coding::Entity.encode(location);
                     let link = format!("<a href=\"{location}\">{location}</a>");
-                    out.write(&http1::text::to_bytes(&link)).await;
+                    out.write(&http::text::to_bytes(&link)).await;
                 }
             }
             Err(_) => {}

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
-use http1::text::{from_bytes, to_bytes};
-use http1::uri::{escape_html, escape_path, escape_query, unescape_lenient};
+use http::text::{from_bytes, to_bytes};
+use http::uri::{escape_html, escape_path, escape_query, unescape_lenient};
 
 /// The entities of HTML 2, each a character of ISO-8859-1. Others stay unchanged.
 const ENTITIES: &[(&str, u8)] = &[

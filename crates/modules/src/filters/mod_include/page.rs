@@ -177,7 +177,7 @@ impl Page {
     /// Shows an error in the page.
     pub(super) async fn fail(&self, out: &Writer) {
         if self.conditions.is_printing {
-            out.write(&http1::text::to_bytes(&self.error)).await;
+            out.write(&http::text::to_bytes(&self.error)).await;
         }
     }
 

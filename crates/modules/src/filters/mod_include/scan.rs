@@ -164,7 +164,7 @@ fn value(input: &[u8]) -> Option<(String, usize)> {
     let first = *input.first()?;
     if !is_quote(first) {
         let end = input.iter().position(u8::is_ascii_whitespace)?;
-        return Some((http1::text::from_bytes(&input[..end]).into_owned(), end + 1));
+        return Some((http::text::from_bytes(&input[..end]).into_owned(), end + 1));
     }
     let mut value = Vec::new();
     let mut at = 1;
@@ -174,7 +174,7 @@ fn value(input: &[u8]) -> Option<(String, usize)> {
                 value.push(first);
                 at += 2;
             }
-            byte if byte == first => return Some((http1::text::from_bytes(&value).into_owned(), at + 1)),
+            byte if byte == first => return Some((http::text::from_bytes(&value).into_owned(), at + 1)),
             byte => {
                 value.push(byte);
                 at += 1;
@@ -192,7 +192,7 @@ fn blanks(input: &[u8]) -> usize {
 }
 
 fn lower(name: &[u8]) -> String {
-    http1::text::from_bytes(&name.to_ascii_lowercase()).into_owned()
+    http::text::from_bytes(&name.to_ascii_lowercase()).into_owned()
 }
 
 #[cfg(test)]

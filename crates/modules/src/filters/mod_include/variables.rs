@@ -110,7 +110,7 @@ impl Variables {
 
     /// Sets the variables about the query of a page.
     pub(super) fn set_query(&self, args: &str) {
-        let unescaped = http1::uri::unescape_lenient(&http1::text::to_bytes(args)).into_owned();
+        let unescaped = http::uri::unescape_lenient(&http::text::to_bytes(args)).into_owned();
         let mut shell = Vec::with_capacity(unescaped.len());
         // Apache's ap_escape_shell_cmd.
         for byte in unescaped.split(|byte| *byte == 0).next().unwrap_or_default() {
@@ -120,7 +120,7 @@ impl Variables {
             shell.push(*byte);
         }
         self.set("QUERY_STRING", args.to_string());
-        self.set("QUERY_STRING_UNESCAPED", http1::text::from_bytes(&shell).into_owned());
+        self.set("QUERY_STRING_UNESCAPED", http::text::from_bytes(&shell).into_owned());
     }
 
     /// `config timefmt`: from now on dates use this format.
@@ -195,7 +195,7 @@ impl Variables {
     async fn found_out(&self, page: &Request, name: &str) -> String {
         if name.eq_ignore_ascii_case(USER_NAME) {
             let Some(meta) = page.mapped.stat else { return UNKNOWN.into() };
-            let user = seam::offload(seam::Load::Resolve, move || sys::cred::user_by_id(meta.uid).ok().flatten()).await;
+            let user = runtime::offload(runtime::Load::Resolve, move || sys::cred::user_by_id(meta.uid).ok().flatten()).await;
             return user.map_or_else(|| UNKNOWN.into(), |user| user.name);
         }
         let format = page.dir::<IncludeDir>().time_format.get().map_or(TIME_FORMAT, String::as_str);
@@ -211,11 +211,11 @@ impl Variables {
 
 /// A moment in the format of strftime(3).
 pub(super) fn written(seconds: i64, format: &str, is_gmt: bool) -> String {
-    let format = CString::new(http1::text::to_bytes(format)).unwrap_or_default();
+    let format = CString::new(http::text::to_bytes(format)).unwrap_or_default();
     let mut out = Vec::new();
     match is_gmt {
         true => sys::time::strftime_utc(&mut out, &format, seconds),
         false => sys::time::strftime(&mut out, &format, seconds),
     }
-    http1::text::from_bytes(&out).into_owned()
+    http::text::from_bytes(&out).into_owned()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http1::text::from_bytes;
+use http::text::from_bytes;
 
 use super::pattern::Pattern;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use conf::fnmatch::{self, fnmatch, wildcard, wildcard_ignoring_case};
 use conf::{Level, Merge, Origin, Setting, Stacked};
-use http1::text::{from_bytes, to_bytes};
+use http::text::{from_bytes, to_bytes};
 use server::paths::{base_name, c_path, os_path};
 use server::{Request, Slices};
 
@@ -168,7 +168,7 @@ pub(super) async fn collect(request: &Request, conf: &IndexDir, query: &Query, d
     let mut slices = Slices::new();
     let mut unread = Some(directory);
     while let Some(directory) = unread.take() {
-        let (names, rest) = seam::offload(seam::Load::Wait, move || batch(directory)).await;
+        let (names, rest) = runtime::offload(runtime::Load::Wait, move || batch(directory)).await;
         unread = rest;
         for (name, is_dir) in names {
             slices.step().await;

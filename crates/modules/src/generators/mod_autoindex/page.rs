@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::Read;
 
 use bytes::Bytes;
-use http1::text::{from_bytes, to_bytes};
-use http1::uri::escape_html;
+use http::text::{from_bytes, to_bytes};
+use http::uri::escape_html;
 use server::Slots;
 use server::paths::os_path;
 use server::{Body, BodyStream, Piece, Request};

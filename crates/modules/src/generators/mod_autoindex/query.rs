@@ -1,7 +1,7 @@
 //! The parameters of a listing, with the client's own from the query: `?C=M;O=D;F=2;V=1;P=*.txt`.
 
-use http1::text::{from_bytes, to_bytes};
-use http1::uri::{escape_path, unescape_lenient};
+use http::text::{from_bytes, to_bytes};
+use http::uri::{escape_path, unescape_lenient};
 use server::Request;
 
 use super::IndexDir;

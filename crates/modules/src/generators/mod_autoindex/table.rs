@@ -2,8 +2,8 @@
 
 mod cells;
 
-use http1::text::to_bytes;
-use http1::uri::{escape_html, escape_relative_path};
+use http::text::to_bytes;
+use http::uri::{escape_html, escape_relative_path};
 use server::Slots;
 
 use self::cells::date;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use conf::Node;
 use conf::dump::{Step, Stop, walk};
-use http1::uri::escape_html;
+use http::uri::escape_html;
 use server::Server;
 
 /// The wanted directives, with the sections around them.

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use conf::Allowed;
-use http1::uri::escape_html;
-use seam::scoreboard::{self, Described};
+use http::uri::escape_html;
+use runtime::scoreboard::{self, Described};
 use server::Request;
 use server::core::CoreServer;
 

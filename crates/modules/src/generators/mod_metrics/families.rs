@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
-use seam::scoreboard::{BOUNDS, ChildState, Handshake, Process, Snapshot, State};
+use runtime::scoreboard::{BOUNDS, ChildState, Handshake, Process, Snapshot, State};
 
 use super::text::Kind::{Counter, Gauge, Histogram, Info};
 use super::text::{Family, Kind, Sample};

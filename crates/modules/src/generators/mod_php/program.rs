@@ -11,7 +11,7 @@ use std::path::Path;
 
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime};
 use gateway::protocol::fastcgi::Role;
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use server::Request;
 
 use super::{PhpDir, PhpServer, seconds};

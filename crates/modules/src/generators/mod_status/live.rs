@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gateway::backend::stats::PoolStats;
 use gateway::gate::{GateStatus, ScriptStats};
-use seam::scoreboard::{BOUNDS, BUCKETS, Handshake, Process, Snapshot, State, Watch, Worker};
+use runtime::scoreboard::{BOUNDS, BUCKETS, Handshake, Process, Snapshot, State, Watch, Worker};
 use serde_json::{Map, Value, json};
 
 use super::page::rows;
@@ -98,8 +98,8 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         std::array::from_fn(|index| board.processes.iter().map(|process| process.durations[index]).sum());
     let classes: [u64; 5] =
         std::array::from_fn(|index| board.processes.iter().map(|process| process.classes[index]).sum());
-    let visited = seam::scoreboard::get().map(|board| board.visited()).unwrap_or_default();
-    let (count, lines) = seam::recent::lines();
+    let visited = runtime::scoreboard::get().map(|board| board.visited()).unwrap_or_default();
+    let (count, lines) = runtime::recent::lines();
     let text = json!({
         "now": facts.now / 1000,
         "version": facts.version,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use seam::scoreboard::{ChildState, Snapshot, State};
+use runtime::scoreboard::{ChildState, Snapshot, State};
 
 use super::number::{bytes, date, general, kilobytes, seconds, span};
 use super::{Counts, Facts, Wish, certificates, escape, live, pools, scripts, workers};

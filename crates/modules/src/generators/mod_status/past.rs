@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use seam::recent::Line;
-use seam::scoreboard::{Moment, Place};
+use runtime::recent::Line;
+use runtime::scoreboard::{Moment, Place};
 use serde_json::{Value, json};
 
 /// The maximum numbers of URLs in each of the two orders, and of virtual hosts and lines.

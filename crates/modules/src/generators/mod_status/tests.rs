@@ -1,6 +1,6 @@
 //! Compares the status page with pages captured from Apache.
 
-use seam::scoreboard::{ChildState, Process, Worker};
+use runtime::scoreboard::{ChildState, Process, Worker};
 
 use super::*;
 

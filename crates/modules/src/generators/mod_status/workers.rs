@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use seam::scoreboard::{Process, REQUEST_ROOM, Snapshot, State, Worker};
+use runtime::scoreboard::{Process, REQUEST_ROOM, Snapshot, State, Worker};
 
 use super::number::{bytes, seconds};
 use super::{Facts, escape};
@@ -129,7 +129,7 @@ fn printable(text: impl Iterator<Item = char>) -> String {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             ' '..='~' => out.push(c),
-            _ => http1::text::to_bytes(c.encode_utf8(&mut [0; 4])).iter().for_each(|byte| {
+            _ => http::text::to_bytes(c.encode_utf8(&mut [0; 4])).iter().for_each(|byte| {
                 let _ = write!(out, "\\x{byte:02x}");
             }),
         }

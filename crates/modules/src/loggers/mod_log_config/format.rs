@@ -1,7 +1,7 @@
 //! From the text of a format to items (Apache manual, mod_log_config, "Custom Log Formats").
 
 use conf::expr::{Options, StringExpr};
-use http1::{Known, Name};
+use http::{Known, Name};
 
 use super::time::TimeItem;
 
@@ -150,7 +150,7 @@ impl HeaderName {
 impl Format {
     /// Compiles a format; `options` determine the variables of `%{...}x`.
     pub(super) fn parse(text: &str, options: Options) -> Result<Format, String> {
-        let bytes = http1::text::to_bytes(text);
+        let bytes = http::text::to_bytes(text);
         let mut rest = &bytes[..];
         let mut items = Vec::new();
         let mut literal = Vec::new();
@@ -208,7 +208,7 @@ fn field(rest: &mut &[u8], options: Options) -> Result<Field, String> {
             }
             b'{' => {
                 let end = memchr::memchr(b'}', after).unwrap_or(after.len());
-                argument = http1::text::from_bytes(&after[..end]).into_owned();
+                argument = http::text::from_bytes(&after[..end]).into_owned();
                 *rest = after.get(end + 1..).unwrap_or_default();
                 continue;
             }
@@ -273,7 +273,7 @@ fn letter(rest: &[u8], argument: String, options: Options) -> Result<(What, usiz
         b'x' if options.ssl => variable(&argument, options),
         b'c' if options.ssl => of_tls(&argument, options),
         other => {
-            let letter = http1::text::from_bytes(&[other]).into_owned();
+            let letter = http::text::from_bytes(&[other]).into_owned();
             return Err(format!("Unrecognized LogFormat directive %{letter}"));
         }
     };

@@ -44,7 +44,7 @@ impl TimeItem {
             "usec_frac" => Form::MicroFraction,
             "rfc3339" => Form::Rfc3339,
             // No line of a configuration contains a NUL.
-            other => Form::Strftime(CString::new(http1::text::to_bytes(other)).unwrap_or_default()),
+            other => Form::Strftime(CString::new(http::text::to_bytes(other)).unwrap_or_default()),
         };
         TimeItem { end, form }
     }
@@ -64,7 +64,7 @@ impl TimeItem {
             Form::Millis => _ = number(out, time.as_millis() as u64),
             Form::Micros => _ = number(out, time.as_micros() as u64),
             Form::Rfc3339 => {
-                out.extend_from_slice(&http1::date::rfc3339(time.as_secs() as i64, time.subsec_micros()));
+                out.extend_from_slice(&http::date::rfc3339(time.as_secs() as i64, time.subsec_micros()));
             }
             Form::MilliFraction => padded(out, micros / 1000, 3),
             Form::MicroFraction => padded(out, micros, 6),
@@ -80,7 +80,7 @@ pub(super) fn clf(out: &mut Vec<u8>, seconds: i64) {
     }
     let (mut second, mut text) = LAST.get();
     if second != seconds {
-        (second, text) = (seconds, http1::date::log_date(seconds, sys::time::local_offset(seconds)));
+        (second, text) = (seconds, http::date::log_date(seconds, sys::time::local_offset(seconds)));
         LAST.set((second, text));
     }
     out.push(b'[');

@@ -57,7 +57,7 @@ impl Field {
         let original = if self.original { request.original() } else { None };
         let sent = &request.account.sent;
         match &self.what {
-            What::Fixed(text) => own::<E>(out, |out| out.extend_from_slice(&http1::text::to_bytes(text))),
+            What::Fixed(text) => own::<E>(out, |out| out.extend_from_slice(&http::text::to_bytes(text))),
             What::Nothing => nothing(out),
             What::Address => address(out, request.client.peer.ip()),
             What::ConnectionAddress => address(out, request.client.connection().peer.ip()),
@@ -163,7 +163,7 @@ fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) -> Kind {
 
 fn text<E: Escape>(out: &mut Vec<u8>, value: Option<&str>) -> Kind {
     match value {
-        Some(value) => bytes::<E>(out, &http1::text::to_bytes(value)),
+        Some(value) => bytes::<E>(out, &http::text::to_bytes(value)),
         None => nothing(out),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use conf::pattern::{Captures, MatchError, Regex};
 use conf::{Merge, Origin};
-use http1::uri::merge_slashes;
+use http::uri::merge_slashes;
 
 use super::text::matched;
 

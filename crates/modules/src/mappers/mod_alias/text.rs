@@ -1,6 +1,6 @@
 //! Prefixes, file names and redirect targets as texts.
 
-use http1::uri::escape_path;
+use http::uri::escape_path;
 
 /// The length of the part of `uri` that matches `fake`. Any number of slashes matches any number of slashes; the match
 /// ends at the end of a part, unless `fake` ends with a slash.

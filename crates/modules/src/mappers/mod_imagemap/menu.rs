@@ -1,6 +1,6 @@
 //! The page with all links of a map, for clients without images.
 
-use http1::uri::{escape_html, escape_path};
+use http::uri::{escape_html, escape_path};
 
 /// The page so far.
 pub(super) struct Menu {

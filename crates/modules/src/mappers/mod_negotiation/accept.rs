@@ -1,6 +1,6 @@
 //! The client's preferences: the `Accept` fields and `Negotiate`.
 
-use http1::accept::preferences;
+use http::accept::preferences;
 use server::Request;
 
 /// A media type with its parameters for negotiation, for both accepted and available types.
@@ -120,7 +120,7 @@ impl Wishes {
 
 /// The elements of a list with qualities.
 pub(super) fn wishes(value: &str) -> Vec<Wish> {
-    let wish = |p: http1::accept::Preference<'_>| Wish {
+    let wish = |p: http::accept::Preference<'_>| Wish {
         value: String::from_utf8_lossy(p.value).to_ascii_lowercase(),
         quality: f32::from(p.quality) / 1000.0,
     };

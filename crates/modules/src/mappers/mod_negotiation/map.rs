@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use http1::text::from_bytes;
+use http::text::from_bytes;
 use server::Links;
 use server::paths::{base_name, c_path};
 

@@ -68,7 +68,7 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
     let dir = dir_name(&request.mapped.filename).to_string();
     let wanted = base_name(&request.mapped.filename).to_string();
     let question = (dir.clone(), wanted.clone());
-    let names = seam::offload(seam::Load::Wait, move || names_like(&question.0, &question.1)).await;
+    let names = runtime::offload(runtime::Load::Wait, move || names_like(&question.0, &question.1)).await;
     let names = names.map_err(|error| {
         request.log_os("negotiation", Level::Error, &error, format!("AH00686: cannot read directory for multi: {dir}"));
         403u16
@@ -112,20 +112,20 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
 /// [`VARIANTS_MAX`] are an error.
 fn names_like(dir: &str, wanted: &str) -> io::Result<Vec<String>> {
     use std::os::unix::ffi::OsStrExt;
-    let bytes = http1::text::to_bytes(wanted);
+    let bytes = http::text::to_bytes(wanted);
     let mut names = Vec::new();
     for entry in std::fs::read_dir(os_path(dir))? {
         let entry = entry?;
         let name = entry.file_name();
         let begins = name.as_bytes().strip_prefix(&*bytes).is_some_and(|rest| rest.starts_with(b"."));
         if begins && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            names.push(http1::text::from_bytes(name.as_bytes()).into_owned());
+            names.push(http::text::from_bytes(name.as_bytes()).into_owned());
         }
         if names.len() > VARIANTS_MAX {
             return Err(io::Error::other(format!("more than {VARIANTS_MAX} files begin with {wanted}")));
         }
     }
-    names.sort_unstable_by(|a, b| http1::text::to_bytes(a).cmp(&http1::text::to_bytes(b)));
+    names.sort_unstable_by(|a, b| http::text::to_bytes(a).cmp(&http::text::to_bytes(b)));
     Ok(names)
 }
 

@@ -8,7 +8,7 @@ use super::select::Variant;
 
 /// A name as one part of a URL path.
 pub(super) fn escape_segment(name: &str) -> String {
-    http1::uri::escape_path(name).replace('/', "%2f").replace(';', "%3b")
+    http::uri::escape_path(name).replace('/', "%2f").replace(';', "%3b")
 }
 
 /// The validator of the list of variants: it changes with the directory or map.
@@ -75,7 +75,7 @@ fn alternate(offer: &Offer, index: usize) -> String {
 pub(super) fn list(variants: &[Variant]) -> String {
     let mut out = "Available variants:\n<ul>\n".to_string();
     for variant in variants {
-        let name = http1::uri::escape_html(&variant.name);
+        let name = http::uri::escape_html(&variant.name);
         out.push_str(&format!("<li><a href=\"{}\">{name}</a> {}", escape_segment(&variant.name), variant.description));
         let mut detail = |name: &str, value: &str| {
             if !value.is_empty() {

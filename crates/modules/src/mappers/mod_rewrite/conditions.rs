@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use conf::pattern::Captures;
 use conf::values::atoi;
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use server::Flow;
 use server::paths::c_path;
 use sys::file::Meta;

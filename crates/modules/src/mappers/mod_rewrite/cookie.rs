@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use http1::date::http_date;
+use http::date::http_date;
 use server::Request;
 
 use super::pass::Pass;

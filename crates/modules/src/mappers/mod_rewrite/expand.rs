@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use conf::pattern::TooLong;
 use conf::{Level, Origin};
-use seam::{Load, offload};
+use runtime::{Load, offload};
 use server::{Flow, Kind, Request};
 
 use super::RewriteServer;

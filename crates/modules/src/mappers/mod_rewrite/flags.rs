@@ -173,7 +173,7 @@ impl Given {
             "temp" => 302,
             "seeother" => 303,
             digits if digits.starts_with(|c: char| c.is_ascii_digit()) => {
-                let status = u16::try_from(atoi(digits)).ok().filter(|status| http1::status::is_known(*status));
+                let status = u16::try_from(atoi(digits)).ok().filter(|status| http::status::is_known(*status));
                 let status = status.ok_or_else(|| format!("invalid HTTP response code '{value}' for flag 'R'"))?;
                 if !(300..400).contains(&status) {
                     self.answer(status);

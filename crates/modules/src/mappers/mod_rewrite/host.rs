@@ -3,7 +3,7 @@
 use std::ffi::CString;
 
 use conf::Level;
-use seam::{Load, offload};
+use runtime::{Load, offload};
 use server::paths::c_path;
 use server::{Flow, Request};
 
@@ -134,7 +134,7 @@ impl Pass<'_> {
         }
         if let Some(args) = self.request.asked.args.clone() {
             let as_is = !escape || args_before == Some(&args);
-            let escaped = if as_is { args.clone() } else { http1::uri::escape_path(&args).into_owned() };
+            let escaped = if as_is { args.clone() } else { http::uri::escape_path(&args).into_owned() };
             url.extend(["?", &escaped]);
             self.trace(1, |_| match as_is {
                 true => format!("copying {args} to query string for redirect "),

@@ -8,8 +8,8 @@ use std::io;
 use std::sync::Arc;
 
 use conf::{Cmd, Level, Origin, Outcome};
-use http1::text::{from_bytes, to_bytes};
-use http1::uri::{escape_path, unescape_lenient};
+use http::text::{from_bytes, to_bytes};
+use http::uri::{escape_path, unescape_lenient};
 use server::{Flow, Request};
 
 use self::program::Program;

@@ -220,7 +220,7 @@ impl<'r> Pass<'r> {
                 }
                 at = 0;
                 // Rules that loop let others have their turn.
-                seam::executor::yield_now().await;
+                runtime::executor::yield_now().await;
                 continue;
             }
             at += rule.given.skip;
@@ -434,9 +434,9 @@ impl<'r> Pass<'r> {
                 let escaped = match path.split_once('|') {
                     // The name of a socket, and the URL that goes to it.
                     Some((socket, url)) if socket.starts_with("unix:") => {
-                        format!("{}|{}", http1::uri::escape_path(socket), http1::uri::escape_path(url))
+                        format!("{}|{}", http::uri::escape_path(socket), http::uri::escape_path(url))
                     }
-                    _ => http1::uri::escape_path(path).into_owned(),
+                    _ => http::uri::escape_path(path).into_owned(),
                 };
                 self.trace(2, |pass| {
                     let path = &pass.request.mapped.filename;

@@ -1,8 +1,8 @@
 //! URLs as texts: schemes, escapes, queries.
 
 use conf::fnmatch::wildcard_ignoring_case;
-use http1::text::to_bytes;
-use http1::uri::escape_path;
+use http::text::to_bytes;
+use http::uri::escape_path;
 use server::Request;
 
 use super::flags::Flags;
@@ -72,7 +72,7 @@ pub(super) fn escape_group(text: &str, rule: &Rule) -> String {
             out.extend(format!("%{byte:02x}").bytes());
         }
     }
-    http1::text::from_bytes(&out).into_owned()
+    http::text::from_bytes(&out).into_owned()
 }
 
 /// A URL of this server, unless it is one already.

@@ -136,7 +136,7 @@ pub(super) fn value(request: &Request, known: Known) -> Result<Cow<'_, str>, Str
         Known::RequestUri => Cow::Borrowed(&request.asked.uri),
         Known::RemoteIdent => "".into(),
         Known::QueryString => text(&request.asked.args),
-        Known::ServerAdmin => request.vhost.admin.as_deref().unwrap_or(http1::NO_ADMIN).into(),
+        Known::ServerAdmin => request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN).into(),
         Known::DocumentRoot => Cow::Borrowed(request.document_root()),
         Known::ContextPrefix => context.map_or("", |(prefix, _)| prefix.as_str()).into(),
         Known::ContextDocumentRoot => context.map_or(request.document_root(), |(_, root)| root).into(),
@@ -153,7 +153,7 @@ fn time(known: Known) -> String {
     let now = sys::time::realtime().as_secs() as i64;
     let offset = sys::time::local_offset(now);
     // `21/Nov/2026:20:38:24 +0000`
-    let date = http1::date::log_date(now, offset);
+    let date = http::date::log_date(now, offset);
     let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&date[range]).into_owned();
     const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
     let month = || format!("{:02}", MONTHS.chunks(3).position(|name| *name == date[3..6]).unwrap_or(0) + 1);

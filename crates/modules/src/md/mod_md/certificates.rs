@@ -109,7 +109,7 @@ fn fallbacks(domain: &Domain) -> Result<Vec<Pair>, String> {
 fn existing(domain: &Domain, kind: KeyKind, certificate: &str, key: &str) -> Option<Pair> {
     let path = |stem: &str| domain.store.path(&["domains", &domain.name, &kind.file(stem)]);
     let (certificate, key) = (path(certificate), path(key));
-    let text = |path: &std::path::Path| http1::text::from_bytes(path.as_os_str().as_encoded_bytes()).into_owned();
+    let text = |path: &std::path::Path| http::text::from_bytes(path.as_os_str().as_encoded_bytes()).into_owned();
     (certificate.exists() && key.exists()).then(|| (text(&certificate), text(&key)))
 }
 

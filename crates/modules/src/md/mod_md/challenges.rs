@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use conf::Level;
-use http1::text::from_bytes;
+use http::text::from_bytes;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -41,7 +41,7 @@ pub(crate) fn answer(server: &Server, hello: &ClientHello<'_>) -> Option<Arc<Ser
     let name = hello.server_name()?.to_ascii_lowercase();
     let config = find(domains::all(server), &name).and_then(|domain| challenge_config(domain, &name));
     if config.is_none() {
-        seam::log!("md", Info, "AH10080: {name}: unknown tls-alpn-01 challenge host");
+        runtime::log!("md", Info, "AH10080: {name}: unknown tls-alpn-01 challenge host");
     }
     config
 }

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http_types::{Request, Response};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use seam::executor::{Descriptor, timeout_at};
+use runtime::executor::{Descriptor, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::http_client::{STEP, connect, converse, endpoint, parse, read, write};
@@ -71,7 +71,7 @@ impl Client {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut head = format!("{} {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n", parts.method);
         head.push_str(concat!("User-Agent: Tsubame/", env!("CARGO_PKG_VERSION"), " mod_md\r\n"));
-        for (name, value) in parts.headers.iter().filter(|(name, _)| *name != http::header::USER_AGENT) {
+        for (name, value) in parts.headers.iter().filter(|(name, _)| *name != http_types::header::USER_AGENT) {
             head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
         }
         head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
@@ -132,7 +132,7 @@ pub(super) fn retry_after(value: &str) -> Option<Duration> {
         // Too large for a number.
         Err(_) if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => RETRY_AFTER_MAX,
         Err(_) => {
-            let date = http1::date::parse_http_date(value.as_bytes())?;
+            let date = http::date::parse_http_date(value.as_bytes())?;
             Duration::from_secs(u64::try_from(date).ok()?).saturating_sub(sys::time::realtime())
         }
     };

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use conf::words::words;
-use seam::executor::sleep;
+use runtime::executor::sleep;
 
 /// The time limit of a program, which may have to change a DNS zone.
 const PATIENCE: Duration = Duration::from_secs(300);

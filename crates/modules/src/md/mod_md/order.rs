@@ -10,7 +10,7 @@ use instant_acme::{
 use rcgen::KeyPair;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
-use seam::executor::sleep;
+use runtime::executor::sleep;
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -148,7 +148,7 @@ async fn account(domain: &Domain, authority: &str, client: &Client) -> Result<(S
     let wanted = NewAccount { contact: &contacts, terms_of_service_agreed: true, only_return_existing: false };
     let builder = Account::builder_with_http(Box::new(client.clone()));
     let (account, credentials) = builder.create(&wanted, authority.into(), binding.as_ref()).await?;
-    let host = authority.parse::<http::Uri>().ok().and_then(|url| url.host().map(str::to_string)).unwrap_or_default();
+    let host = authority.parse::<http_types::Uri>().ok().and_then(|url| url.host().map(str::to_string)).unwrap_or_default();
     // Another queue may have made an account in the meantime.
     let ids = domain.store.names("accounts");
     let free = (0..).map(|number| format!("ACME-{host}-{number:04}")).find(|id| !ids.contains(id));
@@ -157,14 +157,14 @@ async fn account(domain: &Domain, authority: &str, client: &Client) -> Result<(S
     domain.store.write(&["accounts", &id, "account.pem"], key.serialize_pem().as_bytes())?;
     let about = json!({ "status": "valid", "ca-url": authority, "url": account.id(), "contact": contacts });
     domain.store.write_json(&["accounts", &id, "account.json"], &about)?;
-    seam::log!("md", Notice, "registered new account {} at {authority}", account.id());
+    runtime::log!("md", Notice, "registered new account {} at {authority}", account.id());
     Ok((id, account))
 }
 
 /// Checks that the terms of the authority are accepted, if it has any (RFC 8555 section 7.1.1); without that no account
 /// is created.
 async fn accept_terms(domain: &Domain, authority: &str, client: &Client) -> Result<(), Failed> {
-    let request = http::Request::get(authority).body(instant_acme::BodyWrapper::default());
+    let request = http_types::Request::get(authority).body(instant_acme::BodyWrapper::default());
     let mut answer = client.request(request.map_err(io::Error::other)?).await?;
     let text = answer.body.into_bytes().await.map_err(io::Error::other)?;
     let directory: Value = serde_json::from_slice(&text).unwrap_or_default();

@@ -41,7 +41,7 @@ pub(super) async fn prove(
         };
         let (usable, offered) = usable(domain, &authorization.challenges, authorization.wildcard, means);
         let Some(kind) = usable else { return Err(Failed::new(none_usable(domain, &name, &offered, means))) };
-        seam::log!("md", Debug, "Setting up challenge '{}' for domain {name}", kind_name(&kind));
+        runtime::log!("md", Debug, "Setting up challenge '{}' for domain {name}", kind_name(&kind));
         let Some(mut challenge) = authorization.challenge(kind.clone()) else { continue };
         let proof = challenge.key_authorization();
         proofs.push(Proof { name: name.clone(), kind: kind.clone(), value: proof.dns_value() });
@@ -92,7 +92,7 @@ pub(super) async fn withdraw(domain: &Domain, proof: &Proof, means: &Means) {
     let arguments = ["teardown", name, value];
     let count = if means.dns01_version == 1 { 2 } else { 3 };
     if let Err(error) = notify::run(line, &arguments[..count], means.children).await {
-        seam::log!("md", Warn, "{name}: dns-01 teardown command failed ({error}) for {name}");
+        runtime::log!("md", Warn, "{name}: dns-01 teardown command failed ({error}) for {name}");
     }
 }
 

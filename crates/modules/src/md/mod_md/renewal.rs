@@ -14,8 +14,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use conf::Node;
-use seam::HelperProcess;
-use seam::executor::sleep;
+use runtime::HelperProcess;
+use runtime::executor::sleep;
 use serde_json::{Value, json};
 use server::{HelperHook, Server, VirtualHost};
 use sys::cred::Identity;
@@ -70,7 +70,7 @@ fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<He
         .open(children.map(|(_, group)| group))
         .map_err(|error| format!("{}: AH10046: setup store for md", sys::describe(&error)))?;
     if domains.is_empty() {
-        seam::log!("md", Debug, "AH10065: no managed domain to drive, no watchdog needed.");
+        runtime::log!("md", Debug, "AH10065: no managed domain to drive, no watchdog needed.");
         return Ok(None);
     }
     for domain in &domains {
@@ -81,7 +81,7 @@ fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<He
         (listens(&server.tree, conf.http_port.or(Some(80))), listens(&server.tree, conf.https_port.or(Some(443))));
     let not = |is: bool| if is { "" } else { " not" };
     let (http, https) = (not(reachable.0), not(reachable.1));
-    seam::log!("md", Debug, "AH10037: server seems{http} reachable via http: and{https} reachable via https:");
+    runtime::log!("md", Debug, "AH10037: server seems{http} reachable via http: and{https} reachable via https:");
     let means =
         Means { reachable, children, proxy: conf.http_proxy.get().cloned(), dns01_version: conf.dns01_version.or(1) };
     let (server, parent) = (server.clone(), Pid::own());
@@ -122,7 +122,7 @@ impl Steward {
     }
 
     async fn work(&self) -> io::Result<()> {
-        seam::log!("md", Debug, "AH10054: md watchdog start, auto drive {} mds", self.domains.len());
+        runtime::log!("md", Debug, "AH10054: md watchdog start, auto drive {} mds", self.domains.len());
         if self.domains.iter().any(|domain| certificates::is_newer(domain, self.server.configured)) {
             // A process that has died since fetched it, and the children do not use it yet.
             self.take_in(None).await;
@@ -182,9 +182,9 @@ impl Steward {
             return Ok(job.next_run);
         }
         let Due { why, .. } = due;
-        seam::log!("md", Info, "md({name}): ordering certificates: {why}");
+        runtime::log!("md", Info, "md({name}): ordering certificates: {why}");
         if !self.notify("renewing", domain).await {
-            seam::log!("md", Info, "AH10060: {name}: event-handler for 'renewing' prevents renewal to proceed.");
+            runtime::log!("md", Info, "AH10060: {name}: event-handler for 'renewing' prevents renewal to proceed.");
             return self.put_off(domain, job, Failed::prevented()).await;
         }
         // Saved before the authority is contacted: if the store cannot be written, the authority must not be asked
@@ -197,7 +197,7 @@ impl Steward {
         let authority = authorities[failover as usize % authorities.len()];
         match order::renew(domain, authority, &self.means).await {
             Ok(()) => {
-                seam::log!("md", Notice, "The Managed Domain {name} has new certificates, which are used from now on.");
+                runtime::log!("md", Notice, "The Managed Domain {name} has new certificates, which are used from now on.");
                 let mut next = certificates::due(domain).renew;
                 let mut job = Job::default();
                 if next <= now() {
@@ -213,7 +213,7 @@ impl Steward {
                 if let Some(line) = self.conf.notify.get().filter(|line| !line.is_empty())
                     && let Err(error) = notify::run(line, &[name], self.means.children).await
                 {
-                    seam::log!("md", Error, "MDNotifyCmd {line} failed: {error}");
+                    runtime::log!("md", Error, "MDNotifyCmd {line} failed: {error}");
                 }
                 Ok(next)
             }
@@ -230,9 +230,9 @@ impl Steward {
         job.is_ordered_to_wait = failed.retry_after.is_some();
         (job.problem, job.detail) = (failed.problem, failed.detail);
         job.write(domain)?;
-        seam::log!("md", Error, "AH10056: processing {name}: {}", job.detail);
+        runtime::log!("md", Error, "AH10056: processing {name}: {}", job.detail);
         let (errors, pause) = (job.errors, job.next_run - now());
-        seam::log!(
+        runtime::log!(
             "md",
             Info,
             "AH10057: {name}: encountered error for the {errors}. time, next run in {pause} seconds"
@@ -247,7 +247,7 @@ impl Steward {
         }
         job.warned = now();
         job.write(domain)?;
-        seam::log!("md", Warn, "md({}): warn about expiration: its certificate expires soon", domain.name);
+        runtime::log!("md", Warn, "md({}): warn about expiration: its certificate expires soon", domain.name);
         self.notify("expiring", domain).await;
         Ok(())
     }
@@ -257,7 +257,7 @@ impl Steward {
         let Some(line) = self.conf.message.get().filter(|line| !line.is_empty()) else { return true };
         let result = notify::run(line, &[event, &domain.name], self.means.children).await;
         if let Err(error) = &result {
-            seam::log!("md", Error, "MDMessageCmd {line} failed: {error}");
+            runtime::log!("md", Error, "MDMessageCmd {line} failed: {error}");
         }
         result.is_ok()
     }
@@ -268,14 +268,14 @@ impl Steward {
         let has_changed = |host: &VirtualHost| domain.is_none_or(|name| certificates::is_of(host, name));
         let taken = self.reloader.lock().unwrap_or_else(PoisonError::into_inner).reload(&self.server, has_changed);
         let Err(why) = taken else { return };
-        seam::log!(
+        runtime::log!(
             "md",
             Error,
             "cannot load the new certificates without a restart ({why}): the server restarts gracefully"
         );
         match self.parent.kill(Signal::USR1) {
             Ok(()) => sleep(SUCCESSION).await,
-            Err(error) => seam::log!("md", Error, "{}: cannot signal the parent to restart", sys::describe(&error)),
+            Err(error) => runtime::log!("md", Error, "{}: cannot signal the parent to restart", sys::describe(&error)),
         }
     }
 }
@@ -366,13 +366,13 @@ fn forget_failures(domain: &Domain) {
     let job = Job::read(domain);
     if job.next_run > 0 && !job.is_ordered_to_wait {
         let (name, errors) = (&domain.name, job.errors);
-        seam::log!(
+        runtime::log!(
             "md",
             Debug,
             "AH10064: md({name}): previous drive job showed {errors} errors, purging STAGING area to reset."
         );
         if let Err(error) = (Job { warned: job.warned, ..Job::default() }).write(domain) {
-            seam::log!("md", Error, "{name}: {error}");
+            runtime::log!("md", Error, "{name}: {error}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A child cannot read the store. It knows the certificates that it serves, and the process that orders new ones tells in
 //! shared memory how that goes.
 
-use http1::date::http_date;
+use http::date::http_date;
 use serde_json::{Map, Value, json};
 use server::{Answer, Body, Request, Server};
 

@@ -1,7 +1,7 @@
 //! Values with items that depend on the request.
 
 use conf::expr::{Options, StringExpr};
-use http1::text::{from_bytes, to_bytes};
+use http::text::{from_bytes, to_bytes};
 use server::Request;
 
 /// Stands for a missing variable.
@@ -144,10 +144,10 @@ fn first_byte(char: Option<char>) -> String {
 
 /// The percentage of idle, or busy, workers.
 fn percent(idle: bool) -> u64 {
-    let Some(board) = seam::scoreboard::get().map(|board| board.snapshot()) else { return 0 };
+    let Some(board) = runtime::scoreboard::get().map(|board| board.snapshot()) else { return 0 };
     let workers = || board.processes.iter().flat_map(|process| &process.workers);
-    let count = |is: fn(seam::scoreboard::State) -> bool| workers().filter(|worker| is(worker.state)).count() as u64;
-    use seam::scoreboard::State;
+    let count = |is: fn(runtime::scoreboard::State) -> bool| workers().filter(|worker| is(worker.state)).count() as u64;
+    use runtime::scoreboard::State;
     let ready = count(|state| state == State::Ready);
     let all = count(|state| state != State::Dead).max(1);
     if idle { 100 * ready / all } else { 100 * (all - ready) / all }

@@ -58,7 +58,7 @@ const KINDS: [(&str, Kind); 11] = [
 
 impl Rules {
     pub(super) fn parse(bytes: &[u8], complaints: &mut Vec<String>) -> Rules {
-        let text = http1::text::from_bytes(bytes);
+        let text = http::text::from_bytes(bytes);
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         Rules(lines.filter_map(|line| Rule::parse(line, complaints)).collect())
     }
@@ -235,10 +235,10 @@ impl Rule {
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, 'l' | 'h' | '-' | '.' | '#'));
         let mut letters = after.chars();
         let shown = match (letters.next(), &self.value) {
-            (Some('s'), Value::Text(text)) if self.relation == b'=' => http1::text::from_bytes(text).into_owned(),
+            (Some('s'), Value::Text(text)) if self.relation == b'=' => http::text::from_bytes(text).into_owned(),
             (Some('s'), _) => {
                 let end = window.iter().position(|byte| matches!(byte, 0 | b'\n')).unwrap_or(LENGTH - 1);
-                http1::text::from_bytes(&window[..end]).into_owned()
+                http::text::from_bytes(&window[..end]).into_owned()
             }
             (Some('d' | 'i'), _) => (have as i64).to_string(),
             (Some('x'), _) => format!("{have:x}"),
@@ -307,7 +307,7 @@ fn number(rest: &mut &str) -> Option<i64> {
 
 /// A text up to the next blank, with C's escapes.
 fn unescaped(rest: &mut &str, complaints: &mut Vec<String>) -> Vec<u8> {
-    let bytes = http1::text::to_bytes(rest).into_owned();
+    let bytes = http::text::to_bytes(rest).into_owned();
     let (mut out, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
         let byte = bytes[at];
@@ -355,7 +355,7 @@ fn unescaped(rest: &mut &str, complaints: &mut Vec<String>) -> Vec<u8> {
         }
     }
     // The rest begins at a character: everything before it was ASCII or whole.
-    let used = http1::text::from_bytes(&bytes[..at]).len();
+    let used = http::text::from_bytes(&bytes[..at]).len();
     *rest = rest.get(used..).unwrap_or_default();
     out
 }

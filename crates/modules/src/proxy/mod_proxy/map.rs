@@ -3,7 +3,7 @@
 use conf::fnmatch::{Flags, fnmatch};
 use conf::pattern::{Captures, TooLong, substitute};
 use conf::{Level, Origin};
-use http1::text::to_bytes;
+use http::text::to_bytes;
 use server::{Flow, Request};
 
 use super::target::Target;

@@ -179,7 +179,7 @@ pub(super) fn log_in(request: &mut Request) -> Flow {
         request.log("ssl", Level::Error, text);
         return Flow::Status(403);
     }
-    let credentials = STANDARD.encode(http1::text::to_bytes(&format!("{user}:password")));
+    let credentials = STANDARD.encode(http::text::to_bytes(&format!("{user}:password")));
     let line = format!("Basic {credentials}");
     request.log("ssl", Level::Info, format!("AH02036: Faking HTTP Basic Auth header: \"Authorization: {line}\""));
     request.headers_mut().set("Authorization", line);

@@ -241,7 +241,7 @@ impl Reading<'_> {
 /// The content of a file, and its metadata.
 fn read_file(named: &NamedFile, failed: impl Fn(&str) -> String) -> Result<(Vec<u8>, Metadata), Problem> {
     let read = || {
-        let file = File::open(OsStr::from_bytes(&http1::text::to_bytes(&named.path)))?;
+        let file = File::open(OsStr::from_bytes(&http::text::to_bytes(&named.path)))?;
         let meta = file.metadata()?;
         let mut bytes = Vec::new();
         if !meta.is_file() {

@@ -241,7 +241,7 @@ impl Clients {
 
 /// The level and the number of the line about a certificate that is not valid.
 fn verification_failed() -> (Level, &'static str) {
-    match seam::log::enabled("ssl", Level::Info) {
+    match runtime::log::enabled("ssl", Level::Info) {
         true => (Level::Info, "AH02276"),
         false => (Level::Error, "AH02039"),
     }

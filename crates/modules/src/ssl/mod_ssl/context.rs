@@ -144,7 +144,7 @@ const PASSED_OVER: u32 = 512 * 1024;
 /// The secret from `SSLSessionTicketKeyFile`: its first 48 bytes.
 fn ticket_secret(file: &str, origin: Option<&Origin>) -> Result<Vec<u8>, String> {
     let (at, mut secret) = (at(origin), vec![0; 48]);
-    let opened = File::open(OsStr::from_bytes(&http1::text::to_bytes(file)));
+    let opened = File::open(OsStr::from_bytes(&http::text::to_bytes(file)));
     let mut opened = opened.map_err(|error| {
         let why = sys::describe(&error);
         format!("AH02286: Failed to open ticket key file {file}: {why} (SSLSessionTicketKeyFile{at})")

@@ -109,7 +109,7 @@ pub fn tell(server: &Server) {
         let key = (file.clone(), end);
         // Several virtual hosts may share a certificate.
         if told.steps.get(&key) != Some(&step) && !steps.contains_key(&key) {
-            seam::log::log("ssl", level, format_args!("certificate {host}:{index} from {file} {text}"));
+            runtime::log::log("ssl", level, format_args!("certificate {host}:{index} from {file} {text}"));
         }
         steps.insert(key, step);
     }

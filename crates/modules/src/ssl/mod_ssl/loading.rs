@@ -135,7 +135,7 @@ fn tell(parts: &[Part], hosts: usize) -> String {
     let count: usize = parts.iter().map(|part| part.ends.len()).sum();
     let (certificates, hosts) = (counted(count, "certificate"), counted(hosts, "virtual host"));
     let text = format!("{certificates} of {hosts} in effect\n");
-    seam::log!("ssl", Notice, "certificates were read again: {}", text.trim_end());
+    runtime::log!("ssl", Notice, "certificates were read again: {}", text.trim_end());
     text
 }
 

@@ -105,7 +105,7 @@ pub(super) fn rfc2253(name: &X509Name<'_>) -> String {
 /// The text with bytes above 127 as backslash escapes.
 pub(super) fn ascii(text: &str) -> String {
     let byte = |byte: u8| if byte.is_ascii() { char::from(byte).to_string() } else { format!("\\{byte:02X}") };
-    http1::text::to_bytes(text).iter().copied().map(byte).collect()
+    http::text::to_bytes(text).iter().copied().map(byte).collect()
 }
 
 fn assertion(attribute: &AttributeTypeAndValue<'_>) -> String {
@@ -179,7 +179,7 @@ pub(super) fn string(tag: u32, data: &[u8], raw: bool) -> String {
             _ => bytes.extend(control(char).into_bytes()),
         }
     }
-    http1::text::from_bytes(&bytes).into_owned()
+    http::text::from_bytes(&bytes).into_owned()
 }
 
 /// The characters of a string of this type. `None`: OpenSSL does not show this type.

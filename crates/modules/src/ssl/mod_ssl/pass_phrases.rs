@@ -215,7 +215,7 @@ struct Program {
 impl Program {
     fn start(words: &[String]) -> io::Result<Program> {
         let words: Result<Vec<CString>, _> =
-            words.iter().map(|word| CString::new(&*http1::text::to_bytes(word))).collect();
+            words.iter().map(|word| CString::new(&*http::text::to_bytes(word))).collect();
         let words = words.map_err(|_| io::ErrorKind::InvalidInput)?;
         let program = words.first().ok_or(io::ErrorKind::InvalidInput)?;
         let argv: Vec<_> = words.iter().map(CString::as_c_str).collect();

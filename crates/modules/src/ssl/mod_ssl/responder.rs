@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use seam::executor::timeout_at;
+use runtime::executor::timeout_at;
 
 use crate::http_client;
 
@@ -18,7 +18,7 @@ pub(super) async fn ask(url: &str, request: &[u8], timeout: Duration, proxy: Opt
 }
 
 async fn fetch(url: &str, request: &[u8], deadline: Instant, proxy: Option<&str>) -> Result<Vec<u8>, String> {
-    let parse = |url: &str| url.parse::<http::Uri>().map_err(|error| format!("no URL: {error}"));
+    let parse = |url: &str| url.parse::<http_types::Uri>().map_err(|error| format!("no URL: {error}"));
     let uri = parse(url)?;
     if uri.scheme_str() != Some("http") {
         return Err("only http:// responders are asked".into());

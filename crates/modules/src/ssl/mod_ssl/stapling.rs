@@ -16,8 +16,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use rustls::crypto::aws_lc_rs as provider;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
-use seam::HelperProcess;
-use seam::executor::sleep;
+use runtime::HelperProcess;
+use runtime::executor::sleep;
 use server::{Server, VirtualHost};
 use sys::cred::Identity;
 use sys::event_loop::EventLoop;
@@ -160,7 +160,7 @@ impl Host {
         let certificates = self.choice.current();
         let staple = |one: &Arc<CertifiedKey>| {
             let staple = self.staple(one);
-            staple.inspect_err(|why| seam::log!("ssl", Error, "{why} [server {}]", self.name)).ok()
+            staple.inspect_err(|why| runtime::log!("ssl", Error, "{why} [server {}]", self.name)).ok()
         };
         certificates.iter().filter_map(staple).collect()
     }
@@ -208,7 +208,7 @@ impl Host {
             }
             Err(why) => {
                 let name = &self.name;
-                seam::log!("ssl", Error, "AH01980: OCSP response for the certificate of {name} from {url}: {why}");
+                runtime::log!("ssl", Error, "AH01980: OCSP response for the certificate of {name} from {url}: {why}");
                 staple.next = now + self.retry.max(LOOK_SECONDS);
             }
         }
@@ -348,7 +348,7 @@ fn publish(hosts: &[Host], count: usize, staples: &[Staple]) {
     if let Some(host) = hosts.first()
         && let Err(why) = host.staples.publish(&parts)
     {
-        seam::log!("ssl", Error, "OCSP responses are not stapled: {why}");
+        runtime::log!("ssl", Error, "OCSP responses are not stapled: {why}");
     }
 }
 

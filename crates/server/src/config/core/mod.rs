@@ -263,7 +263,7 @@ impl CoreServer {
 impl Methods {
     /// Whether a method is one of Apache's or was added (`RegisterHttpMethod`, `<Limit>`, `Script`).
     pub fn knows(&self, method: &str) -> bool {
-        http1::method::is_registered(method.as_bytes()) || self.added.iter().any(|added| added == method)
+        http::method::is_registered(method.as_bytes()) || self.added.iter().any(|added| added == method)
     }
 
     /// Adds a method.

@@ -4,7 +4,7 @@
 pub(super) fn date(modified: i128, old: bool) -> String {
     let seconds = modified.div_euclid(1_000_000_000) as i64;
     // `21/Nov/2026:20:38:24 +0000`
-    let local = http1::date::log_date(seconds, sys::time::local_offset(seconds));
+    let local = http::date::log_date(seconds, sys::time::local_offset(seconds));
     let text = String::from_utf8_lossy(&local);
     let (day, month, year, time) = (&text[..2], &text[3..6], &text[7..11], &text[12..17]);
     if old {

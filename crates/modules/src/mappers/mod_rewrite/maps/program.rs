@@ -15,8 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use conf::{Cmd, Origin};
-use seam::HelperProcess;
-use seam::executor::{Descriptor, sleep, timeout_at};
+use runtime::HelperProcess;
+use runtime::executor::{Descriptor, sleep, timeout_at};
 use server::core::CoreServer;
 use server::{HelperHook, Request, Server};
 use sys::cred::{Identity, group, user};
@@ -67,7 +67,7 @@ impl Program {
         if !cmd.context.system.exists(&words[0]) {
             return Err(format!("RewriteMap: file for map {name} not found:{}", words[0]));
         }
-        let words = words.iter().map(|word| CString::new(&*http1::text::to_bytes(word)));
+        let words = words.iter().map(|word| CString::new(&*http::text::to_bytes(word)));
         let words = words.collect::<Result<_, _>>().map_err(|_| format!("RewriteMap: bad path to prg map: {line}"))?;
         let identity = owner.map(owned_by).transpose()?;
         Ok(Program { words, identity, channel: OnceLock::new() })
@@ -75,7 +75,7 @@ impl Program {
 
     /// The program's value for a key; `None`: it answers `NULL`.
     pub(super) async fn ask(&self, request: &Request, key: &str) -> io::Result<Option<String>> {
-        let key = http1::text::to_bytes(key).into_owned();
+        let key = http::text::to_bytes(key).into_owned();
         // A line feed would make two keys of it.
         if key.contains(&b'\n') {
             return Ok(None);
@@ -101,7 +101,7 @@ impl Program {
         });
         let answer = answer.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         match answer.split_first() {
-            Some((&VALUE, value)) => Ok(Some(http1::text::from_bytes(value).into_owned())),
+            Some((&VALUE, value)) => Ok(Some(http::text::from_bytes(value).into_owned())),
             Some((&NONE, _)) => Ok(None),
             Some((_, why)) => Err(io::Error::other(String::from_utf8_lossy(why).into_owned())),
             None => Err(io::Error::other("the process that queries it has ended")),
@@ -192,7 +192,7 @@ fn answer_all(program: &Program, origin: &Origin, limit: Duration) {
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => {
-                seam::log!("rewrite", Error, "{}: queries for the RewriteMap at {origin}", sys::describe(&error));
+                runtime::log!("rewrite", Error, "{}: queries for the RewriteMap at {origin}", sys::describe(&error));
                 return;
             }
         };
@@ -206,7 +206,7 @@ fn answer_all(program: &Program, origin: &Origin, limit: Duration) {
 /// Queries the program. If it has ended since the last query, it is restarted for this key.
 fn answered(program: &Program, running: &mut Option<Running>, key: &[u8], origin: &Origin, limit: Duration) -> Vec<u8> {
     if running.as_ref().is_some_and(Running::has_ended) {
-        seam::log!("rewrite", Error, "the program of the RewriteMap at {origin} has ended; starting it again");
+        runtime::log!("rewrite", Error, "the program of the RewriteMap at {origin} has ended; starting it again");
         *running = None;
     }
     if running.is_none() {
@@ -240,7 +240,7 @@ fn start(program: &Program, origin: &Origin) -> Option<Running> {
     if let Err(error) = &started {
         let path = program.words[0].to_string_lossy();
         let why = sys::describe(error);
-        seam::log!(
+        runtime::log!(
             "rewrite",
             Error,
             "{why}: AH00654: mod_rewrite: could not start RewriteMap program {path} ({origin})"

@@ -7,8 +7,8 @@ use std::hash::BuildHasher;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http1::text::{from_bytes, to_bytes};
-use seam::{Awaited, Load, offload_apart, release_worker};
+use http::text::{from_bytes, to_bytes};
+use runtime::{Awaited, Load, offload_apart, release_worker};
 use server::paths::{c_path, os_path};
 use sys::file::Meta;
 

@@ -1,0 +1,158 @@
+//! The protocol of runtimes, which run the scripts of a language in persistent processes (`docs/backend-protocol.md`).
+
+use std::time::Duration;
+
+use conf::Level;
+use http::text::from_bytes;
+
+use super::head::{HEADER, Head, Kind};
+use super::{End, Messages, Rubbish};
+
+const HANDLER: u32 = 1;
+const ENVIRONMENT: u32 = 2;
+const INPUT: u32 = 3;
+const OUTPUT: u32 = 4;
+const ERROR: u32 = 5;
+const LOG: u32 = 6;
+const END: u32 = 7;
+/// The longest content of a frame, in bytes.
+const CONTENT_MAX: usize = 1 << 20;
+
+fn frame(kind: u32, content: &[u8], to: &mut Vec<u8>) {
+    header(kind, content.len(), to);
+    to.extend_from_slice(content);
+}
+
+fn header(kind: u32, length: usize, to: &mut Vec<u8>) {
+    to.extend_from_slice(&kind.to_be_bytes());
+    to.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+}
+
+/// The beginning of a request: the program to run, and its environment. `Err`: they are too long for the protocol.
+pub fn open<'a>(
+    handler: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    environment: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+) -> Result<Vec<u8>, usize> {
+    let mut bytes = Vec::with_capacity(4096);
+    list(HANDLER, handler, &mut bytes)?;
+    list(ENVIRONMENT, environment, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn list<'a>(kind: u32, pairs: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, to: &mut Vec<u8>) -> Result<(), usize> {
+    let start = to.len();
+    header(kind, 0, to);
+    for text in pairs.into_iter().flat_map(|(name, value)| [name, value]) {
+        // A list is split at these; no variable of a process could have one either.
+        match text.contains(&0) {
+            false => to.extend_from_slice(text),
+            true => to.extend(text.iter().copied().filter(|byte| *byte != 0)),
+        }
+        to.push(0);
+    }
+    let length = to.len() - start - HEADER;
+    match u32::try_from(length) {
+        Ok(number) if length <= CONTENT_MAX => to[start + 4..start + HEADER].copy_from_slice(&number.to_be_bytes()),
+        _ => return Err(length),
+    }
+    Ok(())
+}
+
+/// A piece of the request's body.
+pub(super) fn input(piece: &[u8], to: &mut Vec<u8>) {
+    piece.chunks(CONTENT_MAX).for_each(|piece| frame(INPUT, piece, to));
+}
+
+/// The end of the body.
+pub(super) fn end_of_input(to: &mut Vec<u8>) {
+    frame(INPUT, &[], to);
+}
+
+pub(super) fn head(header: &[u8; HEADER]) -> Result<Head, Rubbish> {
+    let [k0, k1, k2, k3, l0, l1, l2, l3] = *header;
+    let length = u32::from_be_bytes([l0, l1, l2, l3]);
+    let length = usize::try_from(length).ok().filter(|length| *length <= CONTENT_MAX);
+    let length = length.ok_or_else(|| Rubbish("it does not speak the protocol of runtimes".into()))?;
+    let kind = match u32::from_be_bytes([k0, k1, k2, k3]) {
+        OUTPUT => Kind::Output,
+        ERROR => Kind::Errors,
+        number @ (LOG | END) => Kind::Whole(number),
+        _ => Kind::Skipped,
+    };
+    Ok(Head { kind, length, padding: 0 })
+}
+
+/// A frame with a meaning as a whole.
+pub(super) fn whole(number: u32, content: &[u8], heard: &mut Messages) -> Result<(), Rubbish> {
+    let mut texts = content.strip_suffix(&[0]).unwrap_or(content).split(|byte| *byte == 0).map(from_bytes);
+    let mut pairs = std::iter::from_fn(|| Some((texts.next()?, texts.next()?)));
+    if number == LOG {
+        let (mut level, mut said) = (Level::Error, String::new());
+        for (name, value) in pairs {
+            match &*name {
+                "level" => level = Level::parse(&value).unwrap_or(Level::Error),
+                "text" => said = value.into_owned(),
+                _ => {}
+            }
+        }
+        heard.notes.push((level, said));
+        return Ok(());
+    }
+    let mut end = End::default();
+    let (mut user, mut system) = (None, None);
+    let wrong = |name: &str| Rubbish(format!("'{name}' at the end of its answer is not a number"));
+    for (name, value) in &mut pairs {
+        match &*name {
+            "status" => end.status = value.parse().map_err(|_| wrong(&name))?,
+            "user" => user = Some(Duration::from_micros(value.parse().map_err(|_| wrong(&name))?)),
+            "system" => system = Some(Duration::from_micros(value.parse().map_err(|_| wrong(&name))?)),
+            "last" => end.last = value == "1",
+            "http" => {
+                end.page = match value.parse::<i32>().map_err(|_| wrong(&name))? {
+                    // It declines: as if there were no such file.
+                    -1 => Some(404),
+                    status => u16::try_from(status).ok().filter(|status| (400..600).contains(status)),
+                }
+            }
+            "error" if !value.is_empty() => end.refused = Some((500, value.into_owned())),
+            _ => {}
+        }
+    }
+    end.used = user.zip(system);
+    heard.end = Some(end);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_two_lists_and_a_body() {
+        let mut bytes = open([(&b"file"[..], &b"/x"[..])], [(&b"A"[..], &b"1\x002"[..]), (b"B", b"")]).expect("short");
+        input(b"xy", &mut bytes);
+        end_of_input(&mut bytes);
+        let want: &[u8] =
+            b"\0\0\0\x01\0\0\0\x08file\0/x\0\0\0\0\x02\0\0\0\x08A\x0012\0B\0\0\0\0\0\x03\0\0\0\x02xy\0\0\0\x03\0\0\0\0";
+        assert_eq!(bytes, want);
+        let long = vec![b'x'; CONTENT_MAX];
+        assert_eq!(open([], [(&b"A"[..], &long[..])]).map(drop), Err(CONTENT_MAX + 3));
+    }
+
+    #[test]
+    fn an_end_tells_what_was_used() {
+        let mut heard = Messages::default();
+        whole(END, b"status\x003\0user\x001500\0system\x00500\0last\x001\0error\0it died\0", &mut heard)
+            .expect("an end");
+        let end = heard.end.take().expect("an end");
+        assert_eq!((end.status, end.last, end.refused), (3, true, Some((500, "it died".into()))));
+        assert_eq!(end.used, Some((Duration::from_micros(1500), Duration::from_micros(500))));
+        for (http, page) in [("-1", Some(404)), ("403", Some(403)), ("200", None), ("0", None)] {
+            whole(END, format!("http\0{http}\0").as_bytes(), &mut heard).expect("an end");
+            assert_eq!(heard.end.take().and_then(|end| end.page), page, "{http}");
+        }
+        assert!(whole(END, b"status\0x\0", &mut heard).is_err());
+        whole(LOG, b"level\0warn\0text\0look out\0", &mut heard).expect("a note");
+        assert_eq!(heard.notes, [(Level::Warn, "look out".to_string())]);
+    }
+}

@@ -1,0 +1,6 @@
+//! HTTP/1.1 as it stands on the wire (RFC 9112): heads, framing and the chunked coding.
+
+pub mod chunked;
+pub mod framing;
+pub mod head;
+pub mod response;

@@ -1,0 +1,86 @@
+//! The state of an HTTP/1 connection between two of its stages.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::h1::framing::Persistence;
+use runtime::Stage;
+use runtime::executor::Timer;
+use runtime::scoreboard::Workers;
+
+use super::body::Incoming;
+use super::outgoing::Outgoing;
+use super::tunnel::Open;
+use crate::config::VirtualHost;
+use crate::exchange::{Exchange, Running};
+use crate::protocol::h2::Http2Connection;
+use crate::request::hooks::Preface;
+use crate::request::{Client, Interim};
+use crate::transport::Transport;
+
+/// The size of a read of a head, in bytes.
+pub(in crate::protocol) const HEAD_PIECE: usize = 4096;
+
+/// Why the rest of a head is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CutOff {
+    /// The client took too long.
+    Timeout,
+    /// This process's unfinished requests use all the memory they may.
+    NoRoom,
+    /// The client stopped sending in the middle of it.
+    End,
+}
+
+/// A connection that speaks HTTP/1, between two stages.
+pub(in crate::protocol) struct HttpConnection {
+    pub(super) running: Running,
+    pub(in crate::protocol) client: Arc<Client>,
+    pub(super) transport: Arc<dyn Transport>,
+    /// The same for interim responses; a request has it until its answer begins.
+    pub(super) interim: Option<Arc<dyn Interim>>,
+    pub(super) workers: Arc<Workers>,
+    /// Bytes sent and received with the requests that were answered.
+    pub(super) traffic: u64,
+    /// The deadline for the next request: `KeepAliveTimeout` of the last request's virtual host.
+    pub(super) idle_until: Instant,
+    /// Since when it has waited for that request.
+    pub(super) idle_since: Instant,
+    pub(super) timer: Timer,
+    /// Received and not served yet.
+    pub(super) buffer: Vec<u8>,
+    /// The preface that the client has to send before its first request, until it has.
+    pub(super) preface: Option<&'static Preface>,
+    /// The buffer holds all that was read of a head, and this is why.
+    pub(super) cut_off: Option<CutOff>,
+    /// The tick in which the reactor announced the bytes in the buffer.
+    pub(super) announced: Option<NonZeroU64>,
+    /// Requests served in a row without a wait for one.
+    pub(super) behind: u32,
+    /// The body of the request that is being served.
+    pub(super) incoming: Option<Incoming>,
+    /// An answer of which a part still has to go out.
+    pub(super) sending: Option<Box<Sending>>,
+    /// The tunnel, if the connection has become one.
+    pub(super) tunnel: Option<Box<Open>>,
+    /// The connection after a change of its protocol.
+    pub(super) upgraded: Option<Box<Http2Connection>>,
+    /// The client's wish for the connection after the current request.
+    pub(super) wish: Persistence,
+    /// Bytes received for that request, without those of its body that came after the head.
+    pub(super) received: u64,
+    /// How the connection ends once its last answer is sent: the input was not a valid request.
+    pub(super) refused: Option<Stage>,
+    /// The virtual host of the address; `None` until it is looked up.
+    pub(super) by_address: Option<&'static VirtualHost>,
+}
+
+/// An exchange and the unsent rest of its answer.
+pub(super) struct Sending {
+    pub(super) exchange: Exchange,
+    pub(super) outgoing: Outgoing,
+    pub(super) keep: bool,
+    /// The client may still be sending: closing at once could reset the connection under our answer.
+    pub(super) linger: bool,
+}

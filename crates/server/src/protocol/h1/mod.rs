@@ -1,0 +1,339 @@
+//! A connection's life, stage by stage: read a head, process, write; wait for the next; linger; close.
+//!
+//! Only this module speaks HTTP/1.1. The MPM decides which thread polls the stages.
+
+pub(crate) mod body;
+mod connection;
+mod head;
+mod interim;
+mod outgoing;
+pub(super) mod pace;
+mod preface;
+mod refuse;
+mod tunnel;
+mod upgrade;
+mod wait;
+mod write;
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use http::h1::framing::{Framing, Persistence};
+use http::{Head, Parse};
+use runtime::scoreboard::Workers;
+use runtime::{Accepted, Connection, HelperProcess, Service, Stage, Stepping, Tidying};
+use sys::cred::Identity;
+
+use self::connection::CutOff;
+pub(super) use self::connection::{HEAD_PIECE, HttpConnection};
+use self::refuse::{Refusal, Why};
+use super::linger::{LINGER, SHORT_LINGER};
+use super::opening::Opening;
+use crate::config::Server;
+use crate::config::module::{request_hooks, with_infos};
+use crate::config::plan::Plan;
+use crate::exchange::{self, AskedHost, Exchange, Running};
+use crate::request::hooks::Hooks;
+use crate::request::{Client, RequestHead};
+use crate::transport::socket::Socket;
+use crate::transport::standing::{self, Away, For, Held};
+use crate::transport::{self, Endpoint, Transport, buffers, tick};
+use runtime::executor::Timer;
+
+/// After this many pipelined requests, other connections get their turn.
+const PIPELINED: u32 = 16;
+
+/// The server from the view of the MPM.
+pub struct HttpService {
+    server: Arc<Server>,
+    hooks: Hooks,
+    /// Some clients may begin with HTTP/2.
+    h2c: bool,
+}
+
+impl HttpService {
+    /// Serves this configuration.
+    pub fn new(server: Arc<Server>) -> HttpService {
+        let mut hooks = request_hooks(&with_infos(server.infos()));
+        hooks.preface = hooks.preface.filter(|preface| (preface.is_used)(&server));
+        hooks.encryption = hooks.encryption.filter(|encryption| (encryption.is_used)(&server));
+        let h2c = server.hosts.iter().any(|host| host.plan.h2c);
+        HttpService { server, hooks, h2c }
+    }
+
+    /// The server and hooks for its connections.
+    pub(super) fn running(&'static self) -> Running {
+        Running { server: &self.server, hooks: &self.hooks }
+    }
+
+    /// A connection over `transport`.
+    pub(super) fn over<T>(&'static self, transport: Arc<T>, peer: SocketAddr, workers: Arc<Workers>) -> HttpConnection
+    where
+        T: Transport + 'static,
+    {
+        let now = Instant::now();
+        HttpConnection {
+            running: self.running(),
+            client: Arc::new(Client::new(peer, transport.clone())),
+            interim: Some(transport.clone()),
+            transport,
+            workers,
+            traffic: 0,
+            idle_until: now,
+            idle_since: now,
+            timer: Timer::default(),
+            buffer: Vec::new(),
+            preface: None,
+            cut_off: None,
+            announced: None,
+            behind: 0,
+            incoming: None,
+            sending: None,
+            tunnel: None,
+            upgraded: None,
+            wish: Persistence::default(),
+            received: 0,
+            refused: None,
+            by_address: None,
+        }
+    }
+}
+
+impl Service for HttpService {
+    fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
+        let socket = Arc::new(Socket::new(accepted.socket));
+        if (self.hooks.encryption.is_some() || self.h2c)
+            && let Ok(local) = socket.local()
+        {
+            let host = self.server.host_at(local, None).0;
+            let encryption = self.hooks.encryption.filter(|encryption| (encryption.is_expected)(host));
+            if encryption.is_some() || self.h2c && host.plan.h2c {
+                let ends = (local, accepted.peer);
+                return Box::new(Opening::new(self, encryption, socket, ends, accepted.workers));
+            }
+        }
+        let mut connection = self.over(socket, accepted.peer, accepted.workers);
+        connection.expect_preface();
+        Box::new(connection)
+    }
+
+    fn child_started(&self, children: usize) {
+        // Memory that one client made large must not stay large for good.
+        sys::memory::large_blocks_apart();
+        standing::child_started(children);
+        self.server.child_started(children);
+    }
+
+    fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
+        self.server.helpers(children)
+    }
+
+    fn before_wait(&self) {
+        crate::log::flush_all();
+        tick::next();
+    }
+
+    fn before_pass(&self) {
+        crate::log::flush_all();
+        tick::none();
+    }
+
+    fn make_room(&self, most: usize) -> usize {
+        standing::make_room(most)
+    }
+
+    fn tidy(&self) -> Tidying {
+        Box::pin(standing::tidy())
+    }
+
+    fn before_end(&self) {
+        self.server.child_ends();
+        crate::log::flush_last();
+    }
+}
+
+impl Connection for HttpConnection {
+    fn step(&mut self, stage: Stage) -> Stepping<'_> {
+        if self.upgraded.is_some() {
+            return self.upgraded.as_mut().map_or(Stepping::Done(Stage::Closed), |upgraded| upgraded.step(stage));
+        }
+        match stage {
+            Stage::Serve => Stepping::waiting(self.serve()),
+            Stage::ReadHead => Stepping::waiting(self.read_head()),
+            Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
+            Stage::KeepAlive => Stepping::waiting(self.keep_alive()),
+            Stage::Tunnel => Stepping::waiting(self.tunnel()),
+            Stage::Linger => Stepping::waiting(self.linger(LINGER)),
+            Stage::ShortLinger => Stepping::waiting(self.linger(SHORT_LINGER)),
+            Stage::Closed => Stepping::Done(Stage::Closed),
+        }
+    }
+
+    fn has_input(&self) -> bool {
+        self.transport.has_input()
+    }
+}
+
+impl HttpConnection {
+    /// Starts with bytes that the client has already sent.
+    pub(super) fn begin_with(&mut self, received: Vec<u8>) {
+        self.buffer = received;
+    }
+
+    /// The client has spoken HTTP where TLS is expected. Its request is not read: the answer goes to the stand-in
+    /// request that Apache shows in its logs.
+    pub(super) fn misdirected(&mut self) {
+        self.client.set_misdirected();
+        self.buffer = b"GET /mod_ssl:error:HTTP-request HTTP/1.0\r\n\r\n".to_vec();
+    }
+
+    /// Serves a request: from its complete head to as much of its answer as fits into the socket.
+    async fn serve(&mut self) -> Stage {
+        if self.behind >= PIPELINED {
+            self.behind = 0;
+            tick::pass().await;
+        }
+        let mut bytes = std::mem::take(&mut self.buffer);
+        if bytes.is_empty() {
+            // If the rest is not there yet, or never will be, the stage that can wait for it finds out.
+            let _ = self.transport.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
+        }
+        if self.preface.is_some() {
+            match self.take_preface(&mut bytes) {
+                Some(Stage::Serve) => {}
+                Some(next) => return next,
+                None => {
+                    self.buffer = bytes;
+                    return if self.cut_off.is_some() { Stage::Closed } else { Stage::ReadHead };
+                }
+            }
+        }
+        let mut head = buffers::take_head();
+        let why = match Head::parse(&bytes, &self.plan().limits, &mut head) {
+            Ok(Parse::Complete { len }) => {
+                let rest = if bytes.len() > len { bytes.split_off(len) } else { Vec::new() };
+                return self.answer(RequestHead::received(bytes, head), rest).await;
+            }
+            Ok(Parse::Partial) => match self.cut_off {
+                None => {
+                    buffers::give_head(head);
+                    self.buffer = bytes;
+                    return Stage::ReadHead;
+                }
+                Some(why) => Why::CutOff(why),
+            },
+            Err(error) => Why::Head(error),
+        };
+        let row = self.workers.acquire();
+        self.refuse(Refusal::of(why, RequestHead::received(bytes, head)), row).await
+    }
+
+    /// Reads a head to its end, or to its first error.
+    async fn read_head(&mut self) -> Stage {
+        let start = Instant::now();
+        self.transport.standing().wait(For::Head, start);
+        let next = self.read_head_since(start).await;
+        self.transport.standing().go_on();
+        next
+    }
+
+    async fn read_head_since(&mut self, start: Instant) -> Stage {
+        let plan = *self.plan();
+        let mut row = self.workers.acquire();
+        row.park();
+        let mut head = Head::default();
+        loop {
+            let mut deadline = Instant::now() + plan.timeout;
+            if let Some(limit) = plan.head_timeout {
+                deadline = deadline.min(limit.deadline(start, self.buffer.len() as u64));
+            }
+            self.transport.standing().hold(Held::Input, self.buffer.len());
+            self.announced = None; // The end of a head may be sent after the tick that announced its beginning.
+            let Self { timer, transport, buffer, .. } = self;
+            let received = poll_fn(|cx| match transport.poll_read(cx, buffer, HEAD_PIECE) {
+                Poll::Ready(received) => Poll::Ready(Ok(received)),
+                Poll::Pending => transport.standing().poll_away(cx).map(Err),
+            });
+            self.cut_off = match timer.until(deadline, received).await {
+                Some(Ok(Ok(0))) if !self.buffer.is_empty() => Some(CutOff::End),
+                Some(Ok(Ok(0))) => {
+                    self.transport.close();
+                    return Stage::Closed;
+                }
+                Some(Ok(Err(_))) => return Stage::Closed,
+                Some(Ok(Ok(_))) if self.is_partial(&plan, &mut head) => continue,
+                Some(Ok(Ok(_))) => None,
+                Some(Err(Away::Memory)) => Some(CutOff::NoRoom),
+                Some(Err(Away::Place)) | None => Some(CutOff::Timeout),
+            };
+            return Stage::Serve;
+        }
+    }
+
+    /// The settings before the virtual host is known: the first one of the address decides.
+    fn plan(&mut self) -> &'static Plan {
+        let (server, client) = (self.running.server, &self.client);
+        &self.by_address.get_or_insert_with(|| exchange::virtual_host(server, client, None).0).plan
+    }
+
+    /// Processes a request and writes its answer. `rest`: the bytes received after its head.
+    async fn answer(&mut self, head: RequestHead, rest: Vec<u8>) -> Stage {
+        let row = self.workers.acquire();
+        let (table, text) = head.parts();
+        let framing = match Framing::of(table, text) {
+            Ok(framing) => framing,
+            Err(error) => return self.refuse(Refusal::of(Why::Head(error), head), row).await,
+        };
+        let (wish, expects) = (Persistence::of(table, text), expects_continue(&head));
+        self.cut_off = None;
+        let mut request = match exchange::request(self.running, &self.client, head, AskedHost::Checked) {
+            Ok(request) => request,
+            Err(away) => return self.refuse(Refusal::of(Why::Unserved(away.why), away.head), row).await,
+        };
+        request.account.tick = self.announced.take().inspect(|tick| tick::resume(*tick));
+        self.wish = wish;
+        self.received = request.asked.head.len();
+        if request.vhost.plan.upgrades {
+            if let Some(frames) = self.asks_for_http2(&request, framing) {
+                self.buffer = rest;
+                return Box::pin(self.upgrade(request, row, frames)).await;
+            }
+            self.offer_http2(&mut request);
+        }
+        if framing.has_body() {
+            self.received += rest.len() as u64;
+            let body = body::incoming(
+                &self.transport,
+                framing,
+                rest,
+                expects,
+                request.vhost.plan.body,
+                request.asked.head.len(),
+            );
+            if let Some((incoming, body)) = body {
+                self.incoming = Some(incoming);
+                request.body = body;
+            }
+        } else if !rest.is_empty() {
+            self.buffer = rest;
+        }
+        request.interim = self.interim.take();
+        let mut exchange = Exchange::of(request, row, self.traffic);
+        match transport::unless_reset(&*self.transport, exchange.answer()).await {
+            Some(response) => self.write(exchange, response).await,
+            None => self.give_up(exchange),
+        }
+    }
+}
+
+fn expects_continue(head: &RequestHead) -> bool {
+    // HTTP/1.0 knows no interim answers (RFC 9110 section 10.1.1).
+    head.version() >= http::Version::Http11
+        && head.field(http::Known::Expect).is_some_and(|expect| expect.eq_ignore_ascii_case(b"100-continue"))
+}
+
+#[cfg(test)]
+mod tests;

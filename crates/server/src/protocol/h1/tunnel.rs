@@ -1,0 +1,64 @@
+//! A connection that has become a tunnel: the handler's end of it, and its deadlines.
+
+use std::sync::Arc;
+
+use runtime::Stage;
+
+use super::connection::{HttpConnection, Sending};
+use super::head::write_head;
+use super::outgoing::Outgoing;
+use crate::exchange::Exchange;
+use crate::protocol::tunnel::until_silent;
+use crate::request::tunnel::{Speaking, Tunnel};
+use crate::request::{Delimiter, Persist};
+use crate::transport::stream::{Carried, Stream};
+use crate::transport::{self, buffers};
+
+/// A tunnel that is open.
+pub(super) struct Open {
+    sending: Sending,
+    head_len: u64,
+    speaking: Speaking,
+    carried: Arc<Carried>,
+}
+
+impl HttpConnection {
+    /// Answers 101, and leaves the connection to the handler.
+    pub(super) async fn open_tunnel(&mut self, mut exchange: Exchange, tunnel: Tunnel) -> Stage {
+        let request = &mut exchange.request;
+        request.interim = None;
+        request.answer.set_status(101);
+        request.answer.headers_out.set("Upgrade", tunnel.protocol);
+        let persist = Persist { keep: false, announce: None };
+        let mut front = buffers::take();
+        let instead = write_head(request, Delimiter::Tunnel, persist, &mut front);
+        request.account.sent.head = Some((Delimiter::Tunnel, persist));
+        let timeout = request.vhost.plan.timeout;
+        let head_len = front.len() as u64;
+        let mut sending = Sending { exchange, outgoing: Outgoing::new(front, None), keep: false, linger: true };
+        let refused = instead.map(|page| sending.outgoing.push(page)).is_some();
+        let written = self.write_all(&mut sending.outgoing, timeout).await;
+        if refused || written.is_err() {
+            return self.finish(sending, written.is_ok(), head_len);
+        }
+        sending.exchange.row.park();
+        let carried = Arc::new(Carried::default());
+        let stream = Stream::new(self.transport.clone(), std::mem::take(&mut self.buffer), carried.clone());
+        let speaking = (tunnel.speak)(Box::new(stream));
+        self.tunnel = Some(Box::new(Open { sending, head_len, speaking, carried }));
+        Stage::Tunnel
+    }
+
+    /// Runs the handler to its end.
+    pub(super) async fn tunnel(&mut self) -> Stage {
+        let Some(open) = self.tunnel.take() else { return Stage::Closed };
+        let Open { mut sending, head_len, mut speaking, carried } = *open;
+        let timeout = sending.exchange.request.vhost.plan.timeout;
+        let spoken = transport::unless_reset(&*self.transport, &mut speaking);
+        let complete = until_silent(&mut self.timer, timeout, &carried, spoken).await;
+        drop(speaking);
+        sending.outgoing.sent += carried.sent();
+        self.received += carried.received();
+        self.finish(sending, complete, head_len)
+    }
+}

@@ -1,0 +1,327 @@
+//! From an answer to the client: framing, sending as fast as the client reads, and the next step.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use runtime::Stage;
+
+use super::body::Incoming;
+use super::connection::{HttpConnection, Sending};
+use super::head::{speaks_1_0, write_head};
+use super::outgoing::Outgoing;
+use crate::exchange::{Exchange, Transfer};
+use crate::phases::Response;
+use crate::protocol::unsent::Unsent;
+use crate::request::response::{Body, BodyStream};
+use crate::request::{Delimiter, Persist, Request, RequestBody};
+use crate::transport::standing::Held;
+use crate::transport::tick::{self, Slices};
+use crate::transport::{self, buffers};
+
+/// How much of an unread request body is discarded to keep the connection, in bytes.
+const DISCARD_MAX: u64 = 256 * 1024;
+
+/// An answer with its head written.
+pub(super) struct Composed {
+    sending: Sending,
+    /// The length of the head.
+    head_len: u64,
+    /// A body that is still being produced.
+    stream: Option<Box<dyn BodyStream>>,
+    chunked: bool,
+}
+
+impl HttpConnection {
+    /// Writes an answer; another stage sends the part that does not fit into the socket.
+    pub(super) async fn write(&mut self, exchange: Exchange, mut response: Response) -> Stage {
+        if let Some(tunnel) = response.tunnel.take() {
+            return Box::pin(self.open_tunnel(exchange, *tunnel)).await;
+        }
+        let body = &exchange.request.body;
+        // A client that still waits for `100 Continue` may or may not send its body now: the next request could not be
+        // told apart from it.
+        let expects = self.incoming.as_ref().is_some_and(Incoming::withdraw);
+        // A script may answer before it has read everything; it continues to read while its answer goes out.
+        let shared = body.is_shared();
+        let unread = expects || !shared && !body.is_done() && !runtime::release_worker(discard(body)).await;
+        let mut composed = self.compose(exchange, response, unread);
+        let Some(mut source) = composed.stream.take() else { return self.send(composed) };
+        let Composed { mut sending, head_len, chunked, .. } = composed;
+        let ended = self.write_stream(&mut sending, &mut *source, chunked).await;
+        drop(source);
+        let body = &sending.exchange.request.body;
+        if shared && !body.is_done() && !runtime::release_worker(discard(body)).await {
+            (sending.keep, sending.linger) = (false, true);
+        }
+        // The last chunk of an empty body does not count as body.
+        let head_len = if sending.exchange.request.account.sent.body == 0 { sending.outgoing.sent } else { head_len };
+        self.finish(sending, ended.is_ok(), head_len)
+    }
+
+    /// Ends an exchange whose client wants no more of it.
+    pub(super) fn give_up(&mut self, exchange: Exchange) -> Stage {
+        let nothing = Response { raw: true, ..Response::of(Body::Empty) };
+        let composed = self.compose(exchange, nothing, true);
+        self.finish(composed.sending, false, 0)
+    }
+
+    /// Decides the framing of the answer and whether the connection stays, and writes the head. `unread`: a part of the
+    /// request's body will not be read.
+    fn compose(&mut self, mut exchange: Exchange, response: Response, unread: bool) -> Composed {
+        let request = &mut exchange.request;
+        self.interim = request.interim.take();
+        let Response { mut body, raw, .. } = response;
+        let length = body.length();
+        let old = speaks_1_0(request);
+        let chunked = length.is_none() && request.asked.version == http::Version::Http11 && !old;
+        let bodyless = request.asked.header_only || http::status::is_bodyless(request.answer.status());
+        let mut delimiter = match length {
+            _ if raw => Delimiter::Close,
+            Some(length) => Delimiter::Length(length),
+            None if bodyless => Delimiter::Nothing,
+            None if chunked => Delimiter::Chunked,
+            None => Delimiter::Close,
+        };
+        let mut persist = self.persist(request, delimiter != Delimiter::Close && !unread && !old);
+        let mut front = buffers::take();
+        let instead = if raw { None } else { write_head(request, delimiter, persist, &mut front) };
+        if let Some(page) = instead {
+            // The replacement head says so.
+            delimiter = page.length().map_or(Delimiter::Nothing, Delimiter::Length);
+            persist = Persist { keep: false, announce: None };
+            body = if request.asked.header_only { Body::Empty } else { page };
+        } else if bodyless && !raw {
+            body = match body {
+                Body::Stream(source) => Body::Stream(Box::new(Unsent(source))),
+                _ => Body::Empty,
+            };
+        }
+        request.account.sent.keepalive = persist.keep;
+        request.account.sent.head = (!raw).then_some((delimiter, persist));
+        let head_len = front.len() as u64;
+        let mut outgoing = Outgoing::new(front, request.answer.pace);
+        let linger = unread || !self.wish.connection_close && request.asked.version != http::Version::Http10;
+        let mut stream = None;
+        match body {
+            Body::Stream(source) => stream = Some(source),
+            body => outgoing.push(body),
+        }
+        let sending = Sending { exchange, outgoing, keep: persist.keep, linger };
+        Composed { sending, head_len, stream, chunked: delimiter == Delimiter::Chunked }
+    }
+
+    /// Tries once to send a complete answer, without waiting: most fit into the socket's buffer.
+    fn send(&mut self, composed: Composed) -> Stage {
+        let Composed { mut sending, head_len, .. } = composed;
+        let mut cx = Context::from_waker(Waker::noop());
+        match sending.outgoing.poll_write(&mut cx, &*self.transport, false) {
+            Poll::Ready(Ok(true)) => self.finish(sending, true, head_len),
+            Poll::Ready(Err(_)) => self.finish(sending, false, head_len),
+            Poll::Ready(Ok(false)) | Poll::Pending => {
+                sending.exchange.row.park();
+                sending.exchange.request.account.sent.bytes = head_len;
+                self.sending = Some(Box::new(sending));
+                Stage::WriteCompletion
+            }
+        }
+    }
+
+    /// Sends the rest of an answer, as fast as the client takes it.
+    pub(super) async fn write_completion(&mut self) -> Stage {
+        let Some(mut sending) = self.sending.take() else { return Stage::Closed };
+        let timeout = sending.exchange.request.vhost.plan.timeout;
+        let head_len = sending.exchange.request.account.sent.bytes;
+        let written = self.write_all(&mut sending.outgoing, timeout).await;
+        self.finish(*sending, written.is_ok(), head_len)
+    }
+
+    /// Sends a body that is being produced, piece by piece.
+    async fn write_stream(
+        &mut self,
+        sending: &mut Sending,
+        source: &mut dyn BodyStream,
+        chunked: bool,
+    ) -> io::Result<()> {
+        let timeout = sending.exchange.request.vhost.plan.timeout;
+        let mut slices = Slices::new();
+        loop {
+            // A body that costs time (compression) and a client that accepts everything must never keep each other busy
+            // for ever.
+            slices.step().await;
+            let piece = {
+                let mut next = source.next();
+                match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
+                    Poll::Ready(piece) => piece,
+                    Poll::Pending => {
+                        // The client should get the head before there is a body.
+                        self.write_all(&mut sending.outgoing, timeout).await?;
+                        let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
+                        transport::unless_reset(&*self.transport, next).await.ok_or_else(reset)?
+                    }
+                }
+            };
+            match piece {
+                None => {
+                    for (name, value) in source.notes() {
+                        sending.exchange.request.notes.set(name, value);
+                    }
+                    if chunked {
+                        sending.outgoing.push(Body::Bytes(http::h1::chunked::BODY_END.into()));
+                    }
+                    return self.write_all(&mut sending.outgoing, timeout).await;
+                }
+                // The client must not mistake a part for the whole, so the connection breaks.
+                Some(Err(error)) => return Err(error),
+                Some(Ok(bytes)) if bytes.is_empty() => {}
+                Some(Ok(bytes)) => {
+                    sending.exchange.request.account.sent.body += bytes.len() as u64;
+                    if chunked {
+                        let mut size = Vec::with_capacity(20);
+                        http::h1::chunked::write_chunk_header(&mut size, bytes.len() as u64);
+                        sending.outgoing.push(Body::Bytes(size.into()));
+                    }
+                    sending.outgoing.push(Body::Bytes(bytes));
+                    if chunked {
+                        sending.outgoing.push(Body::Bytes(http::h1::chunked::CHUNK_END.into()));
+                    }
+                    self.write_all(&mut sending.outgoing, timeout).await?;
+                }
+            }
+        }
+    }
+
+    /// Writes everything; the client may take `timeout` between two pieces.
+    pub(super) async fn write_all(&mut self, outgoing: &mut Outgoing, timeout: Duration) -> io::Result<()> {
+        loop {
+            let before = outgoing.sent;
+            let write = poll_fn(|cx| match outgoing.poll_write(cx, &*self.transport, false) {
+                // Progress moves the deadline.
+                Poll::Pending if outgoing.sent > before => Poll::Ready(None),
+                Poll::Pending => {
+                    let standing = self.transport.standing();
+                    standing.hold(Held::Answer, outgoing.in_memory());
+                    standing.poll_away(cx).map(|_| Some(Err(io::ErrorKind::TimedOut.into())))
+                }
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+            });
+            match self.timer.until(Instant::now() + timeout, write).await {
+                Some(None) => {}
+                Some(Some(Ok(true))) => return Ok(()),
+                Some(Some(Ok(false))) => tick::pass().await,
+                Some(Some(Err(error))) => return Err(error),
+                None => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+    }
+
+    /// Ends an exchange and returns the next stage.
+    pub(super) fn finish(&mut self, sending: Sending, complete: bool, head_len: u64) -> Stage {
+        let Sending { mut exchange, mut outgoing, keep, linger } = sending;
+        buffers::give(outgoing.take_front());
+        let incoming = self.incoming.take();
+        let rest = incoming.as_ref().map(Incoming::take_rest);
+        let standing = self.transport.standing();
+        standing.hold(Held::Input, 0);
+        standing.hold(Held::Answer, 0);
+        let transfer = Transfer {
+            sent: outgoing.sent + exchange.request.account.sent.interim,
+            body: match exchange.request.account.sent.body {
+                0 => outgoing.sent.saturating_sub(head_len),
+                counted => counted,
+            },
+            received: self.received + incoming.as_ref().map_or(0, Incoming::received)
+                - rest.as_ref().map_or(0, |rest| rest.len() as u64),
+            complete,
+            trailers: exchange.request.body.trailers(),
+        };
+        self.traffic += transfer.sent + transfer.received;
+        exchange.end(transfer);
+        let Exchange { request, row } = exchange;
+        drop(row);
+        // Counted from the end of the answer, whose time is known.
+        let account = &request.account;
+        self.idle_since = account.start + account.sent.duration;
+        self.idle_until = self.idle_since + request.vhost.plan.keep_alive_timeout;
+        // Whatever happened to the body: its unread part is not a request.
+        let (keep, linger) = if request.body.is_done() { (keep, linger) } else { (false, true) };
+        if let Some(rest) = rest {
+            self.buffer = rest;
+        }
+        if let Ok(head) = Arc::try_unwrap(request.asked.head) {
+            head.recycle();
+        }
+        if !complete {
+            return Stage::Closed;
+        }
+        if let Some(end) = self.refused {
+            return end;
+        }
+        match (keep, linger) {
+            // The received bytes may be the next request.
+            (true, _) if !self.buffer.is_empty() => {
+                self.behind += 1;
+                Stage::Serve
+            }
+            (true, _) => {
+                self.behind = 0;
+                Stage::KeepAlive
+            }
+            (false, true) => Stage::Linger,
+            // A client that announced the end sends nothing more that a closed socket would answer with a reset.
+            (false, false) => {
+                self.transport.close();
+                Stage::Closed
+            }
+        }
+    }
+
+    /// Whether the connection may stay open after this answer (RFC 9112 section 9.3; Apache's ap_set_keepalive).
+    fn persist(&self, request: &Request, possible: bool) -> Persist {
+        let plan = &request.vhost.plan;
+        let used = self.client.keepalives.load(Ordering::Relaxed);
+        // As in Apache, `max` includes this request, and the request that finds none left closes the connection.
+        let left = (plan.keep_alive_max > 0).then(|| (plan.keep_alive_max).saturating_sub(used));
+        let keep = possible
+            && plan.keep_alive
+            && !plan.keep_alive_timeout.is_zero()
+            && left != Some(0)
+            && self.wish.allows(request.asked.version)
+            && !http::status::closes_connection(request.answer.status())
+            // A client takes a script's 1xx for an interim answer, and the next answer for the one to this request.
+            && request.answer.status() >= 200
+            && !request.env.contains("nokeepalive")
+            && !says_close(request)
+            && self.refused.is_none()
+            && !runtime::draining();
+        let announce = (keep && self.wish.connection_keep_alive).then_some((plan.keep_alive_timeout.as_secs(), left));
+        Persist { keep, announce }
+    }
+}
+
+/// Whether the answer itself says that the connection closes after it, as those of many scripts do.
+fn says_close(request: &Request) -> bool {
+    let tables = [&request.answer.err_headers_out, &request.answer.headers_out];
+    tables.iter().filter_map(|fields| fields.get("Connection")).any(|value| names_close(value.as_bytes()))
+}
+
+/// Whether a value of `Connection` has the option `close`.
+pub(super) fn names_close(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+}
+
+/// Reads the rest of a small request body; `false`: it is too long, or does not arrive.
+async fn discard(body: &RequestBody) -> bool {
+    let mut read = 0;
+    while read <= DISCARD_MAX {
+        match body.read().await {
+            Ok(None) => return true,
+            Ok(Some(piece)) => read += piece.len() as u64,
+            Err(_) => return false,
+        }
+    }
+    false
+}

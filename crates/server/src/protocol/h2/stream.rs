@@ -1,0 +1,288 @@
+//! A stream: one request and its answer.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use conf::Level;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use http::HeadError;
+use runtime::scoreboard::{Gauge, Workers};
+
+use super::answer::{Broken, Respond, Sending, Sink};
+use super::body::Source;
+use super::head::{self, Malformed};
+use super::queue::{Data, Queue};
+use super::tunnel;
+use super::wire::Line;
+use crate::config::{BodyRules, VirtualHost};
+use crate::exchange::{self, AskedHost, Exchange, Running, Transfer, Unserved};
+use crate::phases::{Response, error_document};
+use crate::protocol::unsent::Unsent;
+use crate::request::response::{Body, BodyStream};
+use crate::request::{Client, Delimiter, Persist, Request, RequestBody, RequestHead, Stream};
+use crate::transport::tick;
+
+/// State that all streams of a connection share.
+pub(super) struct Common {
+    pub(super) running: Running,
+    pub(super) client: Arc<Client>,
+    pub(super) workers: Arc<Workers>,
+    /// Stream number 0, the first of the connection.
+    pub(super) first: Stream,
+    pub(super) line: Arc<Line>,
+    pub(super) queue: Arc<Queue>,
+    /// The connection's virtual host, used for a head until its own host is known.
+    pub(super) host: &'static VirtualHost,
+    /// The largest frame that we send, in bytes.
+    pub(super) largest: usize,
+    /// Whether one of the streams represents the connection in the list of what the workers serve.
+    pub(super) is_listed: AtomicBool,
+    /// `H2StreamTimeout`
+    pub(super) timeout: Option<Duration>,
+}
+
+/// Marks the stream that represents its connection in that list.
+struct Listed<'a>(&'a AtomicBool);
+
+impl<'a> Listed<'a> {
+    /// `None`: another stream represents it.
+    fn of(is_listed: &'a AtomicBool) -> Option<Listed<'a>> {
+        let is_first = !is_listed.swap(true, Ordering::Relaxed);
+        is_first.then(|| Listed(is_listed))
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Counts a stream as long as its request is being served.
+struct Counted<'a>(&'a Workers);
+
+impl<'a> Counted<'a> {
+    fn of(workers: &'a Workers) -> Counted<'a> {
+        workers.enter(Gauge::Streams);
+        Counted(workers)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.leave(Gauge::Streams);
+    }
+}
+
+/// A request whose head has arrived.
+pub(super) struct Begun {
+    pub(super) request: http_types::Request<RecvStream>,
+    pub(super) respond: SendResponse<Data>,
+    /// The tick that announced the request.
+    pub(super) tick: Option<NonZeroU64>,
+}
+
+/// The reason why a request is not served.
+enum Why {
+    Head(HeadError),
+    Unserved(Unserved),
+}
+
+/// Serves a request, from its head to the end of its answer.
+pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
+    let _counted = Counted::of(&common.workers);
+    let Begun { request, mut respond, tick } = begun;
+    let (parts, body) = request.into_parts();
+    let asked = match head::read(&parts, &common.host.plan.limits) {
+        Ok(asked) => asked,
+        Err(Malformed) => return respond.send_reset(Reason::PROTOCOL_ERROR),
+    };
+    drop(parts);
+    let listed = Listed::of(&common.is_listed);
+    let row = match listed {
+        Some(_) => common.workers.acquire(),
+        None => common.workers.acquire_beside(),
+    };
+    let number = respond.stream_id().as_u32();
+    let is_tunnel = asked.protocol.is_some();
+    let is_websocket = asked.protocol.as_deref().is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"));
+    let respond = Arc::new(Respond::new(respond, asked.protocol));
+    let head_len = asked.head.len();
+    let (mut request, refused) = match request_of(&common, asked.head, asked.error) {
+        Ok(request) => request,
+        Err(()) => return respond.reset(Reason::INTERNAL_ERROR),
+    };
+    request.asked.stream = Some(Stream { number, ..common.first });
+    request.account.tick = tick.inspect(|tick| tick::resume(*tick));
+    let received = Arc::new(AtomicU64::new(0));
+    let mut body = Some(body);
+    if !is_tunnel {
+        let expects = asked.expects.then(|| respond.clone());
+        let plan = &request.vhost.plan;
+        let rules = BodyRules { timeout: common.timeout.unwrap_or(plan.body.timeout), ..plan.body };
+        let source = body.take().and_then(|body| Source::new(body, asked.length, expects, rules, received.clone()));
+        if let Some(source) = source {
+            request.body = RequestBody::new(Box::new(source));
+        }
+    }
+    request.interim = Some(respond.clone());
+    let mut exchange = Exchange::of(request, row, common.line.traffic());
+    let answer = async {
+        let response = match refused {
+            None => exchange.answer().await,
+            Some(status) => exchange.refuse(status).await,
+        };
+        if !is_tunnel || response.tunnel.is_some() || !(200..300).contains(&exchange.request.answer.status()) {
+            return response;
+        }
+        // The client would take a page for the other end of an open tunnel (RFC 8441 section 5).
+        drop(response);
+        exchange.request.log("http2", Level::Debug, "nothing here speaks the protocol of an extended CONNECT");
+        exchange.refuse(if is_websocket { 502 } else { 501 }).await
+    };
+    let response = respond.unless_reset(answer).await;
+    exchange.request.interim = None;
+    let mut carried = Carried { head: 0, body: 0, complete: false };
+    match response {
+        None => {}
+        Some(Response { tunnel: Some(tunnel), .. }) => match body {
+            Some(body) => carried = tunnel::speak(&mut exchange, &respond, *tunnel, body, &received, &common).await,
+            None => respond.reset(Reason::INTERNAL_ERROR),
+        },
+        Some(response) => carried = answer_with(&mut exchange, &respond, response, &common).await,
+    }
+    let request = &exchange.request;
+    let transfer = Transfer {
+        sent: carried.head + carried.body + request.account.sent.interim,
+        body: carried.body,
+        received: head_len + received.load(Ordering::Relaxed),
+        complete: carried.complete,
+        trailers: request.body.trailers(),
+    };
+    // Tells a client that still sends that the rest is not needed (RFC 9113 section 8.1).
+    exchange.end(transfer);
+}
+
+/// The bytes of an answer that went to the client.
+pub(super) struct Carried {
+    /// The size of its fields, without compression.
+    pub(super) head: u64,
+    pub(super) body: u64,
+    pub(super) complete: bool,
+}
+
+/// Makes a request from a head, and returns the status if the request is refused.
+fn request_of(common: &Common, head: RequestHead, error: Option<HeadError>) -> Result<(Box<Request>, Option<u16>), ()> {
+    let Common { running, client, .. } = common;
+    let (head, why) = match error {
+        Some(error) => (head, Why::Head(error)),
+        None => match exchange::request(*running, client, head, AskedHost::Checked) {
+            Ok(request) => return Ok((request, None)),
+            Err(away) => (away.head, Why::Unserved(away.why)),
+        },
+    };
+    let asked = match why {
+        Why::Head(_) => AskedHost::Nothing,
+        Why::Unserved(_) => AskedHost::Given,
+    };
+    let request = exchange::request(*running, client, head, asked).map_err(drop)?;
+    let status = match why {
+        Why::Head(error) => {
+            request.log("http2", Level::Debug, error.reason());
+            match error {
+                // As in Apache, which has no error texts of its own for these here.
+                HeadError::FieldTooLong | HeadError::TooManyFields => 431,
+                error => error.status(),
+            }
+        }
+        Why::Unserved(Unserved::UnknownHost) => {
+            let line = exchange::unknown_host(&request);
+            request.log("core", Level::Warn, line);
+            Unserved::UnknownHost.words().0
+        }
+        Why::Unserved(why) => {
+            request.log("core", Level::Debug, why.words().1);
+            why.words().0
+        }
+    };
+    Ok((request, Some(status)))
+}
+
+/// Sends an answer.
+async fn answer_with(exchange: &mut Exchange, respond: &Respond, response: Response, common: &Common) -> Carried {
+    let request = &mut exchange.request;
+    let failed = Carried { head: 0, body: 0, complete: false };
+    if response.raw || request.answer.status() < 200 {
+        request.log("http2", Level::Error, "this answer exists only in HTTP/1: it cannot be sent over HTTP/2");
+        respond.reset(Reason::INTERNAL_ERROR);
+        return failed;
+    }
+    let mut body = response.body;
+    let sink = match fields(request, &body) {
+        Ok(sink) => sink,
+        Err(page) => {
+            body = page;
+            let Ok(sink) = fields(request, &body) else { return failed };
+            sink
+        }
+    };
+    let is_bodyless = request.asked.header_only || http::status::is_bodyless(request.answer.status());
+    let mut unsent = None;
+    if is_bodyless && let Body::Stream(source) = std::mem::take(&mut body) {
+        unsent = Some(Unsent(source));
+    }
+    let (has_none, is_read) = (is_bodyless || body.length() == Some(0), request.body.is_done());
+    let ends = has_none && is_read;
+    let Sink { fields, size, .. } = sink;
+    let Ok(stream) = respond.begin(request.answer.status(), fields, ends) else { return failed };
+    let mut carried = Carried { head: size, body: 0, complete: ends };
+    if let Some(mut source) = unsent {
+        source.next().await;
+    }
+    if ends {
+        return carried;
+    }
+    let timeout = common.timeout.unwrap_or(request.vhost.plan.timeout);
+    let mut sending =
+        Sending::new(stream, timeout, request.answer.pace, common.largest, request.body.clone(), common.queue.clone());
+    let sent = match body {
+        _ if has_none => sending.end().await,
+        Body::Bytes(bytes) => sending.piece(bytes, true).await,
+        Body::File(part) => sending.file(part).await,
+        body => {
+            let length = body.length();
+            let mut source = body.into_stream();
+            let sent = sending.pieces(&mut *source, length).await;
+            source.notes().into_iter().for_each(|(name, value)| request.notes.set(name, value));
+            sent
+        }
+    };
+    match sent {
+        Ok(()) => carried.complete = true,
+        Err(Broken::Reset) => {}
+        Err(Broken::Late) => {
+            request.log("http2", Level::Info, "the client no longer reads the answer (Timeout): resetting its stream");
+            sending.break_off(Reason::CANCEL);
+        }
+        Err(Broken::Failed) => sending.break_off(Reason::INTERNAL_ERROR),
+    }
+    carried.body = sending.sent;
+    carried
+}
+
+/// The fields of an answer. `Err`: one of them cannot be sent; send this error page instead.
+pub(super) fn fields(request: &mut Request, body: &Body) -> Result<Sink, Body> {
+    let length = body.length().filter(|_| !http::status::is_bodyless(request.answer.status()));
+    let mut sink = Sink::new(length);
+    if let Err(unsendable) = request.fields_out(&mut sink) {
+        request.log("http", Level::Error, unsendable.line());
+        return Err(error_document::unsendable(request));
+    }
+    let delimiter = length.map_or(Delimiter::Nothing, Delimiter::Length);
+    request.account.sent.head = Some((delimiter, Persist { keep: true, announce: None }));
+    request.account.sent.keepalive = true;
+    Ok(sink)
+}

@@ -1,0 +1,143 @@
+//! A stream that has become a tunnel (RFC 8441).
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use h2::{Reason, RecvStream, SendStream};
+use runtime::executor::Timer;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::answer::{Respond, poll_room};
+use super::queue::{Data, Queue};
+use super::stream::{self, Carried, Common};
+use crate::exchange::Exchange;
+use crate::protocol::tunnel::until_silent;
+use crate::request::response::{Body, BodyStream, Piece};
+use crate::request::tunnel::Tunnel;
+use crate::transport;
+
+/// Answers 200, and hands the stream to the handler.
+pub(super) async fn speak(
+    exchange: &mut Exchange,
+    respond: &Respond,
+    tunnel: Tunnel,
+    body: RecvStream,
+    received: &Arc<AtomicU64>,
+    common: &Common,
+) -> Carried {
+    let request = &mut exchange.request;
+    request.answer.set_status(200);
+    let failed = Carried { head: 0, body: 0, complete: false };
+    let Ok(sink) = stream::fields(request, &Body::Stream(Box::new(Endless))) else {
+        respond.reset(Reason::INTERNAL_ERROR);
+        return failed;
+    };
+    let Ok(send) = respond.begin(200, sink.fields, false) else { return failed };
+    exchange.row.park();
+    let carried = Arc::new(transport::stream::Carried::default());
+    let stream = Stream {
+        recv: body,
+        send,
+        buffer: Bytes::new(),
+        carried: carried.clone(),
+        largest: common.largest,
+        queue: common.queue.clone(),
+        is_ended: false,
+    };
+    let speaking = (tunnel.speak)(Box::new(stream));
+    let spoken = async {
+        speaking.await;
+        Some(())
+    };
+    let timeout = exchange.request.vhost.plan.timeout;
+    let complete = until_silent(&mut Timer::default(), timeout, &carried, spoken).await;
+    received.store(carried.received(), Ordering::Relaxed);
+    Carried { head: sink.size, body: carried.sent(), complete }
+}
+
+/// A body of unknown length.
+struct Endless;
+
+impl BodyStream for Endless {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async { None })
+    }
+}
+
+/// The client's end, as the handler sees it.
+struct Stream {
+    recv: RecvStream,
+    send: SendStream<Data>,
+    /// Bytes received, but not read yet.
+    buffer: Bytes,
+    carried: Arc<transport::stream::Carried>,
+    largest: usize,
+    queue: Arc<Queue>,
+    is_ended: bool,
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let stream = self.get_mut();
+        while stream.buffer.is_empty() {
+            match ready!(stream.recv.poll_data(cx)) {
+                None => return Poll::Ready(Ok(())),
+                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+                Some(Ok(piece)) => {
+                    stream.carried.received.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                    // The handler now owns the piece: the client may send as much again.
+                    let _ = stream.recv.flow_control().release_capacity(piece.len());
+                    stream.buffer = piece;
+                }
+            }
+        }
+        let count = stream.buffer.len().min(into.remaining());
+        into.put_slice(&stream.buffer[..count]);
+        stream.buffer.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        let stream = self.get_mut();
+        if from.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let wanted = from.len().min(stream.largest);
+        let room = match ready!(poll_room(&mut stream.send, &stream.queue, cx, wanted)) {
+            Some(room) => room.min(wanted),
+            None => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+        };
+        let data = Data::new(Bytes::copy_from_slice(&from[..room]), &stream.queue);
+        stream.send.send_data(data, false).map_err(io::Error::other)?;
+        stream.carried.sent.fetch_add(room as u64, Ordering::Relaxed);
+        Poll::Ready(Ok(room))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = self.get_mut();
+        if !std::mem::replace(&mut stream.is_ended, true) {
+            stream.send.send_data(Data::default(), true).map_err(io::Error::other)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Ends our side of the stream when the handler drops it.
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            // An error means that the client is gone.
+            let _ = self.send.send_data(Data::default(), true);
+        }
+    }
+}
