@@ -137,7 +137,12 @@ fn opaque(tag: &[u8]) -> &[u8] {
 }
 
 /// Does a tag in the fields called `name`, or `*`, match the current one?
-fn any_match(request: &impl Preconditions, name: Known, current: Option<&[u8]>, is_match: fn(&[u8], &[u8]) -> bool) -> bool {
+fn any_match(
+    request: &impl Preconditions,
+    name: Known,
+    current: Option<&[u8]>,
+    is_match: fn(&[u8], &[u8]) -> bool,
+) -> bool {
     request.values(name).any(|value| {
         value == b"*" || current.is_some_and(|current| EntityTags { rest: value }.any(|tag| is_match(tag, current)))
     })

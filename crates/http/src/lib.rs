@@ -29,10 +29,10 @@ pub mod text;
 pub mod uri;
 
 pub use authority::Authority;
-pub use h1::chunked::{ChunkError, Chunked};
 pub use error_page::{ErrorPage, NO_ADMIN, error_page, server_signature};
+pub use h1::chunked::{ChunkError, Chunked};
 pub use h1::framing::{Framing, Persistence};
 pub use h1::head::{Head, HeadError, Limits, Parse, Version};
-pub use name::{Known, Name};
 pub use h1::response::ResponseHead;
+pub use name::{Known, Name};
 pub use uri::{PathError, PathOptions, decode_path};

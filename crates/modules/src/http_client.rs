@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http_types::{Response, Uri};
 use http::h1::chunked::Step;
 use http::{Chunked, Limits};
+use http_types::{Response, Uri};
 use runtime::executor::Descriptor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 

@@ -103,7 +103,7 @@ mod tests {
         Entry { name: name.into(), anchor: String::new(), rows: vec![("mod_demo".into(), row)], facts: Vec::new() }
     }
 
-    const ROW: Directive = Directive::new("DemoOn", Allowed::FILEINFO, Args::Flag(|_, _| Ok(())), "", "");
+    const ROW: Directive = conf::row("DemoOn", Allowed::FILEINFO, Args::Flag(|_, _| Ok(())), "", "");
     static REFUSED: Directive = ROW.differs("It is refused: no.");
 
     #[test]

@@ -3,7 +3,7 @@
 //! Apache manual: mod_allowmethods.
 
 use conf::directive::Args::Words;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, row, settings};
 use server::PhaseHook::Now;
 use server::core::Methods;
 use server::{Flow, Hook, Module, Order, Request};

@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 
 use conf::directive::Args::{Flag, Iterate, Take1};
 use conf::values::strtol;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conf::directive::Args::{Flag, Iterate, Take1};
 use conf::values::strtol;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::PhaseHook::Later;
 use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;

@@ -3,10 +3,9 @@
 //! Apache manual: mod_authn_anon.
 
 use conf::directive::Args::{Flag, Iterate};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, on_or_off, row, settings};
 use server::authz::{Authn, AuthnProvider};
 use server::{Hook, Module, Request};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -4,7 +4,7 @@
 
 use conf::directive::Args::{Section, Take1};
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings, row};
+use conf::{Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, row, settings};
 use server::PhaseHook::Now;
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::module::find_authn;

@@ -3,7 +3,7 @@
 //! Apache manual: mod_authn_dbm.
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, row, settings};
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::{Hook, Module, Request};
 

@@ -3,7 +3,7 @@
 //! Apache manual: mod_authn_file, "Password Formats".
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings, row};
+use conf::{Allowed, Directive, Level, ModuleInfo, Setting, row, settings};
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::{Hook, Module, Request};
 

@@ -4,7 +4,7 @@
 
 use conf::directive::Args::{Iterate, None as NoArgs, Take1};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, row, settings};
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::module::shared_caches;
 use server::paths::dir_name;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use conf::directive::Args::Raw;
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings, row};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, row, settings};
 use gateway::backend::remote::{self, Phrases};
 use gateway::backend::{Verdict as Said, authorize_at};
 use gateway::{Caller, Speech, Words};

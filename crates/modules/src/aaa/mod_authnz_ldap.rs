@@ -13,7 +13,7 @@ use conf::directive::Args::{Flag, Iterate, Take1, Take2, Take12};
 use conf::pattern::{Captures, Flags, Regex, substitute};
 use conf::values::strtol;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::authz::AuthnProvider;
 use server::{Hook, Module, Request, Server};
 

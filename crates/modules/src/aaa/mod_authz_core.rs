@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Raw, Section, Take1};
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Context, Directive, Error, Failure, Keyed, Level, Listed, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap, on_or_off, settings, row};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Failure, Keyed, Level, Listed, Merge, ModuleInfo, Origin, Outcome,
+    Setting, SettingsMap, on_or_off, row, settings,
+};
 use server::PhaseHook::{Later, Now};
 use server::authz::{AuthzProvider, Verdict};
 use server::module::find_authz;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::Take1;
 use conf::words::words;
-use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings, row};
+use conf::{Allowed, Directive, Level, ModuleInfo, Setting, row, settings};
 use server::authz::AuthzCheck::Later;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};

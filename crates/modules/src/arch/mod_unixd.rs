@@ -4,10 +4,12 @@
 
 use conf::directive::Args::{Flag, Take1};
 use conf::error::Phase;
-use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, SettingsMap, System, on_or_off, settings, row};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, SettingsMap, System, on_or_off, row,
+    settings,
+};
 use gateway::owners::{self, Ownership};
 use server::{Draft, Hook, Module, Server};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take12};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Context, Directive, Error, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap, Stacked, on_or_off, settings, row};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap,
+    Stacked, on_or_off, row, settings,
+};
 use server::core::CoreServer;
 use server::{Draft, Hook, Module, Request, Server};
 use sys::sql::{Rows, Value};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use runtime::HelperProcess;
 use server::PhaseHook::Now;
 use server::{Flow, HelperHook, Hook, Module, Order, Request, Server};

@@ -6,7 +6,6 @@ use conf::directive::Args::Take1;
 use conf::{Allowed, Directive, ModuleInfo, row};
 use server::{Hook, Module};
 
-
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_lock_module", source: "mod_dav_lock.c", linked: false, directives: DIRECTIVES },

@@ -8,7 +8,7 @@ use brotli::CompressorWriter;
 use brotli::enc::BrotliEncoderParams;
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, one_of};
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown, row};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings, shown};
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Hook, Module, Request};
 

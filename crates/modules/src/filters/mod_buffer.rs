@@ -7,10 +7,9 @@ use std::io;
 use bytes::Bytes;
 use conf::directive::Args::Take1;
 use conf::values::strtol;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown, row};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings, shown};
 use server::filters::{InputFilter, OutputFilter, Rank, Stream};
 use server::{Body, BodyStream, Hook, Kind, Module, Piece, Request};
-
 
 /// The module.
 pub static MODULE: Module = Module {

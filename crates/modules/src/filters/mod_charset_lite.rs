@@ -7,11 +7,10 @@
 use std::io;
 
 use conf::directive::Args::{Iterate, Take1};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use encoding_rs::{CoderResult, Decoder, DecoderResult, Encoder, EncoderResult, Encoding};
 use server::filters::{Chain, InputChain, InputFilter, OutputFilter, Rank, Stream};
 use server::{Body, Flow, Hook, Module, Order, PhaseHook, Request, Slices, Writer};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -8,7 +8,7 @@ mod gunzip;
 
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, number, one_of, strtol};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, shown, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings, shown};
 use http::conditional::weak_match;
 use server::core::CoreDir;
 use server::fields::add_vary;

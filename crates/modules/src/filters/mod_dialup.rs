@@ -5,10 +5,9 @@
 
 use conf::directive::Args::Take1;
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings};
 use server::filters::Chain;
 use server::{Hook, Module, Order, Pace, Request};
-
 
 /// The module.
 pub static MODULE: Module = Module {

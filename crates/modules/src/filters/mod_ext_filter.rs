@@ -8,7 +8,7 @@ use std::sync::Arc;
 use conf::directive::Args::{Iterate, Raw};
 use conf::values::atoi;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, row, settings};
 use server::filters::{InputLink, Link, Rank, Stream};
 use server::{Body, Hook, Module, Request, Writer};
 

@@ -8,11 +8,10 @@ use conf::directive::Args::{Iterate, Raw, Take2, Take12, Take23, Words};
 use conf::expr::Expr;
 use conf::values::{atoi, one_of};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, settings, row};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, row, settings};
 use server::filters::{Chain, OutputFilter, Rank};
 use server::module::with_infos;
 use server::{Body, Hook, Module, Order, Request, evaluate};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::core::options;
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Flow, Hook, Module, Order, PhaseHook, Request};

@@ -4,10 +4,9 @@
 
 use bytes::Bytes;
 use conf::directive::Args::Take12;
-use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, settings, row};
+use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, row, settings};
 use server::filters::Stream;
 use server::{Answer, Body, BodyStream, Handler, Hook, Module, Order, Piece, Request, Waiting};
-
 
 /// The module.
 pub static MODULE: Module = Module {

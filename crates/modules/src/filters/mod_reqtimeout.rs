@@ -9,9 +9,10 @@ use std::time::Duration;
 use conf::directive::Args::Raw;
 use conf::values::atoi;
 use conf::words::words;
-use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Origin, Outcome, Setting, SettingsMap, Source, settings, row};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, ModuleInfo, Origin, Outcome, Setting, SettingsMap, Source, row, settings,
+};
 use server::{Draft, Hook, Module, ReadTimeout, ReadTimeouts};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,10 +6,9 @@ use std::io;
 
 use conf::directive::Args::Take1;
 use conf::values::number;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use server::filters::{InputChain, Rank, Stream};
 use server::{BodyStream, Hook, KeptBody, Module, Order, Piece, Request};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, row, settings};
 use http::text::to_bytes;
 use server::filters::{InputFilter, OutputFilter, Rank, Stream};
 use server::{Body, Hook, Kind, Module, Request, Writer};

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Take1};
 use conf::pattern::{Captures, Flags, MatchError, Regex, TooLong, substitute_in};
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, Setting, on_or_off, row, settings};
 use http::text::to_bytes;
 use server::filters::{OutputFilter, Rank};
 use server::{Body, BodyStream, Hook, Module, Request, Slices, Writer};
-
 
 /// The module.
 pub static MODULE: Module = Module {

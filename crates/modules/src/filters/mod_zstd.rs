@@ -6,7 +6,7 @@ use std::io;
 
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, one_of};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, shown, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings, shown};
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Hook, Module, Request};
 use sys::zstd::{self, Compressor, LEVEL_MAX};

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::{duration, size};
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown, row};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings, shown};
 use gateway::gate::{self, Allowance, Rules};
 use runtime::scoreboard::{self, Board};
 use server::{Hook, Module, Request, Server};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -12,7 +12,7 @@ mod table;
 use std::io;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2, Words};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, Stacked, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, Stacked, on_or_off, row, settings};
 use server::core::CoreDir;
 use server::core::options::INDEXES;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};

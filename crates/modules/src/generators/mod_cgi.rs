@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::duration;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings};
 use server::{Handler, Hook, Module, Order};
 
 use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};

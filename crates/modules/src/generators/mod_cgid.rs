@@ -8,7 +8,7 @@ use std::time::Duration;
 use conf::directive::Args::Take1;
 use conf::values::duration;
 
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings};
 use runtime::HelperProcess;
 use server::{Handler, HelperHook, Hook, Module, Order, Server};
 use sys::cred::Identity;

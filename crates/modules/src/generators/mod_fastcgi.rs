@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use conf::directive::Args::{Flag, Take1, Words};
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use gateway::backend::{Class, Concurrency, Data, Head, PoolSettings, Program, converse, converse_over};
 use gateway::gathered::gather;
 use gateway::owners::{self, Owner, Ownership};

@@ -8,7 +8,9 @@ use std::ffi::CString;
 use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take12, Take123, Words};
-use conf::{Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Setting, on_or_off, settings, shown, row};
+use conf::{
+    Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Setting, on_or_off, row, settings, shown,
+};
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, converse};
 use gateway::gathered::{NotGathered, gather};
 use gateway::protocol::fastcgi::Role;

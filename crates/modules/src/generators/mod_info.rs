@@ -8,9 +8,8 @@ mod hooks;
 mod page;
 
 use conf::directive::Args::Take2;
-use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, settings, row};
+use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, row, settings};
 use server::{Answer, Body, Handler, Hook, Module, Order, Request, Server};
-
 
 /// The module.
 pub static MODULE: Module = Module {

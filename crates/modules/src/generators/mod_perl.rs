@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2};
-use conf::{Allowed, Cmd, Directive, Keyed, Listed, ModuleInfo, Outcome, Setting, settings, shown, row};
+use conf::{Allowed, Cmd, Directive, Keyed, Listed, ModuleInfo, Outcome, Setting, row, settings, shown};
 use gateway::backend::{Concurrency, PoolSettings};
 use http::text::to_bytes;
 use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};

@@ -9,7 +9,10 @@ mod values;
 use std::time::Duration;
 
 use conf::directive::Args::{Take1, Take2};
-use conf::{Allowed, Cmd, Context, Directive, Error, Level, Merge, ModuleInfo, Notice, Origin, Outcome, Setting, settings, shown, row};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Level, Merge, ModuleInfo, Notice, Origin, Outcome, Setting, row, settings,
+    shown,
+};
 use gateway::backend::{Head, converse};
 use gateway::gathered::{IN_MEMORY, gather};
 use gateway::protocol::fastcgi::Role;

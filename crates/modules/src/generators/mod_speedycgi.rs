@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown, row};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings, shown};
 use gateway::backend::{Concurrency, PoolSettings};
 use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Take2};
 use conf::error::Phase;
-use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, row, settings};
 use gateway::owners::{self, OwnerRules, Owners, Ownership, RunAs};
 use runtime::HelperProcess;
 use server::{Draft, HelperHook, Hook, Module, Server};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::{atoi, strtol};
-use conf::{Allowed, Cmd, Directive, Outcome, Setting, settings, shown, row};
+use conf::{Allowed, Cmd, Directive, Outcome, Setting, row, settings, shown};
 use gateway::{Caller, Cgi, ScriptLog};
 use server::Waiting;
 use server::core::options::EXEC_CGI;

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use conf::directive::Args::{Take1, Take2, Take23, Take123};
 use conf::values::{atoi, duration, on_off};
-use conf::{Allowed, Cmd, Context, Directive, Error, Level, Listed, ModuleInfo, Origin, Outcome, Setting, Source, on_or_off, settings, shown, row};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Level, Listed, ModuleInfo, Origin, Outcome, Setting, Source, on_or_off,
+    row, settings, shown,
+};
 use server::PhaseHook::{Later, Now};
 use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Request, Stream, Waiting};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take123};
 use conf::values::{atoi, duration, number, one_of, strtol};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::{Handler, Hook, Module, Order, Request, Server};
 
 use super::cache::{COMPARES, SEARCHES, secret};

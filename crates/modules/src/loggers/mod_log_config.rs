@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take1, Take23, Take123};
 use conf::expr::{Expr, Options};
-use conf::{Allowed, Cmd, Context, Directive, Error, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Setting, settings, row};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Setting, row, settings,
+};
 use server::log::LogFile;
 use server::{Draft, Hook, Module, Order, Request, Server};
 

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use conf::directive::Args::Take123;
 use conf::expr::{Expr, StringExpr};
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, SettingsMap, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, SettingsMap, row, settings};
 use server::PhaseHook::Now;
 use server::{Answer, Flow, Handler, Hook, Module, Order, Request};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings};
 use http::text::to_bytes;
 use server::PhaseHook::Now;
 use server::log::{self, LogFile};

@@ -5,9 +5,8 @@
 //! Apache manual: mod_logio.
 
 use conf::directive::Args::Flag;
-use conf::{Allowed, Directive, ModuleInfo, Setting, on_or_off, settings, row};
+use conf::{Allowed, Directive, ModuleInfo, Setting, on_or_off, row, settings};
 use server::Module;
-
 
 /// The module.
 pub static MODULE: Module = Module {

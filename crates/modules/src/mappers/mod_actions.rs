@@ -3,11 +3,10 @@
 //! Apache manual: mod_actions. Doubtful cases were measured on 2.4.71.
 
 use conf::directive::Args::{Take2, Take23};
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings, row};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, row, settings};
 use http::uri::escape_path;
 use server::core::Methods;
 use server::{Answer, Handler, Hook, Keep, Module, Order, Request};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Take2, Take12, Take23, Take123};
 use conf::expr::StringExpr;
 use conf::pattern::{Captures, substitute};
-use conf::{Allowed, Directive, Level, ModuleInfo, Origin, Setting, on_or_off, settings, row};
+use conf::{Allowed, Directive, Level, ModuleInfo, Origin, Setting, on_or_off, row, settings};
 use http::uri::escape_path;
 use server::PhaseHook::Now;
 use server::core_module::is_url;

@@ -4,7 +4,7 @@
 
 use conf::directive::Args::{Flag, Raw, Take1, Take12};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::{Flow, Hook, Module, Order, PhaseHook, Request};
 
 use crate::mappers::mod_rewrite::REDIRECT_HANDLER;

@@ -8,7 +8,7 @@ mod shapes;
 use std::io;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings, row};
+use conf::{Allowed, Directive, Level, ModuleInfo, Setting, row, settings};
 use runtime::{Load, offload};
 use server::paths::os_path;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use http::Version;
 use server::PhaseHook::Now;
 use server::paths::{dir_name, os_path};
@@ -213,13 +213,19 @@ fn is_map(request: &Request) -> bool {
 /// Reads the map at `path`. `Err`: the answer is this status.
 async fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> {
     let (own, links) = (path.to_string(), request.links());
-    let map: Arc<Map> = runtime::offload(runtime::Load::Wait, move || map::read(&own, links)).await.map_err(|error| {
-        request.log_os("negotiation", Level::Error, &error, format!("AH00683: cannot access type map file: {path}"));
-        match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => 404u16,
-            _ => 403,
-        }
-    })?;
+    let map: Arc<Map> =
+        runtime::offload(runtime::Load::Wait, move || map::read(&own, links)).await.map_err(|error| {
+            request.log_os(
+                "negotiation",
+                Level::Error,
+                &error,
+                format!("AH00683: cannot access type map file: {path}"),
+            );
+            match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => 404u16,
+                _ => 403,
+            }
+        })?;
     for complaint in &map.complaints {
         request.log("negotiation", Level::Error, complaint);
     }

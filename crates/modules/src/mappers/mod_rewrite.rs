@@ -22,7 +22,7 @@ mod url;
 mod variables;
 
 use conf::directive::Args::{Flag, Raw, Take1, Take23};
-use conf::{Allowed, Directive, ModuleInfo, on_or_off, settings, row};
+use conf::{Allowed, Directive, ModuleInfo, on_or_off, row, settings};
 use server::PhaseHook::{Later, Now};
 use server::{Answer, Flow, Handler, Hook, Keep, Module, Order, Request, Server};
 

@@ -5,12 +5,11 @@
 use std::os::unix::ffi::OsStrExt;
 
 use conf::directive::Args::Flag;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, on_or_off, row, settings};
 use http::uri::{escape_html, escape_path};
 use runtime::{Load, offload};
 use server::paths::os_path;
 use server::{Flow, Hook, Module, Order, PhaseHook, Request};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use conf::directive::Args::Raw;
 use conf::words::{next_word, words};
-use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Origin, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Origin, Outcome, Setting, row, settings};
 use runtime::{Load, offload};
 use server::paths::c_path;
 use server::{Flow, Hook, Module, Order, PhaseHook, Request, VirtualHost};

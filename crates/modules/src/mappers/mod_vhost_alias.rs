@@ -3,7 +3,7 @@
 //! Apache manual: mod_vhost_alias. Doubtful cases were measured on 2.4.71.
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
 

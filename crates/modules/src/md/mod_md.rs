@@ -24,7 +24,7 @@ mod values;
 use std::time::Duration;
 
 use conf::directive::Args::{Raw, Section, Take1, Take2, Take12, Words};
-use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, settings, row};
+use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, row, settings};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order};
 

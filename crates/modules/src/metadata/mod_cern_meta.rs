@@ -6,11 +6,10 @@ use std::io;
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use runtime::{Load, offload};
 use server::paths::{base_name, dir_name, os_path};
 use server::{Flow, Hook, Module, Order, PhaseHook, Request};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,10 +6,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use conf::directive::Args::{Iterate, Take12};
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings, row};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, row, settings};
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 use conf::directive::Args::{Flag, Take1, Take2};
 use conf::values::atoi;
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::{AnswerHook, Hook, Module, Order, Request};
 
 use crate::metadata::periods;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use conf::directive::Args::Raw;
 use conf::expr::Expr;
 use conf::pattern::{Captures, Regex, substitute_in};
-use conf::{Allowed, Directive, Listed, ModuleInfo, Origin, settings, row};
+use conf::{Allowed, Directive, Listed, ModuleInfo, Origin, row, settings};
 use http::text::{from_bytes, to_bytes};
 use server::PhaseHook::Now;
 use server::{AnswerHook, Fields, Flow, Hook, Module, Order, Request};

@@ -11,7 +11,10 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Take1};
-use conf::{Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap, on_or_off, settings, row};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap,
+    on_or_off, row, settings,
+};
 use server::PhaseHook::Now;
 use server::{Draft, Flow, Hook, Module, Order, Request, Server};
 

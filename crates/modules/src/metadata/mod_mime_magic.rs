@@ -9,7 +9,7 @@ use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use runtime::{Load, offload};
 use server::paths::os_path;
 use server::{Flow, Hook, Module, Order, PhaseHook, Request, Server};

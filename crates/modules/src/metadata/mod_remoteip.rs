@@ -10,10 +10,9 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Iterate, Take1};
 use conf::ip::Subnet;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, Stacked, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, Stacked, on_or_off, row, settings};
 use server::PhaseHook::Now;
 use server::{Announced, Flow, Hook, Module, Order, Preface, Request, Server};
-
 
 /// The module.
 pub static MODULE: Module = Module {

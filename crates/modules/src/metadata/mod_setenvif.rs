@@ -11,10 +11,9 @@ use conf::directive::Args::Raw;
 use conf::expr::{Eval, EvalError, Expr};
 use conf::pattern::{Captures, Flags, Regex, TooLong, substitute};
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, row, settings};
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
-
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use conf::directive::Args::{Flag, Take1};
 use conf::pattern::{Captures, Flags, Regex};
 use conf::values::{atoi, one_of};
-use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
 

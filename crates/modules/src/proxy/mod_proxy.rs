@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Iterate, Section, Take1, Take2, Words};
 use conf::pattern::Regex;
-use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, on_or_off, settings, row};
+use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, on_or_off, row, settings};
 use server::PhaseHook::Now;
 use server::{Answer, Handler, Hook, Layer, Module, Order, Request, Waiting};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Take23};
 use conf::expr::{Eval, Expr, StringExpr};
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, Setting, row, settings};
 use gateway::Speech;
 use gateway::backend::Head;
 use gateway::backend::remote::Phrases;

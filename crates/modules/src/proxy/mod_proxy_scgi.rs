@@ -3,7 +3,7 @@
 //! Apache manual: mod_proxy_scgi.
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use gateway::Speech;
 use gateway::backend::Head;
 use gateway::backend::remote::Phrases;

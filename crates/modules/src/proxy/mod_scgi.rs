@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take2, Take12};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, Setting, on_or_off, settings, shown, row};
+use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, Setting, on_or_off, row, settings, shown};
 use gateway::backend::Head;
 use gateway::backend::remote::{Address, Server};
 use server::PhaseHook::Now;

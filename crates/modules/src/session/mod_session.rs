@@ -7,7 +7,9 @@
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::{atoi, strtol};
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, settings, row};
+use conf::{
+    Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, row, settings,
+};
 use server::{AnswerHook, Flow, Hook, Module, Order, PhaseHook, Request};
 
 use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd};

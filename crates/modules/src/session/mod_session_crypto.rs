@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conf::directive::Args::{Iterate, Take1};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, SettingsMap, settings, row};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, SettingsMap, row, settings};
 use server::{Module, Request};
 use sha2::{Digest, Sha256};
 

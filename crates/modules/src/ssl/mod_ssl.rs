@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Raw, Take1, Take2, Take12, Take23, Words};
 use conf::expr::Expr;
-use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, SettingsMap, settings, row};
+use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, SettingsMap, row, settings};
 use rustls::server::ClientHello;
 use server::PhaseHook::Now;
 use server::core::CoreServer;

@@ -198,7 +198,11 @@ impl Supervisor<'_> {
                 Status::Signaled { signal, .. } => format!("signal {} ({})", signal.description(), signal.number()),
             };
             let name = group.helper.name;
-            runtime::log!(module, Error, "{name} daemon process died ({how}), restarting the {name} daemon (pid {pid})");
+            runtime::log!(
+                module,
+                Error,
+                "{name} daemon process died ({how}), restarting the {name} daemon (pid {pid})"
+            );
             group.backoff.died(born, monotonic());
         }
         true

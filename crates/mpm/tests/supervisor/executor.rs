@@ -13,10 +13,10 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use runtime::executor::{Descriptor, sleep_until, spawn, timeout, yield_now};
 use runtime::{Load, offload};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use sys::signal::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
@@ -151,7 +151,7 @@ async fn blocking() -> io::Result<()> {
 
 async fn hyper_client(address: SocketAddr) -> io::Result<()> {
     let stream = Descriptor::connect(address, Instant::now() + LONG).await?;
-    let (mut sender, connection) = hyper::client::conn::http::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let _connection = spawn(async move {
         let _ = connection.await;
     });

@@ -2,7 +2,7 @@
 
 pub mod core;
 pub(crate) mod draft;
-pub mod h2;
+pub mod http2;
 pub mod identity;
 mod logs;
 pub(crate) mod merge;

@@ -80,7 +80,7 @@ impl Conditions {
             return true;
         }
         let current = Validators { etag: etag.map(str::as_bytes), modified };
-        evaluate(head, &current, now()) != Outcome::Proceed
+        evaluate(&**head, &current, now()) != Outcome::Proceed
     }
 }
 

@@ -11,11 +11,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use conf::Level;
-use rustls::ProtocolVersion;
-use rustls::server::ClientHello;
 use runtime::executor::Timer;
 use runtime::scoreboard::{self, Workers};
 use runtime::{Connection, Stage, Stepping};
+use rustls::ProtocolVersion;
+use rustls::server::ClientHello;
 
 use super::h1::{HEAD_PIECE, HttpService};
 use super::h2::{self, Http2Connection};
@@ -266,9 +266,9 @@ impl Opening {
 
     /// Without encryption: checks whether the client begins with HTTP/2 (RFC 9113 section 3.3).
     fn choose(&mut self) -> Stage {
-        let begun = self.buffer.len().min(http2::PREFACE.len());
-        let is_http2 = self.buffer[..begun] == http2::PREFACE[..begun];
-        if is_http2 && begun < http2::PREFACE.len() {
+        let begun = self.buffer.len().min(h2::PREFACE.len());
+        let is_http2 = self.buffer[..begun] == h2::PREFACE[..begun];
+        if is_http2 && begun < h2::PREFACE.len() {
             return Stage::ReadHead;
         }
         self.speak(self.socket.clone(), is_http2)

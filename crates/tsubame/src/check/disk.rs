@@ -297,8 +297,7 @@ impl Walk<'_> {
             self.file_count += 1;
             // For a link, the target counts.
             let Ok(meta) = std::fs::metadata(entry.path()) else { continue };
-            let name =
-                http::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(&*entry.file_name())).into_owned();
+            let name = http::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(&*entry.file_name())).into_owned();
             if meta.is_dir() {
                 if self.seen.insert((meta.dev(), meta.ino())) {
                     below.push(server::paths::join(dir, &name));

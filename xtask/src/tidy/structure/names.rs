@@ -138,16 +138,13 @@ mod tests {
 
     #[test]
     fn imports_and_paths() {
-        let text = "pub use a::{b::{self, C}, d as e};\nuse super::*;\nmod x;\nfn f() { crate::g::h(1); i::j::<K>() }\n";
+        let text =
+            "pub use a::{b::{self, C}, d as e};\nuse super::*;\nmod x;\nfn f() { crate::g::h(1); i::j::<K>() }\n";
         let names = Names::of(&Rust::new(text, false));
         let imports: Vec<_> =
             names.imports.iter().map(|i| (i.path.join("::"), i.alias.as_str(), i.is_public, i.line)).collect();
-        let expected = [
-            ("a::b", "b", true, 1),
-            ("a::b::C", "C", true, 1),
-            ("a::d", "e", true, 1),
-            ("super::*", "*", false, 2),
-        ];
+        let expected =
+            [("a::b", "b", true, 1), ("a::b::C", "C", true, 1), ("a::d", "e", true, 1), ("super::*", "*", false, 2)];
         assert_eq!(imports, expected.map(|(path, alias, public, line)| (path.to_string(), alias, public, line)));
         assert_eq!((names.children, names.items), (vec!["x".to_string()], vec!["f".to_string()]));
         let paths: Vec<_> = names.paths.iter().map(|(path, line)| (path.join("::"), *line)).collect();

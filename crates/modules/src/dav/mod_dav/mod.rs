@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, settings, row};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use runtime::{Load, offload};
 use server::PhaseHook::Now;
 use server::core::{CoreDir, Methods};

@@ -195,7 +195,8 @@ impl Variables {
     async fn found_out(&self, page: &Request, name: &str) -> String {
         if name.eq_ignore_ascii_case(USER_NAME) {
             let Some(meta) = page.mapped.stat else { return UNKNOWN.into() };
-            let user = runtime::offload(runtime::Load::Resolve, move || sys::cred::user_by_id(meta.uid).ok().flatten()).await;
+            let user =
+                runtime::offload(runtime::Load::Resolve, move || sys::cred::user_by_id(meta.uid).ok().flatten()).await;
             return user.map_or_else(|| UNKNOWN.into(), |user| user.name);
         }
         let format = page.dir::<IncludeDir>().time_format.get().map_or(TIME_FORMAT, String::as_str);

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_types::{Request, Response};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use runtime::executor::{Descriptor, timeout_at};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use runtime::executor::{Descriptor, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::http_client::{STEP, connect, converse, endpoint, parse, read, write};

@@ -8,9 +8,9 @@ use instant_acme::{
     OrderStatus, Problem,
 };
 use rcgen::KeyPair;
+use runtime::executor::sleep;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
-use runtime::executor::sleep;
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -148,7 +148,8 @@ async fn account(domain: &Domain, authority: &str, client: &Client) -> Result<(S
     let wanted = NewAccount { contact: &contacts, terms_of_service_agreed: true, only_return_existing: false };
     let builder = Account::builder_with_http(Box::new(client.clone()));
     let (account, credentials) = builder.create(&wanted, authority.into(), binding.as_ref()).await?;
-    let host = authority.parse::<http_types::Uri>().ok().and_then(|url| url.host().map(str::to_string)).unwrap_or_default();
+    let host =
+        authority.parse::<http_types::Uri>().ok().and_then(|url| url.host().map(str::to_string)).unwrap_or_default();
     // Another queue may have made an account in the meantime.
     let ids = domain.store.names("accounts");
     let free = (0..).map(|number| format!("ACME-{host}-{number:04}")).find(|id| !ids.contains(id));

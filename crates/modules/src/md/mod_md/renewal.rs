@@ -197,7 +197,11 @@ impl Steward {
         let authority = authorities[failover as usize % authorities.len()];
         match order::renew(domain, authority, &self.means).await {
             Ok(()) => {
-                runtime::log!("md", Notice, "The Managed Domain {name} has new certificates, which are used from now on.");
+                runtime::log!(
+                    "md",
+                    Notice,
+                    "The Managed Domain {name} has new certificates, which are used from now on."
+                );
                 let mut next = certificates::due(domain).renew;
                 let mut job = Job::default();
                 if next <= now() {

@@ -84,7 +84,11 @@ impl Choice {
             match certificates::from_part(&part) {
                 Some(certificates) => known.certificates = limited(certificates, self.schemes.as_ref()),
                 None => {
-                    runtime::log!("ssl", Error, "published certificates cannot be read: the previous ones stay in effect");
+                    runtime::log!(
+                        "ssl",
+                        Error,
+                        "published certificates cannot be read: the previous ones stay in effect"
+                    );
                 }
             }
         }

@@ -13,11 +13,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use runtime::HelperProcess;
+use runtime::executor::sleep;
 use rustls::crypto::aws_lc_rs as provider;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
-use runtime::HelperProcess;
-use runtime::executor::sleep;
 use server::{Server, VirtualHost};
 use sys::cred::Identity;
 use sys::event_loop::EventLoop;

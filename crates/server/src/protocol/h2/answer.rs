@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
+use http::h1::response::BadField;
 use http_types::header::{HeaderMap, HeaderName, HeaderValue};
 use http_types::{Response, StatusCode};
-use http::h1::response::BadField;
 use runtime::executor::Timer;
 
 use super::queue::{Data, Holding, Queue};

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::RecvStream;
-use http_types::HeaderMap;
 use http::Limits;
+use http_types::HeaderMap;
 
 use super::answer::Respond;
 use crate::config::BodyRules;

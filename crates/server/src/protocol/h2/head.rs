@@ -5,10 +5,10 @@
 //! HTTP/1 too, because programs get them in the same variables.
 
 use h2::ext::Protocol;
+use http::h1::head;
+use http::{Authority, HeadError, Limits, Version};
 use http_types::header::{self, HeaderMap, HeaderName};
 use http_types::request::Parts;
-use http::head;
-use http::{Authority, HeadError, Limits, Version};
 
 use crate::request::RequestHead;
 

@@ -65,7 +65,9 @@ impl Current {
         if let Some((_, part)) = self.published.as_ref().and_then(|published| published.part(self.host)) {
             match from_part(&part) {
                 Some(lists) => known.1 = Arc::new(Lists::new(lists)),
-                None => runtime::log!("ssl", Error, "published revocation lists cannot be read: the previous ones stay"),
+                None => {
+                    runtime::log!("ssl", Error, "published revocation lists cannot be read: the previous ones stay")
+                }
             }
         }
         known.0 = number;
