@@ -7,49 +7,63 @@
 
 #![forbid(unsafe_code)]
 
-pub mod config;
 pub mod core_module;
 pub mod exchange;
 pub mod explain;
 pub mod files;
+pub mod load;
 pub mod log;
+pub mod message;
+pub mod module;
 pub mod paths;
 pub mod phases;
 mod protocol;
 pub mod request;
+pub mod settings;
+pub mod site;
+pub(crate) mod trace;
 mod transport;
 
-pub use config::merge::{Layer, Slots};
-pub use config::module::{self, Hook, Module, Order, SharedCache};
-pub use config::server::HelperHook;
-pub use config::{
-    Draft, DraftHost, Failed, Http2, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, identity,
-    known_infos, load, read_only,
+pub use crate::load::{Failed, Loaded, Sources, known_infos, load, read_only};
+pub use crate::message::answer_head::Pace;
+pub use crate::message::body::{BodyError, BodySource, KeptBody, RequestBody};
+pub use crate::message::fields;
+pub use crate::message::fields::Fields;
+pub use crate::message::head::RequestHead;
+pub use crate::message::interim::Interim;
+pub use crate::message::interim::SendingInterim;
+pub use crate::message::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
+pub use crate::message::sent::Sent;
+pub use crate::message::tunnel::{Speaking, Tunnel, TunnelStream};
+pub use crate::message::written::{Writer, written, written_later};
+pub use crate::module::authz;
+pub use crate::module::hook::{Hook, Module, Order, SharedCache};
+pub use crate::phases::subject::{
+    TEXT_MAX, evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping, evaluate_waiting,
 };
-pub use files::links::Links;
+pub use crate::request::Client;
+pub use crate::request::Stream;
+pub use crate::request::dns;
+pub use crate::request::{Kind, Previous, Request};
+pub use crate::settings::draft::{Draft, DraftHost};
+pub use crate::settings::http2::Http2;
+pub use crate::settings::merge::{Layer, Slots};
+pub use crate::settings::read_timeout::{ReadTimeout, ReadTimeouts};
+pub use crate::settings::{core, identity};
+pub use crate::site::links::Links;
+pub use crate::site::server::HelperHook;
+pub use crate::site::server::Server;
+pub use crate::site::vhost::VirtualHost;
 pub use files::{machine, static_file, survey};
 pub use phases::{Conditions, Response};
 pub use protocol::h1::HttpService;
 pub use protocol::h2::head::served as served_over_http2;
 pub use request::client::Announced;
-pub use request::fields::{self, Fields};
 pub use request::fields_out::{FieldSink, Unsendable};
 pub use request::flow::{Flow, Waiting};
 pub use request::hooks::{self as filters, AnswerHook, Encryption, FindVariable, Handler, PhaseHook, Preface, Said};
-pub use request::interim::SendingInterim;
-pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
 pub use request::script_use::ScriptUse;
-pub use request::subject::{
-    TEXT_MAX, evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping, evaluate_waiting,
-};
-pub use request::tunnel::{Speaking, Tunnel, TunnelStream};
 pub use request::unique::{self, Unique};
-pub use request::written::{Writer, written, written_later};
-pub use request::{
-    BodyError, BodySource, Client, Interim, KeptBody, Kind, Pace, Previous, Request, RequestBody, RequestHead, Sent,
-    Stream,
-};
-pub use request::{authz, dns};
 pub use transport::tick::{Slices, pass};
 pub use transport::tls::{self, Configured, Session};
 pub use transport::{Endpoint, Transport};

@@ -7,8 +7,7 @@ use conf::values::{atoi, one_of};
 use conf::words::words;
 use conf::{Cmd, Level, Outcome, Setting};
 
-use crate::config::core::{CoreDir, ErrorDocument, HandlerName, Tri};
-use crate::config::module;
+use crate::settings::core::{CoreDir, ErrorDocument, HandlerName, Tri};
 
 pub(super) fn default_charset(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let charset = match value.to_ascii_lowercase().as_str() {
@@ -109,7 +108,7 @@ pub(super) fn set_handler(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
         HandlerName::Expr(Arc::new(expr))
     } else {
         let loaded = cmd.context.language.loaded();
-        module::handler_checks(loaded).try_for_each(|check| check(value))?;
+        crate::module::handler_checks(loaded).try_for_each(|check| check(value))?;
         HandlerName::Name(Some(value.to_string()))
     };
     cmd.set(|d: &mut CoreDir| &mut d.handler, handler)

@@ -3,7 +3,7 @@
 use conf::values::{atoi, number, strtol};
 use conf::{Cmd, Outcome, Setting};
 
-use crate::config::core::{CoreDir, CoreServer, Rlimit};
+use crate::settings::core::{CoreDir, CoreServer, Rlimit};
 
 /// Parses a number that fits C's `unsigned`.
 fn unsigned(value: &str) -> Result<u32, String> {

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use conf::{Cmd, Language, ModuleInfo, Outcome, SettingsMap};
 
-use crate::config::core::{CoreServer, Mechanism, Mutex};
-use crate::config::module::{Hook, hooks_of};
+use crate::module::hook::{Hook, hooks_of};
+use crate::settings::core::{CoreServer, Mechanism, Mutex};
 
 /// The words for mechanisms, with their meanings on Linux; `None` is no lock at all.
 const MECHANISMS: [(&str, Option<Mechanism>); 11] = [

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use conf::words::words;
 use conf::{Allowed, Cmd, Level, Outcome};
 
-use crate::config::core::{CoreDir, Override, options};
+use crate::settings::core::{CoreDir, Override, options};
 
 pub(super) fn allow_override(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let warn = cmd.place.enclosing.iter().any(|name| {

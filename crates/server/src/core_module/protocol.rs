@@ -5,7 +5,7 @@ use std::time::Duration;
 use conf::values::{atoi, duration, one_of, seconds};
 use conf::{Cmd, Outcome, Setting};
 
-use crate::config::core::{CoreServer, Tri};
+use crate::settings::core::{CoreServer, Tri};
 
 pub(super) fn accept_filter(cmd: &mut Cmd<'_>, protocol: &str, filter: &str) -> Outcome {
     let (protocol, filter) = (protocol.to_ascii_lowercase(), filter.to_string());

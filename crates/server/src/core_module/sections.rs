@@ -9,8 +9,8 @@ use conf::pattern::{Flags, Regex};
 use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Failure, Level, Limited, SettingsMap};
 
-use crate::config::core::{CoreDir, CoreServer, HostAddress, HostDraft, Methods};
-use crate::config::section::{Matcher, Section};
+use crate::settings::core::{CoreDir, CoreServer, HostAddress, HostDraft, Methods};
+use crate::settings::section::{Matcher, Section};
 
 /// `<Directory>`, `<DirectoryMatch>`.
 pub(super) fn directory(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {

@@ -7,8 +7,8 @@ use conf::values::{atoi, duration, one_of};
 use conf::words::next_word;
 use conf::{Cmd, Level, Outcome, Setting, Settings};
 
-use crate::config::core::{CoreDir, CoreServer, ServerName, Tokens, Tri};
 use crate::log::LogLevels;
+use crate::settings::core::{CoreDir, CoreServer, ServerName, Tokens, Tri};
 
 pub(super) fn on_off<S: Settings>(cmd: &mut Cmd<'_>, field: fn(&mut S) -> &mut Setting<bool>, value: &str) -> Outcome {
     match conf::values::on_off(value) {

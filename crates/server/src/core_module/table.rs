@@ -4,11 +4,11 @@ use conf::directive::Args::{Flag, Iterate, OnRead, Raw, Section, Take1, Take2, T
 use conf::{Allowed, Directive, ModuleInfo, OnRead as Run, on_or_off, row, shown};
 
 use super::{answers, limits, mutex, overrides, protocol, sections, set};
-use crate::config::core::{CoreDir, CoreServer, DOCUMENT_ROOT, Methods, defaults};
-use crate::config::module::{Hook, Module, Order};
 use crate::files::static_file;
+use crate::module::hook::{Hook, Module, Order};
 use crate::phases::translate;
 use crate::request::hooks::PhaseHook;
+use crate::settings::core::{CoreDir, CoreServer, DOCUMENT_ROOT, Methods, defaults};
 
 const SERVER: Allowed = Allowed::SERVER;
 const GLOBAL: Allowed = Allowed::GLOBAL;

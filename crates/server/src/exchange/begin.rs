@@ -6,10 +6,15 @@ use std::time::{Instant, SystemTime};
 
 use http::Known;
 
-use crate::config::server::Server;
-use crate::config::vhost::{self, VirtualHost};
+use crate::message::head::RequestHead;
+use crate::request::Account;
+use crate::request::Asked;
+use crate::request::Client;
 use crate::request::hooks::Hooks;
-use crate::request::{Account, Asked, Client, Kind, Request, RequestHead, Source};
+use crate::request::{Kind, Request, Source};
+use crate::site::server::Server;
+use crate::site::vhost;
+use crate::site::vhost::VirtualHost;
 
 /// The server and hooks with which a child serves.
 #[derive(Clone, Copy)]

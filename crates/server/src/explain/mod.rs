@@ -2,7 +2,6 @@
 //! runs, and a [`Trace`] records what happens. The line in effect is not computed a second time: it is the one that the
 //! merged settings hold.
 
-pub(crate) mod trace;
 mod verdict;
 
 use std::collections::{HashMap, HashSet};
@@ -21,17 +20,22 @@ use conf::{Directive, ModuleInfo, Node, Origin, SettingsMap};
 use http::h1::framing::Framing;
 use http::{Head, Parse};
 
-use crate::config::core::options::Bits;
-use crate::config::core::{CoreDir, CoreServer};
-use crate::config::module::{request_hooks, with_infos};
-use crate::config::section::Section;
-use crate::config::{Server, VirtualHost};
 use crate::exchange::{self, AskedHost, Running};
-use crate::explain::trace::Mapped;
-pub use crate::explain::trace::{AccessLine, Met, Note, Reason, Step, Trace};
 pub use crate::explain::verdict::Verdict;
+use crate::message::body::{BodyError, BodySource, RequestBody};
+use crate::message::fields::Fields;
+use crate::message::head::RequestHead;
+use crate::module::hook::{request_hooks, with_infos};
 use crate::phases;
-use crate::request::{BodyError, BodySource, Client, Fields, Request, RequestBody, RequestHead};
+use crate::request::Client;
+use crate::request::Request;
+use crate::settings::core::options::Bits;
+use crate::settings::core::{CoreDir, CoreServer};
+use crate::settings::section::Section;
+use crate::site::server::Server;
+use crate::site::vhost::VirtualHost;
+use crate::trace::Mapped;
+pub use crate::trace::{AccessLine, Met, Note, Reason, Step, Trace};
 use crate::transport::Endpoint;
 use crate::transport::tls::Session;
 

@@ -3,8 +3,8 @@
 
 use conf::Level;
 
-use crate::explain::trace::{ERROR_DOCUMENT, HANDLER, Note, Reason, Step};
 use crate::request::Request;
+use crate::trace::{ERROR_DOCUMENT, HANDLER, Note, Reason, Step};
 
 /// What the client gets, and why.
 #[derive(Debug)]

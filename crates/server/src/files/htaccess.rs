@@ -7,15 +7,15 @@ use conf::error::Phase;
 use conf::{Allowed, Context, Error, Errors, Level, Node, Origin, Place, Reader, SettingsMap};
 use sys::file::Meta;
 
-use crate::config::Server;
-use crate::config::core::CoreDir;
-use crate::config::merge::Layer;
-use crate::explain::trace::{AccessLine, Met, Step};
-use crate::files::htaccess_cache::{HtaccessCache, Identity, Known, Parsed, Rules};
-use crate::files::watched::Way;
 use crate::paths::{c_path, join};
 use crate::request::Request;
 use crate::request::flow::Flow;
+use crate::settings::core::CoreDir;
+use crate::settings::merge::Layer;
+use crate::site::htaccess_cache::{HtaccessCache, Identity, Known, Parsed, Rules};
+use crate::site::server::Server;
+use crate::site::watched::Way;
+use crate::trace::{AccessLine, Met, Step};
 
 /// The largest file, in bytes: a user with access to one must not be able to fill the server's memory.
 pub(super) const SIZE_MAX: u64 = 1024 * 1024;

@@ -12,15 +12,15 @@ use conf::Level;
 use runtime::{Awaited, Load, offload_apart, release_worker};
 use sys::file::Meta;
 
-use crate::config::core::CoreDir;
-use crate::config::core::etag::{Bits, DIGEST};
 use crate::files::absent;
-use crate::files::file_cache::{Content, Kept, SMALL, open};
-use crate::files::links::Links;
+use crate::message::fields::Value;
+use crate::message::response::{Answer, Body, FilePart};
 use crate::request::Request;
-use crate::request::fields::Value;
 use crate::request::hooks::Handler;
-use crate::request::response::{Answer, Body, FilePart};
+use crate::settings::core::CoreDir;
+use crate::settings::core::etag::{Bits, DIGEST};
+use crate::site::file_cache::{Content, Kept, SMALL, open};
+use crate::site::links::Links;
 use crate::transport::tick::Slices;
 
 /// A request's body is read first, as in Apache: no file needs it, but a body that is too long or broken is an error.

@@ -9,12 +9,13 @@ use std::io;
 
 use conf::{Error, Errors, Notice, Origin, SettingsMap};
 
-use crate::config::merge::{Layer, Merged};
-use crate::config::section::{Matcher, Section};
-use crate::config::{Server, VirtualHost};
 use crate::files::htaccess::{self, SIZE_MAX};
-use crate::files::htaccess_cache::Rules;
 use crate::paths::{c_path, join};
+use crate::settings::merge::{Layer, Merged};
+use crate::settings::section::{Matcher, Section};
+use crate::site::htaccess_cache::Rules;
+use crate::site::server::Server;
+use crate::site::vhost::VirtualHost;
 
 /// A directory.
 pub struct Surveyed {
@@ -55,7 +56,7 @@ pub fn above_all(host: &VirtualHost) -> Surveyed {
 /// The settings in the directory `dir`, whose name ends with a slash, inside the one `above` it.
 pub fn enter(server: &Server, host: &VirtualHost, above: &Surveyed, dir: &str) -> Surveyed {
     let path = &dir[..dir.len() - 1];
-    let depth = crate::config::section::components(path);
+    let depth = crate::settings::section::components(path);
     let mut merged = above.merged.clone();
     for section in host.directories.iter().filter(|section| section.depth() == depth && section.is_directory(path)) {
         merged = server.merger.merge(&merged, &section.layer);

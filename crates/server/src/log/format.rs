@@ -6,7 +6,7 @@ use std::io;
 use conf::Level;
 
 use super::os_prefix;
-use crate::request::client::Client;
+use crate::request::Client;
 
 /// A request that a message is about.
 pub trait About {

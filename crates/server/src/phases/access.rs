@@ -3,8 +3,8 @@
 
 use conf::Level;
 
+use crate::module::authz::Satisfy;
 use crate::phases::phase::{self, all, first};
-use crate::request::authz::Satisfy;
 use crate::request::flow::Flow;
 use crate::request::{Kind, Request};
 

@@ -7,10 +7,11 @@ use http::conditional::{Outcome, Preconditions, Validators, evaluate, if_range};
 use http::h1::head::Parts;
 use http::range::{Multipart, RangeLimits, Resolved, resolve};
 
-use crate::config::core::CoreDir;
-use crate::request::response::{Body, FilePart};
+use crate::message::head::RequestHead;
+use crate::message::response::{Body, FilePart};
+use crate::request::Request;
 use crate::request::unique::Unique;
-use crate::request::{Request, RequestHead};
+use crate::settings::core::CoreDir;
 
 /// The fields that can make an answer superfluous.
 const CONDITIONS: [Known; 4] = [Known::IfMatch, Known::IfNoneMatch, Known::IfModifiedSince, Known::IfUnmodifiedSince];

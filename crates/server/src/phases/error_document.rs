@@ -3,9 +3,9 @@
 use conf::Level;
 use http::{ErrorPage, error_page, server_signature};
 
-use crate::config::core::{CoreDir, CoreServer, ErrorDocument, Tri};
-use crate::request::response::Body;
+use crate::message::response::Body;
 use crate::request::{Kind, Request};
+use crate::settings::core::{CoreDir, CoreServer, ErrorDocument, Tri};
 
 /// The source of the answer to an error.
 pub(crate) enum Page {
@@ -102,7 +102,7 @@ fn begin_page(request: &mut Request, status: u16) {
 }
 
 fn value(request: &mut Request, expr: &conf::expr::StringExpr) -> Option<String> {
-    match crate::request::subject::evaluate_string(request, expr) {
+    match crate::phases::subject::evaluate_string(request, expr) {
         Ok(text) => Some(text),
         Err(error) => {
             request.log("core", Level::Error, format!("AH02841: core: Failed to evaluate ErrorDocument: {error}"));

@@ -7,9 +7,9 @@
 
 use conf::Level;
 
-use crate::config::core::CoreDir;
 use crate::request::Request;
 use crate::request::hooks::{Chain, InputChain, InputLink};
+use crate::settings::core::CoreDir;
 
 /// The filters of a request's answer.
 pub(crate) fn of(request: &mut Request) -> Chain {

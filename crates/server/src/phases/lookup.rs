@@ -1,10 +1,10 @@
 //! The phases of a look-up: all except the handler, and that too if its answer becomes a part of another one.
 
+use crate::message::response::Body;
 use crate::phases::{self, walk};
 use crate::request::Request;
 use crate::request::flow::{Flow, Waiting};
 use crate::request::hooks::From;
-use crate::request::response::Body;
 
 /// Takes a look-up through the phases.
 pub(crate) fn run(request: &mut Request, from: From) -> Waiting<'_, Result<(), Flow>> {

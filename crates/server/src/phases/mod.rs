@@ -8,6 +8,8 @@ pub mod filters;
 pub(crate) mod lookup;
 pub(crate) mod phase;
 mod redirect;
+pub(crate) mod subject;
+pub(crate) mod subrequest;
 mod trace;
 pub(crate) mod translate;
 pub(crate) mod walk;
@@ -17,15 +19,15 @@ use std::sync::atomic::Ordering;
 use conf::Level;
 
 pub use self::delivery::Conditions;
-use crate::config::core::{CoreDir, CoreServer, Tri};
-use crate::explain::trace::HANDLER;
+use crate::message::response::{Answer, Body, Keep};
+use crate::message::tunnel::Tunnel;
 use crate::phases::access::check;
 use crate::phases::phase::{all, first};
 use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::request::hooks::{AnswerHook, Handler, Of};
-use crate::request::response::{Answer, Body, Keep};
-use crate::request::tunnel::Tunnel;
+use crate::settings::core::{CoreDir, CoreServer, Tri};
+use crate::trace::HANDLER;
 
 /// The answer to the client.
 pub struct Response {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use conf::Level;
 
-use crate::explain::trace::ERROR_DOCUMENT;
+use crate::message::response::{Body, Keep};
 use crate::phases::error_document;
-use crate::request::lookup::beyond;
-use crate::request::response::{Body, Keep};
+use crate::phases::subrequest::beyond;
 use crate::request::{Kind, Previous, Request};
+use crate::trace::ERROR_DOCUMENT;
 
 /// Turns the request into one for another path of this server, which is not decoded yet.
 pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {

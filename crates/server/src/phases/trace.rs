@@ -1,9 +1,9 @@
 //! `TRACE`.
 
-use crate::config::core::{CoreServer, Tri};
+use crate::message::response::{Answer, Body};
 use crate::request::flow::Flow;
-use crate::request::response::{Answer, Body};
 use crate::request::{Kind, Request};
+use crate::settings::core::{CoreServer, Tri};
 
 /// `TRACE` shows the client only what it sent, so it needs no look-up and no access check, once it is known that no
 /// module redirects it.

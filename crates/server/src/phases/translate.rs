@@ -2,9 +2,9 @@
 
 use conf::Level;
 
-use crate::config::core::{CoreDir, CoreServer, HandlerName};
 use crate::request::Request;
 use crate::request::flow::Flow;
+use crate::settings::core::{CoreDir, CoreServer, HandlerName};
 
 /// Maps everything that no module has mapped to `DocumentRoot`.
 pub(crate) fn document_root(request: &mut Request) -> Flow {
@@ -30,7 +30,7 @@ pub(crate) fn overrides(request: &mut Request) -> Flow {
         // `none` cancels an outer `SetHandler`, not an `AddHandler`.
         None | Some(HandlerName::Name(None)) => {}
         Some(HandlerName::Name(Some(name))) => request.mapped.handler = Some(name.clone().into()),
-        Some(HandlerName::Expr(expr)) => match crate::request::subject::evaluate_string(request, expr) {
+        Some(HandlerName::Expr(expr)) => match crate::phases::subject::evaluate_string(request, expr) {
             Ok(name) => {
                 request.mapped.handler = Some(name.into()).filter(|name: &std::borrow::Cow<'_, str>| !name.is_empty())
             }

@@ -15,18 +15,18 @@ use conf::{Level, Origin};
 use runtime::{Load, offload};
 use sys::file::Meta;
 
-use crate::config::core::CoreDir;
-use crate::config::core::options::{Bits, SYM_LINKS, SYM_OWNER};
-use crate::config::merge::Merged;
-use crate::config::section::{Matcher, Section};
-use crate::explain::trace::{Met, Step};
-use crate::files::directory_cache::Walked;
 use crate::files::htaccess::{self, Apart, Stop};
-use crate::files::links::Links;
-use crate::files::watched::{Watch, Way};
 use crate::paths::{base_name, c_path, dir_name};
 use crate::request::flow::{Flow, Waiting};
 use crate::request::{Kind, Request};
+use crate::settings::core::CoreDir;
+use crate::settings::core::options::{Bits, SYM_LINKS, SYM_OWNER};
+use crate::settings::merge::Merged;
+use crate::settings::section::{Matcher, Section};
+use crate::site::directory_cache::Walked;
+use crate::site::links::Links;
+use crate::site::watched::{Watch, Way};
+use crate::trace::{Met, Step};
 
 /// After this many missing parts at the end of a name, its existing part is searched from the root on.
 const MISSING_MAX: u32 = 8;
@@ -99,7 +99,7 @@ pub(crate) async fn conditions(request: &mut Request) -> Result<(), Flow> {
 
 /// Whether the condition of an `<If>` holds. As in Apache, one that cannot be evaluated does not.
 async fn holds(request: &mut Request, expr: &Expr, origin: &Origin) -> Result<bool, Flow> {
-    match crate::request::subject::evaluate_waiting(request, expr).await {
+    match crate::phases::subject::evaluate_waiting(request, expr).await {
         Ok((holds, _)) => Ok(holds),
         Err(why) if why.is_undecided() => Err(request.undecided("core", &why, origin)),
         Err(why) => {
@@ -217,7 +217,7 @@ fn merge(request: &mut Request, section: &Section) {
 fn walk(request: &mut Request, dir: &str, before: Option<Watch>, apart: &[Apart]) -> Result<Arc<Walked>, Stop> {
     let vhost = request.vhost;
     let server = request.server;
-    let files_at = crate::config::section::components(dir) + 1;
+    let files_at = crate::settings::section::components(dir) + 1;
     let files_at = vhost.directories.iter().any(|section| section.depth() == files_at).then_some(files_at);
     if matches!(before, Some(Watch::Since(_))) {
         // The findings may hold for this request only.

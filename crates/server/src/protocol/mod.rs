@@ -3,7 +3,7 @@
 pub(crate) mod h1;
 pub(crate) mod h2;
 mod linger;
-mod opening;
-mod patience;
+mod negotiation;
+pub(crate) mod patience;
 mod tunnel;
 mod unsent;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use runtime::executor::Timer;
 
-use crate::config::BodyRules;
+use crate::settings::read_timeout::BodyRules;
 
 /// The deadline of a body, which moves as pieces of it come.
 pub(super) struct Patience {

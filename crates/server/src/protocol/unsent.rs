@@ -1,6 +1,6 @@
 //! Bodies of answers that are not sent.
 
-use crate::request::response::{BodyStream, Piece};
+use crate::message::response::{BodyStream, Piece};
 use crate::transport::tick::Slices;
 
 /// A body that is produced but not sent, so that its producer can finish.

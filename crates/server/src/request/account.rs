@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
-use crate::request::Sent;
+use crate::message::sent::Sent;
 use crate::request::script_use::ScriptUse;
 
 /// The arrival of a request, its cost, and its bytes on the wire.
@@ -44,17 +44,17 @@ impl Account {
     }
 
     /// For a request on behalf of this one: its messages are logged as this one's.
-    pub(super) fn again(&self) -> Account {
+    pub(crate) fn again(&self) -> Account {
         Account { tick: self.tick, log_id: self.log_id.clone(), ..Account::new(self.time, self.start) }
     }
 
     /// The request's id in the logs, once it has one.
-    pub(super) fn log_id(&self) -> Option<&str> {
+    pub(crate) fn log_id(&self) -> Option<&str> {
         self.log_id.get().map(String::as_str)
     }
 
     /// Sets that id; the first one stays.
-    pub(super) fn name(&self, id: impl FnOnce() -> String) {
+    pub(crate) fn name(&self, id: impl FnOnce() -> String) {
         self.log_id.get_or_init(id);
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use http::{Name, Version};
 
-use crate::request::{Fields, Request, RequestHead};
+use crate::message::fields::Fields;
+use crate::message::head::RequestHead;
+use crate::request::Request;
 
 /// The request's content. An internal redirect or a module may change it; the head stays as it came in.
 pub struct Asked {
@@ -19,7 +21,7 @@ pub struct Asked {
     /// The stream it came in, if a connection has several at once.
     pub stream: Option<Stream>,
     /// The target, if it differs from the head's.
-    pub(super) target: Option<String>,
+    pub(crate) target: Option<String>,
     /// The path, decoded and cleaned.
     pub uri: String,
     /// The query, as sent.
@@ -73,7 +75,7 @@ impl Asked {
     }
 
     /// Another `GET` of the same client, with the same fields, without a target yet.
-    pub(super) fn again(&self) -> Asked {
+    pub(crate) fn again(&self) -> Asked {
         Asked {
             version: self.version,
             stream: self.stream,

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 
 use conf::expr::EvalError;
 
-use crate::config::core::{CoreDir, Tri};
 use crate::request::Request;
 use crate::request::dns::{self, Reply, Unanswered};
 use crate::request::unique::{self, Unique};
+use crate::settings::core::{CoreDir, Tri};
 use crate::transport::Endpoint;
 use crate::transport::tls::Session;
 

@@ -7,11 +7,12 @@ use std::pin::Pin;
 use conf::Level;
 use rustls::server::ClientHello;
 
-use crate::config::{Server, VirtualHost};
+use crate::message::response::{Answer, Body, BodyStream};
 use crate::request::Request;
 use crate::request::client::Announced;
 use crate::request::flow::{Flow, Waiting};
-use crate::request::response::{Answer, Body, BodyStream};
+use crate::site::server::Server;
+use crate::site::vhost::VirtualHost;
 use crate::transport::tls::{Admission, Configured, Session};
 
 /// A hook of a phase.

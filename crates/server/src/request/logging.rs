@@ -4,11 +4,11 @@ use std::io;
 
 use conf::Level;
 
-use crate::config::core::CoreDir;
 use crate::log::{About, ErrorLog};
 use crate::request::Request;
 use crate::request::client::Client;
 use crate::request::unique::{self, Unique};
+use crate::settings::core::CoreDir;
 
 impl About for Request {
     fn client(&self) -> &Client {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use sys::file::Meta;
 
-use crate::files::file_cache::Kept;
-use crate::files::links::Links;
 use crate::request::Request;
+use crate::site::file_cache::Kept;
+use crate::site::links::Links;
 
 /// The mapping of a request's path.
 #[derive(Default)]

@@ -1,31 +1,19 @@
 //! A request on its way through the phases.
 
 mod account;
-mod answer_head;
 mod asked;
-pub mod authz;
-pub mod body;
 pub mod client;
 pub mod dns;
-pub mod fields;
 pub(crate) mod fields_out;
 pub mod flow;
-pub mod head;
 pub mod hooks;
-pub mod interim;
 mod logging;
-pub(crate) mod lookup;
 mod mapped;
 mod notes;
-pub(crate) mod response;
 pub(crate) mod script_use;
-mod sent;
-pub(crate) mod subject;
-pub mod tunnel;
 pub mod unique;
 mod url;
 mod wire;
-pub mod written;
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -35,21 +23,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use conf::Settings;
 
 pub use self::account::Account;
-pub use self::answer_head::{AnswerHead, Pace};
 pub use self::asked::{Asked, Stream};
-pub use self::body::{BodyError, BodySource, KeptBody, RequestBody};
 pub use self::client::Client;
-pub use self::fields::Fields;
-pub use self::head::RequestHead;
-pub use self::interim::Interim;
 pub use self::mapped::Mapped;
-pub use self::sent::Sent;
-pub(crate) use self::sent::{Delimiter, Persist};
-use crate::config::merge::Merged;
-use crate::config::server::Server;
-use crate::config::vhost::VirtualHost;
-use crate::explain::trace::Trace;
+pub use crate::message::answer_head::{AnswerHead, Pace};
+pub use crate::message::body::{BodyError, BodySource, KeptBody, RequestBody};
+pub use crate::message::fields::Fields;
+pub use crate::message::head::RequestHead;
+pub use crate::message::interim::Interim;
+pub use crate::message::sent::Sent;
 use crate::request::hooks::Hooks;
+use crate::settings::merge::Merged;
+use crate::site::server::Server;
+use crate::site::vhost::VirtualHost;
+use crate::trace::Trace;
 
 /// Why a request exists.
 #[derive(Clone, Debug)]

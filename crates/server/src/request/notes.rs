@@ -2,8 +2,8 @@
 
 use conf::Origin;
 
-use crate::explain::trace::{Met, Note, Reason, Step};
 use crate::request::Request;
+use crate::trace::{Met, Note, Reason, Step};
 
 impl Request {
     /// Records a module's action on this request, and the line that causes it, for an explanation; costs nothing

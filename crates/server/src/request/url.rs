@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::config::core::options::Bits;
-use crate::config::core::{CoreDir, Tri};
 use crate::request::Request;
+use crate::settings::core::options::Bits;
+use crate::settings::core::{CoreDir, Tri};
 
 impl Request {
     /// The `Accept-Ranges` value for an answer with a length.

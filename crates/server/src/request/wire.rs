@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::request::{Delimiter, Persist, Request};
+use crate::message::sent::{Delimiter, Persist};
+use crate::request::Request;
 
 impl Request {
     /// A field of the sent answer. The type comes without its parameters, and `Date` and `Server` are missing, as in

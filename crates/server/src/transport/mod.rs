@@ -2,7 +2,6 @@
 //!
 //! A transport knows nothing of the protocol spoken over it, and no protocol knows what carries its bytes.
 
-pub(crate) mod buffers;
 pub(crate) mod socket;
 pub mod standing;
 pub(crate) mod stream;

@@ -14,7 +14,8 @@ use std::task::{Context, Poll, ready};
 use sys::watch::{Interest, Watched, watch};
 
 use super::standing::Standing;
-use super::{Endpoint, Transport, buffers};
+use crate::message::buffers;
+use crate::transport::{Endpoint, Transport};
 
 /// A connected socket.
 #[derive(Debug)]

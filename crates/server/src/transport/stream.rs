@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Transport, tick};
-use crate::request::tunnel::Speaking;
+use crate::message::tunnel::Speaking;
 
 /// The size of a read, in bytes.
 const PIECE: usize = 16 * 1024;

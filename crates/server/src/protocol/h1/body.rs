@@ -7,10 +7,10 @@ use bytes::Bytes;
 use http::h1::chunked::{Chunked, Step};
 use http::h1::framing::Framing;
 
-use crate::config::BodyRules;
+use crate::message::body::{BodyError, BodySource, RequestBody};
+use crate::message::fields::Fields;
 use crate::protocol::patience::Patience;
-use crate::request::Fields;
-use crate::request::body::{BodyError, BodySource, RequestBody};
+use crate::settings::read_timeout::BodyRules;
 use crate::transport::Transport;
 use crate::transport::standing::{Away, For, Held};
 

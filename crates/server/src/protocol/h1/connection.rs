@@ -12,11 +12,12 @@ use runtime::scoreboard::Workers;
 use super::body::Incoming;
 use super::outgoing::Outgoing;
 use super::tunnel::Open;
-use crate::config::VirtualHost;
 use crate::exchange::{Exchange, Running};
+use crate::message::interim::Interim;
 use crate::protocol::h2::Http2Connection;
+use crate::request::Client;
 use crate::request::hooks::Preface;
-use crate::request::{Client, Interim};
+use crate::site::vhost::VirtualHost;
 use crate::transport::Transport;
 
 /// The size of a read of a head, in bytes.

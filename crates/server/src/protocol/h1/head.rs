@@ -4,10 +4,11 @@ use conf::Level;
 use http::h1::response::{BadField, ResponseHead};
 
 use super::write::names_close;
+use crate::message::response::Body;
+use crate::message::sent::{Delimiter, Persist};
 use crate::phases::error_document;
+use crate::request::Request;
 use crate::request::fields_out::{FieldSink, Unsendable};
-use crate::request::response::Body;
-use crate::request::{Delimiter, Persist, Request};
 
 /// Writes the head of an answer. `Some`: a field cannot be sent, so the head of an error was written instead; this is
 /// its page, and the connection closes after it.

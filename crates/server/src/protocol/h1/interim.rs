@@ -10,8 +10,9 @@ use http::h1::response::ResponseHead;
 use http::{Known, Version};
 use runtime::executor::timeout;
 
-use crate::request::interim::{Interim, SendingInterim};
-use crate::request::{Fields, RequestHead};
+use crate::message::fields::Fields;
+use crate::message::head::RequestHead;
+use crate::message::interim::{Interim, SendingInterim};
 use crate::transport::Transport;
 
 impl<T: Transport> Interim for T {

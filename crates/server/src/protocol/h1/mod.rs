@@ -3,7 +3,7 @@
 //! Only this module speaks HTTP/1.1. The MPM decides which thread polls the stages.
 
 pub(crate) mod body;
-mod connection;
+pub(super) mod connection;
 mod head;
 mod interim;
 mod outgoing;
@@ -31,16 +31,19 @@ use self::connection::CutOff;
 pub(super) use self::connection::{HEAD_PIECE, HttpConnection};
 use self::refuse::{Refusal, Why};
 use super::linger::{LINGER, SHORT_LINGER};
-use super::opening::Opening;
-use crate::config::Server;
-use crate::config::module::{request_hooks, with_infos};
-use crate::config::plan::Plan;
 use crate::exchange::{self, AskedHost, Exchange, Running};
+use crate::message::buffers;
+use crate::message::head::RequestHead;
+use crate::module::hook::{request_hooks, with_infos};
+use crate::protocol::negotiation::Opening;
+use crate::request::Client;
 use crate::request::hooks::Hooks;
-use crate::request::{Client, RequestHead};
+use crate::settings::plan::Plan;
+use crate::site::server::Server;
+use crate::transport;
 use crate::transport::socket::Socket;
 use crate::transport::standing::{self, Away, For, Held};
-use crate::transport::{self, Endpoint, Transport, buffers, tick};
+use crate::transport::{Endpoint, Transport, tick};
 use runtime::executor::Timer;
 
 /// After this many pipelined requests, other connections get their turn.

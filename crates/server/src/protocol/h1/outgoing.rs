@@ -9,8 +9,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 
 use super::pace::Pace;
+use crate::message::response::Body;
 use crate::request;
-use crate::request::response::Body;
 use crate::transport::Transport;
 
 /// Bytes on their way to the client.

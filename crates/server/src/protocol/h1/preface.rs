@@ -4,8 +4,8 @@ use http::{Head, Parse};
 use runtime::Stage;
 
 use super::connection::HttpConnection;
-use crate::config::plan::Plan;
 use crate::request::hooks::Said;
+use crate::settings::plan::Plan;
 
 impl HttpConnection {
     /// Checks whether the client of a new connection has to send a preface.

@@ -7,7 +7,7 @@ use runtime::scoreboard::Row;
 
 use super::connection::{CutOff, HttpConnection};
 use crate::exchange::{self, AskedHost, Exchange, Unserved};
-use crate::request::RequestHead;
+use crate::message::head::RequestHead;
 use crate::transport;
 
 /// A head that cannot be served.

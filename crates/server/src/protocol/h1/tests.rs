@@ -15,12 +15,13 @@ use conf::{Language, ModuleInfo};
 use runtime::scoreboard::{self, Rows};
 
 use super::*;
-use crate::config::BodyRules;
-use crate::config::module::{self, Module};
-use crate::config::{Sources, load};
 use crate::core_module;
 use crate::files::machine::Machine;
-use crate::request::RequestBody;
+use crate::load::{Sources, load};
+use crate::message::body::RequestBody;
+use crate::module::hook;
+use crate::module::hook::Module;
+use crate::settings::read_timeout::BodyRules;
 use crate::transport::standing::Standing;
 use crate::transport::{Endpoint, Transport};
 

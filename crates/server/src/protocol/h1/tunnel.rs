@@ -8,11 +8,12 @@ use super::connection::{HttpConnection, Sending};
 use super::head::write_head;
 use super::outgoing::Outgoing;
 use crate::exchange::Exchange;
+use crate::message::buffers;
+use crate::message::sent::{Delimiter, Persist};
+use crate::message::tunnel::{Speaking, Tunnel};
 use crate::protocol::tunnel::until_silent;
-use crate::request::tunnel::{Speaking, Tunnel};
-use crate::request::{Delimiter, Persist};
+use crate::transport;
 use crate::transport::stream::{Carried, Stream};
-use crate::transport::{self, buffers};
 
 /// A tunnel that is open.
 pub(super) struct Open {

@@ -16,9 +16,11 @@ use super::connection::{HttpConnection, Sending};
 use super::head::write_head;
 use super::outgoing::Outgoing;
 use crate::exchange::Exchange;
+use crate::message::buffers;
+use crate::message::head::RequestHead;
+use crate::message::sent::{Delimiter, Persist};
 use crate::protocol::h2::Http2Connection;
-use crate::request::{Delimiter, Persist, Request, RequestHead};
-use crate::transport::buffers;
+use crate::request::Request;
 
 /// The protocol's name in `Upgrade`.
 const H2C: &[u8] = b"h2c";

@@ -14,13 +14,16 @@ use super::connection::{HttpConnection, Sending};
 use super::head::{speaks_1_0, write_head};
 use super::outgoing::Outgoing;
 use crate::exchange::{Exchange, Transfer};
+use crate::message::body::RequestBody;
+use crate::message::buffers;
+use crate::message::response::{Body, BodyStream};
+use crate::message::sent::{Delimiter, Persist};
 use crate::phases::Response;
 use crate::protocol::unsent::Unsent;
-use crate::request::response::{Body, BodyStream};
-use crate::request::{Delimiter, Persist, Request, RequestBody};
+use crate::request::Request;
+use crate::transport;
 use crate::transport::standing::Held;
 use crate::transport::tick::{self, Slices};
-use crate::transport::{self, buffers};
 
 /// How much of an unread request body is discarded to keep the connection, in bytes.
 const DISCARD_MAX: u64 = 256 * 1024;

@@ -17,13 +17,15 @@ use http_types::{Response, StatusCode};
 use runtime::executor::Timer;
 
 use super::queue::{Data, Holding, Queue};
+use crate::message::body::RequestBody;
+use crate::message::fields::Fields;
+use crate::message::head::RequestHead;
+use crate::message::interim::{Interim, SendingInterim};
+use crate::message::response::{BodyStream, FilePart};
 use crate::protocol::h1::pace::Pace;
 use crate::protocol::linger::{LINGER, SHORT_LINGER};
 use crate::request;
 use crate::request::fields_out::FieldSink;
-use crate::request::interim::{Interim, SendingInterim};
-use crate::request::response::{BodyStream, FilePart};
-use crate::request::{Fields, RequestBody, RequestHead};
 use crate::transport::tick::Slices;
 
 /// Sends interim responses and the head of the answer to one request.

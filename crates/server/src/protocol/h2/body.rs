@@ -10,10 +10,10 @@ use http::Limits;
 use http_types::HeaderMap;
 
 use super::answer::Respond;
-use crate::config::BodyRules;
+use crate::message::body::{BodyError, BodySource};
+use crate::message::fields::Fields;
 use crate::protocol::patience::Patience;
-use crate::request::Fields;
-use crate::request::body::{BodyError, BodySource};
+use crate::settings::read_timeout::BodyRules;
 
 /// The source of a request's body.
 pub(super) struct Source {

@@ -10,7 +10,7 @@ use http::{Authority, HeadError, Limits, Version};
 use http_types::header::{self, HeaderMap, HeaderName};
 use http_types::request::Parts;
 
-use crate::request::RequestHead;
+use crate::message::head::RequestHead;
 
 /// A client's request, before its body.
 pub(super) struct Asked {

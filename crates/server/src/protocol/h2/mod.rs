@@ -35,9 +35,9 @@ use self::tasks::{Outside, Tasks};
 use self::window::Share;
 use self::wire::{Line, Wire};
 use super::linger::{self, LINGER, SHORT_LINGER};
-use crate::config::http2::Http2;
 use crate::exchange::{self, Running};
 use crate::request::{Client, Stream};
+use crate::settings::http2::Http2;
 use crate::transport::standing::{For, Held};
 use crate::transport::{Transport, tick};
 

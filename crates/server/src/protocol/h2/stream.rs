@@ -17,12 +17,18 @@ use super::head::{self, Malformed};
 use super::queue::{Data, Queue};
 use super::tunnel;
 use super::wire::Line;
-use crate::config::{BodyRules, VirtualHost};
 use crate::exchange::{self, AskedHost, Exchange, Running, Transfer, Unserved};
+use crate::message::body::RequestBody;
+use crate::message::head::RequestHead;
+use crate::message::response::{Body, BodyStream};
+use crate::message::sent::{Delimiter, Persist};
 use crate::phases::{Response, error_document};
 use crate::protocol::unsent::Unsent;
-use crate::request::response::{Body, BodyStream};
-use crate::request::{Client, Delimiter, Persist, Request, RequestBody, RequestHead, Stream};
+use crate::request::Client;
+use crate::request::Request;
+use crate::request::Stream;
+use crate::settings::read_timeout::BodyRules;
+use crate::site::vhost::VirtualHost;
 use crate::transport::tick;
 
 /// State that all streams of a connection share.

@@ -15,9 +15,9 @@ use super::answer::{Respond, poll_room};
 use super::queue::{Data, Queue};
 use super::stream::{self, Carried, Common};
 use crate::exchange::Exchange;
+use crate::message::response::{Body, BodyStream, Piece};
+use crate::message::tunnel::Tunnel;
 use crate::protocol::tunnel::until_silent;
-use crate::request::response::{Body, BodyStream, Piece};
-use crate::request::tunnel::Tunnel;
 use crate::transport;
 
 /// Answers 200, and hands the stream to the handler.

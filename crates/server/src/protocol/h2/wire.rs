@@ -12,8 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::PREFACE;
 use super::meter::Meter;
+use crate::message::buffers;
+use crate::transport::Transport;
 use crate::transport::stream::Stream;
-use crate::transport::{Transport, buffers};
 
 /// The most bytes collected: four frames of the usual size.
 const ROOM: usize = 64 * 1024;

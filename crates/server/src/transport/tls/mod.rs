@@ -36,7 +36,8 @@ pub(crate) use self::told::take_remarks;
 pub use self::told::{remark, resumed, session, shown};
 use super::socket::{Direction, Socket};
 use super::standing::{Held, Standing};
-use super::{Endpoint, Transport, buffers};
+use crate::message::buffers;
+use crate::transport::{Endpoint, Transport};
 
 /// The size of the pieces in which answers are encrypted, in bytes: four full records.
 const PIECE: usize = 64 * 1024;

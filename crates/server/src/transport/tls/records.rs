@@ -11,7 +11,7 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::{AlertDescription, ContentType, HandshakeType, SupportedCipherSuite};
 
 use super::protection::{Fault, HEADER, MOST_CONTENT, Protection};
-use crate::transport::buffers;
+use crate::message::buffers;
 
 /// Room for the largest record, in bytes.
 const RECORD: usize = HEADER + MOST_CONTENT + 2048;

@@ -1,0 +1,185 @@
+//! Names and values in order: header fields, the request's environment, notes. Names ignore case.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A value: a constant, a string of its own, or one shared with a cache.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A constant.
+    Static(&'static str),
+    /// A text.
+    Own(String),
+    /// A shared text.
+    Shared(Arc<str>),
+}
+
+impl Deref for Value {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Value::Static(text) => text,
+            Value::Own(text) => text,
+            Value::Shared(text) => text,
+        }
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Own(text)
+    }
+}
+
+impl From<&String> for Value {
+    fn from(text: &String) -> Value {
+        Value::Own(text.clone())
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Own(text.to_string())
+    }
+}
+
+impl From<Cow<'_, str>> for Value {
+    fn from(text: Cow<'_, str>) -> Value {
+        Value::Own(text.into_owned())
+    }
+}
+
+impl From<Arc<str>> for Value {
+    fn from(text: Arc<str>) -> Value {
+        Value::Shared(text)
+    }
+}
+
+/// A table like httpd's: ordered, names ignore case, and a name may have several values.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(Vec<(Cow<'static, str>, Value)>);
+
+impl Fields {
+    /// The first value of a name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+    }
+
+    /// All values of a name joined by `", "`.
+    pub fn joined(&self, name: &str) -> Option<String> {
+        let mut values = self.0.iter().filter(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+        let first = values.next()?.to_string();
+        Some(values.fold(first, |all, value| all + ", " + value))
+    }
+
+    /// Replaces all values of a name with one; it keeps the place of the first.
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
+        let (name, value) = (name.into(), value.into());
+        match self.0.iter().position(|(have, _)| have.eq_ignore_ascii_case(&name)) {
+            Some(at) => {
+                self.0[at] = (name, value);
+                let mut i = at + 1;
+                while i < self.0.len() {
+                    if self.0[i].0.eq_ignore_ascii_case(&self.0[at].0) {
+                        self.0.remove(i);
+                    } else {
+                        i += 1;
+                    }
+                }
+            }
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// Adds a value; others of the same name stay.
+    pub fn add(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    /// Appends to the value of a name, after `", "`.
+    pub fn merge(&mut self, name: impl Into<Cow<'static, str>>, value: &str) {
+        let name = name.into();
+        match self.0.iter_mut().find(|(have, _)| have.eq_ignore_ascii_case(&name)) {
+            Some((_, have)) => *have = Value::Own(format!("{}, {value}", &**have)),
+            None => self.0.push((name, value.into())),
+        }
+    }
+
+    /// Removes a name, with all its values.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(have, _)| !have.eq_ignore_ascii_case(name));
+    }
+
+    /// Whether there is a value for a name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), &**value))
+    }
+
+    /// The same with a prefix for each name. The last value of a name stays, at the place of the first.
+    pub(crate) fn prefixed(&self, prefix: &str) -> Fields {
+        let mut places = HashMap::with_capacity(self.0.len());
+        let mut out = Fields::default();
+        for (name, value) in &self.0 {
+            let field = (Cow::Owned(format!("{prefix}{name}")), value.clone());
+            match places.entry(name.to_ascii_lowercase()) {
+                Entry::Occupied(place) => out.0[*place.get()] = field,
+                Entry::Vacant(place) => {
+                    place.insert(out.0.len());
+                    out.0.push(field);
+                }
+            }
+        }
+        out
+    }
+
+    /// Whether it is empty.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Removes everything.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Appends everything in `other`.
+    pub fn extend(&mut self, other: &Fields) {
+        self.0.extend(other.0.iter().cloned());
+    }
+}
+
+/// Adds field names to `Vary`, each once.
+pub fn add_vary(out: &mut Fields, name: &str) {
+    let have = out.get("Vary").unwrap_or_default();
+    if !have.split(',').any(|one| one.trim().eq_ignore_ascii_case(name) || one.trim() == "*") {
+        // Without a blank, as in Apache's final list.
+        let list = if have.is_empty() { name.to_string() } else { format!("{have},{name}") };
+        out.set("Vary", list);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::request::*;
+
+    #[test]
+    fn prefixed_names_are_there_once() {
+        let mut fields = Fields::default();
+        for (name, value) in [("a", "1"), ("B", "2"), ("A", "3"), ("c", "4"), ("b", "5"), ("a", "6")] {
+            fields.add(name, value);
+        }
+        let mut want = Fields::default();
+        fields.iter().for_each(|(name, value)| want.set(format!("X_{name}"), value));
+        assert!(fields.prefixed("X_").iter().eq(want.iter()));
+        assert!(want.iter().eq([("X_a", "6"), ("X_b", "5"), ("X_c", "4")]));
+    }
+}

@@ -1,0 +1,123 @@
+//! The head of a request, from any protocol.
+
+use std::borrow::Cow;
+
+use http::conditional::Preconditions;
+use http::h1::head::Parts;
+use http::{Head, Known, Name, Version};
+
+use crate::message::buffers;
+
+/// The head of a client's request: method, target, authority, version and fields.
+///
+/// A protocol that receives a head as text keeps the text and a table of positions ([`received`]); one that receives it
+/// in pieces assembles them ([`assembled`]). Readers of a head see no difference.
+///
+/// [`received`]: RequestHead::received
+/// [`assembled`]: RequestHead::assembled
+#[derive(Debug, Default)]
+pub struct RequestHead {
+    /// The text; its first non-empty line is the request line.
+    text: Vec<u8>,
+    table: Head,
+}
+
+impl RequestHead {
+    /// The head that was parsed into `table` from `text`, which holds nothing else.
+    pub(crate) fn received(text: Vec<u8>, table: Head) -> RequestHead {
+        RequestHead { text, table }
+    }
+
+    /// The head made from these parts. The protocol has checked them: the method is a token, the authority a host, and
+    /// no value holds a line break.
+    pub fn assembled<'a>(parts: &Parts<'a>, fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> RequestHead {
+        let mut text = Vec::new();
+        let table = Head::assemble(parts, fields, &mut text);
+        RequestHead { text, table }
+    }
+
+    /// The request line as it was sent, without its end. A NUL ends it too, as in Apache: input with a NUL is not a
+    /// request, but perhaps a TLS hello, and nobody wants all of it in a log. A protocol without request lines makes
+    /// one for the logs.
+    pub(crate) fn line(&self) -> &[u8] {
+        let start = self.text.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(0);
+        let rest = &self.text[start..];
+        &rest[..memchr::memchr3(b'\r', b'\n', 0, rest).unwrap_or(rest.len())]
+    }
+
+    /// Its length on the wire, if it came as text.
+    pub(crate) fn len(&self) -> u64 {
+        self.text.len() as u64
+    }
+
+    /// The method, a case-sensitive token (RFC 9110 section 9.1).
+    pub fn method(&self) -> &[u8] {
+        self.table.method(&self.text)
+    }
+
+    /// The target as it was sent.
+    pub fn target(&self) -> &[u8] {
+        self.table.target(&self.text)
+    }
+
+    /// The path of the target, still percent-encoded.
+    pub fn path(&self) -> &[u8] {
+        self.table.path(&self.text)
+    }
+
+    /// The part after the first `?` of the target.
+    pub fn query(&self) -> Option<&[u8]> {
+        self.table.query(&self.text)
+    }
+
+    /// Host and port of the request: the target's own, else those of the `Host` field.
+    pub fn authority(&self) -> Option<&[u8]> {
+        self.table.host(&self.text)
+    }
+
+    /// The protocol version.
+    pub fn version(&self) -> Version {
+        self.table.version()
+    }
+
+    /// The value of the first field of that name.
+    pub fn field<'n>(&self, name: impl Into<Name<'n>>) -> Option<&[u8]> {
+        self.table.field(&self.text, name)
+    }
+
+    /// Whether there is a field of that name.
+    pub fn has<'n>(&self, name: impl Into<Name<'n>>) -> bool {
+        self.table.has(&self.text, name)
+    }
+
+    /// The values of all fields of that name, joined by `", "`.
+    pub fn combined<'n>(&self, name: impl Into<Name<'n>>) -> Option<Cow<'_, [u8]>> {
+        self.table.combined(&self.text, name)
+    }
+
+    /// All fields in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.table.fields(&self.text)
+    }
+
+    /// Table and text, for code that works on heads without requests: framing, conditions.
+    pub(crate) fn parts(&self) -> (&Head, &[u8]) {
+        (&self.table, &self.text)
+    }
+
+    /// Gives its memory to the next request.
+    pub(crate) fn recycle(self) {
+        buffers::give(self.text);
+        buffers::give_head(self.table);
+    }
+}
+
+impl Preconditions for RequestHead {
+    fn method(&self) -> &[u8] {
+        RequestHead::method(self)
+    }
+
+    fn values(&self, name: Known) -> impl Iterator<Item = &[u8]> {
+        self.table.values(&self.text, name)
+    }
+}

@@ -1,0 +1,343 @@
+//! A module: a table of directives, and hooks into the phases of a request.
+
+use std::sync::OnceLock;
+
+use conf::{Context, Error, ModuleInfo};
+
+use crate::message::response::Body;
+use crate::module::authz::{AuthnProvider, AuthzProvider};
+use crate::phases::lookup;
+use crate::request::Request;
+use crate::request::hooks::{
+    AnswerHook, Chain, Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks,
+    InputChain, InputFilter, Of, OutputFilter, PhaseHook, Preface,
+};
+use crate::settings::draft::Draft;
+use crate::site::server::{DumpHook, HelperHook, Lifecycle, LogHook, ServerHook, StartHook};
+
+/// A way to share small objects among the children (Apache manual, "Shared Object Cache").
+pub struct SharedCache {
+    /// Its names in directives.
+    pub names: &'static [&'static str],
+    /// Checks the part after `NAME:`; `None` if there is no colon. `Err` is the message of a syntax error.
+    pub check: fn(Option<&str>) -> Result<(), String>,
+}
+
+/// A module: one file, one of these, listed once.
+pub struct Module {
+    /// Its description for the configuration language.
+    pub info: ModuleInfo,
+    /// Its hooks.
+    pub hooks: &'static [Hook],
+}
+
+/// A hook's position among those of its phase. Hooks of equal order run in the order of the list of modules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Order {
+    ReallyFirst,
+    First,
+    Middle,
+    /// After the modules that are `Middle`, whatever the order in which they were loaded; lower numbers come first.
+    Later(u8),
+    Last,
+    ReallyLast,
+}
+
+/// A check of the whole configuration.
+pub type CheckHook = fn(&mut Draft, &mut Context) -> Result<(), Error>;
+/// A check of a handler's name.
+pub type HandlerCheck = fn(&str) -> Result<(), String>;
+/// A point at which a module joins in. The phases come in this order (Apache manual, "Request Processing in the Apache
+/// HTTP Server 2.x").
+pub enum Hook {
+    /// After the configuration was applied: checks it as a whole, and prepares data for requests.
+    Check(CheckHook),
+    /// Before a server starts with this configuration, or reloads it; does not run if the configuration is only checked
+    /// or shown. `Err`: why it cannot be served, and what to do.
+    Start(StartHook),
+    /// The module's output for `-t -D NAME`.
+    Dump(&'static str, DumpHook),
+    /// A kind of lock that `Mutex` may name.
+    Mutex(&'static str),
+    /// Checks a name in `SetHandler`. `Err`: why no handler will ever answer under it.
+    HandlerName(HandlerCheck),
+    /// A cache that all children share, for any code that knows its name.
+    SharedCache(&'static SharedCache),
+    /// Opens log files; runs as root, before the server detaches. `Err`: the server cannot start.
+    OpenLogs(LogHook),
+    /// The module's processes beside the children, if any; runs in the parent, before they are forked. `Err`: this
+    /// configuration cannot be used. Processes that several modules need exist once.
+    HelperProcess(&'static HelperHook),
+    /// A new child runs, without privileges.
+    ChildInit(ServerHook),
+    /// A child is about to end, and serves no more, though requests may be left in its threads.
+    ChildEnd(fn()),
+    /// Data that the clients of some connections send before their first request.
+    Preface(&'static Preface),
+    /// The encryption of connections.
+    Encryption(&'static Encryption),
+    /// The module's variables of a request, by name, for logs, expressions and rules.
+    Variable(FindVariable),
+    /// Reads extensions of clients' certificates, for expressions.
+    Extension(FindExtension),
+    /// The head was read. All hooks run.
+    PostRead(Order, PhaseHook),
+    /// URL to file name. The first that does not decline wins.
+    Translate(Order, PhaseHook),
+    /// The sections that are about files, for a request that maps to no file of this machine. The first that does not
+    /// decline has merged the replacement settings.
+    MapToStorage(Order, PhaseHook),
+    /// All sections were merged. All hooks run.
+    HeaderParser(Order, PhaseHook),
+    /// Decides access by the origin of the request. All hooks run.
+    AccessChecker(Order, PhaseHook),
+    /// Decides access without a user. The first that does not decline wins.
+    AccessCheckerEx(Order, PhaseHook),
+    /// Authenticates the user. The first that does not decline wins.
+    CheckUser(Order, PhaseHook),
+    /// Authorizes that user. The first that does not decline wins.
+    AuthChecker(Order, PhaseHook),
+    /// Type, language, encoding, handler. The first that does not decline wins.
+    TypeChecker(Order, PhaseHook),
+    /// Last changes before the handler. All hooks run.
+    Fixups(Order, PhaseHook),
+    /// Makes the answer. The first that does not decline wins.
+    Handler(Order, Handler),
+    /// Wraps the body of an answer.
+    Filter(Order, fn(&mut Request, Body) -> Body),
+    /// A filter that the configuration may name.
+    NamedFilter(&'static OutputFilter),
+    /// Filters that the configuration itself defines, by name.
+    FindFilter(FindFilter),
+    /// Puts filters into the chain of a handler's answer. All hooks run.
+    InsertFilters(Order, fn(&mut Request, &mut Chain)),
+    /// A filter for request bodies that the configuration may name.
+    InputFilter(&'static InputFilter),
+    /// Filters for request bodies that the configuration itself defines, by name.
+    FindInputFilter(FindInputFilter),
+    /// Puts filters into the chain of a request's body. All hooks run.
+    InsertInputFilters(Order, fn(&mut Request, &mut InputChain)),
+    /// Last changes of the answer's fields, before they go out. All hooks run.
+    AnswerFields(Order, AnswerHook),
+    /// The answer has gone out, or could not. All hooks run.
+    Log(Order, fn(&mut Request)),
+    /// Another object that directives find by name, with its group (`dav`, `filesystem`).
+    Provider(&'static str, &'static str),
+    /// A way to authorize (`Require NAME …`).
+    Authz(&'static AuthzProvider),
+    /// A way to check a password (`AuthBasicProvider NAME`).
+    Authn(&'static AuthnProvider),
+    /// Adds the fields that tell the client how to log in, if the given `AuthType` is the module's own.
+    NoteAuthFailure(fn(&mut Request, &str)),
+    /// Makes the id of a request for the logs (`%L`), only once and only if it is wanted. The first module that returns
+    /// one wins.
+    LogId(fn(&Request) -> String),
+}
+
+impl Hook {
+    /// When it runs: the phase, by its name in Apache's mod_info, and the order in that phase. `None` for a service
+    /// that is only called by name.
+    pub fn phase(&self) -> Option<(&'static str, Order)> {
+        Some(match self {
+            Hook::Check(_) => ("Check Configuration", Order::Middle),
+            Hook::Start(_) | Hook::HelperProcess(_) => ("Post Configuration", Order::Middle),
+            Hook::OpenLogs(_) => ("Open Logs", Order::Middle),
+            Hook::ChildInit(_) => ("Child Init", Order::Middle),
+            Hook::PostRead(order, _) => ("Post-Read Request", *order),
+            Hook::Translate(order, _) => ("Translate Name", *order),
+            Hook::MapToStorage(order, _) => ("Map to Storage", *order),
+            Hook::HeaderParser(order, _) => ("Header Parse", *order),
+            Hook::AccessCheckerEx(order, _) => ("Check Access", *order),
+            Hook::AccessChecker(order, _) => ("Check Access (legacy)", *order),
+            Hook::CheckUser(order, _) => ("Verify User ID", *order),
+            Hook::NoteAuthFailure(_) => ("Note Authentication Failure", Order::Middle),
+            Hook::AuthChecker(order, _) => ("Verify User Access", *order),
+            Hook::TypeChecker(order, _) => ("Check Type", *order),
+            Hook::Fixups(order, _) => ("Fixups", *order),
+            Hook::Filter(order, _)
+            | Hook::InsertFilters(order, _)
+            | Hook::InsertInputFilters(order, _)
+            | Hook::AnswerFields(order, _) => ("Insert Filters", *order),
+            Hook::Handler(order, _) => ("Content Handlers", *order),
+            Hook::Log(order, _) => ("Transaction Logging", *order),
+            Hook::LogId(_) => ("Generate Log ID", Order::Middle),
+            Hook::NamedFilter(_)
+            | Hook::FindFilter(_)
+            | Hook::InputFilter(_)
+            | Hook::FindInputFilter(_)
+            | Hook::Authz(_)
+            | Hook::Authn(_)
+            | Hook::Mutex(_)
+            | Hook::SharedCache(_)
+            | Hook::Provider(..)
+            | Hook::HandlerName(_)
+            | Hook::Preface(_)
+            | Hook::Encryption(_)
+            | Hook::Variable(_)
+            | Hook::Extension(_)
+            | Hook::ChildEnd(_)
+            | Hook::Dump(..) => return None,
+        })
+    }
+}
+
+/// The hooks of these modules, in the order in which they run, with the modules' names in log lines.
+fn ordered(modules: &[&'static Module]) -> Vec<(&'static str, &'static Hook)> {
+    let all = modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.info.log_name(), hook)));
+    let mut ordered: Vec<_> = all.collect();
+    ordered.sort_by_key(|(_, hook)| hook.phase().map_or(Order::Middle, |(_, order)| order));
+    ordered
+}
+
+/// These modules' hooks for requests.
+pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
+    let mut hooks = Hooks {
+        look_up: lookup::run,
+        post_read: Vec::new(),
+        translate: Vec::new(),
+        map_to_storage: Vec::new(),
+        header_parser: Vec::new(),
+        access_checker: Vec::new(),
+        access_checker_ex: Vec::new(),
+        check_user: Vec::new(),
+        auth_checker: Vec::new(),
+        type_checker: Vec::new(),
+        fixups: Vec::new(),
+        handler: Vec::new(),
+        filter: Vec::new(),
+        named_filters: Vec::new(),
+        find_filter: Vec::new(),
+        insert_filters: Vec::new(),
+        input_filters: Vec::new(),
+        find_input_filter: Vec::new(),
+        insert_input_filters: Vec::new(),
+        answer_fields: Vec::new(),
+        log: Vec::new(),
+        note_auth_failure: Vec::new(),
+        log_id: None,
+        preface: None,
+        encryption: None,
+        variables: Vec::new(),
+        extensions: None,
+    };
+    for (module, hook) in ordered(modules) {
+        let of = |hook| Of { module, hook };
+        match hook {
+            Hook::PostRead(_, f) => hooks.post_read.push(of(*f)),
+            Hook::Translate(_, f) => hooks.translate.push(of(*f)),
+            Hook::MapToStorage(_, f) => hooks.map_to_storage.push(of(*f)),
+            Hook::HeaderParser(_, f) => hooks.header_parser.push(of(*f)),
+            Hook::AccessChecker(_, f) => hooks.access_checker.push(of(*f)),
+            Hook::AccessCheckerEx(_, f) => hooks.access_checker_ex.push(of(*f)),
+            Hook::CheckUser(_, f) => hooks.check_user.push(of(*f)),
+            Hook::AuthChecker(_, f) => hooks.auth_checker.push(of(*f)),
+            Hook::TypeChecker(_, f) => hooks.type_checker.push(of(*f)),
+            Hook::Fixups(_, f) => hooks.fixups.push(of(*f)),
+            Hook::Handler(_, handler) => hooks.handler.push(Of { module, hook: *handler }),
+            Hook::Filter(_, f) => hooks.filter.push(*f),
+            Hook::NamedFilter(filter) => hooks.named_filters.push(filter),
+            Hook::FindFilter(f) => hooks.find_filter.push(*f),
+            Hook::InsertFilters(_, f) => hooks.insert_filters.push(*f),
+            Hook::InputFilter(filter) => hooks.input_filters.push(filter),
+            Hook::FindInputFilter(f) => hooks.find_input_filter.push(*f),
+            Hook::InsertInputFilters(_, f) => hooks.insert_input_filters.push(*f),
+            Hook::AnswerFields(_, f) => hooks.answer_fields.push(*f),
+            Hook::Log(_, f) => hooks.log.push(*f),
+            Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
+            Hook::Preface(preface) => hooks.preface = Some(preface),
+            Hook::Encryption(encryption) => hooks.encryption = Some(encryption),
+            Hook::Variable(find) => hooks.variables.push(*find),
+            Hook::Extension(read) => hooks.extensions = Some(*read),
+            Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),
+            // Hooks for the server's life, and those called by name while the configuration is read.
+            _ => {}
+        }
+    }
+    hooks
+}
+
+/// These modules' hooks for starting, ending and showing the server.
+pub(crate) fn lifecycle(modules: &[&'static Module]) -> Lifecycle {
+    let mut life = Lifecycle::default();
+    for (_, hook) in ordered(modules) {
+        match hook {
+            Hook::Start(f) => life.start.push(*f),
+            Hook::Dump(name, f) => life.dump.push((name, *f)),
+            Hook::OpenLogs(f) => life.open_logs.push(*f),
+            Hook::HelperProcess(helper) if !life.helper.iter().any(|known| std::ptr::eq(*known, *helper)) => {
+                life.helper.push(helper);
+            }
+            Hook::HelperProcess(_) => {}
+            Hook::ChildInit(f) => life.child_init.push(*f),
+            Hook::ChildEnd(f) => life.child_end.push(*f),
+            _ => {}
+        }
+    }
+    life
+}
+
+/// These modules' checks of a whole configuration.
+pub(crate) fn checks(modules: &[&'static Module]) -> Vec<CheckHook> {
+    let check = |(_, hook)| if let &Hook::Check(check) = hook { Some(check) } else { None };
+    ordered(modules).into_iter().filter_map(check).collect()
+}
+
+static KNOWN: OnceLock<&'static [&'static Module]> = OnceLock::new();
+
+/// Sets the program's modules; called once by `main`.
+pub fn set_known(modules: &'static [&'static Module]) {
+    // A second call can only come from a test in the same process, with the same list.
+    let _ = KNOWN.set(modules);
+}
+
+/// The program's modules.
+pub fn known() -> &'static [&'static Module] {
+    KNOWN.get().copied().unwrap_or_default()
+}
+
+/// The hooks of the known modules with these infos, module by module.
+pub(crate) fn hooks_of<'a>(loaded: &'a [&'static ModuleInfo]) -> impl Iterator<Item = &'static Hook> + 'a {
+    let is_loaded = |id: &str| loaded.iter().any(|info| info.id == id);
+    known().iter().filter(move |module| is_loaded(module.info.id)).flat_map(|module| module.hooks)
+}
+
+/// The known modules with these infos, in that order.
+pub fn with_infos(infos: &[&'static ModuleInfo]) -> Vec<&'static Module> {
+    let mut modules: Vec<&'static Module> = Vec::new();
+    for info in infos {
+        let module = known().iter().copied().find(|module| module.info.id == info.id);
+        // The core has several infos.
+        modules.extend(module.filter(|module| !modules.iter().any(|have| have.info.id == module.info.id)));
+    }
+    modules
+}
+
+/// The caches of the loaded modules.
+pub fn shared_caches(loaded: &[&'static ModuleInfo]) -> impl Iterator<Item = &'static SharedCache> {
+    hooks_of(loaded).filter_map(|hook| match hook {
+        Hook::SharedCache(cache) => Some(*cache),
+        _ => None,
+    })
+}
+
+/// The loaded modules' checks of handler names.
+pub fn handler_checks(loaded: &[&'static ModuleInfo]) -> impl Iterator<Item = HandlerCheck> {
+    hooks_of(loaded).filter_map(|hook| if let Hook::HandlerName(check) = hook { Some(*check) } else { None })
+}
+
+/// The `Require` provider of that name among the loaded modules; names are case-sensitive, as in Apache.
+pub fn find_authz(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthzProvider> {
+    hooks_of(loaded).find_map(|hook| match hook {
+        Hook::Authz(provider) if provider.name == name => Some(*provider),
+        _ => None,
+    })
+}
+
+/// The password provider of that name among the loaded modules.
+pub fn find_authn(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthnProvider> {
+    hooks_of(loaded).find_map(|hook| match hook {
+        Hook::Authn(provider) if provider.name == name => Some(*provider),
+        _ => None,
+    })
+}

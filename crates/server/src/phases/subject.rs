@@ -1,0 +1,337 @@
+//! The data of a request that expressions can access.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::time::UNIX_EPOCH;
+
+use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
+use conf::pattern::TooLong;
+use conf::{Level, Origin};
+
+use crate::message::fields::add_vary;
+use crate::paths::{c_path, os_path};
+use crate::phases::subrequest::at_once;
+use crate::request::flow::Flow;
+use crate::request::{Kind, Request};
+
+/// Evaluates a condition, and adds the fields of the request that decided it to `Vary`.
+pub fn evaluate(request: &mut Request, expr: &Expr) -> Result<bool, EvalError> {
+    evaluate_keeping(request, expr, &mut Eval::new())
+}
+
+/// Like [`evaluate`], but `eval` keeps the groups of the last match.
+pub fn evaluate_keeping(request: &mut Request, expr: &Expr, eval: &mut Eval) -> Result<bool, EvalError> {
+    let asked = OfRequest::new(request, None);
+    let result = expr.eval(&asked, eval);
+    let vary = asked.vary.into_inner();
+    note_deciding(request, vary);
+    result
+}
+
+/// Like [`evaluate`], but look-ups in the condition (`-U`, `-F`) may wait; also returns the groups of the last match.
+pub async fn evaluate_waiting(request: &mut Request, expr: &Expr) -> Result<(bool, Eval), EvalError> {
+    // The condition is evaluated again with each result, until it needs no more.
+    let mut answers = Vec::new();
+    loop {
+        let mut eval = Eval::new();
+        let asked = OfRequest::new(request, Some(&answers));
+        let result = expr.eval(&asked, &mut eval);
+        let (vary, missing) = (asked.vary.into_inner(), asked.missing.into_inner());
+        match missing {
+            Some((access, target)) if answers.len() < LOOKUPS_MAX => {
+                let answer = Box::pin(look_up(request, access, &target)).await;
+                answers.push((access, target, answer));
+            }
+            _ => {
+                note_deciding(request, vary);
+                return result.map(|holds| (holds, eval));
+            }
+        }
+    }
+}
+
+/// The most look-ups of one condition.
+const LOOKUPS_MAX: usize = 100;
+
+/// Adds request fields that decided something to `Vary`.
+fn note_deciding(request: &mut Request, vary: Vec<String>) {
+    for name in vary {
+        add_vary(&mut request.answer.headers_out, &name);
+    }
+}
+
+/// Whether the client may access a target. `None`: unknown.
+async fn look_up(request: &Request, access: Access, target: &str) -> Option<bool> {
+    let found = match access {
+        Access::Url => request.lookup_link(target).await,
+        Access::File => match request.lookup_named(target).await {
+            Some(found) => found,
+            None => return Some(false),
+        },
+    };
+    let is_found = access == Access::Url || found.mapped.stat.is_some_and(|meta| meta.is_file());
+    (!found.is_undecided()).then(|| is_found && found.answer.status() < 400)
+}
+
+/// The longest text that the configuration may make for a request, in bytes: no program could get a longer one
+/// (`MAX_ARG_STRLEN` of Linux). Lines that use their own results could double a text again and again.
+pub const TEXT_MAX: usize = 128 * 1024;
+
+/// How much text the configuration may make for a request in sum, in bytes: a file `.htaccess` may have thousands of
+/// lines, and rules may be applied thousands of times.
+const TEXTS_MAX: usize = 4 * 1024 * 1024;
+
+/// How many bytes each of these texts counts beside its own: it has to be kept, and to be found among the others.
+const EACH: usize = 256;
+
+impl Request {
+    /// Lets a text pass that a line of the configuration has made, and that the request keeps: neither it nor the sum of
+    /// all such texts may be too long.
+    ///
+    /// # Errors
+    /// The text is longer than [`TEXT_MAX`], or the sum is longer than 4 MiB, in which each text counts 256 bytes more.
+    pub fn bounded(&self, text: String) -> Result<String, TooLong> {
+        TooLong::check(text.len(), TEXT_MAX)?;
+        let size = text.len() + EACH;
+        let before = self.made.fetch_add(size, Ordering::Relaxed);
+        TooLong::check(before + size, TEXTS_MAX)?;
+        Ok(text)
+    }
+
+    /// A module's variable of this request.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.hooks.variables.iter().find_map(|find| find(self, name))
+    }
+
+    /// A variable of the server's own environment.
+    pub fn process_env(&self, name: &str) -> Option<String> {
+        self.server.system.env(name)
+    }
+
+    /// Logs why the expression in the line at `origin` has no value.
+    pub fn not_evaluated(&self, module: &str, why: &EvalError, origin: &Origin) {
+        self.log(module, Level::Error, format!("Evaluation of expression from {origin} failed: {why}"));
+    }
+
+    /// Refuses a request that the line at `origin` should have decided: a regular expression in it ran out of its
+    /// budget, or it needs a result that would have to wait, or a name that could not be found out. So the result is
+    /// unknown, and the line might be the one that denies.
+    pub fn undecided(&self, module: &str, why: &dyn fmt::Display, origin: &Origin) -> Flow {
+        self.log(
+            module,
+            Level::Error,
+            format!("{why}, so the line at {origin} cannot be evaluated; simplify its expression"),
+        );
+        self.fails_closed()
+    }
+
+    /// Refuses an undecidable request, for a logged reason. A look-up of it then knows that there is no result, whereas
+    /// any other status is one.
+    pub fn fails_closed(&self) -> Flow {
+        self.undecided.store(true, Ordering::Relaxed);
+        Flow::Status(500)
+    }
+
+    /// Whether the result of this look-up is unknown.
+    pub fn is_undecided(&self) -> bool {
+        self.answer.status() == 500 && self.undecided.load(Ordering::Relaxed)
+    }
+}
+
+/// Evaluates a text.
+pub fn evaluate_string(request: &Request, expr: &StringExpr) -> Result<String, EvalError> {
+    evaluate_string_keeping(request, expr, &mut Eval::new())
+}
+
+/// Like [`evaluate_string`], but `$1` in the text refers to the groups in `eval`.
+pub fn evaluate_string_keeping(request: &Request, expr: &StringExpr, eval: &mut Eval) -> Result<String, EvalError> {
+    if let Some(text) = expr.constant() {
+        return Ok(text.to_string());
+    }
+    expr.eval(&OfRequest::new(request, None), eval).map(Cow::into_owned)
+}
+
+/// The targets looked up, and whether the client may access them, if that is known.
+type Answers = [(Access, String, Option<bool>)];
+
+struct OfRequest<'a> {
+    request: &'a Request,
+    vary: RefCell<Vec<String>>,
+    /// The results so far, if look-ups may wait.
+    answers: Option<&'a Answers>,
+    /// The next target to look up.
+    missing: RefCell<Option<(Access, String)>>,
+}
+
+impl<'a> OfRequest<'a> {
+    fn new(request: &'a Request, answers: Option<&'a Answers>) -> OfRequest<'a> {
+        OfRequest { request, vary: RefCell::default(), answers, missing: RefCell::default() }
+    }
+}
+
+impl Subject for OfRequest<'_> {
+    fn variable(&self, variable: Variable) -> Result<Cow<'_, str>, EvalError> {
+        value(self.request, variable)
+    }
+
+    fn header_in(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.request.header_joined(name)
+    }
+
+    fn header_out(&self, name: &str) -> Option<Cow<'_, str>> {
+        let request = self.request;
+        // The media type becomes a field when the head goes out, as in Apache; until then `%{CONTENT_TYPE}` shows it.
+        if name.eq_ignore_ascii_case("Content-Type") && request.account.sent.head.is_some() {
+            return request.answer.content_type().map(Cow::Borrowed);
+        }
+        request.answer.headers_out.get(name).or_else(|| request.answer.err_headers_out.get(name)).map(Cow::Borrowed)
+    }
+
+    fn note(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.request.notes.get(name).map(Cow::Borrowed)
+    }
+
+    fn request_env(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.request.env.get(name).map(Cow::Borrowed)
+    }
+
+    fn process_env(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.request.server.system.env(name).map(Cow::Owned)
+    }
+
+    fn file_test(&self, test: FileTest, path: &str) -> bool {
+        let Some(os) = c_path(path) else { return false };
+        match test {
+            FileTest::Link => sys::file::lstat(&os).is_ok_and(|meta| meta.is_symlink()),
+            _ => sys::file::stat(&os).is_ok_and(|meta| match test {
+                FileTest::Exists => true,
+                FileTest::Directory => meta.is_dir(),
+                FileTest::Regular => meta.is_file(),
+                FileTest::NonEmpty => meta.is_file() && meta.size > 0,
+                FileTest::Executable => meta.is_executable(),
+                FileTest::Link => false,
+            }),
+        }
+    }
+
+    fn file_contents(&self, path: &str) -> Result<String, FileError> {
+        let meta = std::fs::metadata(os_path(path)).map_err(|_| FileError::Open)?;
+        if meta.len() > MAX_FILE_SIZE {
+            return Err(FileError::TooLarge);
+        }
+        let bytes = std::fs::read(os_path(path)).map_err(|_| FileError::Read)?;
+        Ok(http::text::from_bytes(&bytes).into_owned())
+    }
+
+    fn file_size(&self, path: &str) -> u64 {
+        let meta = c_path(path).and_then(|os| sys::file::stat(&os).ok());
+        meta.filter(|meta| meta.is_file()).map_or(0, |meta| meta.size)
+    }
+
+    fn access(&self, access: Access, target: &str) -> Option<bool> {
+        // A look-up for its own target would recurse for ever.
+        if matches!(&self.request.kind, Kind::Lookup { asker, .. } if **asker == *self.request.asked.uri) {
+            return Some(false);
+        }
+        let Some(answers) = self.answers else { return at_once(look_up(self.request, access, target)).flatten() };
+        let known = answers.iter().find(|(of, path, _)| *of == access && path == target);
+        if known.is_none() {
+            *self.missing.borrow_mut() = Some((access, target.to_string()));
+        }
+        known.and_then(|(_, _, answer)| *answer)
+    }
+
+    fn client_address(&self) -> Option<IpAddr> {
+        Some(self.request.client.peer.ip().to_canonical())
+    }
+
+    fn ssl_variable(&self, name: &str) -> Cow<'_, str> {
+        self.request.variable(name).unwrap_or_default().into()
+    }
+
+    fn peer_extensions(&self, oid: &str) -> Vec<String> {
+        self.request.hooks.extensions.map(|read| read(self.request, oid)).unwrap_or_default()
+    }
+
+    fn note_vary(&self, header: &str) {
+        self.vary.borrow_mut().push(header.to_string());
+    }
+}
+
+fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalError> {
+    let seconds = || request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+    let local = || {
+        let now = seconds();
+        // `21/Nov/2026:20:38:24 +0000`
+        http::date::log_date(now, sys::time::local_offset(now))
+    };
+    let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&local()[range]).into_owned();
+    let month = || {
+        const MONTHS: [&[u8]; 12] =
+            [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+        format!("{:02}", MONTHS.iter().position(|name| **name == local()[3..6]).unwrap_or(0) + 1)
+    };
+    let text = |value: Option<&str>| value.map_or(Cow::Borrowed(""), |value| Cow::Owned(value.to_string()));
+    Ok(match variable {
+        Variable::TimeYear => part(7..11).into(),
+        Variable::TimeMon => month().into(),
+        Variable::TimeDay => part(0..2).into(),
+        Variable::TimeHour => part(12..14).into(),
+        Variable::TimeMin => part(15..17).into(),
+        Variable::TimeSec => part(18..20).into(),
+        Variable::TimeWday => {
+            let days = (seconds() + i64::from(sys::time::local_offset(seconds()))).div_euclid(86_400);
+            (days + 4).rem_euclid(7).to_string().into()
+        }
+        Variable::Time => {
+            format!("{}{}{}{}{}{}", part(7..11), month(), part(0..2), part(12..14), part(15..17), part(18..20)).into()
+        }
+        Variable::ServerSoftware => Cow::Borrowed(&request.server.software),
+        Variable::ApiVersion => "20120211:142".into(),
+        Variable::RequestMethod => Cow::Borrowed(&request.asked.method),
+        Variable::RequestScheme => request.vhost.scheme.into(),
+        Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&request.asked.uri),
+        Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&request.mapped.filename),
+        Variable::RemoteHost => request.client_host()?.into(),
+        Variable::RemoteAddr => request.client.ip().into(),
+        Variable::ConnRemoteAddr => request.client.connection().ip().into(),
+        Variable::RemoteIdent => "".into(),
+        Variable::RemoteUser => text(request.login.user.as_deref()),
+        Variable::RemotePort => request.client.peer.port().to_string().into(),
+        Variable::ServerAdmin => request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN).into(),
+        Variable::ServerName => request.server_name(),
+        Variable::ServerPort => request.server_port().to_string().into(),
+        Variable::ServerProtocol => request.protocol().into(),
+        Variable::PathInfo => Cow::Borrowed(&request.mapped.path_info),
+        Variable::QueryString => text(request.asked.args.as_deref()),
+        Variable::IsSubreq => if request.is_lookup() { "true" } else { "false" }.into(),
+        Variable::DocumentRoot => Cow::Borrowed(request.document_root()),
+        Variable::AuthType => text(request.login.auth_type.as_deref()),
+        Variable::TheRequest => request.request_line().into(),
+        Variable::ContentType => text(request.answer.content_type()),
+        Variable::Handler => text(request.handler_name()),
+        Variable::RequestLogId => text(request.log_id()),
+        Variable::ScriptUser => request.mapped.stat.map_or_else(String::new, |meta| meta.uid.to_string()).into(),
+        Variable::ScriptGroup => request.mapped.stat.map_or_else(String::new, |meta| meta.gid.to_string()).into(),
+        Variable::LastModified => match request.mapped.stat {
+            Some(meta) => {
+                let date = http::date::http_date((meta.mtime / 1_000_000_000) as i64);
+                String::from_utf8_lossy(&date).into_owned().into()
+            }
+            None => "".into(),
+        },
+        Variable::ContextPrefix => text(request.mapped.context.as_ref().map(|(prefix, _)| prefix.as_str())),
+        Variable::ContextDocumentRoot => match &request.mapped.context {
+            Some((_, root)) => Cow::Borrowed(root),
+            None => Cow::Borrowed(request.document_root()),
+        },
+        Variable::RequestStatus => request.answer.status().to_string().into(),
+        Variable::Https => if request.client.is_secure() { "on" } else { "off" }.into(),
+        Variable::Http2 => if request.asked.version == http::Version::Http2 { "on" } else { "off" }.into(),
+        Variable::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
+        Variable::ConnLogId => request.client.log_id().unwrap_or_default().into(),
+    })
+}

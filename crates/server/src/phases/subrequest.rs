@@ -1,0 +1,231 @@
+//! Look-ups on behalf of a request: all phases except the handler, and nothing is sent.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::message::body::RequestBody;
+use crate::message::response::Body;
+use crate::paths::dir_name;
+use crate::request::hooks::From;
+use crate::request::{Kind, Request, Source};
+use crate::trace::Step;
+
+/// The result of a look-up: the request as it would be, with `status` 200 if it would be served.
+pub type Found = Box<Request>;
+
+/// The result of work that does not wait, except to yield to others a few times.
+pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    (0..100).find_map(|_| match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    })
+}
+
+/// The log message for requests that lead to more and more others.
+pub(crate) fn beyond(id: &str, limit: &str) -> String {
+    format!(
+        "{id}: Request exceeded the limit of {limit} due to probable configuration error. Use 'LimitInternalRecursion' to \
+         increase the limit if necessary. Use 'LogLevel debug' to get a backtrace."
+    )
+}
+
+impl Request {
+    /// Looks up a URL path (with query): absolute, or relative to this request's.
+    pub async fn lookup_uri(&self, target: &str) -> Found {
+        match target.split_once('?') {
+            Some((path, args)) => self.lookup_path(path, Some(args.to_string())).await,
+            None => self.lookup_path(target, None).await,
+        }
+    }
+
+    /// Looks up a target as written in a page, escaped: absolute, or relative to this request's.
+    pub async fn lookup_link(&self, target: &str) -> Found {
+        self.lookup_link_by(Cow::Borrowed("GET"), target).await
+    }
+
+    /// The same with this request's method: whether its action is allowed there, or for a part that gets its body.
+    pub async fn lookup_alike(&self, target: &str) -> Found {
+        self.lookup_link_by(self.asked.method.clone(), target).await
+    }
+
+    async fn lookup_link_by(&self, method: Cow<'static, str>, target: &str) -> Found {
+        let (path, args) = target.split_once('?').map_or((target, None), |(path, args)| (path, Some(args.to_string())));
+        let path = match path.starts_with('/') {
+            true => Cow::Borrowed(path),
+            false => format!("{}{path}", http::uri::escape_path(dir_name(&self.asked.uri))).into(),
+        };
+        match http::decode_path(&http::text::to_bytes(&path), &self.vhost.plan.path) {
+            Ok(path) => self.lookup_path_by(method, &path, args).await,
+            Err(error) => {
+                let mut found = self.asking();
+                found.answer.set_status(error.status());
+                if error.status() == 400 {
+                    self.log("core", conf::Level::Error, format!("AH10244: invalid URI path ({path})"));
+                }
+                found
+            }
+        }
+    }
+
+    /// The same for a decoded path, in which a `?` is an ordinary character.
+    pub async fn lookup_path(&self, path: &str, args: Option<String>) -> Found {
+        self.lookup_path_by(Cow::Borrowed("GET"), path, args).await
+    }
+
+    async fn lookup_path_by(&self, method: Cow<'static, str>, path: &str, args: Option<String>) -> Found {
+        let mut found = self.asking();
+        found.asked.method = method;
+        let path =
+            if path.starts_with('/') { path.to_string() } else { format!("{}{path}", dir_name(&self.asked.uri)) };
+        found.asked.args = args;
+        found.asked.uri = conf::paths::join("/", &path);
+        if path.ends_with('/') && !found.asked.uri.ends_with('/') {
+            found.asked.uri.push('/');
+        }
+        found.asked.target = Some(found.asked.uri.clone());
+        found.run(self, From::Path).await
+    }
+
+    /// Looks up a file in this request's directory by name.
+    pub async fn lookup_file(&self, name: &str) -> Found {
+        self.lookup_entry(name, false).await
+    }
+
+    /// The same for an entry found in the directory: the path of a directory gets a slash at its end.
+    pub async fn lookup_entry(&self, name: &str, is_dir: bool) -> Found {
+        let mut found = self.asking();
+        let slash = if is_dir { "/" } else { "" };
+        found.asked.uri = format!("{}{name}{slash}", dir_name(&self.asked.uri));
+        found.asked.target = Some(found.asked.uri.clone());
+        found.mapped.filename = format!("{}{name}{slash}", self.directory());
+        found.mapped.context.clone_from(&self.mapped.context);
+        found.run(self, From::File).await
+    }
+
+    /// Looks up a file by its path: absolute, or relative to this request's directory, and then not above it. A file
+    /// elsewhere has no URL path, so no `<Location>` applies to it.
+    pub async fn lookup_named(&self, path: &str) -> Option<Found> {
+        let dir = self.directory();
+        let full = conf::paths::join(&dir, path);
+        match full.strip_prefix(dir.as_ref()) {
+            Some(name) if !name.contains('/') => return Some(self.lookup_file(name).await),
+            None if !path.starts_with('/') => return None,
+            _ => {}
+        }
+        let mut found = self.asking();
+        found.mapped.filename = full;
+        Some(found.run(self, From::File).await)
+    }
+
+    /// The directory of this request's file, with a slash at its end.
+    fn directory(&self) -> Cow<'_, str> {
+        if self.mapped.stat.is_some_and(|meta| meta.is_dir()) && !self.mapped.filename.ends_with('/') {
+            format!("{}/", self.mapped.filename).into()
+        } else {
+            dir_name(&self.mapped.filename).into()
+        }
+    }
+
+    /// A copy of this request for the error log after this one has gone on: for answers that are still being made while
+    /// they are sent.
+    pub fn speaker(&self) -> Box<Request> {
+        let mut speaker = self.asking();
+        speaker.kind = self.kind.clone();
+        speaker.asked.method = self.asked.method.clone();
+        speaker.asked.uri.clone_from(&self.asked.uri);
+        speaker.asked.target.clone_from(&self.asked.target);
+        speaker.asked.args.clone_from(&self.asked.args);
+        speaker.mapped.filename.clone_from(&self.mapped.filename);
+        speaker.dir = self.dir.clone();
+        speaker.answer.set_status(self.answer.status());
+        speaker
+    }
+
+    /// The same with the mapping of the path: for look-ups on behalf of this request after it has gone on.
+    pub fn stand_in(&self) -> Box<Request> {
+        let mut stand_in = self.speaker();
+        stand_in.asked.header_only = self.asked.header_only;
+        stand_in.mapped.path_info.clone_from(&self.mapped.path_info);
+        stand_in.mapped.context.clone_from(&self.mapped.context);
+        stand_in.mapped.stat = self.mapped.stat;
+        stand_in
+    }
+
+    /// The limit that forbids another look-up, after too many nested ones or redirects (`LimitInternalRecursion`).
+    fn limit_reached(&self) -> Option<(&'static str, String)> {
+        let Kind::Lookup { depth, redirects, .. } = self.kind else { return None };
+        let plan = &self.vhost.plan;
+        if redirects >= plan.redirects_max {
+            return Some(("AH00124", format!("{} internal redirects", plan.redirects_max)));
+        }
+        (depth > plan.lookups_max).then(|| ("AH00125", format!("{} subrequest nesting levels", plan.lookups_max)))
+    }
+
+    async fn run(mut self: Box<Self>, asker: &Request, from: From) -> Found {
+        let path = Step::Path(self.asked.uri.clone(), "a look-up");
+        self.trace.iter_mut().for_each(|trace| trace.note(path.clone()));
+        let status = if let Some((id, limit)) = self.limit_reached() {
+            self.log("core", conf::Level::Error, beyond(id, &limit));
+            500
+        } else {
+            let hooks = self.hooks;
+            match (hooks.look_up)(&mut self, from).await {
+                Ok(()) => 200,
+                Err(flow) => flow.status(),
+            }
+        };
+        self.answer.set_status(status);
+        if self.is_undecided() {
+            asker.fails_closed();
+        }
+        if let Some(id) = self.account.log_id() {
+            // Messages on behalf of a request are logged as its own.
+            asker.account.name(|| id.to_string());
+        }
+        self
+    }
+
+    /// A request on behalf of this one, without a target yet.
+    fn asking(&self) -> Box<Request> {
+        let depth = match &self.kind {
+            Kind::Lookup { depth, .. } => depth + 1,
+            _ => 1,
+        };
+        let source = Source { server: self.server, hooks: self.hooks, vhost: self.vhost, client: self.client.clone() };
+        let (asker, redirects) = (self.asked.uri.as_str().into(), self.redirects());
+        let kind = Kind::Lookup { dir: self.dir.clone(), asker, depth, redirects };
+        let mut asking = Request::new(source, kind, self.asked.again(), self.account.again());
+        asking.trace = self.trace.as_ref().map(|trace| Box::new(trace.of_lookup()));
+        asking.env = self.env.clone();
+        asking.login = self.login.clone();
+        if let Some(kept) = &self.kept_body
+            && let Some(bytes) = kept.bytes()
+        {
+            asking.body = RequestBody::of(Body::Bytes(bytes).into_stream());
+            asking.kept_body = Some(kept.clone());
+        }
+        asking
+    }
+
+    /// Continues as a look-up's result: the same answer as if the client had requested it (`DirectoryIndex`,
+    /// MultiViews).
+    pub fn become_found(&mut self, found: Found) {
+        let mut found = *found;
+        if let (Some(own), Some(theirs)) = (&mut self.trace, found.trace.take()) {
+            own.adopt(*theirs);
+        }
+        self.asked.uri = found.asked.uri;
+        self.asked.args = found.asked.args;
+        self.mapped = found.mapped;
+        self.dir = found.dir;
+        self.answer.adopt(found.answer);
+        self.env = found.env;
+        self.login = found.login;
+        for (name, value) in found.notes.iter() {
+            self.notes.set(name.to_string(), value);
+        }
+    }
+}

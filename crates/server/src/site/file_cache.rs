@@ -1,0 +1,171 @@
+//! The cache of files: small ones whole, larger ones open.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use foldhash::HashMap;
+use http::conditional::{FileTag, is_young};
+use sha1::{Digest as _, Sha1};
+use sys::file::Meta;
+
+use crate::paths::c_path;
+use crate::settings::core::etag;
+use crate::settings::core::etag::{DIGEST, INODE, MTIME, SIZE};
+use crate::site::links::Links;
+use crate::transport::tick::Look;
+
+/// Files up to this size are kept in memory, in bytes.
+pub(crate) const SMALL: u64 = 16 * 1024;
+/// The total kept in memory, in bytes per process: a process that serves few files needs no more.
+const KEPT_BYTES_MAX: u64 = 1024 * 1024;
+/// Files that are kept, in memory or open.
+const KEPT_MAX: usize = 128;
+/// A file that changed more recently than this might change again within the resolution of its times, in nanoseconds.
+const UNSETTLED: i128 = 50_000_000;
+
+/// Recently served files, by name.
+#[derive(Default)]
+pub(crate) struct FileCache(RwLock<Files>);
+
+#[derive(Default)]
+struct Files {
+    by_name: HashMap<String, Arc<Kept>>,
+    bytes: u64,
+}
+
+/// A recently served file.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// Its identity when it was opened.
+    pub(crate) meta: Meta,
+    /// When the system last confirmed this identity.
+    pub(crate) look: Look,
+    pub(crate) parts: etag::Bits,
+    /// The links that may have been on the way to it.
+    pub(crate) links: Links,
+    pub(crate) etag: Option<Arc<str>>,
+    pub(crate) modified: Arc<str>,
+    pub(crate) content: Content,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Small(Bytes),
+    Open(Arc<OwnedFd>),
+}
+
+/// Opens a file; from now on everything refers to the opened file.
+pub(crate) fn open(name: &str, parts: etag::Bits, links: Links) -> std::io::Result<Kept> {
+    let path = c_path(name).ok_or(std::io::ErrorKind::NotFound)?;
+    let file = links.open(&path)?;
+    let meta = sys::file::fstat(&file)?;
+    let seconds = meta.mtime.div_euclid(1_000_000_000) as i64;
+    let content = match small(&file, meta.size) {
+        Some(bytes) => Content::Small(bytes),
+        None => Content::Open(Arc::new(file)),
+    };
+    let etag = match parts & DIGEST {
+        0 => tag_of(&meta, parts),
+        _ => Some(format!("\"{}\"", STANDARD.encode(digest(&content)?))),
+    };
+    Ok(Kept {
+        look: Look::default(),
+        etag: etag.map(Into::into),
+        modified: String::from_utf8_lossy(&http::date::http_date(seconds)).into(),
+        meta,
+        parts,
+        links,
+        content,
+    })
+}
+
+/// The entity tag of an object without content to digest, such as a directory.
+fn tag_of(meta: &Meta, parts: etag::Bits) -> Option<String> {
+    let modified_us = (meta.mtime / 1000) as i64;
+    let tag = FileTag {
+        inode: (parts & INODE != 0).then_some(meta.ino),
+        size: (parts & SIZE != 0).then_some(meta.size),
+        modified_us: (parts & MTIME != 0).then_some(modified_us),
+    };
+    tag.etag(is_young(modified_us, sys::time::realtime().as_micros() as i64))
+}
+
+/// The entity tag of a file in answers, or of a directory. May read the whole file.
+pub fn entity_tag(name: &str, meta: &Meta, parts: etag::Bits) -> std::io::Result<Option<String>> {
+    if parts & DIGEST != 0 && meta.is_file() {
+        return Ok(open(name, parts, Links::Any)?.etag.map(|tag| tag.to_string()));
+    }
+    Ok(tag_of(meta, parts & !DIGEST))
+}
+
+/// The SHA-1 of a file, read to its end.
+fn digest(content: &Content) -> std::io::Result<impl AsRef<[u8]> + use<>> {
+    let mut hash = Sha1::new();
+    match content {
+        Content::Small(bytes) => hash.update(bytes),
+        Content::Open(file) => {
+            let (mut piece, mut at) = (vec![0; 64 * 1024], 0);
+            loop {
+                match sys::file::read_at(file, &mut piece, at)? {
+                    0 => break,
+                    read => {
+                        hash.update(&piece[..read]);
+                        at += read as u64;
+                    }
+                }
+            }
+        }
+    }
+    Ok(hash.finalize())
+}
+
+/// The whole of a small file; `None` if it is not small, or changes its length at this moment.
+fn small(file: &OwnedFd, size: u64) -> Option<Bytes> {
+    if size > SMALL {
+        return None;
+    }
+    // One byte more than expected, to notice a file that grew.
+    let mut bytes = vec![0; size as usize + 1];
+    let mut filled = 0;
+    loop {
+        match sys::file::read_at(file, &mut bytes[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(_) => return None,
+        }
+        if filled > size as usize {
+            return None;
+        }
+    }
+    bytes.truncate(filled);
+    (filled as u64 == size).then(|| bytes.into())
+}
+
+impl FileCache {
+    /// The cached file.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Kept>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
+    }
+
+    pub(crate) fn keep(&self, name: &str, kept: &Arc<Kept>) {
+        let now = sys::time::realtime().as_nanos() as i128;
+        // Its tag would still change from weak to strong, or its content unnoticed.
+        let weak = kept.etag.as_deref().is_some_and(|etag| etag.starts_with("W/"));
+        if weak || now - kept.meta.mtime.max(kept.meta.ctime) < UNSETTLED {
+            return;
+        }
+        let bytes = match &kept.content {
+            Content::Small(bytes) => bytes.len() as u64,
+            Content::Open(_) => 0,
+        };
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if files.by_name.len() >= KEPT_MAX || files.bytes + bytes > KEPT_BYTES_MAX {
+            *files = Files::default();
+        }
+        files.bytes += bytes;
+        files.by_name.insert(name.to_string(), kept.clone());
+    }
+}
