@@ -197,7 +197,7 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
     // The body was for this script; the new answer is made without it, as in Apache.
     loop {
         match request.body.read().await {
-            Ok(Some(_)) => server::pass().await,
+            Ok(Some(_)) => runtime::yield_now().await,
             Ok(None) => break,
             Err(error) => {
                 return Answer::Status(script::fail(

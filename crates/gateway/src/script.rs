@@ -15,8 +15,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use conf::Level;
+use runtime::CoopBudget;
 use runtime::executor::Timer;
-use server::{BodyError, Request, Slices};
+use server::{BodyError, Request};
 
 use crate::caller::{Caller, Words};
 
@@ -108,10 +109,10 @@ impl Script {
         if let Some(event) = self.deferred.take() {
             return event;
         }
-        let mut slices = None;
+        let mut budget = None;
         loop {
             match poll_fn(|cx| self.source.poll_next(cx, request, &mut self.output)).await {
-                Event::Busy => slices.get_or_insert_with(Slices::new).step().await,
+                Event::Busy => budget.get_or_insert_with(CoopBudget::new).step().await,
                 event => return event,
             }
         }
@@ -155,14 +156,14 @@ impl Script {
     /// Reads unwanted output to the end, so that the script can do its work. Returns its length, or what went wrong: a script
     /// that writes for longer than it may be silent has timed out too, as somebody waits for the answer.
     pub(crate) async fn drain(&mut self, request: &Request) -> Result<u64, Event> {
-        let (mut drained, mut slices, begun) = (0, Slices::new(), Instant::now());
+        let (mut drained, mut budget, begun) = (0, CoopBudget::new(), Instant::now());
         loop {
             if begun.elapsed() > self.timeout {
                 return Err(Event::TimedOut);
             }
             drained += self.output.len() as u64;
             self.output.clear();
-            slices.step().await;
+            budget.step().await;
             match self.next(request).await {
                 Event::Output => {}
                 Event::Ended => return Ok(drained),

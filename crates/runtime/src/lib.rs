@@ -8,6 +8,7 @@
 
 mod accept;
 mod awaited;
+mod coop;
 pub mod executor;
 mod helper_process;
 mod lifetime;
@@ -17,9 +18,11 @@ mod offload;
 pub mod recent;
 pub mod scoreboard;
 mod stage;
+pub mod tick;
 
 pub use accept::AcceptFilters;
 pub use awaited::Awaited;
+pub use coop::CoopBudget;
 pub use helper_process::{HelperMain, HelperProcess};
 pub use lifetime::BumpyLife;
 pub use offload::{Load, STACK, offload, offload_apart};
@@ -27,3 +30,4 @@ pub use stage::{
     Accepted, Connection, Service, Stage, Stepping, Tidying, briefly, drain, draining, is_worker_released,
     needs_worker, release_worker,
 };
+pub use tick::yield_now;

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use conf::{Level, Node, Origin};
 
-use crate::request::flow::Flow;
 use crate::settings::merge::Merged;
 
 /// The name of the phase in which the answer is made.
@@ -125,13 +124,9 @@ impl Trace {
         self.is_reached.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn decided(&mut self, phase: &'static str, module: &'static str, flow: Flow) {
-        self.hear();
-        match flow {
-            Flow::Declined => {}
-            Flow::Ok => self.steps.push(Step::Decided(phase, module, None)),
-            Flow::Status(status) => self.steps.push(Step::Decided(phase, module, Some(status))),
-        }
+    /// A module decided a phase; `status`: the one with which that ends the request.
+    pub(crate) fn decided(&mut self, phase: &'static str, module: &'static str, status: Option<u16>) {
+        self.note(Step::Decided(phase, module, status));
     }
 
     /// The module that made the answer, or would make it.

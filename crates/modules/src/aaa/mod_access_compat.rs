@@ -11,7 +11,7 @@ use conf::ip::{Subnet, SubnetError};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, row, settings};
 use server::PhaseHook::{Later, Now};
 use server::authz::Satisfy;
-use server::{Flow, Hook, Module, Order, Request, dns};
+use server::{Flow, Hook, Module, Order, Phase, Request, dns};
 
 use super::denied_thing;
 
@@ -24,8 +24,12 @@ pub static MODULE: Module = Module {
         directives: DIRECTIVES,
     },
     hooks: &[
-        Hook::AccessChecker(Order::Middle, Now(check_now)),
-        Hook::AccessChecker(Order::Middle, Later { claims: asks_for_name, run: |request| Box::pin(check(request)) }),
+        Hook::Phase(Phase::AccessChecker, Order::Middle, Now(check_now)),
+        Hook::Phase(
+            Phase::AccessChecker,
+            Order::Middle,
+            Later { claims: asks_for_name, run: |request| Box::pin(check(request)) },
+        ),
     ],
 };
 

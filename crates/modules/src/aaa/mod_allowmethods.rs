@@ -6,14 +6,14 @@ use conf::directive::Args::Words;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, row, settings};
 use server::PhaseHook::Now;
 use server::core::Methods;
-use server::{Flow, Hook, Module, Order, Request};
+use server::{Flow, Hook, Module, Order, Phase, Request};
 
 use super::denied_thing;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "allowmethods_module", source: "mod_allowmethods.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::AccessChecker(Order::ReallyFirst, Now(check))],
+    hooks: &[Hook::Phase(Phase::AccessChecker, Order::ReallyFirst, Now(check))],
 };
 
 #[rustfmt::skip]

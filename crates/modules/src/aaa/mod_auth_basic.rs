@@ -10,7 +10,7 @@ use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Settin
 use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;
-use server::{Flow, Hook, Module, Order, Request};
+use server::{Flow, Hook, Module, Order, Phase, Request};
 
 use super::mod_authn_core::{Source, auth_name, auth_type};
 use super::{Text, passwords};
@@ -19,8 +19,12 @@ use super::{Text, passwords};
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_basic_module", source: "mod_auth_basic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::CheckUser(Order::Middle, Later { claims: |_| true, run: |request| Box::pin(check_user(request)) }),
-        Hook::Fixups(Order::Last, Now(fake)),
+        Hook::Phase(
+            Phase::CheckUser,
+            Order::Middle,
+            Later { claims: |_| true, run: |request| Box::pin(check_user(request)) },
+        ),
+        Hook::Phase(Phase::Fixups, Order::Last, Now(fake)),
         Hook::NoteAuthFailure(note_failure),
     ],
 };

@@ -14,7 +14,7 @@ use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Settin
 use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;
-use server::{Flow, Hook, Module, Order, Request, Server};
+use server::{Flow, Hook, Module, Order, Phase, Request, Server};
 
 use self::clients::{Use, clients};
 use self::header::{Comparison, Credentials, Digest, Place, compare};
@@ -26,8 +26,12 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_digest_module", source: "mod_auth_digest.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Start(prepare),
-        Hook::CheckUser(Order::Middle, Later { claims: |_| true, run: |request| Box::pin(check_user(request)) }),
-        Hook::Fixups(Order::Middle, Now(confirm)),
+        Hook::Phase(
+            Phase::CheckUser,
+            Order::Middle,
+            Later { claims: |_| true, run: |request| Box::pin(check_user(request)) },
+        ),
+        Hook::Phase(Phase::Fixups, Order::Middle, Now(confirm)),
         Hook::NoteAuthFailure(note_failure),
     ],
 };

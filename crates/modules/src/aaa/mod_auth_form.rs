@@ -10,7 +10,7 @@ use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Settin
 use server::PhaseHook::Later;
 use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;
-use server::{Answer, Body, Flow, Handler, Hook, Kind, Module, Order, Request, RequestBody, Server};
+use server::{Answer, Body, Flow, Handler, Hook, Kind, Module, Order, Phase, Request, RequestBody, Server};
 
 use super::Text;
 use super::mod_authn_core::{Source, auth_name, auth_type};
@@ -22,7 +22,11 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_form_module", source: "mod_auth_form.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Start(needs_sessions),
-        Hook::CheckUser(Order::Middle, Later { claims: |_| true, run: |request| Box::pin(check_user(request)) }),
+        Hook::Phase(
+            Phase::CheckUser,
+            Order::Middle,
+            Later { claims: |_| true, run: |request| Box::pin(check_user(request)) },
+        ),
         Hook::Handler(
             Order::Middle,
             Handler::Later {

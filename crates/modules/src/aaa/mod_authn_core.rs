@@ -8,14 +8,14 @@ use conf::{Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, 
 use server::PhaseHook::Now;
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::module::find_authn;
-use server::{Flow, Hook, Layer, Module, Order, Request};
+use server::{Flow, Hook, Layer, Module, Order, Phase, Request};
 
 use super::Text;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "authn_core_module", source: "mod_authn_core.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::CheckUser(Order::Last, Now(unclaimed))],
+    hooks: &[Hook::Phase(Phase::CheckUser, Order::Last, Now(unclaimed))],
 };
 
 #[rustfmt::skip]

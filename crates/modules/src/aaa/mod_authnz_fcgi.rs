@@ -13,7 +13,7 @@ use gateway::backend::{Verdict as Said, authorize_at};
 use gateway::{Caller, Speech, Words};
 use server::PhaseHook::Later;
 use server::authz::{Authn, AuthnProvider, AuthzCheck, AuthzProvider, Verdict};
-use server::{Flow, Hook, Layer, Module, Order, Request};
+use server::{Flow, Hook, Layer, Module, Order, Phase, Request};
 
 use super::mod_auth_basic::{challenge_of, credentials};
 use super::mod_authn_core::{self, Source, auth_type};
@@ -22,7 +22,8 @@ use super::{Text, mod_authz_core};
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "authnz_fcgi_module", source: "mod_authnz_fcgi.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::CheckUser(
+    hooks: &[Hook::Phase(
+        Phase::CheckUser,
         Order::Middle,
         Later {
             claims: |request| request.dir::<FcgiDir>().check.get().is_some_and(Option::is_some),

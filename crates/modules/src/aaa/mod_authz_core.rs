@@ -16,7 +16,7 @@ use conf::{
 use server::PhaseHook::{Later, Now};
 use server::authz::{AuthzProvider, Verdict};
 use server::module::find_authz;
-use server::{Draft, Flow, Hook, Layer, Module, Order, Request};
+use server::{Draft, Flow, Hook, Layer, Module, Order, Phase, Request};
 
 use self::rules::{Check, Group, Kind, Node, Refusals, Require};
 use super::denied_thing;
@@ -27,10 +27,18 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "authz_core_module", source: "mod_authz_core.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(check_rules),
-        Hook::AccessCheckerEx(Order::Last, Now(|request| decide_now(request, false))),
-        Hook::AccessCheckerEx(Order::Last, Later { claims: waits, run: |request| Box::pin(decide(request, false)) }),
-        Hook::AuthChecker(Order::Last, Now(|request| decide_now(request, true))),
-        Hook::AuthChecker(Order::Last, Later { claims: waits, run: |request| Box::pin(decide(request, true)) }),
+        Hook::Phase(Phase::AccessCheckerEx, Order::Last, Now(|request| decide_now(request, false))),
+        Hook::Phase(
+            Phase::AccessCheckerEx,
+            Order::Last,
+            Later { claims: waits, run: |request| Box::pin(decide(request, false)) },
+        ),
+        Hook::Phase(Phase::AuthChecker, Order::Last, Now(|request| decide_now(request, true))),
+        Hook::Phase(
+            Phase::AuthChecker,
+            Order::Last,
+            Later { claims: waits, run: |request| Box::pin(decide(request, true)) },
+        ),
         Hook::Authz(&providers::ALL),
         Hook::Authz(&providers::ENV),
         Hook::Authz(&providers::METHOD),

@@ -3,8 +3,8 @@
 
 use std::io;
 
-use server::files::file_cache::entity_tag;
 use server::paths::{dir_name, join};
+use server::site::file_cache::entity_tag;
 use server::{Conditions, Request, core::CoreDir};
 use sys::file::Meta;
 

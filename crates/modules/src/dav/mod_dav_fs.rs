@@ -9,7 +9,7 @@ use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use runtime::HelperProcess;
 use server::PhaseHook::Now;
-use server::{Flow, HelperHook, Hook, Module, Order, Request, Server};
+use server::{Flow, HelperHook, Hook, Module, Order, Phase, Request, Server};
 use sys::cred::Identity;
 
 use super::locks::Database;
@@ -20,7 +20,7 @@ use crate::run_directory;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_fs_module", source: "mod_dav_fs.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::Fixups(Order::First, Now(hide)),
+        Hook::Phase(Phase::Fixups, Order::First, Now(hide)),
         Hook::Provider("dav", PROVIDER),
         Hook::HelperProcess(&MAKE_DIRECTORIES),
     ],

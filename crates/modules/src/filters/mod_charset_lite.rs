@@ -9,14 +9,15 @@ use std::io;
 use conf::directive::Args::{Iterate, Take1};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use encoding_rs::{CoderResult, Decoder, DecoderResult, Encoder, EncoderResult, Encoding};
+use runtime::CoopBudget;
 use server::filters::{Chain, InputChain, InputFilter, OutputFilter, Rank, Stream};
-use server::{Body, Flow, Hook, Module, Order, PhaseHook, Request, Slices, Writer};
+use server::{Body, Flow, Hook, Module, Order, Phase, PhaseHook, Request, Writer};
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "charset_lite_module", source: "mod_charset_lite.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::Fixups(Order::Middle, PhaseHook::Now(check)),
+        Hook::Phase(Phase::Fixups, Order::Middle, PhaseHook::Now(check)),
         Hook::NamedFilter(&XLATEOUT),
         Hook::InsertFilters(Order::ReallyLast, insert),
         Hook::InputFilter(&XLATEIN),
@@ -136,14 +137,14 @@ async fn write(
     speaker: Option<Box<Request>>,
     out: Writer,
 ) -> io::Result<()> {
-    let mut slices = Slices::new();
+    let mut budget = CoopBudget::new();
     loop {
         let piece = source.next().await.transpose()?;
         let is_last = piece.is_none();
         let piece = piece.unwrap_or_default();
         let mut chunks = piece.chunks(STEP).peekable();
         loop {
-            slices.step().await;
+            budget.step().await;
             let chunk = chunks.next().unwrap_or_default();
             let ends = is_last && chunks.peek().is_none();
             let made = translation.step(chunk, ends).map_err(|why| {

@@ -7,8 +7,9 @@ use std::io;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conf::ModuleInfo;
+use runtime::CoopBudget;
 use server::filters::{OutputFilter, Rank};
-use server::{Body, BodyStream, Hook, Kind, Module, Request, Slices, Writer};
+use server::{Body, BodyStream, Hook, Kind, Module, Request, Writer};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -39,10 +40,10 @@ async fn data(request: &mut Request, body: Body) -> Body {
 
 async fn encode(mut source: Box<dyn BodyStream>, front: String, out: Writer) -> io::Result<()> {
     out.write(front.as_bytes()).await;
-    let (mut left, mut slices) = (Vec::new(), Slices::new());
+    let (mut left, mut budget) = (Vec::new(), CoopBudget::new());
     while let Some(piece) = source.next().await {
         left.extend_from_slice(&piece?);
-        slices.step().await;
+        budget.step().await;
         let whole = left.len() - left.len() % 3;
         out.write(STANDARD.encode(&left[..whole]).as_bytes()).await;
         left.drain(..whole);

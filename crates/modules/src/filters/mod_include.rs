@@ -20,7 +20,7 @@ use conf::values::one_of;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::core::options;
 use server::filters::{OutputFilter, Rank};
-use server::{Body, Flow, Hook, Module, Order, PhaseHook, Request};
+use server::{Body, Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
 use self::page::Page;
 use self::variables::Variables;
@@ -28,7 +28,7 @@ use self::variables::Variables;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "include_module", source: "mod_include.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Fixups(Order::Last, PhaseHook::Now(find_page)), Hook::NamedFilter(&INCLUDES)],
+    hooks: &[Hook::Phase(Phase::Fixups, Order::Last, PhaseHook::Now(find_page)), Hook::NamedFilter(&INCLUDES)],
 };
 
 static INCLUDES: OutputFilter = OutputFilter {

@@ -11,8 +11,9 @@ use conf::pattern::{Captures, Flags, MatchError, Regex, TooLong, substitute_in};
 use conf::values::one_of;
 use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, Setting, on_or_off, row, settings};
 use http::text::to_bytes;
+use runtime::CoopBudget;
 use server::filters::{OutputFilter, Rank};
-use server::{Body, BodyStream, Hook, Module, Request, Slices, Writer};
+use server::{Body, BodyStream, Hook, Module, Request, Writer};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -172,12 +173,12 @@ async fn change(
         io::Error::other("a line cannot be changed")
     };
     // Several lines go out at once.
-    let (mut begun, mut made, mut slices) = (Vec::new(), Vec::new(), Slices::new());
+    let (mut begun, mut made, mut budget) = (Vec::new(), Vec::new(), CoopBudget::new());
     while let Some(piece) = source.next().await {
         let piece = piece?;
         let mut rest = &piece[..];
         while let Some(end) = memchr::memchr(b'\n', rest) {
-            slices.step().await;
+            budget.step().await;
             let (line, behind) = rest.split_at(end + 1);
             begun.extend_from_slice(line);
             replace(&begun, &rules, max, &mut made).map_err(fail)?;

@@ -23,9 +23,9 @@ settings! {
     }
 }
 
-/// The phase in which an application is asked.
+/// What an application is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum Check {
     /// Authenticates the user by the password.
     Authenticator,
     /// Authorizes the user.
@@ -34,68 +34,68 @@ pub(super) enum Phase {
     AccessChecker,
 }
 
-impl Phase {
+impl Check {
     /// Its name in messages, and for the application.
     fn names(self) -> (&'static str, &'static str) {
         match self {
-            Phase::Authenticator => ("Authenticator", "AUTHENTICATOR"),
-            Phase::Authorizer => ("Authorizer", "AUTHORIZER"),
-            Phase::AccessChecker => ("Access checker", "ACCESS_CHECKER"),
+            Check::Authenticator => ("Authenticator", "AUTHENTICATOR"),
+            Check::Authorizer => ("Authorizer", "AUTHORIZER"),
+            Check::AccessChecker => ("Access checker", "ACCESS_CHECKER"),
         }
     }
 
     fn application(self, dir: &Checkers) -> Option<&String> {
         match self {
-            Phase::Authenticator => dir.authenticator.get(),
-            Phase::Authorizer => dir.authorizer.get(),
-            Phase::AccessChecker => dir.access_checker.get(),
+            Check::Authenticator => dir.authenticator.get(),
+            Check::Authorizer => dir.authorizer.get(),
+            Check::AccessChecker => dir.access_checker.get(),
         }
     }
 }
 
 /// Takes the path of an application, which must exist.
-pub(super) fn set(cmd: &mut Cmd<'_>, phase: Phase, path: &str) -> Outcome {
+pub(super) fn set(cmd: &mut Cmd<'_>, check: Check, path: &str) -> Outcome {
     let path = cmd.context.server_relative(path);
     if let Err(error) = std::fs::metadata(&path) {
-        return Err(format!("{} {path} cannot be accessed: {}", phase.names().0, sys::describe(&error)));
+        return Err(format!("{} {path} cannot be accessed: {}", check.names().0, sys::describe(&error)));
     }
-    match phase {
-        Phase::Authenticator => cmd.set(|dir: &mut Checkers| &mut dir.authenticator, path),
-        Phase::Authorizer => cmd.set(|dir: &mut Checkers| &mut dir.authorizer, path),
-        Phase::AccessChecker => cmd.set(|dir: &mut Checkers| &mut dir.access_checker, path),
+    match check {
+        Check::Authenticator => cmd.set(|dir: &mut Checkers| &mut dir.authenticator, path),
+        Check::Authorizer => cmd.set(|dir: &mut Checkers| &mut dir.authorizer, path),
+        Check::AccessChecker => cmd.set(|dir: &mut Checkers| &mut dir.access_checker, path),
     }
 }
 
 /// Takes whether its refusal is final.
-pub(super) fn set_decides(cmd: &mut Cmd<'_>, phase: Phase, on: bool) -> Outcome {
-    match phase {
-        Phase::Authenticator => cmd.set(|dir: &mut Checkers| &mut dir.authenticator_decides, on),
-        Phase::Authorizer => cmd.set(|dir: &mut Checkers| &mut dir.authorizer_decides, on),
-        Phase::AccessChecker => cmd.set(|dir: &mut Checkers| &mut dir.access_checker_decides, on),
+pub(super) fn set_decides(cmd: &mut Cmd<'_>, check: Check, on: bool) -> Outcome {
+    match check {
+        Check::Authenticator => cmd.set(|dir: &mut Checkers| &mut dir.authenticator_decides, on),
+        Check::Authorizer => cmd.set(|dir: &mut Checkers| &mut dir.authorizer_decides, on),
+        Check::AccessChecker => cmd.set(|dir: &mut Checkers| &mut dir.access_checker_decides, on),
     }
 }
 
-/// Whether an application decides in this phase.
-pub(super) fn is_asked(request: &Request, phase: Phase) -> bool {
-    phase.application(request.dir::<Checkers>()).is_some()
+/// Whether an application makes this check.
+pub(super) fn is_asked(request: &Request, check: Check) -> bool {
+    check.application(request.dir::<Checkers>()).is_some()
 }
 
 /// The way a module runs the application with this path.
 pub(super) type Run = fn(&Request, &str) -> Option<(Class, Caller, Speech)>;
 
-/// Asks the application of the phase.
-pub(super) async fn check(request: &mut Request, phase: Phase, run: Run) -> Flow {
+/// Asks the application that makes the check.
+pub(super) async fn check(request: &mut Request, check: Check, run: Run) -> Flow {
     let slots = request.dir.slots.clone();
     let dir = slots.get::<Checkers>();
-    let Some(path) = phase.application(dir) else { return Flow::Declined };
-    let decides = match phase {
-        Phase::Authenticator => dir.authenticator_decides(),
-        Phase::Authorizer => dir.authorizer_decides(),
-        Phase::AccessChecker => dir.access_checker_decides(),
+    let Some(path) = check.application(dir) else { return Flow::Declined };
+    let decides = match check {
+        Check::Authenticator => dir.authenticator_decides(),
+        Check::Authorizer => dir.authorizer_decides(),
+        Check::AccessChecker => dir.access_checker_decides(),
     };
-    let mut told = vec![("FCGI_APACHE_ROLE", phase.names().1)];
+    let mut told = vec![("FCGI_APACHE_ROLE", check.names().1)];
     let password;
-    if phase == Phase::Authenticator {
+    if check == Check::Authenticator {
         let name = match auth_type(request) {
             Ok(Some(name)) if name.eq_ignore_ascii_case("Basic") => name,
             _ => return Flow::Declined,
@@ -116,7 +116,7 @@ pub(super) async fn check(request: &mut Request, phase: Phase, run: Run) -> Flow
         Verdict::Failed(status) => Flow::Status(status),
         Verdict::Refused(_) if !decides => Flow::Declined,
         Verdict::Refused(status) => {
-            let text = format!("{} {path} refuses {} with status {status}", phase.names().0, request.asked.uri);
+            let text = format!("{} {path} refuses {} with status {status}", check.names().0, request.asked.uri);
             request.log(caller.module, Level::Error, text);
             if status == 401 && request.answer.err_headers_out.get("WWW-Authenticate").is_none() {
                 challenge_of(request);
@@ -128,15 +128,15 @@ pub(super) async fn check(request: &mut Request, phase: Phase, run: Run) -> Flow
 
 /// The hooks of a module that has such applications.
 macro_rules! hooks {
-    ($phase:ident, $run:path) => {
+    ($check:ident, $run:path) => {
         server::PhaseHook::Later {
             claims: |request| {
-                crate::generators::fastcgi_auth::is_asked(request, crate::generators::fastcgi_auth::Phase::$phase)
+                crate::generators::fastcgi_auth::is_asked(request, crate::generators::fastcgi_auth::Check::$check)
             },
             run: |request| {
                 Box::pin(crate::generators::fastcgi_auth::check(
                     request,
-                    crate::generators::fastcgi_auth::Phase::$phase,
+                    crate::generators::fastcgi_auth::Check::$check,
                     $run,
                 ))
             },

@@ -23,9 +23,9 @@ use runtime::executor::Descriptor;
 use runtime::{Load, offload};
 use server::core::options::EXEC_CGI;
 use server::paths::{c_path, dir_name};
-use server::{Answer, Handler, Hook, Module, Order, Request, Server, Waiting};
+use server::{Answer, Handler, Hook, Module, Order, Phase, Request, Server, Waiting};
 
-use super::fastcgi_auth::{self, AUTHORITATIVE, Phase};
+use super::fastcgi_auth::{self, AUTHORITATIVE, Check};
 use super::fastcgi_options::{Address, Application, Kind, options, run_as};
 use super::{ACCESS, backends, mod_suexec};
 use crate::loggers::mod_log_config::accounts_for_scripts;
@@ -39,9 +39,9 @@ pub static MODULE: Module = Module {
         Hook::Check(mod_suexec::is_allowed),
         Hook::OpenLogs(mod_suexec::check),
         Hook::HelperProcess(&backends::MANAGER),
-        Hook::CheckUser(Order::Middle, fastcgi_auth::hooks!(Authenticator, checker)),
-        Hook::AuthChecker(Order::Middle, fastcgi_auth::hooks!(Authorizer, checker)),
-        Hook::AccessChecker(Order::Middle, fastcgi_auth::hooks!(AccessChecker, checker)),
+        Hook::Phase(Phase::CheckUser, Order::Middle, fastcgi_auth::hooks!(Authenticator, checker)),
+        Hook::Phase(Phase::AuthChecker, Order::Middle, fastcgi_auth::hooks!(Authorizer, checker)),
+        Hook::Phase(Phase::AccessChecker, Order::Middle, fastcgi_auth::hooks!(AccessChecker, checker)),
         Hook::Handler(Order::Middle, APPLICATIONS),
         Hook::Handler(Order::Middle, FILTERS),
     ],
@@ -63,12 +63,12 @@ const DIRECTIVES: &[Directive] = &[
     row("FastCgiIpcDir", Allowed::GLOBAL, Take1(|_, _| Ok(())), "", "(directory)").without_effect("The process manager keeps its sockets where no other process can reach them."),
     row("FastCgiWrapper", Allowed::GLOBAL, Take1(set_wrapper), "Off", "On, Off or the path of a program"),
     row("FastCgiSuexec", Allowed::GLOBAL, Take1(set_wrapper), "Off", "On, Off or the path of a program"),
-    row("FastCgiAccessChecker", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::AccessChecker, v)), "", "(pathname)"),
-    row("FastCgiAccessCheckerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::AccessChecker, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to let other modules decide after it has refused"),
-    row("FastCgiAuthenticator", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::Authenticator, v)), "", "(pathname)"),
-    row("FastCgiAuthenticatorAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authenticator, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to let other modules decide after it has refused"),
-    row("FastCgiAuthorizer", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::Authorizer, v)), "", "(pathname)"),
-    row("FastCgiAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authorizer, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to let other modules decide after it has refused"),
+    row("FastCgiAccessChecker", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Check::AccessChecker, v)), "", "(pathname)"),
+    row("FastCgiAccessCheckerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Check::AccessChecker, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to let other modules decide after it has refused"),
+    row("FastCgiAuthenticator", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Check::Authenticator, v)), "", "(pathname)"),
+    row("FastCgiAuthenticatorAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Check::Authenticator, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to let other modules decide after it has refused"),
+    row("FastCgiAuthorizer", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Check::Authorizer, v)), "", "(pathname)"),
+    row("FastCgiAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Check::Authorizer, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to let other modules decide after it has refused"),
 ];
 
 /// How much of a body is kept in memory, in bytes, and the longest possible body: `LimitRequestBody` is the real limit.

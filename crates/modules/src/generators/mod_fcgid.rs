@@ -18,9 +18,9 @@ use gateway::{Caller, Speech, Words as Phrases, owners};
 use http::text::to_bytes;
 use server::core::options::EXEC_CGI;
 use server::paths::{base_name, dir_name};
-use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
+use server::{Answer, Handler, Hook, Module, Order, Phase, Request, Waiting};
 
-use super::fastcgi_auth::{self, AUTHORITATIVE, Phase};
+use super::fastcgi_auth::{self, AUTHORITATIVE, Check};
 use super::{ACCESS, backends};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::is_script_aliased;
@@ -33,9 +33,9 @@ pub static MODULE: Module = Module {
         Hook::Mutex("fcgid-proctbl"),
         Hook::Check(backends::resolve),
         Hook::HelperProcess(&backends::MANAGER),
-        Hook::CheckUser(Order::Middle, fastcgi_auth::hooks!(Authenticator, checker)),
-        Hook::AuthChecker(Order::Middle, fastcgi_auth::hooks!(Authorizer, checker)),
-        Hook::AccessChecker(Order::Middle, fastcgi_auth::hooks!(AccessChecker, checker)),
+        Hook::Phase(Phase::CheckUser, Order::Middle, fastcgi_auth::hooks!(Authenticator, checker)),
+        Hook::Phase(Phase::AuthChecker, Order::Middle, fastcgi_auth::hooks!(Authorizer, checker)),
+        Hook::Phase(Phase::AccessChecker, Order::Middle, fastcgi_auth::hooks!(AccessChecker, checker)),
         Hook::Handler(Order::Middle, APPLICATIONS),
     ],
 };
@@ -95,12 +95,12 @@ macro_rules! nothing {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("FcgidAccessChecker", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::AccessChecker, v)), "", "a absolute access checker file path"),
-    row("FcgidAccessCheckerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::AccessChecker, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow access control to be passed along to lower modules upon failure"),
-    row("FcgidAuthenticator", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::Authenticator, v)), "", "a absolute authenticator file path"),
-    row("FcgidAuthenticatorAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authenticator, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow authentication to be passed along to lower modules upon failure"),
-    row("FcgidAuthorizer", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::Authorizer, v)), "", "a absolute authorizer file path"),
-    row("FcgidAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authorizer, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow authorization to be passed along to lower modules upon failure"),
+    row("FcgidAccessChecker", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Check::AccessChecker, v)), "", "a absolute access checker file path"),
+    row("FcgidAccessCheckerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Check::AccessChecker, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow access control to be passed along to lower modules upon failure"),
+    row("FcgidAuthenticator", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Check::Authenticator, v)), "", "a absolute authenticator file path"),
+    row("FcgidAuthenticatorAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Check::Authenticator, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow authentication to be passed along to lower modules upon failure"),
+    row("FcgidAuthorizer", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Check::Authorizer, v)), "", "a absolute authorizer file path"),
+    row("FcgidAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Check::Authorizer, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow authorization to be passed along to lower modules upon failure"),
     seconds!("FcgidBusyTimeout", SERVER, busy, BUSY, "a fastcgi application will be killed after handling a request for BusyTimeout"),
     nothing!("FcgidBusyScanInterval", GLOBAL, "120", NO_SCANS, "scan interval for busy timeout process"),
     row("FcgidCmdOptions", SERVER, Words(set_command_options), "", "set processing options for a FastCGI command"),

@@ -12,7 +12,7 @@ use conf::{
     row, settings, shown,
 };
 use server::PhaseHook::{Later, Now};
-use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Request, Stream, Waiting};
+use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Phase, Request, Stream, Waiting};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -20,8 +20,8 @@ pub static MODULE: Module = Module {
     hooks: &[
         Hook::Check(allow),
         Hook::Variable(variable),
-        Hook::Fixups(Order::Last, Now(set_variables)),
-        Hook::Fixups(Order::Last, Later { claims: has_hints, run: send_hints }),
+        Hook::Phase(Phase::Fixups, Order::Last, Now(set_variables)),
+        Hook::Phase(Phase::Fixups, Order::Last, Later { claims: has_hints, run: send_hints }),
     ],
 };
 

@@ -9,13 +9,14 @@ use conf::expr::{Expr, StringExpr};
 use conf::values::one_of;
 use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, SettingsMap, row, settings};
 use server::PhaseHook::Now;
-use server::{Answer, Flow, Handler, Hook, Module, Order, Request};
+use server::{Answer, Flow, Handler, Hook, Module, Order, Phase, Request};
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "log_debug_module", source: "mod_log_debug.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::Translate(
+        Hook::Phase(
+            Phase::Translate,
             Order::First,
             Now(|request| {
                 // For the first moment no section applies yet.
@@ -26,13 +27,13 @@ pub static MODULE: Module = Module {
                 Flow::Declined
             }),
         ),
-        Hook::MapToStorage(Order::First, Now(|request| at(request, Moment::Map))),
-        Hook::AccessChecker(Order::First, Now(|request| at(request, Moment::Access))),
-        Hook::AccessCheckerEx(Order::First, Now(|request| at(request, Moment::AccessEx))),
-        Hook::CheckUser(Order::First, Now(|request| at(request, Moment::User))),
-        Hook::AuthChecker(Order::First, Now(|request| at(request, Moment::Auth))),
-        Hook::TypeChecker(Order::First, Now(|request| at(request, Moment::Type))),
-        Hook::Fixups(Order::First, Now(|request| at(request, Moment::Fixups))),
+        Hook::Phase(Phase::MapToStorage, Order::First, Now(|request| at(request, Moment::Map))),
+        Hook::Phase(Phase::AccessChecker, Order::First, Now(|request| at(request, Moment::Access))),
+        Hook::Phase(Phase::AccessCheckerEx, Order::First, Now(|request| at(request, Moment::AccessEx))),
+        Hook::Phase(Phase::CheckUser, Order::First, Now(|request| at(request, Moment::User))),
+        Hook::Phase(Phase::AuthChecker, Order::First, Now(|request| at(request, Moment::Auth))),
+        Hook::Phase(Phase::TypeChecker, Order::First, Now(|request| at(request, Moment::Type))),
+        Hook::Phase(Phase::Fixups, Order::First, Now(|request| at(request, Moment::Fixups))),
         Hook::InsertFilters(Order::First, |request, _| log_messages(request, Moment::Filters)),
         Hook::Handler(
             Order::First,

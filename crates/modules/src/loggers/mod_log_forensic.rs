@@ -11,7 +11,7 @@ use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings}
 use http::text::to_bytes;
 use server::PhaseHook::Now;
 use server::log::{self, LogFile};
-use server::{Fields, Flow, Hook, Module, Order, Request, Server};
+use server::{Fields, Flow, Hook, Module, Order, Phase, Request, Server};
 
 use crate::metadata::mod_unique_id;
 
@@ -20,7 +20,7 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "log_forensic_module", source: "mod_log_forensic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::OpenLogs(open),
-        Hook::PostRead(Order::ReallyFirst, Now(before)),
+        Hook::Phase(Phase::PostRead, Order::ReallyFirst, Now(before)),
         Hook::Log(Order::ReallyLast, after),
     ],
 };

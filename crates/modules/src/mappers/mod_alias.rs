@@ -15,7 +15,7 @@ use conf::{Allowed, Directive, Level, ModuleInfo, Origin, Setting, on_or_off, ro
 use http::uri::escape_path;
 use server::PhaseHook::Now;
 use server::core_module::is_url;
-use server::{Flow, Hook, Module, Order, Request};
+use server::{Flow, Hook, Module, Order, Phase, Request};
 
 use self::lines::{add_alias, add_alias_match, add_redirect, is_redirect};
 use self::list::{Found, List, Matcher};
@@ -25,7 +25,10 @@ pub(crate) use self::text::{file_path, matched};
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "alias_module", source: "mod_alias.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Translate(Order::Middle, Now(translate)), Hook::Fixups(Order::Middle, Now(fixup))],
+    hooks: &[
+        Hook::Phase(Phase::Translate, Order::Middle, Now(translate)),
+        Hook::Phase(Phase::Fixups, Order::Middle, Now(fixup)),
+    ],
 };
 
 /// The name of the note by which CGI modules know that a `ScriptAlias` chose the file: it needs no `ExecCGI`.

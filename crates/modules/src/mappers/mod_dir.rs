@@ -5,7 +5,7 @@
 use conf::directive::Args::{Flag, Raw, Take1, Take12};
 use conf::words::words;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
-use server::{Flow, Hook, Module, Order, PhaseHook, Request};
+use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
 use crate::mappers::mod_rewrite::REDIRECT_HANDLER;
 use crate::metadata::mod_mime::DIRECTORY;
@@ -13,7 +13,7 @@ use crate::metadata::mod_mime::DIRECTORY;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "dir_module", source: "mod_dir.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Fixups(Order::Last, LATE)],
+    hooks: &[Hook::Phase(Phase::Fixups, Order::Last, LATE)],
 };
 
 /// Looks up index files and fallbacks.

@@ -18,7 +18,7 @@ use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Settin
 use http::Version;
 use server::PhaseHook::Now;
 use server::paths::{dir_name, os_path};
-use server::{Answer, Body, Flow, Handler, Hook, Keep, Module, Order, PhaseHook, Request};
+use server::{Answer, Body, Flow, Handler, Hook, Keep, Module, Order, Phase, PhaseHook, Request};
 
 use self::accept::{Terms, Wishes};
 use self::map::Map;
@@ -28,8 +28,8 @@ use self::select::{Choice, Chosen, Encoded, Variant};
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "negotiation_module", source: "mod_negotiation.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::TypeChecker(Order::First, MULTIVIEWS),
-        Hook::Fixups(Order::Middle, Now(fix_encoding)),
+        Hook::Phase(Phase::TypeChecker, Order::First, MULTIVIEWS),
+        Hook::Phase(Phase::Fixups, Order::Middle, Now(fix_encoding)),
         Hook::Handler(Order::Middle, TYPE_MAP),
     ],
 };

@@ -24,7 +24,7 @@ mod variables;
 use conf::directive::Args::{Flag, Raw, Take1, Take23};
 use conf::{Allowed, Directive, ModuleInfo, on_or_off, row, settings};
 use server::PhaseHook::{Later, Now};
-use server::{Answer, Flow, Handler, Hook, Keep, Module, Order, Request, Server};
+use server::{Answer, Flow, Handler, Hook, Keep, Module, Order, Phase, Request, Server};
 
 use self::rules::Rules;
 use self::trace::Trace;
@@ -35,12 +35,17 @@ pub static MODULE: Module = Module {
     hooks: &[
         Hook::Start(prepare),
         Hook::HelperProcess(&maps::program::HELPER),
-        Hook::Translate(
+        Hook::Phase(
+            Phase::Translate,
             Order::ReallyFirst,
             Later { claims: host::is_on, run: |request| Box::pin(host::translate(request)) },
         ),
-        Hook::Fixups(Order::First, Later { claims: section::is_on, run: |request| Box::pin(section::fixup(request)) }),
-        Hook::Fixups(Order::Last, Now(force)),
+        Hook::Phase(
+            Phase::Fixups,
+            Order::First,
+            Later { claims: section::is_on, run: |request| Box::pin(section::fixup(request)) },
+        ),
+        Hook::Phase(Phase::Fixups, Order::Last, Now(force)),
         Hook::Handler(Order::Middle, Handler::Now(go_on)),
     ],
 };

@@ -9,12 +9,13 @@ use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, on_or_
 use http::uri::{escape_html, escape_path};
 use runtime::{Load, offload};
 use server::paths::os_path;
-use server::{Flow, Hook, Module, Order, PhaseHook, Request};
+use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "speling_module", source: "mod_speling.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Fixups(
+    hooks: &[Hook::Phase(
+        Phase::Fixups,
         Order::Last,
         PhaseHook::Later { claims: may_be_misspelled, run: |request| Box::pin(correct(request)) },
     )],

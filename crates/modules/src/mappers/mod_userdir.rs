@@ -9,7 +9,7 @@ use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Origin, Outcome, Setting, row, settings};
 use runtime::{Load, offload};
 use server::paths::c_path;
-use server::{Flow, Hook, Module, Order, PhaseHook, Request, VirtualHost};
+use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, VirtualHost};
 
 use super::mod_alias::file_path;
 
@@ -17,7 +17,8 @@ use super::mod_alias::file_path;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "userdir_module", source: "mod_userdir.c", linked: false, directives: DIRECTIVES },
     // After Alias, whatever the order in which the modules are loaded.
-    hooks: &[Hook::Translate(
+    hooks: &[Hook::Phase(
+        Phase::Translate,
         Order::Later(1),
         PhaseHook::Later { claims: is_for_user, run: |request| Box::pin(translate(request)) },
     )],

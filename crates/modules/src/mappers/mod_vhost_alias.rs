@@ -5,7 +5,7 @@
 use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use server::PhaseHook::Now;
-use server::{Flow, Hook, Module, Order, Request};
+use server::{Flow, Hook, Module, Order, Phase, Request};
 
 use super::mod_alias::FORCED_TYPE;
 
@@ -13,7 +13,7 @@ use super::mod_alias::FORCED_TYPE;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "vhost_alias_module", source: "mod_vhost_alias.c", linked: false, directives: DIRECTIVES },
     // After Alias and UserDir, whatever the order in which the modules are loaded.
-    hooks: &[Hook::Translate(Order::Later(2), Now(translate))],
+    hooks: &[Hook::Phase(Phase::Translate, Order::Later(2), Now(translate))],
 };
 
 #[rustfmt::skip]

@@ -26,7 +26,7 @@ use std::time::Duration;
 use conf::directive::Args::{Raw, Section, Take1, Take2, Take12, Words};
 use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, row, settings};
 use server::PhaseHook::Now;
-use server::{Handler, Hook, Module, Order};
+use server::{Handler, Hook, Module, Order, Phase};
 
 pub(crate) use self::certificates::{certificate_names, served};
 pub(crate) use self::challenges::answer as answer_challenge;
@@ -40,9 +40,9 @@ pub static MODULE: Module = Module {
     hooks: &[
         Hook::Check(domains::resolve),
         Hook::HelperProcess(&renewal::HELPER),
-        Hook::PostRead(Order::ReallyFirst, Now(challenges::is_challenge)),
-        Hook::PostRead(Order::First, Now(challenges::is_unready)),
-        Hook::PostRead(Order::Middle, Now(challenges::require_https)),
+        Hook::Phase(Phase::PostRead, Order::ReallyFirst, Now(challenges::is_challenge)),
+        Hook::Phase(Phase::PostRead, Order::First, Now(challenges::is_unready)),
+        Hook::Phase(Phase::PostRead, Order::Middle, Now(challenges::require_https)),
         Hook::Handler(Order::ReallyFirst, Handler::Now(challenges::handle)),
         Hook::Handler(Order::Middle, Handler::Now(status::handle)),
     ],

@@ -9,12 +9,13 @@ use conf::values::atoi;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use runtime::{Load, offload};
 use server::paths::{base_name, dir_name, os_path};
-use server::{Flow, Hook, Module, Order, PhaseHook, Request};
+use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "cern_meta_module", source: "mod_cern_meta.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Fixups(
+    hooks: &[Hook::Phase(
+        Phase::Fixups,
         Order::Middle,
         PhaseHook::Later { claims: has_meta_file, run: |request| Box::pin(add_fields(request)) },
     )],

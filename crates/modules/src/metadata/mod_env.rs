@@ -8,12 +8,12 @@ use std::sync::Arc;
 use conf::directive::Args::{Iterate, Take12};
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, row, settings};
 use server::PhaseHook::Now;
-use server::{Flow, Hook, Module, Order, Request};
+use server::{Flow, Hook, Module, Order, Phase, Request};
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "env_module", source: "mod_env.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Fixups(Order::Middle, Now(fixup))],
+    hooks: &[Hook::Phase(Phase::Fixups, Order::Middle, Now(fixup))],
 };
 
 #[rustfmt::skip]

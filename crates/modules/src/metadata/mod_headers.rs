@@ -13,7 +13,7 @@ use conf::pattern::{Captures, Regex, substitute_in};
 use conf::{Allowed, Directive, Listed, ModuleInfo, Origin, row, settings};
 use http::text::{from_bytes, to_bytes};
 use server::PhaseHook::Now;
-use server::{AnswerHook, Fields, Flow, Hook, Module, Order, Request};
+use server::{AnswerHook, Fields, Flow, Hook, Module, Order, Phase, Request};
 
 use value::Value;
 
@@ -21,8 +21,8 @@ use value::Value;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "headers_module", source: "mod_headers.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::PostRead(Order::First, Now(early)),
-        Hook::Fixups(Order::Last, Now(of_request)),
+        Hook::Phase(Phase::PostRead, Order::First, Now(early)),
+        Hook::Phase(Phase::Fixups, Order::Last, Now(of_request)),
         Hook::AnswerFields(Order::Last, AnswerHook::Now(of_answer)),
     ],
 };

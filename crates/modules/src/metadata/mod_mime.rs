@@ -16,7 +16,7 @@ use conf::{
     on_or_off, row, settings,
 };
 use server::PhaseHook::Now;
-use server::{Draft, Flow, Hook, Module, Order, Request, Server};
+use server::{Draft, Flow, Hook, Module, Order, Phase, Request, Server};
 
 use self::extensions::{Extensions, Trait};
 use self::types::{Types, with_charset};
@@ -24,7 +24,11 @@ use self::types::{Types, with_charset};
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "mime_module", source: "mod_mime.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Check(prepare), Hook::OpenLogs(types_are_there), Hook::TypeChecker(Order::Middle, Now(find_type))],
+    hooks: &[
+        Hook::Check(prepare),
+        Hook::OpenLogs(types_are_there),
+        Hook::Phase(Phase::TypeChecker, Order::Middle, Now(find_type)),
+    ],
 };
 
 const FILEINFO: Allowed = Allowed::FILEINFO;

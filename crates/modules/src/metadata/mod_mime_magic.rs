@@ -12,7 +12,7 @@ use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use runtime::{Load, offload};
 use server::paths::os_path;
-use server::{Flow, Hook, Module, Order, PhaseHook, Request, Server};
+use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, Server};
 
 use self::rules::Rules;
 
@@ -22,7 +22,8 @@ pub static MODULE: Module = Module {
     hooks: &[
         Hook::OpenLogs(complain),
         // After mod_mime, whatever the order in which the modules are loaded.
-        Hook::TypeChecker(
+        Hook::Phase(
+            Phase::TypeChecker,
             Order::Later(1),
             PhaseHook::Later { claims: has_no_type, run: |request| Box::pin(find_type(request)) },
         ),

@@ -12,12 +12,12 @@ use conf::ip::Subnet;
 use conf::words::words;
 use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, Stacked, on_or_off, row, settings};
 use server::PhaseHook::Now;
-use server::{Announced, Flow, Hook, Module, Order, Preface, Request, Server};
+use server::{Announced, Flow, Hook, Module, Order, Phase, Preface, Request, Server};
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "remoteip_module", source: "mod_remoteip.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Preface(&PREFACE), Hook::PostRead(Order::First, Now(find_client))],
+    hooks: &[Hook::Preface(&PREFACE), Hook::Phase(Phase::PostRead, Order::First, Now(find_client))],
 };
 
 static PREFACE: Preface = Preface { is_used, is_expected, read: preface::read };

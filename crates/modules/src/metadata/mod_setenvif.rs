@@ -13,12 +13,15 @@ use conf::pattern::{Captures, Flags, Regex, TooLong, substitute};
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, row, settings};
 use server::PhaseHook::Now;
-use server::{Flow, Hook, Module, Order, Request};
+use server::{Flow, Hook, Module, Order, Phase, Request};
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "setenvif_module", source: "mod_setenvif.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::PostRead(Order::Middle, Now(of_server)), Hook::HeaderParser(Order::Middle, Now(of_sections))],
+    hooks: &[
+        Hook::Phase(Phase::PostRead, Order::Middle, Now(of_server)),
+        Hook::Phase(Phase::HeaderParser, Order::Middle, Now(of_sections)),
+    ],
 };
 
 #[rustfmt::skip]

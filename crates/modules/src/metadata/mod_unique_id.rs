@@ -8,12 +8,12 @@ use std::time::UNIX_EPOCH;
 use conf::ModuleInfo;
 use server::PhaseHook::Now;
 use server::unique::letters;
-use server::{Flow, Hook, Module, Order, Request, Unique};
+use server::{Flow, Hook, Module, Order, Phase, Request, Unique};
 
 /// The module. If it is loaded, its id is also that of log lines (`%L`).
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "unique_id_module", source: "mod_unique_id.c", linked: false, directives: &[] },
-    hooks: &[Hook::PostRead(Order::Middle, Now(set)), Hook::LogId(id)],
+    hooks: &[Hook::Phase(Phase::PostRead, Order::Middle, Now(set)), Hook::LogId(id)],
 };
 
 /// The variable.

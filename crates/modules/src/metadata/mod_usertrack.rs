@@ -10,14 +10,14 @@ use conf::pattern::{Captures, Flags, Regex};
 use conf::values::{atoi, one_of};
 use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::PhaseHook::Now;
-use server::{Flow, Hook, Module, Order, Request};
+use server::{Flow, Hook, Module, Order, Phase, Request};
 
 use crate::metadata::periods;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "usertrack_module", source: "mod_usertrack.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Fixups(Order::ReallyFirst, Now(track))],
+    hooks: &[Hook::Phase(Phase::Fixups, Order::ReallyFirst, Now(track))],
 };
 
 #[rustfmt::skip]

@@ -16,7 +16,7 @@ use conf::directive::Args::{Flag, Iterate, Section, Take1, Take2, Words};
 use conf::pattern::Regex;
 use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, on_or_off, row, settings};
 use server::PhaseHook::Now;
-use server::{Answer, Handler, Hook, Layer, Module, Order, Request, Waiting};
+use server::{Answer, Handler, Hook, Layer, Module, Order, Phase, Request, Waiting};
 
 pub(crate) use self::serve::{Ask, Destination, ask, converse};
 pub(crate) use self::target::Target;
@@ -28,10 +28,10 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_module", source: "mod_proxy.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::HandlerName(lines::check_handler),
-        Hook::Translate(Order::First, Now(map::translate)),
-        Hook::MapToStorage(Order::First, Now(map::sections)),
+        Hook::Phase(Phase::Translate, Order::First, Now(map::translate)),
+        Hook::Phase(Phase::MapToStorage, Order::First, Now(map::sections)),
         // Before mod_rewrite, whose rules in sections escape the URLs they make themselves.
-        Hook::Fixups(Order::ReallyFirst, Now(map::canonical)),
+        Hook::Phase(Phase::Fixups, Order::ReallyFirst, Now(map::canonical)),
         Hook::Handler(
             Order::First,
             Handler::Later { claims: serve::claims, check: serve::refusal, answer: |request| serve::answer(request) },

@@ -9,7 +9,7 @@ use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, Setting, on_or_
 use gateway::backend::Head;
 use gateway::backend::remote::{Address, Server};
 use server::PhaseHook::Now;
-use server::{Answer, Flow, Handler, Hook, Module, Order, Request};
+use server::{Answer, Flow, Handler, Hook, Module, Order, Phase, Request};
 
 use super::mod_proxy::{Ask, Destination, Target, ask, converse};
 use super::mod_proxy_scgi::{PHRASES, SPEECH};
@@ -19,7 +19,7 @@ use crate::mappers::mod_alias::matched;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "scgi_module", source: "mod_scgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::Translate(Order::Last, Now(translate)),
+        Hook::Phase(Phase::Translate, Order::Last, Now(translate)),
         Hook::Handler(
             Order::Middle,
             Handler::Later { claims, check: explain, answer: |request| Box::pin(answer(request)) },

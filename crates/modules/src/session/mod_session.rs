@@ -10,7 +10,7 @@ use conf::values::{atoi, strtol};
 use conf::{
     Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, row, settings,
 };
-use server::{AnswerHook, Flow, Hook, Module, Order, PhaseHook, Request};
+use server::{AnswerHook, Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
 use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd};
 
@@ -18,7 +18,8 @@ use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd};
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "session_module", source: "mod_session.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::Fixups(
+        Hook::Phase(
+            Phase::Fixups,
             Order::Middle,
             PhaseHook::Later {
                 claims: |request| request.dir::<SessionDir>().env.or(false),

@@ -37,7 +37,9 @@ use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, SettingsMap, row, se
 use rustls::server::ClientHello;
 use server::PhaseHook::Now;
 use server::core::CoreServer;
-use server::{Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Order, Request, Server, VirtualHost};
+use server::{
+    Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Order, Phase, Request, Server, VirtualHost,
+};
 
 pub use self::certificates::{ShownCertificate, end_of, has_key, shown as shown_certificates};
 use self::context::Place;
@@ -63,13 +65,13 @@ pub static MODULE: Module = Module {
         Hook::Encryption(&ENCRYPTION),
         Hook::Variable(variables::find),
         Hook::Extension(variables::peer_extensions),
-        Hook::PostRead(Order::ReallyFirst, Now(is_encrypted)),
-        Hook::PostRead(Order::ReallyFirst, Now(sni::check)),
+        Hook::Phase(Phase::PostRead, Order::ReallyFirst, Now(is_encrypted)),
+        Hook::Phase(Phase::PostRead, Order::ReallyFirst, Now(sni::check)),
         Hook::Dump("DUMP_CERTS", certificate_files),
-        Hook::AccessChecker(Order::Middle, Now(access::check)),
-        Hook::CheckUser(Order::First, Now(access::log_in)),
-        Hook::AuthChecker(Order::Middle, Now(access::stay_out)),
-        Hook::Fixups(Order::Middle, Now(variables::into_environment)),
+        Hook::Phase(Phase::AccessChecker, Order::Middle, Now(access::check)),
+        Hook::Phase(Phase::CheckUser, Order::First, Now(access::log_in)),
+        Hook::Phase(Phase::AuthChecker, Order::Middle, Now(access::stay_out)),
+        Hook::Phase(Phase::Fixups, Order::Middle, Now(variables::into_environment)),
         Hook::Authz(&access::SSL),
         Hook::Authz(&access::SSL_VERIFY_CLIENT),
     ],

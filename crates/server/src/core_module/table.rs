@@ -8,6 +8,7 @@ use crate::files::static_file;
 use crate::module::hook::{Hook, Module, Order};
 use crate::phases::translate;
 use crate::request::hooks::PhaseHook;
+use crate::request::phase::Phase;
 use crate::settings::core::{CoreDir, CoreServer, DOCUMENT_ROOT, Methods, defaults};
 
 const SERVER: Allowed = Allowed::SERVER;
@@ -21,8 +22,8 @@ const FILEINFO: Allowed = Allowed::FILEINFO;
 pub static CORE: Module = Module {
     info: ModuleInfo { id: "core_module", source: "core.c", linked: true, directives: CORE_DIRECTIVES },
     hooks: &[
-        Hook::Translate(Order::ReallyLast, PhaseHook::Now(translate::document_root)),
-        Hook::Fixups(Order::ReallyFirst, PhaseHook::Now(translate::overrides)),
+        Hook::Phase(Phase::Translate, Order::ReallyLast, PhaseHook::Now(translate::document_root)),
+        Hook::Phase(Phase::Fixups, Order::ReallyFirst, PhaseHook::Now(translate::overrides)),
         Hook::Handler(Order::ReallyLast, static_file::AFTER_BODY),
         Hook::Handler(Order::ReallyLast, static_file::HANDLER),
     ],

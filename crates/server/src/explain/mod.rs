@@ -25,7 +25,7 @@ pub use crate::explain::verdict::Verdict;
 use crate::message::body::{BodyError, BodySource, RequestBody};
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
-use crate::module::hook::{request_hooks, with_infos};
+use crate::module::with_infos;
 use crate::phases;
 use crate::request::Client;
 use crate::request::Request;
@@ -211,7 +211,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, R
     }
     let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;
     // Leaked: a process that explains answers one question.
-    let hooks = Box::leak(Box::new(request_hooks(&with_infos(server.infos()))));
+    let hooks = Box::leak(Box::new(phases::hooks(&with_infos(server.infos()))));
     let running = Running { server, hooks };
     let host = server.host_at(question.local, None).0;
     let is_encrypted = hooks.encryption.is_some_and(|encryption| (encryption.is_expected)(host));

@@ -21,7 +21,7 @@ use crate::settings::core::CoreDir;
 use crate::settings::core::etag::{Bits, DIGEST};
 use crate::site::file_cache::{Content, Kept, SMALL, open};
 use crate::site::links::Links;
-use crate::transport::tick::Slices;
+use runtime::CoopBudget;
 
 /// A request's body is read first, as in Apache: no file needs it, but a body that is too long or broken is an error.
 /// After an error the connection closes, and nothing is read; nor is a client asked to send the body it still holds
@@ -37,9 +37,9 @@ pub(crate) const AFTER_BODY: Handler = Handler::Later {
 };
 
 async fn after_body(request: &mut Request) -> Answer {
-    let mut slices = Slices::new();
+    let mut budget = CoopBudget::new();
     loop {
-        slices.step().await;
+        budget.step().await;
         match request.body.read().await {
             Ok(Some(_)) => {}
             Ok(None) => break,

@@ -2,16 +2,24 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::net::SocketAddr;
 
 use conf::Level;
 
 use super::os_prefix;
-use crate::request::Client;
 
 /// A request that a message is about.
 pub trait About {
-    /// The client.
-    fn client(&self) -> &Client;
+    /// The client's address, and its port.
+    fn client(&self) -> (String, u16);
+    /// The address and port at the other end of the connection: the client's, or its proxy's.
+    fn peer(&self) -> (String, u16);
+    /// The local address of the connection.
+    fn local(&self) -> SocketAddr;
+    /// How many requests the connection has brought before this one.
+    fn keepalives(&self) -> u32;
+    /// The id that stands for the connection in the logs, if it has one.
+    fn connection_log_id(&self) -> Option<String>;
     /// The id that stands for the request in the logs.
     fn log_id(&self) -> Option<&str>;
     /// The configured name of the virtual host.
@@ -257,15 +265,10 @@ fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
         What::Module => line.write_str(entry.module),
         What::Level => line.write_str(entry.level.name()),
         What::Pid | What::Tid => write!(line, "{}", std::process::id()),
-        What::Client | What::ClientUnderlying => match request.map(About::client) {
-            Some(client) => {
-                let client = if matches!(what, What::Client) { client } else { client.connection() };
-                write!(line, "{}:{}", client.ip(), client.peer.port())
-            }
-            None => Ok(()),
-        },
+        What::Client => request.map(About::client).map_or(Ok(()), |(ip, port)| write!(line, "{ip}:{port}")),
+        What::ClientUnderlying => request.map(About::peer).map_or(Ok(()), |(ip, port)| write!(line, "{ip}:{port}")),
         What::Local => match request {
-            Some(request) => write!(line, "{}", request.client().local()),
+            Some(request) => write!(line, "{}", request.local()),
             None => Ok(()),
         },
         What::Error => match entry.error {
@@ -277,15 +280,11 @@ fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
             Ok(())
         }
         What::Keepalives => match request {
-            Some(request) => {
-                write!(line, "{}", request.client().connection().keepalives.load(std::sync::atomic::Ordering::Relaxed))
-            }
+            Some(request) => write!(line, "{}", request.keepalives()),
             None => Ok(()),
         },
         What::LogId => request.and_then(About::log_id).map_or(Ok(()), |id| line.write_str(id)),
-        What::ConnectionLogId => {
-            request.and_then(|request| request.client().log_id()).map_or(Ok(()), |id| line.write_str(&id))
-        }
+        What::ConnectionLogId => request.and_then(About::connection_log_id).map_or(Ok(()), |id| line.write_str(&id)),
         What::ServerName => match request {
             Some(request) => line.write_str(request.host_name()),
             None => Ok(()),

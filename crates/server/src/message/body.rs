@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::message::fields::Fields;
 use crate::message::response::{BodyStream, Piece};
-use crate::transport::tick::Slices;
+use runtime::CoopBudget;
 
 /// Why the rest of a body cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,9 +284,9 @@ type Fetch = Pin<Box<dyn Future<Output = Fetched> + Send>>;
 /// The next piece of a stream; at its end, reads the rest of the body under it, because the next request comes after
 /// that.
 async fn fetch(mut stream: Box<dyn BodyStream>, under: RequestBody) -> Fetched {
-    let mut slices = Slices::new();
+    let mut budget = CoopBudget::new();
     loop {
-        slices.step().await;
+        budget.step().await;
         match stream.next().await {
             Some(Ok(piece)) if piece.is_empty() => {}
             None => break,
@@ -294,7 +294,7 @@ async fn fetch(mut stream: Box<dyn BodyStream>, under: RequestBody) -> Fetched {
         }
     }
     loop {
-        slices.step().await;
+        budget.step().await;
         match under.read().await {
             Ok(Some(_)) => {}
             Ok(None) => return (stream, None),

@@ -76,7 +76,7 @@ pub(crate) fn give_head(mut head: Head) {
 
 #[cfg(test)]
 mod tests {
-    use crate::transport::*;
+    use super::*;
 
     #[test]
     fn a_thread_that_has_too_many_leaves_them_to_one_that_has_none() {

@@ -169,7 +169,7 @@ pub fn add_vary(out: &mut Fields, name: &str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::request::*;
+    use super::*;
 
     #[test]
     fn prefixed_names_are_there_once() {

@@ -105,7 +105,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use crate::request::*;
+    use super::*;
 
     fn block<T>(future: impl Future<Output = T>) -> T {
         sys::block_on::block_on(future, || ()).expect("a reactor")

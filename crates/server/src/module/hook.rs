@@ -6,12 +6,12 @@ use conf::{Context, Error, ModuleInfo};
 
 use crate::message::response::Body;
 use crate::module::authz::{AuthnProvider, AuthzProvider};
-use crate::phases::lookup;
 use crate::request::Request;
 use crate::request::hooks::{
     AnswerHook, Chain, Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks,
-    InputChain, InputFilter, Of, OutputFilter, PhaseHook, Preface,
+    InputChain, InputFilter, Of, OutputFilter, PhaseHook, Preface, RunSubrequest,
 };
+use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
 use crate::site::server::{DumpHook, HelperHook, Lifecycle, LogHook, ServerHook, StartHook};
 
@@ -81,27 +81,8 @@ pub enum Hook {
     Variable(FindVariable),
     /// Reads extensions of clients' certificates, for expressions.
     Extension(FindExtension),
-    /// The head was read. All hooks run.
-    PostRead(Order, PhaseHook),
-    /// URL to file name. The first that does not decline wins.
-    Translate(Order, PhaseHook),
-    /// The sections that are about files, for a request that maps to no file of this machine. The first that does not
-    /// decline has merged the replacement settings.
-    MapToStorage(Order, PhaseHook),
-    /// All sections were merged. All hooks run.
-    HeaderParser(Order, PhaseHook),
-    /// Decides access by the origin of the request. All hooks run.
-    AccessChecker(Order, PhaseHook),
-    /// Decides access without a user. The first that does not decline wins.
-    AccessCheckerEx(Order, PhaseHook),
-    /// Authenticates the user. The first that does not decline wins.
-    CheckUser(Order, PhaseHook),
-    /// Authorizes that user. The first that does not decline wins.
-    AuthChecker(Order, PhaseHook),
-    /// Type, language, encoding, handler. The first that does not decline wins.
-    TypeChecker(Order, PhaseHook),
-    /// Last changes before the handler. All hooks run.
-    Fixups(Order, PhaseHook),
+    /// Takes part in a phase of a request.
+    Phase(Phase, Order, PhaseHook),
     /// Makes the answer. The first that does not decline wins.
     Handler(Order, Handler),
     /// Wraps the body of an answer.
@@ -144,17 +125,8 @@ impl Hook {
             Hook::Start(_) | Hook::HelperProcess(_) => ("Post Configuration", Order::Middle),
             Hook::OpenLogs(_) => ("Open Logs", Order::Middle),
             Hook::ChildInit(_) => ("Child Init", Order::Middle),
-            Hook::PostRead(order, _) => ("Post-Read Request", *order),
-            Hook::Translate(order, _) => ("Translate Name", *order),
-            Hook::MapToStorage(order, _) => ("Map to Storage", *order),
-            Hook::HeaderParser(order, _) => ("Header Parse", *order),
-            Hook::AccessCheckerEx(order, _) => ("Check Access", *order),
-            Hook::AccessChecker(order, _) => ("Check Access (legacy)", *order),
-            Hook::CheckUser(order, _) => ("Verify User ID", *order),
+            Hook::Phase(phase, order, _) => (phase.apache_name(), *order),
             Hook::NoteAuthFailure(_) => ("Note Authentication Failure", Order::Middle),
-            Hook::AuthChecker(order, _) => ("Verify User Access", *order),
-            Hook::TypeChecker(order, _) => ("Check Type", *order),
-            Hook::Fixups(order, _) => ("Fixups", *order),
             Hook::Filter(order, _)
             | Hook::InsertFilters(order, _)
             | Hook::InsertInputFilters(order, _)
@@ -190,20 +162,11 @@ fn ordered(modules: &[&'static Module]) -> Vec<(&'static str, &'static Hook)> {
     ordered
 }
 
-/// These modules' hooks for requests.
-pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
+/// These modules' hooks for requests; `run_subrequest` takes a subrequest through the phases.
+pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubrequest) -> Hooks {
     let mut hooks = Hooks {
-        look_up: lookup::run,
-        post_read: Vec::new(),
-        translate: Vec::new(),
-        map_to_storage: Vec::new(),
-        header_parser: Vec::new(),
-        access_checker: Vec::new(),
-        access_checker_ex: Vec::new(),
-        check_user: Vec::new(),
-        auth_checker: Vec::new(),
-        type_checker: Vec::new(),
-        fixups: Vec::new(),
+        run_subrequest,
+        phases: Default::default(),
         handler: Vec::new(),
         filter: Vec::new(),
         named_filters: Vec::new(),
@@ -222,18 +185,8 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
         extensions: None,
     };
     for (module, hook) in ordered(modules) {
-        let of = |hook| Of { module, hook };
         match hook {
-            Hook::PostRead(_, f) => hooks.post_read.push(of(*f)),
-            Hook::Translate(_, f) => hooks.translate.push(of(*f)),
-            Hook::MapToStorage(_, f) => hooks.map_to_storage.push(of(*f)),
-            Hook::HeaderParser(_, f) => hooks.header_parser.push(of(*f)),
-            Hook::AccessChecker(_, f) => hooks.access_checker.push(of(*f)),
-            Hook::AccessCheckerEx(_, f) => hooks.access_checker_ex.push(of(*f)),
-            Hook::CheckUser(_, f) => hooks.check_user.push(of(*f)),
-            Hook::AuthChecker(_, f) => hooks.auth_checker.push(of(*f)),
-            Hook::TypeChecker(_, f) => hooks.type_checker.push(of(*f)),
-            Hook::Fixups(_, f) => hooks.fixups.push(of(*f)),
+            Hook::Phase(phase, _, f) => hooks.phases[*phase as usize].push(Of { module, hook: *f }),
             Hook::Handler(_, handler) => hooks.handler.push(Of { module, hook: *handler }),
             Hook::Filter(_, f) => hooks.filter.push(*f),
             Hook::NamedFilter(filter) => hooks.named_filters.push(filter),

@@ -4,8 +4,9 @@
 use conf::Level;
 
 use crate::module::authz::Satisfy;
-use crate::phases::phase::{self, all, first};
+use crate::phases::phase::{all, first};
 use crate::request::flow::Flow;
+use crate::request::phase::Phase;
 use crate::request::{Kind, Request};
 
 /// Checks access. `Err`: the request ends.
@@ -13,7 +14,7 @@ pub(crate) async fn check(request: &mut Request) -> Result<(), Flow> {
     if is_known(request) {
         return Ok(());
     }
-    let by_host = all(request, &phase::ACCESS_CHECKER).await;
+    let by_host = all(request, Phase::AccessChecker).await;
     match request.dir::<Satisfy>().any(&request.asked.method) {
         false => {
             by_host?;
@@ -43,17 +44,17 @@ fn is_known(request: &mut Request) -> bool {
 
 /// `number` is that of the message about an unknown user; Apache has two.
 async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
-    if request.hooks.access_checker_ex.is_empty() {
+    if request.hooks.of(Phase::AccessCheckerEx).is_empty() {
         // No module can authenticate a user, and no directive of one could have been written.
         return Ok(());
     }
-    match first(request, &phase::ACCESS_CHECKER_EX).await {
+    match first(request, Phase::AccessCheckerEx).await {
         Flow::Ok => return Ok(()),
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => {}
     }
     // A user might be admitted: authenticate, then authorize.
-    match first(request, &phase::CHECK_USER).await {
+    match first(request, Phase::CheckUser).await {
         Flow::Ok => {}
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => return Err(not_configured(request, "check user")),
@@ -67,7 +68,7 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
         request.log("core", Level::Error, text);
         return Err(Flow::Status(500));
     }
-    match first(request, &phase::AUTH_CHECKER).await {
+    match first(request, Phase::AuthChecker).await {
         Flow::Ok => Ok(()),
         Flow::Status(status) => Err(Flow::Status(status)),
         Flow::Declined => Err(not_configured(request, "check access")),

@@ -5,7 +5,6 @@ pub(crate) mod access;
 mod delivery;
 pub(crate) mod error_document;
 pub mod filters;
-pub(crate) mod lookup;
 pub(crate) mod phase;
 mod redirect;
 pub(crate) mod subject;
@@ -21,13 +20,20 @@ use conf::Level;
 pub use self::delivery::Conditions;
 use crate::message::response::{Answer, Body, Keep};
 use crate::message::tunnel::Tunnel;
+use crate::module::{self, Module};
 use crate::phases::access::check;
 use crate::phases::phase::{all, first};
 use crate::request::Request;
 use crate::request::flow::Flow;
-use crate::request::hooks::{AnswerHook, Handler, Of};
+use crate::request::hooks::{AnswerHook, Handler, Hooks, Of};
+use crate::request::phase::Phase;
 use crate::settings::core::{CoreDir, CoreServer, Tri};
 use crate::trace::HANDLER;
+
+/// The hooks of these modules for requests.
+pub fn hooks(modules: &[&'static Module]) -> Hooks {
+    module::request_hooks(modules, subrequest::run)
+}
 
 /// The answer to the client.
 pub struct Response {
@@ -123,7 +129,7 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
 async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Answer {
     redirect::redirect(request, uri, status, keep);
     // The request's own variables are set again for the new path.
-    let read = all(request, &phase::POST_READ).await;
+    let read = all(request, Phase::PostRead).await;
     // An error document is sent all the same: it reports the error.
     if let (Err(flow), 0..400) = (read, status) {
         return Answer::Status(flow.status());
@@ -155,11 +161,11 @@ async fn name_client(request: &Request) {
 
 /// All phases before the handler.
 async fn prepare(request: &mut Request) -> Result<(), Flow> {
-    if !request.hooks.post_read.is_empty() {
+    if !request.hooks.of(Phase::PostRead).is_empty() {
         // These hooks see the path as it was sent.
         request.asked.uri = path_as_sent(request);
     }
-    all(request, &phase::POST_READ).await?;
+    all(request, Phase::PostRead).await?;
     if request.mapped.handler.is_some() {
         // A module has named the handler: no other configuration for requests comes before that.
         return Ok(());
@@ -233,14 +239,14 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     walk::locations(request)?;
     name_client(request).await;
     walk::conditions(request).await?;
-    if let Flow::Status(status) = first(request, &phase::TRANSLATE).await {
+    if let Flow::Status(status) = first(request, Phase::Translate).await {
         return Err(Flow::Status(status));
     }
     if trace::is_asked(request) {
         return trace::check(request);
     }
     begin_sections(request);
-    match first(request, &phase::MAP_TO_STORAGE).await {
+    match first(request, Phase::MapToStorage).await {
         Flow::Declined => {
             if let Err(stop) = walk::directories(request) {
                 walk::read_apart(request, stop).await?;
@@ -275,15 +281,15 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
     if trace::is_asked(request) {
         return Ok(());
     }
-    all(request, &phase::HEADER_PARSER).await?;
+    all(request, Phase::HeaderParser).await?;
     // `OPTIONS *` names nothing that could be refused.
     if request.asked.uri != "*" {
         check(request).await?;
     }
-    if let Flow::Status(status) = first(request, &phase::TYPE_CHECKER).await {
+    if let Flow::Status(status) = first(request, Phase::TypeChecker).await {
         return Err(Flow::Status(status));
     }
-    all(request, &phase::FIXUPS).await?;
+    all(request, Phase::Fixups).await?;
     let limit = request.dir::<CoreDir>().limit_request_body();
     if !request.is_lookup() && request.body.set_limit(limit).is_err() {
         let told = request.body.length().unwrap_or_default();
@@ -301,7 +307,7 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
 /// Asks the handlers, one after the other.
 async fn handle(request: &mut Request) -> Answer {
     if request.asked.method == "TRACE" {
-        request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", Flow::Ok));
+        request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", None));
         return trace::answer(request).await;
     }
     if request.asked.method == "OPTIONS" && request.asked.uri == "*" {
@@ -319,7 +325,7 @@ async fn handle(request: &mut Request) -> Answer {
         };
         if let Some(trace) = &mut request.trace {
             let status = if let Some(Answer::Status(status)) = &answer { Some(*status) } else { None };
-            trace.decided(HANDLER, module, status.map_or(Flow::Ok, Flow::Status));
+            trace.decided(HANDLER, module, status);
         }
         return match (answer, hook) {
             (Some(answer), _) => answer,

@@ -9,7 +9,7 @@ use runtime::executor::Timer;
 
 use crate::transport::Transport;
 use crate::transport::standing::For;
-use crate::transport::tick::Slices;
+use runtime::CoopBudget;
 
 /// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
 pub(super) const LINGER: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: b
         return Stage::Closed;
     }
     let mut sink = Vec::new();
-    let mut slices = Slices::new();
+    let mut budget = CoopBudget::new();
     loop {
         sink.clear();
         let next = deadline.min(Instant::now() + silence);
@@ -45,7 +45,7 @@ pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: b
             _ => return Stage::Closed,
         }
         // A client that never stops sending must not keep us from checking the clock, nor from the other connections.
-        slices.step().await;
+        budget.step().await;
         if Instant::now() > deadline {
             return Stage::Closed;
         }

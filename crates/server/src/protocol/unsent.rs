@@ -1,7 +1,7 @@
 //! Bodies of answers that are not sent.
 
 use crate::message::response::{BodyStream, Piece};
-use crate::transport::tick::Slices;
+use runtime::CoopBudget;
 
 /// A body that is produced but not sent, so that its producer can finish.
 pub(super) struct Unsent(pub(super) Box<dyn BodyStream>);
@@ -9,9 +9,9 @@ pub(super) struct Unsent(pub(super) Box<dyn BodyStream>);
 impl BodyStream for Unsent {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(async move {
-            let mut slices = Slices::new();
+            let mut budget = CoopBudget::new();
             while let Some(Ok(_)) = self.0.next().await {
-                slices.step().await;
+                budget.step().await;
             }
             None
         })

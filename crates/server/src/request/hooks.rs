@@ -11,6 +11,7 @@ use crate::message::response::{Answer, Body, BodyStream};
 use crate::request::Request;
 use crate::request::client::Announced;
 use crate::request::flow::{Flow, Waiting};
+use crate::request::phase::Phase;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
 use crate::transport::tls::{Admission, Configured, Session};
@@ -237,6 +238,9 @@ pub(crate) enum From {
     File,
 }
 
+/// Takes a subrequest through the phases.
+pub(crate) type RunSubrequest = fn(&mut Request, From) -> Waiting<'_, Result<(), Flow>>;
+
 /// Finds a module's variable of a request, by its name.
 pub type FindVariable = fn(&Request, &str) -> Option<String>;
 
@@ -245,18 +249,10 @@ pub type FindExtension = fn(&Request, &str) -> Vec<String>;
 
 /// The hooks of the loaded modules for requests, phase by phase, in the order in which they run.
 pub struct Hooks {
-    /// Takes a look-up through the phases, which are a layer above the code that looks up.
-    pub(crate) look_up: fn(&mut Request, From) -> Waiting<'_, Result<(), Flow>>,
-    pub(crate) post_read: Vec<Of<PhaseHook>>,
-    pub(crate) translate: Vec<Of<PhaseHook>>,
-    pub(crate) map_to_storage: Vec<Of<PhaseHook>>,
-    pub(crate) header_parser: Vec<Of<PhaseHook>>,
-    pub(crate) access_checker: Vec<Of<PhaseHook>>,
-    pub(crate) access_checker_ex: Vec<Of<PhaseHook>>,
-    pub(crate) check_user: Vec<Of<PhaseHook>>,
-    pub(crate) auth_checker: Vec<Of<PhaseHook>>,
-    pub(crate) type_checker: Vec<Of<PhaseHook>>,
-    pub(crate) fixups: Vec<Of<PhaseHook>>,
+    /// A pointer, because a condition (`<If "-U …">`) runs the phases from inside the phases.
+    pub(crate) run_subrequest: RunSubrequest,
+    /// By the number of the [`Phase`].
+    pub(crate) phases: [Vec<Of<PhaseHook>>; Phase::COUNT],
     pub(crate) handler: Vec<Of<Handler>>,
     pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
     pub(crate) named_filters: Vec<&'static OutputFilter>,
@@ -276,6 +272,12 @@ pub struct Hooks {
 }
 
 impl Hooks {
+    /// The hooks of a phase, in the order in which they run.
+    #[inline]
+    pub(crate) fn of(&self, phase: Phase) -> &[Of<PhaseHook>] {
+        &self.phases[phase as usize]
+    }
+
     /// The filter of that name, ignoring case.
     pub fn named_filter(&self, name: &str) -> Option<&'static OutputFilter> {
         self.named_filters.iter().copied().find(|filter| filter.name.eq_ignore_ascii_case(name))

@@ -1,6 +1,8 @@
 //! The error log's messages about a request.
 
 use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 use conf::Level;
 
@@ -11,8 +13,24 @@ use crate::request::unique::{self, Unique};
 use crate::settings::core::CoreDir;
 
 impl About for Request {
-    fn client(&self) -> &Client {
-        &self.client
+    fn client(&self) -> (String, u16) {
+        address(&self.client)
+    }
+
+    fn peer(&self) -> (String, u16) {
+        address(self.client.connection())
+    }
+
+    fn local(&self) -> SocketAddr {
+        self.client.local()
+    }
+
+    fn keepalives(&self) -> u32 {
+        self.client.connection().keepalives.load(Ordering::Relaxed)
+    }
+
+    fn connection_log_id(&self) -> Option<String> {
+        self.client.log_id()
     }
 
     fn log_id(&self) -> Option<&str> {
@@ -38,6 +56,10 @@ impl About for Request {
     fn field(&self, name: &str) -> Option<String> {
         self.header(name).map(|value| value.into_owned())
     }
+}
+
+fn address(client: &Client) -> (String, u16) {
+    (client.ip(), client.peer.port())
 }
 
 /// The level of a module for a request: its sections', or the virtual host's.

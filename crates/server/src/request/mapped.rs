@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sys::file::Meta;
 
 use crate::request::Request;
+use crate::settings::core::CoreDir;
 use crate::site::file_cache::Kept;
 use crate::site::links::Links;
 
@@ -68,5 +69,10 @@ impl Request {
             Some(handler) => Some(handler),
             None => self.answer.configured_type().map(|text| &text[..media_type(text)]),
         }
+    }
+
+    /// The links that may be on the way to its file.
+    pub fn links(&self) -> Links {
+        self.mapped.links.unwrap_or_else(|| Links::of(self.dir::<CoreDir>().options.0.effective(), 0, false))
     }
 }

@@ -15,7 +15,7 @@ use crate::paths::c_path;
 use crate::settings::core::etag;
 use crate::settings::core::etag::{DIGEST, INODE, MTIME, SIZE};
 use crate::site::links::Links;
-use crate::transport::tick::Look;
+use runtime::tick::Look;
 
 /// Files up to this size are kept in memory, in bytes.
 pub(crate) const SMALL: u64 = 16 * 1024;

@@ -7,8 +7,6 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::request::Request;
-use crate::settings::core::CoreDir;
 use crate::settings::core::options::{Bits, SYM_LINKS, SYM_OWNER};
 
 /// The links that may be on the way to a request's file (`Options FollowSymLinks`, `SymLinksIfOwnerMatch`).
@@ -42,12 +40,5 @@ impl Links {
             Links::Any => sys::file::open(path),
             Links::Until { length, same_owner } => sys::file::open_guarded(path, length, same_owner),
         }
-    }
-}
-
-impl Request {
-    /// The links that may be on the way to its file.
-    pub fn links(&self) -> Links {
-        self.mapped.links.unwrap_or_else(|| Links::of(self.dir::<CoreDir>().options.0.effective(), 0, false))
     }
 }

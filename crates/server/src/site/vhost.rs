@@ -211,7 +211,7 @@ pub(crate) fn is_strict(host: &VirtualHost) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::load::*;
+    use super::*;
 
     fn group(hosts: &[Vec<String>]) -> Group {
         let mut group = Group::default();

@@ -20,7 +20,7 @@ use http::text::to_bytes;
 use sys::file::Meta;
 use sys::inotify::{Change, Inotify, News};
 
-use crate::transport::tick::Look;
+use runtime::tick::Look;
 
 /// With more children than this nothing is watched: the system grants a user 128 queues of news for all processes.
 const CHILDREN_MAX: usize = 64;
@@ -244,7 +244,7 @@ fn parts(path: &[u8]) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::files::*;
+    use super::*;
 
     #[test]
     fn too_many_names_are_forgotten_all_at_once() {

@@ -5,7 +5,6 @@
 pub(crate) mod socket;
 pub mod standing;
 pub(crate) mod stream;
-pub(crate) mod tick;
 pub mod tls;
 
 use std::future::{Future, poll_fn};

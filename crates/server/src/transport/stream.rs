@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{Transport, tick};
+use super::Transport;
 use crate::message::tunnel::Speaking;
 
 /// The size of a read, in bytes.
@@ -57,7 +57,7 @@ impl Stream {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.since >= TURN_BYTES {
             self.since = 0;
-            self.turn = Some(Box::pin(tick::pass()));
+            self.turn = Some(Box::pin(runtime::yield_now()));
         }
         if let Some(turn) = &mut self.turn {
             ready!(turn.as_mut().poll(cx));

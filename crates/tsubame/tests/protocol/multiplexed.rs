@@ -105,7 +105,7 @@ pub(crate) fn main() -> ExitCode {
         true => Arc::new(HttpService::new(Arc::new(loaded.server))),
         false => {
             let server = Box::leak(Box::new(loaded.server));
-            let hooks = Box::leak(Box::new(module::request_hooks(&module::with_infos(server.infos()))));
+            let hooks = Box::leak(Box::new(server::phases::hooks(&module::with_infos(server.infos()))));
             Arc::new(Multiplexed(Running { server, hooks }))
         }
     };

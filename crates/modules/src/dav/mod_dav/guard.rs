@@ -55,7 +55,7 @@ pub(super) async fn check_below(request: &Request, resource: &Resource) -> Resul
             }
         }
         // A large tree leaves its turn to other connections.
-        server::pass().await;
+        runtime::yield_now().await;
     }
     incomplete(refused, "The collection contains resources that the client may not access.")
 }

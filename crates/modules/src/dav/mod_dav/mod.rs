@@ -18,7 +18,7 @@ use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_o
 use runtime::{Load, offload};
 use server::PhaseHook::Now;
 use server::core::{CoreDir, Methods};
-use server::{Answer, Body, Flow, Handler, Hook, Module, Order, Request};
+use server::{Answer, Body, Flow, Handler, Hook, Module, Order, Phase, Request};
 
 use super::claim::{Ask, Claim, Deed, Target};
 use super::failure::{self, Failure};
@@ -31,7 +31,7 @@ use super::{multistatus, tree, xml};
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_module", source: "mod_dav.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::Fixups(Order::Middle, Now(take)),
+        Hook::Phase(Phase::Fixups, Order::Middle, Now(take)),
         Hook::Handler(
             Order::Middle,
             Handler::Later { claims: is_ours, check: |_| None, answer: |request| Box::pin(answer(request)) },

@@ -224,7 +224,7 @@ impl Coding {
             worked += taken.max(self.out.len() - had);
             if worked >= TURN {
                 worked = 0;
-                server::pass().await;
+                runtime::yield_now().await;
             }
         }
         Ok(())

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use conf::Level;
 use conf::pattern::Captures;
+use runtime::CoopBudget;
 use server::core::options;
-use server::{Body, BodyStream, KeptBody, Request, Slices, Writer};
+use server::{Body, BodyStream, KeptBody, Request, Writer};
 
 use super::scan::{Element, Part, Scanner};
 use super::variables::Variables;
@@ -99,7 +100,7 @@ impl Page {
 
     /// Writes all of it.
     pub(super) async fn write(mut self, mut source: Box<dyn BodyStream>, out: Writer) -> io::Result<()> {
-        let mut slices = Slices::new();
+        let mut budget = CoopBudget::new();
         let mut is_over = false;
         while !is_over {
             match source.next().await {
@@ -107,7 +108,7 @@ impl Page {
                 None => is_over = true,
             }
             while let Some(part) = self.scanner.next() {
-                slices.step().await;
+                budget.step().await;
                 self.part(part, &out).await?;
             }
         }

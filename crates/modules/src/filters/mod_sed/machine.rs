@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use conf::pattern::Captures;
-use server::{Slices, Writer};
+use runtime::CoopBudget;
+use server::Writer;
 
 use super::pattern::Pattern;
 use super::script::{Action, Address, Part, Script, Substitution, Which};
@@ -37,7 +38,7 @@ pub(super) struct Machine<'a> {
     /// The first command for the next line: `n` and `N` continue where they were.
     begin: usize,
     has_quit: bool,
-    slices: Slices,
+    budget: CoopBudget,
 }
 
 /// The step after a command.
@@ -69,7 +70,7 @@ impl<'a> Machine<'a> {
             has_substituted: false,
             begin: 0,
             has_quit: false,
-            slices: Slices::new(),
+            budget: CoopBudget::new(),
         }
     }
 
@@ -106,7 +107,7 @@ impl<'a> Machine<'a> {
         let mut at = std::mem::take(&mut self.begin);
         let mut count = 0;
         loop {
-            self.slices.step().await;
+            self.budget.step().await;
             if self.made.len() >= AT_ONCE {
                 self.flush().await;
             }
@@ -293,7 +294,7 @@ impl<'a> Machine<'a> {
         self.has_substituted = false;
         let (mut made, mut copied, mut count) = (Vec::new(), 0, 0);
         while found {
-            self.slices.step().await;
+            self.budget.step().await;
             let Some(span) = captures.span(0) else { break };
             count += 1;
             if matches!(how.which, Which::First | Which::All) || how.which == Which::Nth(count) {
@@ -335,7 +336,7 @@ impl<'a> Machine<'a> {
                 if width == LIST {
                     width = 0;
                     self.made.extend_from_slice(b"\\\n");
-                    self.slices.step().await;
+                    self.budget.step().await;
                 }
             }
             if self.made.len() >= AT_ONCE {

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use conf::fnmatch::{self, fnmatch, wildcard, wildcard_ignoring_case};
 use conf::{Level, Merge, Origin, Setting, Stacked};
 use http::text::{from_bytes, to_bytes};
+use runtime::CoopBudget;
+use server::Request;
 use server::paths::{base_name, c_path, os_path};
-use server::{Request, Slices};
 
 use super::IndexDir;
 use super::options::{FANCY, FOLDERS_FIRST, IGNORE_CASE, SCAN_TITLES, SHOW_FORBIDDEN, TABLE, VERSION_SORT};
@@ -165,13 +166,13 @@ const BATCH: usize = 1000;
 /// The entries of a directory, sorted.
 pub(super) async fn collect(request: &Request, conf: &IndexDir, query: &Query, directory: ReadDir) -> Vec<Entry> {
     let mut entries: Vec<Entry> = parent(request, conf, query).into_iter().collect();
-    let mut slices = Slices::new();
+    let mut budget = CoopBudget::new();
     let mut unread = Some(directory);
     while let Some(directory) = unread.take() {
         let (names, rest) = runtime::offload(runtime::Load::Wait, move || batch(directory)).await;
         unread = rest;
         for (name, is_dir) in names {
-            slices.step().await;
+            budget.step().await;
             let Some(entry) = entry(request, conf, query, &name, is_dir).await else { continue };
             if entries.len() == ENTRIES_MAX {
                 let text =
@@ -183,7 +184,7 @@ pub(super) async fn collect(request: &Request, conf: &IndexDir, query: &Query, d
             entries.push(entry);
         }
     }
-    sort_by(entries, &|a, b| compare(query, a, b), &mut slices).await
+    sort_by(entries, &|a, b| compare(query, a, b), &mut budget).await
 }
 
 /// The next names, and whether they are directories; and the rest to read.

@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use std::pin::Pin;
 use std::vec::IntoIter;
 
-use server::Slices;
+use runtime::CoopBudget;
 
 /// Compares texts so that `file2` comes before `file10` (APR's `apr_strnatcmp`): runs of digits by their value, those
 /// that begin with 0 like fractions; blanks do not count.
@@ -56,28 +56,28 @@ const AT_ONCE: usize = 256;
 /// A comparison.
 pub(super) type Compare<'a, T> = &'a (dyn Fn(&T, &T) -> Ordering + Sync);
 
-/// Sorts by merging, in slices. The order by [`natural`] is not always consistent, and must do no harm then; the
+/// Sorts by merging, in budget. The order by [`natural`] is not always consistent, and must do no harm then; the
 /// standard library does not promise that.
 pub(super) fn sort_by<'a, T>(
     items: Vec<T>,
     compare: Compare<'a, T>,
-    slices: &'a mut Slices,
+    budget: &'a mut CoopBudget,
 ) -> Pin<Box<dyn Future<Output = Vec<T>> + Send + 'a>>
 where
     T: Send + 'a,
 {
     Box::pin(async move {
-        slices.step().await;
+        budget.step().await;
         if items.len() <= AT_ONCE {
             return sort_now(items, compare);
         }
         let mut left = items;
         let right = left.split_off(left.len() / 2);
-        let left = sort_by(left, compare, slices).await;
-        let right = sort_by(right, compare, slices).await;
+        let left = sort_by(left, compare, budget).await;
+        let right = sort_by(right, compare, budget).await;
         let mut merge = Merge::new(left, right);
         while !merge.some(AT_ONCE, compare) {
-            slices.step().await;
+            budget.step().await;
         }
         merge.merged
     })
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn sorted<T: Send>(items: Vec<T>, compare: Compare<'_, T>) -> Vec<T> {
-        sys::block_on::block_on(sort_by(items, compare, &mut Slices::new()), || ()).expect("a result")
+        sys::block_on::block_on(sort_by(items, compare, &mut CoopBudget::new()), || ()).expect("a result")
     }
 
     #[test]

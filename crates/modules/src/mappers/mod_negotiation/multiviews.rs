@@ -3,9 +3,10 @@
 use std::io;
 
 use conf::Level;
+use runtime::CoopBudget;
 use server::core::options::MULTI;
 use server::paths::{base_name, dir_name, os_path};
-use server::{Flow, Request, Slices};
+use server::{Flow, Request};
 
 use super::accept::{Media, SCRIPT};
 use super::select::{VARIANTS_MAX, Variant};
@@ -77,9 +78,9 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
         return Ok(None);
     }
     let (mut variants, mut looked_up) = (Vec::new(), Vec::new());
-    let mut slices = Slices::new();
+    let mut budget = CoopBudget::new();
     for name in names {
-        slices.step().await;
+        budget.step().await;
         let found = request.lookup_file(&name).await;
         if !found.mapped.stat.is_some_and(|meta| meta.is_file())
             || !fits(&found, &wanted)

@@ -34,7 +34,8 @@ use super::linger::{LINGER, SHORT_LINGER};
 use crate::exchange::{self, AskedHost, Exchange, Running};
 use crate::message::buffers;
 use crate::message::head::RequestHead;
-use crate::module::hook::{request_hooks, with_infos};
+use crate::module::with_infos;
+use crate::phases;
 use crate::protocol::negotiation::Opening;
 use crate::request::Client;
 use crate::request::hooks::Hooks;
@@ -43,8 +44,9 @@ use crate::site::server::Server;
 use crate::transport;
 use crate::transport::socket::Socket;
 use crate::transport::standing::{self, Away, For, Held};
-use crate::transport::{Endpoint, Transport, tick};
+use crate::transport::{Endpoint, Transport};
 use runtime::executor::Timer;
+use runtime::tick;
 
 /// After this many pipelined requests, other connections get their turn.
 const PIPELINED: u32 = 16;
@@ -60,7 +62,7 @@ pub struct HttpService {
 impl HttpService {
     /// Serves this configuration.
     pub fn new(server: Arc<Server>) -> HttpService {
-        let mut hooks = request_hooks(&with_infos(server.infos()));
+        let mut hooks = phases::hooks(&with_infos(server.infos()));
         hooks.preface = hooks.preface.filter(|preface| (preface.is_used)(&server));
         hooks.encryption = hooks.encryption.filter(|encryption| (encryption.is_used)(&server));
         let h2c = server.hosts.iter().any(|host| host.plan.h2c);
@@ -197,7 +199,7 @@ impl HttpConnection {
     async fn serve(&mut self) -> Stage {
         if self.behind >= PIPELINED {
             self.behind = 0;
-            tick::pass().await;
+            runtime::yield_now().await;
         }
         let mut bytes = std::mem::take(&mut self.buffer);
         if bytes.is_empty() {

@@ -19,7 +19,7 @@ use crate::core_module;
 use crate::files::machine::Machine;
 use crate::load::{Sources, load};
 use crate::message::body::RequestBody;
-use crate::module::hook;
+use crate::module;
 use crate::module::hook::Module;
 use crate::settings::read_timeout::BodyRules;
 use crate::transport::standing::Standing;

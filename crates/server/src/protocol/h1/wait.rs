@@ -10,7 +10,7 @@ use runtime::Stage;
 use super::connection::{HEAD_PIECE, HttpConnection};
 use crate::protocol::linger::linger;
 use crate::transport::standing::For;
-use crate::transport::tick;
+use runtime::tick;
 
 impl HttpConnection {
     /// Waits for the next request.

@@ -23,7 +23,7 @@ use crate::protocol::unsent::Unsent;
 use crate::request::Request;
 use crate::transport;
 use crate::transport::standing::Held;
-use crate::transport::tick::{self, Slices};
+use runtime::CoopBudget;
 
 /// How much of an unread request body is discarded to keep the connection, in bytes.
 const DISCARD_MAX: u64 = 256 * 1024;
@@ -150,11 +150,11 @@ impl HttpConnection {
         chunked: bool,
     ) -> io::Result<()> {
         let timeout = sending.exchange.request.vhost.plan.timeout;
-        let mut slices = Slices::new();
+        let mut budget = CoopBudget::new();
         loop {
             // A body that costs time (compression) and a client that accepts everything must never keep each other busy
             // for ever.
-            slices.step().await;
+            budget.step().await;
             let piece = {
                 let mut next = source.next();
                 match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
@@ -214,7 +214,7 @@ impl HttpConnection {
             match self.timer.until(Instant::now() + timeout, write).await {
                 Some(None) => {}
                 Some(Some(Ok(true))) => return Ok(()),
-                Some(Some(Ok(false))) => tick::pass().await,
+                Some(Some(Ok(false))) => runtime::yield_now().await,
                 Some(Some(Err(error))) => return Err(error),
                 None => return Err(io::ErrorKind::TimedOut.into()),
             }

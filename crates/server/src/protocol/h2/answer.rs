@@ -26,7 +26,7 @@ use crate::protocol::h1::pace::Pace;
 use crate::protocol::linger::{LINGER, SHORT_LINGER};
 use crate::request;
 use crate::request::fields_out::FieldSink;
-use crate::transport::tick::Slices;
+use runtime::CoopBudget;
 
 /// Sends interim responses and the head of the answer to one request.
 pub(super) struct Respond {
@@ -181,9 +181,9 @@ impl Sending {
     /// Sends a body in pieces, and its end. `left`: its length. Waits for the source without a limit: it has its own
     /// deadlines.
     pub(super) async fn pieces(&mut self, source: &mut dyn BodyStream, mut left: Option<u64>) -> Result<(), Broken> {
-        let mut slices = Slices::new();
+        let mut budget = CoopBudget::new();
         loop {
-            slices.step().await;
+            budget.step().await;
             if left.is_some_and(|left| left > 0) {
                 // A piece of a file that the client has no room for does not occupy memory yet.
                 let deadline = Instant::now() + self.timeout;
@@ -214,9 +214,9 @@ impl Sending {
     /// Sends a part of a file. Its bytes are read when the client has room for them, and no more of them than that.
     pub(super) async fn file(&mut self, part: FilePart) -> Result<(), Broken> {
         let FilePart { file, mut offset, length: mut left } = part;
-        let mut slices = Slices::new();
+        let mut budget = CoopBudget::new();
         while left > 0 {
-            slices.step().await;
+            budget.step().await;
             let most = usize::try_from(left).unwrap_or(usize::MAX);
             let wanted = poll_fn(|cx| self.poll_pace(cx)).await?.min(most);
             let deadline = Instant::now() + self.timeout;
@@ -271,10 +271,10 @@ impl Sending {
     /// stream.
     async fn drain(&mut self) {
         let deadline = Instant::now() + LINGER;
-        let mut slices = Slices::new();
+        let mut budget = CoopBudget::new();
         while !self.body.is_done() && Instant::now() < deadline {
             match self.timer.until(Instant::now() + SHORT_LINGER, self.body.read()).await {
-                Some(Ok(_)) => slices.step().await,
+                Some(Ok(_)) => budget.step().await,
                 Some(Err(_)) | None => return,
             }
         }

@@ -38,8 +38,9 @@ use super::linger::{self, LINGER, SHORT_LINGER};
 use crate::exchange::{self, Running};
 use crate::request::{Client, Stream};
 use crate::settings::http2::Http2;
+use crate::transport::Transport;
 use crate::transport::standing::{For, Held};
-use crate::transport::{Transport, tick};
+use runtime::tick;
 
 /// The beginning of the client preface.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -276,7 +277,7 @@ impl Http2Connection {
             rounds += 1;
             if rounds == ROUNDS {
                 // Lets other connections have a turn: one poll schedules this one again, and the future can go.
-                let _ = pin!(tick::pass()).poll(cx);
+                let _ = pin!(runtime::yield_now()).poll(cx);
                 break;
             }
         }

@@ -29,7 +29,7 @@ use crate::request::Request;
 use crate::request::Stream;
 use crate::settings::read_timeout::BodyRules;
 use crate::site::vhost::VirtualHost;
-use crate::transport::tick;
+use runtime::tick;
 
 /// State that all streams of a connection share.
 pub(super) struct Common {

@@ -112,7 +112,7 @@ impl Merge for FileETag {
 
 #[cfg(test)]
 mod tests {
-    use crate::settings::core::*;
+    use super::*;
 
     fn level(text: &str) -> FileETag {
         let mut level = FileETag::default();

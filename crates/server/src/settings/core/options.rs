@@ -186,7 +186,7 @@ pub fn option_bits(name: &str) -> Option<Bits> {
 
 #[cfg(test)]
 mod tests {
-    use crate::settings::core::*;
+    use super::*;
 
     fn options(line: &str) -> Options {
         let mut options = Options::default();

@@ -11,13 +11,13 @@
 //! that serves it adopts it for its looks ([`resume`]): so a look has the number of a tick only if it came after that
 //! tick's announcements, whichever thread looks.
 //!
-//! If a task lets the reactor look for events without the thread waiting ([`pass`]), other tasks may run before the
+//! If a task lets the reactor look for events without the thread waiting ([`yield_now`]), other tasks may run before the
 //! reactor does: until the thread waits again, there is no tick, and nothing is shared.
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a look at a file holds, however long the tick lasts.
@@ -32,17 +32,17 @@ thread_local! {
 }
 
 /// Begins a new tick of this thread: called before it waits.
-pub(crate) fn next() {
+pub fn next() {
     PRESENT.set(NonZeroU64::new(LAST.fetch_add(1, Ordering::Relaxed) + 1));
 }
 
 /// Ends the tick of this thread until it waits again: the reactor is going to look for events before that.
-pub(crate) fn none() {
+pub fn none() {
     PRESENT.set(None);
 }
 
 /// The current tick of this thread, if there is one.
-pub(crate) fn present() -> Option<NonZeroU64> {
+pub fn present() -> Option<NonZeroU64> {
     PRESENT.get()
 }
 
@@ -53,13 +53,13 @@ fn nanoseconds(at: Instant) -> u64 {
 }
 
 /// Adopts the tick that announced the request being served: this thread's current one, or another thread's.
-pub(crate) fn resume(tick: NonZeroU64) {
+pub fn resume(tick: NonZeroU64) {
     PRESENT.set(Some(tick));
 }
 
 /// When the system was last asked for something, so that requests may share the answer.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub struct Look {
     /// The tick of the question; 0: none.
     tick: AtomicU64,
     /// Its time, in nanoseconds of this process's clock.
@@ -68,66 +68,24 @@ pub(crate) struct Look {
 
 impl Look {
     /// Whether the system was asked in the tick that announced a request, and not long before its `start`.
-    pub(crate) fn holds(&self, tick: Option<NonZeroU64>, start: Instant) -> bool {
+    pub fn holds(&self, tick: Option<NonZeroU64>, start: Instant) -> bool {
         let Some(tick) = tick else { return false };
         let age = nanoseconds(start).saturating_sub(self.at.load(Ordering::Relaxed));
         self.tick.load(Ordering::Acquire) == tick.get() && u128::from(age) <= HOLDS.as_nanos()
     }
 
     /// Records that the system is asked now.
-    pub(crate) fn renew(&self, now: Instant) {
+    pub fn renew(&self, now: Instant) {
         self.at.store(nanoseconds(now), Ordering::Relaxed);
         self.tick.store(present().map_or(0, NonZeroU64::get), Ordering::Release);
     }
 }
 
-/// Gives the other tasks their turn, including those that wait for events; a task that merely wakes itself only yields
-/// to those that are already ready.
-pub async fn pass() {
+/// Yields to the other tasks, including those that wait for events; a task that merely wakes itself only yields to those
+/// that are already ready.
+pub async fn yield_now() {
     none();
-    runtime::executor::yield_now().await;
-}
-
-/// How long all work without waiting may take together before other connections get their turn.
-const SLICE: Duration = Duration::from_millis(1);
-/// The shortest slice: passing the turn on costs a system call.
-const SLICE_MIN: Duration = Duration::from_micros(50);
-
-/// How many share a slice in this process.
-static SHARED: AtomicU32 = AtomicU32::new(0);
-
-/// Long work, cut into slices between which others get their turn. The more there is of it, the shorter the slices: a
-/// waiting task waits for one slice of each.
-#[derive(Debug)]
-pub struct Slices {
-    since: Instant,
-}
-
-impl Slices {
-    /// Begins the first slice.
-    #[allow(clippy::new_without_default, reason = "it depends on when it is called")]
-    pub fn new() -> Slices {
-        SHARED.fetch_add(1, Ordering::Relaxed);
-        Slices { since: Instant::now() }
-    }
-
-    /// Call it between small steps: it passes the turn on at the end of a slice.
-    pub async fn step(&mut self) {
-        if self.since.elapsed() > slice(SHARED.load(Ordering::Relaxed)) {
-            pass().await;
-            self.since = Instant::now();
-        }
-    }
-}
-
-impl Drop for Slices {
-    fn drop(&mut self) {
-        SHARED.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn slice(shared: u32) -> Duration {
-    (SLICE / shared.max(1)).max(SLICE_MIN)
+    crate::executor::yield_now().await;
 }
 
 #[cfg(test)]
@@ -137,13 +95,6 @@ mod tests {
     use std::task::{Context, Waker};
 
     use super::*;
-
-    #[test]
-    fn many_share_a_slice() {
-        for (shared, micros) in [(0, 1000), (1, 1000), (4, 250), (20, 50), (5000, 50)] {
-            assert_eq!(slice(shared), Duration::from_micros(micros), "{shared}");
-        }
-    }
 
     #[test]
     fn looks_hold_for_the_requests_of_their_tick() {
@@ -159,7 +110,7 @@ mod tests {
         assert!(!look.holds(present(), now), "another tick");
 
         // Tasks that were ready before may look before the reactor does.
-        let _ = pin!(pass()).poll(&mut Context::from_waker(Waker::noop()));
+        let _ = pin!(yield_now()).poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!(present(), None);
         look.renew(now);
         assert!(!look.holds(present(), now) && !look.holds(tick, now));
