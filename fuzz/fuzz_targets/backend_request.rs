@@ -5,7 +5,7 @@
 
 #![no_main]
 
-use gateway::protocol::{fastcgi, plain, runtime};
+use gateway::protocol::{fastcgi, plain, script_runtime};
 use libfuzzer_sys::fuzz_target;
 
 /// Names and values.
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
         Ok(block) => assert_eq!(variables(&block), pairs),
         Err(length) => assert!(length > usize::from(u16::MAX)),
     }
-    if let Ok(bytes) = runtime::open(given(), given()) {
+    if let Ok(bytes) = script_runtime::open(given(), given()) {
         let length = u32::from_be_bytes(bytes[4..8].try_into().expect("four bytes")) as usize;
         let list = &bytes[8..8 + length];
         assert_eq!(list.iter().filter(|byte| **byte == 0).count(), 2 * pairs.len());

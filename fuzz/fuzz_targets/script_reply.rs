@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use gateway::reply::{FIELDS_MAX, Fault, Parser, Reply};
+use gateway::response::{FIELDS_MAX, Fault, Parser, Reply};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

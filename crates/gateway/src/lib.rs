@@ -1,39 +1,31 @@
-//! Runs scripts: environment, spawn, replies.
+//! Runs scripts: environment, start, response.
 //!
-//! A script is a program that makes the answer to one request (CGI/1.1, RFC 3875). [`env`] makes its variables,
-//! [`spawn`] starts it, [`script`] pumps the request's body into it and its output out of it, [`reply`] reads the
-//! header it writes, [`answer`] turns that into an answer, and [`ending`] makes sure that its process is gone
-//! afterwards, with the help of a thread (`reaper`). [`run`] is the whole way. [`owners`] decides the users that
-//! scripts run as, and [`perl_bundle`] is the program of persistent Perl. The modules decide which requests are
-//! scripts, and which conditions those must meet.
+//! A script is a program that makes the response to one request (CGI/1.1, RFC 3875). [`env`] makes its variables, and
+//! [`gate`] admits it. [`process`] starts it, here or by means of a [`daemon`], and makes sure that it is gone
+//! afterwards. [`script`] moves the request's body into it and its output out of it, and [`response`] reads the header
+//! that it writes and makes the server's response from that. [`run()`] is the whole way; [`backend`] is the same for
+//! processes that outlive a request. [`owners`] decides the users that scripts run as. The modules decide which requests
+//! are scripts, and which conditions those must meet.
 
 #![forbid(unsafe_code)]
 
-pub mod answer;
 pub mod backend;
 mod caller;
 mod command;
 pub mod daemon;
-pub mod ending;
 pub mod env;
 pub mod gate;
 pub mod gathered;
-mod input;
-mod leader;
 pub mod owners;
-mod perl_bundle;
-mod pipe;
+mod process;
 pub mod protocol;
-mod reaper;
-pub mod reply;
-mod respond;
-pub mod run;
+pub mod response;
+mod run;
 mod script;
 pub mod script_log;
-pub mod spawn;
-mod stream;
 
+pub use backend::Speech;
 pub use caller::{CGI, Caller, Cgi, Words};
+pub use process::end_all;
 pub use run::{filter, run, shell};
-pub use script::conversation::Speech;
 pub use script_log::{ScriptLog, complain};

@@ -8,18 +8,17 @@ use conf::Level;
 use server::paths::base_name;
 use server::{Answer, Body, Request, RequestBody};
 
-use crate::answer;
 use crate::caller::{Caller, Cgi};
 use crate::command;
 use crate::env;
 use crate::gate::{self, Permit};
-use crate::input::{Input, Stopped};
 use crate::owners;
-use crate::respond;
+use crate::process::spawn;
+use crate::response;
+use crate::script::input::{Input, Stopped};
 use crate::script::piped::Piped;
 use crate::script::{Event, Script, fail};
 use crate::script_log::{Failure, complain};
-use crate::spawn;
 
 /// Runs the script in the request's file, and turns its output into an answer.
 pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> Answer {
@@ -29,13 +28,13 @@ pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> Answer {
             .await
         {
             Ok(permit) => permit,
-            Err(refusal) => return respond::turn_away(request, &caller, &refusal),
+            Err(refusal) => return response::turn_away(request, &caller, &refusal),
         };
     let script = match start(request, permit, &caller, cgi.daemons).await {
         Ok(script) => script,
         Err(status) => return Answer::Status(status),
     };
-    respond::answer(request, script, &caller).await
+    response::relay(request, script, &caller).await
 }
 
 /// Runs a shell command for a page, and returns its output as a part of that page. Its variables are already in the
@@ -56,7 +55,7 @@ pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) 
     match spawn::start(request, command, None, permit, &caller, cgi.daemons).await {
         Ok(started) => {
             let script = Script::new(Box::new(Piped::new(started, None, &caller)), &caller);
-            Ok(respond::stream(request, script, None))
+            Ok(response::stream(request, script, None))
         }
         Err(failure) => {
             not_started(request, &caller, failure);
@@ -92,7 +91,7 @@ pub async fn filter(
     match spawn::start(request, command, Some(stdin.as_fd()), permit, &caller, false).await {
         Ok(started) => {
             let script = Script::new(Box::new(Piped::new(started, Some(input), &caller)), &caller);
-            Ok(respond::stream(request, script, None))
+            Ok(response::stream(request, script, None))
         }
         Err(failure) => {
             not_started(request, &caller, failure);
@@ -154,7 +153,7 @@ fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure
     // For the reader of the log it is as if the script itself had said so.
     complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &said);
     let text = format!("End of script output before headers: {}", base_name(&path));
-    answer::complain_to_client(request, caller.module, &text);
+    response::complain_to_client(request, caller.module, &text);
     if let Some(log) = &caller.log {
         log.failure(request, &Failure { status: 500, body: &[], line: "", output: &[] });
     }

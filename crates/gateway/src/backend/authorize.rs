@@ -5,15 +5,15 @@ use std::sync::Arc;
 use conf::Level;
 use server::{Fields, Request, RequestBody, ScriptUse};
 
+use super::class::Class;
+use super::conversation::Speech;
 use super::remote::{self, Phrases};
-use super::run::begin_with_one;
-use super::{Class, Head};
+use super::run::{Head, begin_with_one};
 use crate::caller::Caller;
+use crate::env;
 use crate::protocol::fastcgi::Role;
-use crate::reply::Reply;
+use crate::response::{self, Reply};
 use crate::script::Script;
-use crate::script::conversation::Speech;
-use crate::{answer, env, respond};
 
 /// The prefix of fields that become variables for the handler of the request.
 const VARIABLE: &str = "Variable-";
@@ -131,7 +131,7 @@ async fn question(request: &mut Request, told: &[(&str, &str)], keep: bool) -> R
 }
 
 async fn hear(request: &mut Request, script: Script, caller: &Caller) -> Result<Reply, u16> {
-    let (mut script, reply) = respond::header(request, script, caller).await?;
+    let (mut script, reply) = response::read_header(request, script, caller).await?;
     // The rest of its output is for nobody.
     if let Err(event) = script.drain(request).await {
         return Err(script.fail(request, event));
@@ -149,7 +149,7 @@ fn judge(request: &mut Request, mut reply: Reply, caller: &Caller) -> Verdict {
     let location = reply.location.take().filter(|_| status.is_some_and(|status| (300..400).contains(&status)));
     let reply = Reply { fields: others, location, ..Reply::default() };
     let name = request.mapped.filename.clone();
-    if let Err(status) = answer::apply(request, reply, caller.module, &name, true) {
+    if let Err(status) = response::apply(request, reply, caller.module, &name, true) {
         return Verdict::Failed(status);
     }
     if is_allowed {

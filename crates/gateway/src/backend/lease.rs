@@ -11,12 +11,11 @@ use sys::local::Kind;
 use sys::process::Pid;
 use sys::watch::{Interest, Watched, watch};
 
-use super::wire::{FromChild, FromManager, Grant, PACKET_MAX};
+use super::class::{Class, Version};
+use super::stats;
+use super::stream::Stream;
+use super::wire::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
 use super::word::Word;
-use super::{Class, Version, stats};
-use crate::stream::Stream;
-
-pub(crate) use super::wire::Outcome;
 
 /// How soon to retry a connection to a socket whose queue is full.
 const RETRY: Duration = Duration::from_millis(5);

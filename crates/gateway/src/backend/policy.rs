@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::PoolSettings;
+use super::class::PoolSettings;
 
 /// The pause after a backend that ended before it served anything: at first, and at most.
 const BACK_OFF: Duration = Duration::from_millis(100);

@@ -3,6 +3,8 @@
 //! We start none of them. Each request gets a new connection, unless the configuration keeps connections open
 //! ([`Keep`]); then each child keeps a few, as plain descriptors, for requests that may be sent twice.
 
+mod source;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -17,13 +19,14 @@ use runtime::executor::{Descriptor, sleep};
 use server::{Answer, Request, dns};
 use sys::local::Kind;
 
+use super::conversation::{Conversation, Speech};
 use super::run::{self, Head};
+use super::stream::Stream;
 use crate::caller::Caller;
-use crate::respond;
-use crate::script::conversation::{Conversation, Speech};
-use crate::script::remote::{Remote, StatusLine};
+use crate::response;
 use crate::script::{Failure, Script};
-use crate::stream::Stream;
+
+use source::{RemoteSource, StatusLine};
 
 /// How soon to try a server again whose queue was full. The kernel does not report when a unix socket has room.
 const RETRY: Duration = Duration::from_millis(5);
@@ -132,12 +135,12 @@ pub async fn converse(
         });
         let status_line = phrases.status_line.then(StatusLine::default);
         let failed = (phrases.failed)(&server.name);
-        let remote = Remote::new(conversation, back, status_line, phrases.status, failed, caller.timeout);
+        let remote = RemoteSource::new(conversation, back, status_line, phrases.status, failed, caller.timeout);
         let mut script = Script::new(Box::new(remote), caller);
         let begun = script.begins(request).await;
         drop(unanswered);
         match begun {
-            Ok(()) => return respond::answer(request, script, caller).await,
+            Ok(()) => return response::relay(request, script, caller).await,
             Err(Failure { lost: true, .. }) if repeat => {}
             Err(failure) => {
                 request.log(caller.module, failure.level, failure.text);
@@ -167,7 +170,7 @@ pub(super) async fn begin(
     };
     let conversation = Conversation::new(request, head.protocol(), Stream::new(socket), None, bytes, caller, speech);
     let failed = (phrases.failed)(&server.name);
-    let remote = Remote::new(conversation, None, None, phrases.status, failed, caller.timeout);
+    let remote = RemoteSource::new(conversation, None, None, phrases.status, failed, caller.timeout);
     let mut script = Script::new(Box::new(remote), caller);
     match script.begins(request).await {
         Ok(()) => Ok(script),

@@ -8,16 +8,17 @@ use std::time::Instant;
 use conf::Level;
 use server::{Answer, Request};
 
-use super::Class;
+use super::class::Class;
+use super::conversation::{Conversation, Speech};
 use super::filter::Data;
-use super::lease::{Lease, NoBackend, Outcome};
+use super::lease::{Lease, NoBackend};
+use super::stream::Stream;
+use super::wire::Outcome;
 use crate::caller::Caller;
 use crate::protocol::fastcgi::Role;
 use crate::protocol::{Protocol, fastcgi, plain, script_runtime};
-use crate::script::conversation::{Conversation, Speech};
 use crate::script::{Failure, Script};
-use crate::stream::Stream;
-use crate::{env, respond};
+use crate::{env, response};
 
 /// How many backends a request may try, if one after the other is gone before it got the request.
 const TRIES: u32 = 3;
@@ -81,7 +82,7 @@ pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head
     };
     let may_repeat = is_safe(request);
     match begin_with_one(request, &caller, class, head, bytes, speech, may_repeat).await {
-        Ok(script) => respond::answer(request, script, &caller).await,
+        Ok(script) => response::relay(request, script, &caller).await,
         Err(status) => Answer::Status(status),
     }
 }
@@ -148,7 +149,7 @@ pub async fn converse_over(
         Err(length) => return too_long(request, &caller, length),
     };
     match begin(request, head, Stream::new(Arc::new(socket)), None, bytes, &caller, speech).await {
-        Ok(script) => respond::answer(request, script, &caller).await,
+        Ok(script) => response::relay(request, script, &caller).await,
         Err(failure) => Answer::Status(failed(request, &caller, &failure)),
     }
 }

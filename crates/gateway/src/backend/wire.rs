@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sys::process::Pid;
 
-use super::{Class, Concurrency, PoolSettings, Program, Runtime, Score, Version};
-use crate::daemon::wire as command;
+use super::class::{Class, Concurrency, PoolSettings, Program, Runtime, Score, Version};
+use crate::process::wire as command;
 use crate::protocol::Protocol;
 
 /// The longest packet, in bytes: as much as a socket takes by default.

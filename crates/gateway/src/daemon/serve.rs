@@ -15,12 +15,10 @@ use sys::process::{Pid, end_of};
 use sys::signal::{Signal, SignalFd};
 use sys::watch::{Interest, Watched, watch};
 
-use super::socket::Socket;
 use super::users::{Refused, Users, process};
-use super::wire::{self, COMMAND_MAX, Message};
 use crate::command::{Command, Given, expose};
-use crate::ending::Process;
-use crate::reaper;
+use crate::process::wire::{self, COMMAND_MAX, Message};
+use crate::process::{Process, Socket, reaper};
 
 /// How long a child may take to send its command.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -15,10 +15,9 @@ use sys::spawn::Starting;
 use sys::watch::{Interest, watch};
 
 use crate::command::{Command, Given};
-use crate::ending::Process;
 use crate::gate::Permit;
-use crate::leader::{Leader, Permitted};
 use crate::owners::Owners;
+use crate::process::{Leader, Permitted, Process};
 
 /// How long a program may take to change to its owner.
 const PATIENCE: Duration = Duration::from_secs(10);

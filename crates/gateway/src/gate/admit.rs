@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use sys::process::{Pid, tree_memory};
 
-use super::Allowance;
 use super::memory::{Gauges, Memory};
 use super::policy::{self, Guest, UNLIMITED};
 use super::room;
+use super::rules::Allowance;
 use super::table::{self, EntryState, Locked, Table};
 use super::wait::WakeUp;
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::Rules;
 use super::admit::{Gate, LOOK, READ_RELAXED};
 use super::policy;
 use super::refusal::Refusal;
+use super::rules::Rules;
 use super::table::EntryState;
 use super::wait::WakeUp;
 

@@ -1,7 +1,7 @@
 //! The state of the gate as a whole, for pages and programs.
 
-use super::GATE;
 use super::admit::{READ_RELAXED, free};
+use super::entrance::GATE;
 use super::policy::UNLIMITED;
 use super::table::{EntryState, ScriptStats};
 

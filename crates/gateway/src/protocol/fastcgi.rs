@@ -2,8 +2,8 @@
 //!
 //! FastCGI Specification (Open Market, 1996), sections 3 to 6.
 
-use super::head::{HEADER, Head, Kind};
-use super::{End, Messages, Rubbish};
+use super::header::{HEADER, Head, Kind};
+use super::message::{End, Messages, Rubbish};
 
 /// The role of an application for a request (section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! Cuts the received bytes into frames, as they arrive. Frames of FastCGI and of runtimes begin with eight bytes each.
 
-use super::head::{HEADER, Head, Kind};
-use super::{Messages, Protocol, Rubbish, fastcgi, script_runtime};
+use super::framing::Protocol;
+use super::header::{HEADER, Head, Kind};
+use super::message::{Messages, Rubbish};
+use super::{fastcgi, script_runtime};
 
 /// The longest content of a frame that has to be buffered whole, in bytes.
 const HELD_MAX: usize = 64 * 1024;

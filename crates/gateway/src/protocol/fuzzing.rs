@@ -1,6 +1,7 @@
 //! The entry point of the fuzz target `frames`.
 
-use super::{Frames, Messages, Protocol, Rubbish};
+use super::message::Rubbish;
+use super::{Frames, Messages, Protocol};
 
 /// What an answer consists of: output, errors, notes, end. `Err`: why it is invalid.
 type Heard = Result<(Vec<u8>, Vec<u8>, usize, bool), Rubbish>;

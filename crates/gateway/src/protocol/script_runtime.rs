@@ -5,8 +5,8 @@ use std::time::Duration;
 use conf::Level;
 use http::text::from_bytes;
 
-use super::head::{HEADER, Head, Kind};
-use super::{End, Messages, Rubbish};
+use super::header::{HEADER, Head, Kind};
+use super::message::{End, Messages, Rubbish};
 
 const HANDLER: u32 = 1;
 const ENVIRONMENT: u32 = 2;

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use conf::Level;
 use server::{BodyError, BodyStream, Piece, Request};
 
-use super::{Event, Failure, Script};
+use super::running::Script;
+use super::source::{Event, Failure};
 use crate::caller::Words;
 
 /// The output of a script as the body of an answer, sent as it comes.

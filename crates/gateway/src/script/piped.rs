@@ -10,15 +10,14 @@ use http::text::from_bytes;
 use runtime::executor::Timer;
 use server::{BodyError, Request};
 
+use super::input::{Input, Stopped};
+use super::source::{Event, FIRST_PIECE, PIECE, Source};
+use super::stderr::Errors;
 use crate::caller::Caller;
-use crate::ending::{self, Process};
-use crate::input::{Input, Stopped};
-use crate::pipe::Reader;
-use crate::reaper;
-use crate::script::errors::Errors;
-use crate::script::{Event, FIRST_PIECE, PIECE, Source};
+use crate::process::pipe::Reader;
+use crate::process::spawn::Started;
+use crate::process::{self, Process, reaper};
 use crate::script_log::{ScriptLog, complain};
-use crate::spawn::Started;
 
 /// Most scripts end sooner. For the others, the reactor watches standard error, and the kernel's OOM killer prefers
 /// them to the server.
@@ -167,7 +166,7 @@ impl Piped {
 impl Source for Piped {
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
         // The script got the order to end, and nobody wants the result.
-        if ending::is_ending() {
+        if process::is_ending() {
             return Poll::Pending;
         }
         let feeds_on = match self.feed(cx, request) {

@@ -7,8 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use conf::{Level, ModuleInfo};
-use gateway::answer;
-use gateway::reply::{Fault, HEADER_MAX, Parser};
+use gateway::response::{self, Fault, HEADER_MAX, Parser};
 use server::paths::{base_name, c_path};
 use server::{Answer, Body, FilePart, Handler, Hook, Keep, Links, Module, Order, Request};
 
@@ -79,11 +78,11 @@ fn fields(request: &mut Request, head: &[u8]) -> Result<usize, Option<u16>> {
     let mut parser = Parser::default();
     let fault = match parser.advance(head) {
         Ok(Some(length)) => {
-            answer::apply(request, parser.into_reply(), "asis", &name, true).map_err(Some)?;
+            response::apply(request, parser.into_reply(), "asis", &name, true).map_err(Some)?;
             return Ok(length);
         }
         Err(Fault::Malformed(line)) => {
-            format!("malformed header from script '{name}': Bad header: {}", answer::shown(&line))
+            format!("malformed header from script '{name}': Bad header: {}", response::shown(&line))
         }
         _ if parser.has_begun() => format!("Premature end of script headers: {name}"),
         _ => format!("End of script output before headers: {name}"),

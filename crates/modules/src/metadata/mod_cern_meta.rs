@@ -113,7 +113,7 @@ fn take(request: &mut Request, bytes: &[u8]) -> Flow {
         };
         let value = value.trim_start();
         if name.eq_ignore_ascii_case("Content-type") {
-            request.answer.set_content_type(gateway::answer::media_type(value));
+            request.answer.set_content_type(gateway::response::media_type(value));
         } else if name.eq_ignore_ascii_case("Status") {
             match u16::try_from(atoi(value)) {
                 Ok(status @ 100..=999) if value.contains(' ') => {

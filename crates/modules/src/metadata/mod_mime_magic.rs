@@ -141,7 +141,7 @@ fn take(request: &mut Request, text: &str, encoding: Option<&'static str>) -> Fl
     let Some(media_type) = words.next().filter(|word| word.find('/').is_some_and(|at| at > 0)) else {
         return Flow::Declined;
     };
-    request.answer.set_content_type(gateway::answer::media_type(media_type));
+    request.answer.set_content_type(gateway::response::media_type(media_type));
     let said = words.next().map(str::to_ascii_lowercase);
     if let Some(encoding) = said.or(encoding.map(str::to_string)) {
         request.answer.content_encoding = Some(encoding);

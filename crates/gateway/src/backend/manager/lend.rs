@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use runtime::executor::{timeout, yield_now};
 use sys::watch::{Interest, Watched, watch};
 
-use super::{PIECE, Shared};
-use crate::backend::Version;
+use super::shared::{PIECE, Shared};
+use crate::backend::class::Version;
 use crate::backend::policy::Reason;
 use crate::backend::pool::Granted;
 use crate::backend::wire::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};

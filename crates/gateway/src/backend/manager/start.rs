@@ -13,9 +13,9 @@ use sys::process::{Pid, Reaped, Status, end_of, reap};
 use sys::signal::Signal;
 use sys::watch::{Interest, Watched, watch};
 
-use super::{OBEY, PIECE, PRESSURE, Shared};
+use super::shared::{OBEY, PIECE, PRESSURE, Shared};
+use crate::backend::class::{Class, Runtime};
 use crate::backend::policy::Reason;
-use crate::backend::{Class, Runtime};
 use crate::command::Given;
 use crate::daemon::Refused;
 use crate::gate::{self, Permit, Rules};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Backend, Granted, Pool};
+use crate::backend::class::{Concurrency, Version};
 use crate::backend::policy::{self, Doing, Reason};
 use crate::backend::stats::Field;
 use crate::backend::wire::{Grant, Outcome};
 use crate::backend::word::{State, Word};
-use crate::backend::{Concurrency, Version};
 use crate::gate;
 
 /// How often to try to take back a lease whose child goes from one request to the next meanwhile.

@@ -11,14 +11,14 @@ use runtime::Awaited;
 use sys::local::Unnamed;
 use sys::process::Pid;
 
+use super::class::{Class, Concurrency, PoolSettings, Version};
 use super::policy::{self, Decision, Doing, HOPELESS, Reason, Seen, View};
 use super::share::Share;
 use super::stats::{self, Field, Row, WORDS};
+use super::stream::is_quiet;
 use super::wire::Grant;
 use super::word::Word;
-use super::{Class, Concurrency, PoolSettings, Version};
 use crate::gate::Permit;
-use crate::stream::is_quiet;
 
 /// How many requests pass between two weighings of a backend.
 const WEIGHED_EACH: u64 = 1024;

@@ -1,16 +1,60 @@
 //! The entries: one for each waiting request and running script.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
 
 use sys::process::Pid;
 use sys::shared_lock::{is_there, own};
 
+use super::layout::{ENTRIES, EntryState, Field, Header, SCRIPTS, Table, hash, micros, now};
 use super::lock::{Locked, pid};
-use super::{ENTRIES, EntryState, Field, Header, SCRIPTS, hash, micros, now};
-use crate::gate::Rules;
 use crate::gate::policy::Guest;
+use crate::gate::rules::Rules;
+
+/// The operations that need no lock.
+impl Table {
+    /// Whether an entry has been admitted.
+    pub(in crate::gate) fn is_running(&self, entry: usize) -> bool {
+        self.entries[entry][Field::State as usize].load(Acquire) == EntryState::Running as u64
+    }
+
+    /// The place for the process of a running entry; 0 until it has one. It starts within a second.
+    pub(in crate::gate) fn process(&self, entry: usize) -> &AtomicU64 {
+        self.set(entry, Field::StartedBy, sys::process::ticks());
+        &self.entries[entry][Field::Process as usize]
+    }
+
+    /// Whether an entry had to give way.
+    pub(in crate::gate) fn is_turned_away(&self, entry: usize) -> bool {
+        self.entries[entry][Field::State as usize].load(Acquire) == EntryState::Turned as u64
+    }
+
+    /// Records that the client may be gone.
+    pub(in crate::gate) fn doubt(&self, entry: usize) {
+        self.set(entry, Field::Doubtful, 1);
+    }
+
+    /// Records that a script is about to end. A request that comes to wait either sees that, or is seen waiting.
+    pub(in crate::gate) fn note_leaving(&self, entry: usize) {
+        self.entries[entry][Field::Leaving as usize].store(1, SeqCst);
+        fence(SeqCst);
+    }
+
+    /// Whether any script is about to end.
+    pub(in crate::gate) fn is_anybody_leaving(&self) -> bool {
+        let used = (self.header(Header::Used).load(Relaxed) as usize).min(ENTRIES);
+        (0..used).any(|entry| self.get(entry, Field::Leaving) != 0 && self.is_running(entry))
+    }
+
+    /// Lets go of an entry without the lock, because the lock's holder does not let go of that. The holder may be in the
+    /// middle of admitting this very entry, or of counting, so the state stays as it is until the lock is taken next.
+    pub(in crate::gate) fn abandon(&self, entry: usize) {
+        self.entries[entry][Field::Abandoned as usize].store(1, Release);
+        self.header(Header::Abandoned).store(1, Release);
+    }
+}
 
 impl Locked<'_> {
     pub(super) fn used(&self) -> usize {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use sys::process::Pid;
 use sys::shared_lock::{self, Held};
 
-use super::{Header, Table};
+use super::layout::{Header, Table};
 
 /// The table while nobody else can change it.
 pub(in crate::gate) struct Locked<'a>(pub(super) &'a Table, Held<'a>);

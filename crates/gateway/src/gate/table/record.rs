@@ -1,17 +1,17 @@
 //! The statistics of each script: a row of numbers, and its name.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use sys::process::Status;
-use sys::signal::Signal;
 
-use super::{EntryState, Field, Header, Locked, NAME, RECORD, SCRIPTS, hash, micros, now};
+use super::layout::{EntryState, Field, Header, NAME, RECORD, SCRIPTS, STEPS, Table, hash, micros, now};
+use super::lock::Locked;
+use super::usage::Usage;
 
-/// Durations are counted in steps of √2 from this many µs on: the number of runs in each step, and their sum in µs.
+/// Durations are counted in [`STEPS`] steps of √2 from this many µs on: the number of runs in each step, and their sum in
+/// µs.
 const FIRST_STEP: u64 = 100;
-pub(super) const STEPS: usize = 44;
 /// How often a refusal of a script is explained in detail.
 const EXPLAINED: Duration = Duration::from_millis(100);
 
@@ -31,35 +31,6 @@ enum Known {
     /// When a refusal was last explained, and when the script was last requested, in µs.
     Explained,
     Asked,
-}
-
-/// Whether a script's needs are known.
-pub(super) fn is_known(script: &[AtomicU64]) -> bool {
-    script[Known::Expected as usize].load(Relaxed) > 0
-}
-
-/// The resources that a run needed.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::gate) struct Usage {
-    pub(in crate::gate) status: Status,
-    /// It was ended because nobody waited for it any more.
-    pub(in crate::gate) given_up: bool,
-    /// Its peak memory, in bytes; `None` if the system counted no more than for the server's child that started it: the
-    /// run then needed no more than that, but it is unknown how much less.
-    pub(in crate::gate) peak: Option<u64>,
-    /// The memory of that child.
-    pub(in crate::gate) floor: u64,
-    pub(in crate::gate) cpu: Duration,
-    pub(in crate::gate) took: Duration,
-    pub(in crate::gate) queued: Duration,
-}
-
-impl Usage {
-    /// Whether it was ended before it had all the memory it needed.
-    fn was_cut_short(&self) -> bool {
-        let by = [Signal::KILL, Signal::TERM, Signal::XCPU];
-        matches!(self.status, Status::Signaled { signal, .. } if by.contains(&signal))
-    }
 }
 
 /// The statistics of a script, for a status page.
@@ -103,6 +74,14 @@ fn expect(before: u64, peak: u64) -> u64 {
 fn step(took: Duration) -> usize {
     let times = micros(took).max(1) as f64 / FIRST_STEP as f64;
     ((times.log2() * 2.0).ceil().max(0.0) as usize).min(STEPS - 1)
+}
+
+impl Table {
+    /// Whether any finished run of an entry's script has shown its needs. Without the lock.
+    pub(in crate::gate) fn is_known(&self, entry: usize) -> bool {
+        let script = (self.get(entry, Field::Script) as usize).min(SCRIPTS - 1);
+        self.scripts[script][Known::Expected as usize].load(Relaxed) > 0
+    }
 }
 
 impl Locked<'_> {

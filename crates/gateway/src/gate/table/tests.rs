@@ -1,9 +1,14 @@
 //! The table: places, expectations, the lock.
 
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
 use sys::process::Pid;
 use sys::shared_lock::{NUMBER_BITS, is_there, own};
 
-use super::*;
+use super::layout::{ENTRIES, EntryState, Field, Header, SCRIPTS, Table};
+use super::usage::Usage;
+use crate::gate::rules::Allowance;
 
 #[test]
 fn entries_come_and_go() {

@@ -14,10 +14,11 @@ use sys::process::{Pid, Reaped, reap};
 use sys::signal::Signal;
 use sys::watch::{Interest, Watched, watch};
 
+use super::leader::{Leader, Permitted};
+use super::progress::Progress;
+use super::reaper::{self, LEAVE, Left, OBEY, Patience, keep, leave};
 use crate::command::Failure;
 use crate::gate;
-use crate::leader::{Leader, Permitted, Progress};
-use crate::reaper::{self, LEAVE, Left, OBEY, Patience, keep, leave};
 
 /// The process of a running script. Dropping it first asks the script and its whole group to end, and then kills them.
 #[derive(Debug)]

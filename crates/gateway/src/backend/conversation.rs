@@ -12,14 +12,14 @@ use runtime::executor::Timer;
 use server::{BodyError, Request, RequestBody, ScriptUse};
 use sys::process::{Reaped, Status};
 
-use super::errors::take_lines;
-use super::{Event, FIRST_PIECE, Failure, PIECE, Source};
-use crate::backend::{Lease, Outcome};
+use super::lease::Lease;
+use super::stream::Stream;
+use super::wire::Outcome;
 use crate::caller::Caller;
-use crate::ending;
+use crate::process;
 use crate::protocol::fastcgi;
 use crate::protocol::{End, Frames, Messages, Protocol};
-use crate::stream::Stream;
+use crate::script::{Event, FIRST_PIECE, Failure, PIECE, Source, take_lines};
 
 /// How many pieces are received or sent before others get their turn.
 const STEPS: usize = 16;
@@ -314,7 +314,7 @@ fn is_only_a_status(output: &[u8]) -> bool {
 
 impl Source for Conversation {
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
-        if ending::is_ending() {
+        if process::is_ending() {
             return Poll::Pending;
         }
         if let Some(failure) = self.failure.take() {

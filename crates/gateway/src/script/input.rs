@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use server::{BodyError, RequestBody};
 
-use crate::pipe::Writer;
+use crate::process::pipe::Writer;
 
 /// How many pieces are received or written before others get their turn: a client that sends without end and a script
 /// that reads without end never make each other wait.

@@ -7,7 +7,7 @@ use http::date::{http_date, parse_http_date};
 use http::text::to_bytes;
 use server::{Fields, Request, Unsendable};
 
-use crate::reply::Reply;
+use super::header::Reply;
 
 /// How much of a line a message shows, in characters.
 const SHOWN: usize = 30;

@@ -7,14 +7,14 @@ use std::time::Duration;
 use conf::Level;
 use server::Request;
 
-use super::conversation::Conversation;
-use super::{Event, Failure, Source};
+use crate::backend::conversation::Conversation;
+use crate::script::{Event, Failure, Source};
 
 /// The longest status line, in bytes.
 const STATUS_LINE_MAX: usize = 8190;
 
 /// A conversation with such a server.
-pub(crate) struct Remote {
+pub(crate) struct RemoteSource {
     conversation: Option<Conversation>,
     /// Gives the connection back.
     back: Option<Box<dyn FnOnce() + Send>>,
@@ -48,7 +48,7 @@ impl StatusLine {
     }
 }
 
-impl Remote {
+impl RemoteSource {
     /// Makes one; `back` gives the connection back once it can be reused.
     pub(crate) fn new(
         conversation: Conversation,
@@ -57,8 +57,8 @@ impl Remote {
         status: u16,
         failed: String,
         timeout: Duration,
-    ) -> Remote {
-        Remote { conversation: Some(conversation), back, status_line, status, failed, timeout }
+    ) -> RemoteSource {
+        RemoteSource { conversation: Some(conversation), back, status_line, status, failed, timeout }
     }
 
     fn failure(&self, status: u16, lost: bool, why: &str) -> Event {
@@ -72,7 +72,7 @@ impl Remote {
     }
 }
 
-impl Source for Remote {
+impl Source for RemoteSource {
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
         loop {
             let Some(conversation) = &mut self.conversation else { return Poll::Ready(Event::Ended) };
@@ -115,7 +115,7 @@ impl Source for Remote {
     }
 }
 
-impl Drop for Remote {
+impl Drop for RemoteSource {
     fn drop(&mut self) {
         let is_reusable = self.conversation.take().is_some_and(|conversation| conversation.is_reusable());
         if let Some(back) = self.back.take().filter(|_| is_reusable) {

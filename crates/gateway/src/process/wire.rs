@@ -15,20 +15,20 @@ use sys::signal::Signal;
 use crate::command::Command;
 
 /// The longest command, in bytes: more than a request can make.
-pub(super) const COMMAND_MAX: usize = 16 << 20;
+pub(crate) const COMMAND_MAX: usize = 16 << 20;
 /// The length of a number.
 const NUMBER: usize = size_of::<u64>();
 /// The numbers at the beginning of a command, the one of its length first.
 const NUMBERS: usize = 9;
 /// The numbers of a message, and its length in bytes.
 const MESSAGE_NUMBERS: usize = 6;
-pub(super) const MESSAGE: usize = MESSAGE_NUMBERS * NUMBER;
+pub(crate) const MESSAGE: usize = MESSAGE_NUMBERS * NUMBER;
 
 const LIMITS: [Limit; 3] = [Limit::Cpu, Limit::Memory, Limit::Processes];
 
 /// A daemon's report on a script.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// It runs.
     Started(Pid),
     /// It could not be started: the error's number.
@@ -45,7 +45,7 @@ fn number(bytes: &[u8], index: usize) -> Option<u64> {
 }
 
 /// The length of a whole command that begins with these bytes; `None` while that is unknown.
-pub(super) fn length(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
     usize::try_from(number(bytes, 0)?).ok()
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Command> {
 }
 
 impl Message {
-    pub(super) fn encode(&self) -> [u8; MESSAGE] {
+    pub(crate) fn encode(&self) -> [u8; MESSAGE] {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let signed = |number: i32| u64::from(number.unsigned_abs());
         let numbers = match *self {
@@ -132,7 +132,7 @@ impl Message {
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8; MESSAGE]) -> io::Result<Message> {
+    pub(crate) fn decode(bytes: &[u8; MESSAGE]) -> io::Result<Message> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidData);
         let number = |index: usize| number(bytes, index).unwrap_or_default();
         let small = |number: u64| i32::try_from(number).map_err(|_| wrong());

@@ -9,13 +9,14 @@ use std::time::Instant;
 
 use server::{Request, ScriptUse};
 
+use super::ending::{self, Process};
+use super::leader::{Leader, Permitted};
+use super::pipe::Reader;
+use super::remote;
+use super::socket;
 use crate::caller::Caller;
 use crate::command::{Command, Failure, Given};
-use crate::daemon;
-use crate::ending::{self, Process};
 use crate::gate::Permit;
-use crate::leader::{Leader, Permitted};
-use crate::pipe::Reader;
 
 /// A script that has just been started, with our ends of its pipes.
 pub(crate) struct Started {
@@ -36,7 +37,7 @@ impl Starter {
     /// The starter of this command, which should be started by `daemons` or not. `None`: it has an owner, and no
     /// process can change to that.
     fn of(command: &Command, daemons: bool) -> Option<Starter> {
-        match (command.owner, daemon::address()) {
+        match (command.owner, socket::address()) {
             (Some(_), None) => None,
             (None, _) if !daemons => Some(Starter::Own),
             (_, Some(address)) => Some(Starter::Daemon(address)),
@@ -77,7 +78,7 @@ pub(crate) async fn start(
         },
         Starter::Daemon(address) => {
             let deadline = began + caller.timeout;
-            let remote = match daemon::ask(&address, &command, stdio, deadline).await {
+            let remote = match remote::ask(&address, &command, stdio, deadline).await {
                 Ok(remote) => remote,
                 Err(error) => {
                     permit.not_started();

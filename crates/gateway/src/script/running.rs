@@ -1,95 +1,25 @@
-//! A program that runs for a request, wherever that is: the request's body goes into it, and its output comes out of
-//! it.
-//!
-//! There are two kinds: a script with a process to itself ([`piped`]), and a backend that is talked to over a stream
-//! ([`conversation`]).
-
-pub(crate) mod conversation;
-mod errors;
-mod output;
-pub(crate) mod piped;
-pub(crate) mod remote;
+//! A running script, from the view of the request it runs for.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use conf::Level;
 use runtime::CoopBudget;
 use runtime::executor::Timer;
-use server::{BodyError, Request};
+use server::Request;
 
+use super::source::{Event, Failure, PIECE, Source};
 use crate::caller::{Caller, Words};
-
-pub(crate) use errors::take_lines;
-pub(crate) use output::{Output, fail};
-
-/// The size of a read, in bytes: as much as a pipe holds.
-const PIECE: usize = 64 * 1024;
-/// The same before the header is known; most scripts write no more than this in all.
-const FIRST_PIECE: usize = 8 * 1024;
-
-/// An action of a script.
-#[derive(Debug)]
-pub(crate) enum Event {
-    /// It wrote something.
-    Output,
-    /// It closed its outputs, which is the end.
-    Ended,
-    /// It was idle for too long.
-    TimedOut,
-    /// The rest of the request's body cannot be read.
-    Body(BodyError),
-    /// There is more input or standard error than is moved at once.
-    Busy,
-    /// It cannot go on.
-    Failed(Failure),
-}
-
-/// Why a script cannot go on.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    /// The status for an answer that has not begun.
-    pub(crate) status: u16,
-    /// The text to log.
-    pub(crate) text: String,
-    /// Its level.
-    pub(crate) level: Level,
-    /// The connection ended before the first byte of the answer: another backend may be tried.
-    pub(crate) lost: bool,
-    /// In addition, nothing of the request had been sent.
-    pub(crate) unasked: bool,
-}
-
-/// A source of output.
-pub(crate) trait Source: Send {
-    /// Waits until something has happened. Appends output to `output`. `request` is the one that error log lines are
-    /// about.
-    fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event>;
-
-    /// Whether there will be no more output, and nothing else is waited for.
-    fn has_ended(&self) -> bool;
-
-    /// It runs for longer, perhaps unattended.
-    fn settle(&mut self);
-
-    /// The time until now does not count as the script's.
-    fn touch(&mut self);
-
-    /// The beginning of the request's body, if the script log wants it.
-    fn body_start(&self) -> &[u8];
-}
 
 /// A running script. Dropping it before its end, ends it.
 pub(crate) struct Script {
-    source: Box<dyn Source>,
+    pub(super) source: Box<dyn Source>,
     /// Output that nobody has taken yet.
     pub(crate) output: Vec<u8>,
     /// An event for the next caller: the last one did not want it.
     deferred: Option<Event>,
-    module: &'static str,
-    words: &'static Words,
-    timeout: Duration,
+    pub(super) module: &'static str,
+    pub(super) words: &'static Words,
+    pub(super) timeout: Duration,
 }
 
 impl Script {

@@ -8,11 +8,11 @@ use std::fmt::Write;
 /// The line that ends a module's text in the bundle. No module may contain it.
 const END_OF_FILE: &str = "TSUBAME_END_OF_FILE";
 
-const RUNTIME: &str = include_str!("../../../perl/runtime.pl");
+const RUNTIME: &str = include_str!("../../../../perl/runtime.pl");
 
 macro_rules! module {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../perl/lib/", $name)))
+        ($name, include_str!(concat!("../../../../perl/lib/", $name)))
     };
 }
 

@@ -13,9 +13,9 @@ use sys::process::Pid;
 use sys::signal::Signal;
 use sys::watch::{Interest, watch};
 
+use super::progress::Progress;
 use super::wire::{self, MESSAGE, Message};
 use crate::command::{Command, Failure};
-use crate::leader::Progress;
 
 /// How soon to retry a connection to a socket whose queue is full.
 const RETRY: Duration = Duration::from_millis(5);

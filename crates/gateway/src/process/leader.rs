@@ -4,11 +4,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use server::ScriptUse;
-use sys::process::{Pid, Reaped, end_of, own_max_rss, reap};
+use sys::process::{Pid, end_of, own_max_rss, reap};
 use sys::signal::Signal;
 
-use crate::command::{Failure, expose};
-use crate::daemon::Remote;
+use super::progress::Progress;
+use super::remote::Remote;
+use crate::command::expose;
 use crate::gate::Permit;
 
 /// The process of a script, which leads a group of its own.
@@ -87,20 +88,6 @@ impl Leader {
             Leader::Remote(_) => false,
         }
     }
-}
-
-/// The progress of a script's process.
-pub(crate) enum Progress {
-    /// Its daemon has started it, as this process: reported once.
-    Begun(Pid),
-    /// Its daemon has not started it, and will not.
-    NotStarted(Failure),
-    /// It runs, or is about to be started.
-    Runs,
-    /// It runs, but nobody will report its end.
-    Lost,
-    /// It has ended, with its result if that can be known.
-    Ended(Option<Reaped>),
 }
 
 /// The process of a script, with its permit and its cost.

@@ -1,6 +1,6 @@
 //! A script's standard error, line by line.
 
-use crate::pipe::Reader;
+use crate::process::pipe::Reader;
 
 /// The longest line of standard error that is logged as one, in bytes, as in Apache.
 const ERROR_LINE_MAX: usize = 8191;

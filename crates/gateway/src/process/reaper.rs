@@ -9,8 +9,9 @@ use server::ScriptUse;
 use sys::poll::Poller;
 use sys::signal::Signal;
 
+use super::leader::{Leader, Permitted};
+use super::progress::Progress;
 use crate::gate::Permit;
-use crate::leader::{Leader, Permitted, Progress};
 
 /// How often to check what cannot be waited for: groups that outlive their leaders.
 const LOOK: Duration = Duration::from_millis(100);

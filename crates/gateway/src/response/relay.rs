@@ -7,10 +7,10 @@ use http::Version;
 use server::paths::base_name;
 use server::{Answer, Body, Keep, Request};
 
-use crate::answer;
+use super::fields;
+use super::header::{Fault, HEADER_MAX, Parser, Reply};
 use crate::caller::Caller;
 use crate::gate::Refusal;
-use crate::reply::{Fault, HEADER_MAX, Parser, Reply};
 use crate::script::{self, Event, Output, Script};
 use crate::script_log::Failure;
 
@@ -23,13 +23,13 @@ const HINTS_MAX: usize = 16;
 const LOGGED_MAX: usize = 64 * 1024;
 
 /// Turns a script's output into an answer.
-pub(crate) async fn answer(request: &mut Request, script: Script, caller: &Caller) -> Answer {
+pub(crate) async fn relay(request: &mut Request, script: Script, caller: &Caller) -> Answer {
     // Other protocols have no textual head to pass on.
     if caller.nph && request.asked.version < Version::Http2 {
         return Answer::Raw(stream(request, script, None));
     }
-    match header(request, script, caller).await {
-        Ok((script, reply)) => respond(request, script, reply, caller).await,
+    match read_header(request, script, caller).await {
+        Ok((script, reply)) => send(request, script, reply, caller).await,
         Err(status) => Answer::Status(status),
     }
 }
@@ -42,7 +42,11 @@ pub(crate) fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusa
 }
 
 /// Reads the header. `Err`: there is none, and this is the status.
-pub(crate) async fn header(request: &mut Request, mut script: Script, caller: &Caller) -> Result<(Script, Reply), u16> {
+pub(crate) async fn read_header(
+    request: &mut Request,
+    mut script: Script,
+    caller: &Caller,
+) -> Result<(Script, Reply), u16> {
     let mut parser = if caller.nph { Parser::of_answer() } else { Parser::default() };
     let mut hints = Hints::default();
     loop {
@@ -56,8 +60,8 @@ pub(crate) async fn header(request: &mut Request, mut script: Script, caller: &C
                 if !hints.allow(length) {
                     return Err(bad_header(request, script, &parser, Fault::TooLong, caller).await);
                 }
-                let fields = answer::early(request, reply)?;
-                if let Err(error) = request.send_interim(103, &fields).await {
+                let early = fields::early(request, reply)?;
+                if let Err(error) = request.send_interim(103, &early).await {
                     request.log_os(caller.module, Level::Debug, &error, "early hints of a script are not sent");
                 }
                 continue;
@@ -75,7 +79,7 @@ pub(crate) async fn header(request: &mut Request, mut script: Script, caller: &C
             }
             event => return Err(script.fail(request, event)),
         };
-        answer::complain_to_client(request, caller.module, &text);
+        fields::complain_to_client(request, caller.module, &text);
         log_failure(request, caller, status, &script, "", &[]);
         return Err(status);
     }
@@ -109,15 +113,15 @@ async fn bad_header(request: &mut Request, mut script: Script, parser: &Parser, 
     let name = base_name(&request.mapped.filename).to_string();
     let (text, line) = match fault {
         Fault::Malformed(line) => {
-            (format!("malformed header from script '{name}': Bad header: {}", answer::shown(&line)), line)
+            (format!("malformed header from script '{name}': Bad header: {}", fields::shown(&line)), line)
         }
         Fault::TooLong => {
-            answer::complain_to_client(request, caller.module, &too_early(parser, &name));
+            fields::complain_to_client(request, caller.module, &too_early(parser, &name));
             log_failure(request, caller, 500, &script, "", &[]);
             return 500;
         }
     };
-    answer::complain_to_client(request, caller.module, &text);
+    fields::complain_to_client(request, caller.module, &text);
     script.output.drain(..parser.read());
     refuse_output(request, script, caller, 500, &line).await;
     500
@@ -147,11 +151,11 @@ fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script,
 }
 
 /// From a header to an answer.
-async fn respond(request: &mut Request, mut script: Script, reply: Reply, caller: &Caller) -> Answer {
+async fn send(request: &mut Request, mut script: Script, reply: Reply, caller: &Caller) -> Answer {
     let name = base_name(&request.mapped.filename).to_string();
     let decided = reply.status.is_some();
     let length = reply.content_length.clone().filter(|_| caller.as_is || request.env.contains("ap_trust_cgilike_cl"));
-    if let Err(status) = answer::apply(request, reply, caller.module, &name, !caller.as_is) {
+    if let Err(status) = fields::apply(request, reply, caller.module, &name, !caller.as_is) {
         drop(script);
         return Answer::Status(status);
     }

@@ -1,0 +1,19 @@
+//! How far the process of a script has come.
+
+use sys::process::{Pid, Reaped};
+
+use crate::command::Failure;
+
+/// The progress of a script's process.
+pub(crate) enum Progress {
+    /// Its daemon has started it, as this process: reported once.
+    Begun(Pid),
+    /// Its daemon has not started it, and will not.
+    NotStarted(Failure),
+    /// It runs, or is about to be started.
+    Runs,
+    /// It runs, but nobody will report its end.
+    Lost,
+    /// It has ended, with its result if that can be known.
+    Ended(Option<Reaped>),
+}

@@ -1,0 +1,62 @@
+//! A source of a script's output, and the events it reports.
+
+use std::task::{Context, Poll};
+
+use conf::Level;
+use server::{BodyError, Request};
+
+/// The size of a read, in bytes: as much as a pipe holds.
+pub(crate) const PIECE: usize = 64 * 1024;
+/// The same before the header is known; most scripts write no more than this in all.
+pub(crate) const FIRST_PIECE: usize = 8 * 1024;
+
+/// An action of a script.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// It wrote something.
+    Output,
+    /// It closed its outputs, which is the end.
+    Ended,
+    /// It was idle for too long.
+    TimedOut,
+    /// The rest of the request's body cannot be read.
+    Body(BodyError),
+    /// There is more input or standard error than is moved at once.
+    Busy,
+    /// It cannot go on.
+    Failed(Failure),
+}
+
+/// Why a script cannot go on.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The status for an answer that has not begun.
+    pub(crate) status: u16,
+    /// The text to log.
+    pub(crate) text: String,
+    /// Its level.
+    pub(crate) level: Level,
+    /// The connection ended before the first byte of the answer: another backend may be tried.
+    pub(crate) lost: bool,
+    /// In addition, nothing of the request had been sent.
+    pub(crate) unasked: bool,
+}
+
+/// A source of output.
+pub(crate) trait Source: Send {
+    /// Waits until something has happened. Appends output to `output`. `request` is the one that error log lines are
+    /// about.
+    fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event>;
+
+    /// Whether there will be no more output, and nothing else is waited for.
+    fn has_ended(&self) -> bool;
+
+    /// It runs for longer, perhaps unattended.
+    fn settle(&mut self);
+
+    /// The time until now does not count as the script's.
+    fn touch(&mut self);
+
+    /// The beginning of the request's body, if the script log wants it.
+    fn body_start(&self) -> &[u8];
+}
