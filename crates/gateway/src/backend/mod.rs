@@ -15,6 +15,7 @@ mod manager;
 mod perl_bundle;
 mod policy;
 mod pool;
+mod reason;
 pub mod remote;
 mod run;
 mod share;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sys::process::Pid;
 use sys::shm::Shared;
 
-use super::policy::Reason;
+use super::reason::Reason;
 use super::word::{self, Word};
 
 /// How many pools can be shown at once; more work all the same.

@@ -12,8 +12,8 @@ use sys::watch::{Interest, Watched, watch};
 
 use super::shared::{PIECE, Shared};
 use crate::backend::class::Version;
-use crate::backend::policy::Reason;
 use crate::backend::pool::Granted;
+use crate::backend::reason::Reason;
 use crate::backend::wire::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
 use crate::protocol::{Frames, Messages};
 

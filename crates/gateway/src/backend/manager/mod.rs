@@ -22,7 +22,7 @@ use sys::time::monotonic;
 use sys::watch::{Interest, watch};
 
 use super::class::Class;
-use super::policy::Reason;
+use super::reason::Reason;
 use super::stats;
 use super::word::LEASE_MAX;
 use crate::command::expose;

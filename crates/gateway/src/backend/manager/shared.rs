@@ -11,8 +11,8 @@ use sys::signal::Signal;
 
 use super::start;
 use crate::backend::class::{Class, Version};
-use crate::backend::policy::Reason;
 use crate::backend::pool::Pool;
+use crate::backend::reason::Reason;
 use crate::backend::word::LEASE_MAX;
 use crate::daemon::Users;
 

@@ -15,7 +15,7 @@ use sys::watch::{Interest, Watched, watch};
 
 use super::shared::{OBEY, PIECE, PRESSURE, Shared};
 use crate::backend::class::{Class, Runtime};
-use crate::backend::policy::Reason;
+use crate::backend::reason::Reason;
 use crate::command::Given;
 use crate::daemon::Refused;
 use crate::gate::{self, Permit, Rules};

@@ -4,9 +4,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Backend, Granted, Pool};
+use super::backend::Backend;
+use super::{Granted, Pool};
 use crate::backend::class::{Concurrency, Version};
-use crate::backend::policy::{self, Doing, Reason};
+use crate::backend::policy::{self, Doing};
+use crate::backend::reason::Reason;
 use crate::backend::stats::Field;
 use crate::backend::wire::{Grant, Outcome};
 use crate::backend::word::{State, Word};

@@ -1,5 +1,6 @@
 //! A pool of backends and the requests that wait for one of them, as the process manager sees them.
 
+mod backend;
 mod lending;
 
 use std::collections::VecDeque;
@@ -12,52 +13,14 @@ use sys::local::Unnamed;
 use sys::process::Pid;
 
 use super::class::{Class, Concurrency, PoolSettings, Version};
-use super::policy::{self, Decision, Doing, HOPELESS, Reason, Seen, View};
+use super::policy::{self, Decision, Doing, HOPELESS, Seen, View};
+use super::reason::Reason;
 use super::share::Share;
 use super::stats::{self, Field, Row, WORDS};
-use super::stream::is_quiet;
 use super::wire::Grant;
-use super::word::Word;
 use crate::gate::Permit;
 
-/// How many requests pass between two weighings of a backend.
-const WEIGHED_EACH: u64 = 1024;
-
-/// A backend.
-#[derive(Debug)]
-pub(super) struct Backend {
-    /// Unique within this manager.
-    pub(super) number: u64,
-    pub(super) pid: Pid,
-    address: Unnamed,
-    /// A usable connection to it, if there is one.
-    connection: Option<Arc<OwnedFd>>,
-    doing: Doing,
-    /// How many requests it is serving.
-    busy: u64,
-    since: Instant,
-    born: Instant,
-    served: u64,
-    /// The lease that a child holds of it, or 0; and the word for leases, if there is a place for one.
-    lease: u64,
-    word: Option<(u64, Word)>,
-    memory: Option<u64>,
-    /// The processor time it had needed at the last look.
-    needed: Duration,
-    /// The number of served requests at which it is weighed.
-    weighed_at: u64,
-    jitter: i64,
-    /// The version of its program's file at its start.
-    version: Version,
-    /// It failed at its first request.
-    fails: bool,
-    /// Set when it gets the order to end.
-    asked: Awaited<()>,
-    /// Why it ends, once it has the order to.
-    reason: Option<Reason>,
-    /// The right to its memory, as long as it lives.
-    pub(super) permit: Option<Permit>,
-}
+use backend::Backend;
 
 /// The result for a request.
 #[derive(Clone, Debug)]
@@ -393,51 +356,5 @@ impl Pool {
         self.row.set(Field::Busy, busy);
         self.row.set(Field::Waiting, self.queue.len() as u64);
         self.row.set(Field::Memory, self.backends.iter().filter_map(|backend| backend.memory).sum());
-    }
-}
-
-impl Backend {
-    /// A connection to it: the existing one, unless it takes several at once.
-    fn connect(&mut self, many: bool) -> std::io::Result<Arc<OwnedFd>> {
-        if many {
-            return self.address.connect().map(Arc::new);
-        }
-        // It may have closed the connection after its last answer.
-        if self.connection.as_ref().is_some_and(|connection| !is_quiet(connection)) {
-            self.hang_up();
-        }
-        match &self.connection {
-            Some(connection) => Ok(connection.clone()),
-            None => Ok(self.connection.insert(Arc::new(self.address.connect()?)).clone()),
-        }
-    }
-
-    /// Measures its memory. A few requests tell how much it needs; measuring costs as much as a request.
-    fn weigh(&mut self, always: bool, memory: fn(Pid) -> std::io::Result<u64>) {
-        if always || self.served >= self.weighed_at {
-            self.weighed_at = self.served + self.served.clamp(1, WEIGHED_EACH);
-            self.memory = memory(self.pid).ok();
-            if let (Some(permit), Some(memory)) = (&self.permit, self.memory) {
-                permit.weighed(self.pid, memory);
-            }
-        }
-    }
-
-    /// Orders it to end.
-    fn end(&mut self) {
-        self.asked.set(());
-        // A request that it serves continues.
-        if self.busy == 0 {
-            self.hang_up();
-        }
-        let _ = self.pid.kill(sys::signal::Signal::TERM);
-    }
-
-    /// Ends the connection, even for a child that has it from a lease that was taken back.
-    fn hang_up(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            // An end by the other side is just as good.
-            let _ = sys::socket::shutdown(&connection);
-        }
     }
 }

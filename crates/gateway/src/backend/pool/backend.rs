@@ -1,0 +1,101 @@
+//! A backend, as its pool sees it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use runtime::Awaited;
+use sys::local::Unnamed;
+use sys::process::Pid;
+
+use crate::backend::class::Version;
+use crate::backend::policy::Doing;
+use crate::backend::reason::Reason;
+use crate::backend::stream::is_quiet;
+use crate::backend::word::Word;
+use crate::gate::Permit;
+
+/// How many requests pass between two weighings of a backend.
+const WEIGHED_EACH: u64 = 1024;
+
+/// A backend.
+#[derive(Debug)]
+pub(in crate::backend) struct Backend {
+    /// Unique within this manager.
+    pub(in crate::backend) number: u64,
+    pub(in crate::backend) pid: Pid,
+    pub(super) address: Unnamed,
+    /// A usable connection to it, if there is one.
+    pub(super) connection: Option<Arc<OwnedFd>>,
+    pub(super) doing: Doing,
+    /// How many requests it is serving.
+    pub(super) busy: u64,
+    pub(super) since: Instant,
+    pub(super) born: Instant,
+    pub(super) served: u64,
+    /// The lease that a child holds of it, or 0; and the word for leases, if there is a place for one.
+    pub(super) lease: u64,
+    pub(super) word: Option<(u64, Word)>,
+    pub(super) memory: Option<u64>,
+    /// The processor time it had needed at the last look.
+    pub(super) needed: Duration,
+    /// The number of served requests at which it is weighed.
+    pub(super) weighed_at: u64,
+    pub(super) jitter: i64,
+    /// The version of its program's file at its start.
+    pub(super) version: Version,
+    /// It failed at its first request.
+    pub(super) fails: bool,
+    /// Set when it gets the order to end.
+    pub(super) asked: Awaited<()>,
+    /// Why it ends, once it has the order to.
+    pub(super) reason: Option<Reason>,
+    /// The right to its memory, as long as it lives.
+    pub(in crate::backend) permit: Option<Permit>,
+}
+
+impl Backend {
+    /// A connection to it: the existing one, unless it takes several at once.
+    pub(super) fn connect(&mut self, many: bool) -> std::io::Result<Arc<OwnedFd>> {
+        if many {
+            return self.address.connect().map(Arc::new);
+        }
+        // It may have closed the connection after its last answer.
+        if self.connection.as_ref().is_some_and(|connection| !is_quiet(connection)) {
+            self.hang_up();
+        }
+        match &self.connection {
+            Some(connection) => Ok(connection.clone()),
+            None => Ok(self.connection.insert(Arc::new(self.address.connect()?)).clone()),
+        }
+    }
+
+    /// Measures its memory. A few requests tell how much it needs; measuring costs as much as a request.
+    pub(super) fn weigh(&mut self, always: bool, memory: fn(Pid) -> std::io::Result<u64>) {
+        if always || self.served >= self.weighed_at {
+            self.weighed_at = self.served + self.served.clamp(1, WEIGHED_EACH);
+            self.memory = memory(self.pid).ok();
+            if let (Some(permit), Some(memory)) = (&self.permit, self.memory) {
+                permit.weighed(self.pid, memory);
+            }
+        }
+    }
+
+    /// Orders it to end.
+    pub(super) fn end(&mut self) {
+        self.asked.set(());
+        // A request that it serves continues.
+        if self.busy == 0 {
+            self.hang_up();
+        }
+        let _ = self.pid.kill(sys::signal::Signal::TERM);
+    }
+
+    /// Ends the connection, even for a child that has it from a lease that was taken back.
+    pub(super) fn hang_up(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            // An end by the other side is just as good.
+            let _ = sys::socket::shutdown(&connection);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The reasons why backends end.
+
+/// Why a backend ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It was idle for too long.
+    Idle,
+    /// It is too old.
+    Lifetime,
+    /// It has served as many requests as it may.
+    Requests,
+    /// Its program's file has changed.
+    Changed,
+    /// A request took too long.
+    Timeout,
+    /// It uses too much memory.
+    Memory,
+    /// There may be no more backends, and others need its place.
+    Room,
+    /// Others need the memory.
+    Pressure,
+    /// A request it served was given up, or it did not answer properly.
+    Broken,
+    /// It announced its own end.
+    Own,
+    /// It ended by itself, or was ended from outside.
+    Died,
+}
+
+impl Reason {
+    /// All reasons, with their names on pages.
+    pub const ALL: [(Reason, &'static str); 11] = [
+        (Reason::Idle, "idle"),
+        (Reason::Lifetime, "lifetime"),
+        (Reason::Requests, "requests"),
+        (Reason::Changed, "changed"),
+        (Reason::Timeout, "timeout"),
+        (Reason::Memory, "memory"),
+        (Reason::Room, "room"),
+        (Reason::Pressure, "pressure"),
+        (Reason::Broken, "broken"),
+        (Reason::Own, "own"),
+        (Reason::Died, "died"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Reason::ALL[self as usize].1
+    }
+}
