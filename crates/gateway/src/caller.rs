@@ -8,19 +8,19 @@ use server::Request;
 use crate::gate::Rules;
 use crate::script_log::ScriptLog;
 
-/// A module's messages about its scripts in the error log: each of Apache's modules has its own.
+/// A module's message about a script that was idle for too long: each of Apache's modules has its own.
 #[derive(Debug)]
-pub struct Words {
-    /// A script that did nothing for this long.
-    pub timed_out: fn(&Request, Duration) -> String,
-    /// The level of that.
-    pub timeout_level: Level,
+pub struct TimeoutMessage {
+    /// Its text, for a script that did nothing for this long.
+    pub text: fn(&Request, Duration) -> String,
+    /// Its level.
+    pub level: Level,
 }
 
-/// The messages of mod_cgi and mod_cgid.
-pub static CGI: Words = Words {
-    timed_out: |request, _| format!("AH01220: Timeout waiting for output from CGI script {}", request.mapped.filename),
-    timeout_level: Level::Warn,
+/// The one of mod_cgi and mod_cgid.
+pub static CGI_TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
+    text: |request, _| format!("AH01220: Timeout waiting for output from CGI script {}", request.mapped.filename),
+    level: Level::Warn,
 };
 
 /// A module that runs scripts, and its settings.
@@ -28,8 +28,8 @@ pub static CGI: Words = Words {
 pub struct Caller {
     /// Its name in log lines.
     pub module: &'static str,
-    /// Its messages.
-    pub words: &'static Words,
+    /// Its message about a script that times out.
+    pub timeout_message: &'static TimeoutMessage,
     /// How long a script may do nothing.
     pub timeout: Duration,
     /// The script speaks to the client itself: its output is the whole answer (non-parsed header).

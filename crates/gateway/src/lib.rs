@@ -24,8 +24,8 @@ mod run;
 mod script;
 pub mod script_log;
 
-pub use backend::Speech;
-pub use caller::{CGI, Caller, Cgi, Words};
+pub use backend::StderrMessages;
+pub use caller::{CGI_TIMEOUT_MESSAGE, Caller, Cgi, TimeoutMessage};
 pub use process::end_all;
 pub use run::{filter, run, shell};
 pub use script_log::{ScriptLog, complain};

@@ -117,7 +117,7 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller, daemons: 
     if let Some(feeding) = &mut input
         && let Poll::Ready(Err(Stopped::Body(error))) = poll_fn(|cx| Poll::Ready(feeding.poll(cx))).await
     {
-        return Err(fail(request, caller.module, caller.words, caller.timeout, Event::Body(error)));
+        return Err(fail(request, caller.module, caller.timeout_message, caller.timeout, Event::Body(error)));
     }
     let command = command::Command::of(request);
     match spawn::start(request, command, stdin.as_ref().map(AsFd::as_fd), permit, caller, daemons).await {

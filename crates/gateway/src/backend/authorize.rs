@@ -6,8 +6,8 @@ use conf::Level;
 use server::{Fields, Request, RequestBody, ScriptUse};
 
 use super::class::Class;
-use super::conversation::Speech;
-use super::remote::{self, Phrases};
+use super::conversation::StderrMessages;
+use super::remote::{self, RemoteProtocol};
 use super::run::{Head, begin_with_one};
 use crate::caller::Caller;
 use crate::env;
@@ -46,11 +46,11 @@ pub async fn authorize(
     request: &mut Request,
     caller: &Caller,
     class: &Class,
-    speech: Speech,
+    stderr: StderrMessages,
     told: &[(&str, &str)],
 ) -> Verdict {
     let before = Before::of(request);
-    let reply = ask(request, caller, class, speech, told).await;
+    let reply = ask(request, caller, class, stderr, told).await;
     before.verdict(request, caller, reply)
 }
 
@@ -59,12 +59,12 @@ pub async fn authorize_at(
     request: &mut Request,
     caller: &Caller,
     server: &remote::Server,
-    phrases: &'static Phrases,
-    speech: Speech,
+    remote_protocol: &'static RemoteProtocol,
+    stderr: StderrMessages,
     told: &[(&str, &str)],
 ) -> Verdict {
     let before = Before::of(request);
-    let reply = ask_at(request, caller, server, phrases, speech, told).await;
+    let reply = ask_at(request, caller, server, remote_protocol, stderr, told).await;
     before.verdict(request, caller, reply)
 }
 
@@ -95,12 +95,12 @@ async fn ask(
     request: &mut Request,
     caller: &Caller,
     class: &Class,
-    speech: Speech,
+    stderr: StderrMessages,
     told: &[(&str, &str)],
 ) -> Result<Reply, u16> {
     let bytes = question(request, told, true).await?;
     // It only decides, so asking again is safe for any request.
-    let script = begin_with_one(request, caller, class, &HEAD, bytes, speech, true).await?;
+    let script = begin_with_one(request, caller, class, &HEAD, bytes, stderr, true).await?;
     hear(request, script, caller).await
 }
 
@@ -108,12 +108,12 @@ async fn ask_at(
     request: &mut Request,
     caller: &Caller,
     server: &remote::Server,
-    phrases: &'static Phrases,
-    speech: Speech,
+    remote_protocol: &'static RemoteProtocol,
+    stderr: StderrMessages,
     told: &[(&str, &str)],
 ) -> Result<Reply, u16> {
     let bytes = question(request, told, false).await?;
-    let script = remote::begin(request, caller, server, &HEAD, bytes, phrases, speech).await?;
+    let script = remote::begin(request, caller, server, &HEAD, bytes, remote_protocol, stderr).await?;
     hear(request, script, caller).await
 }
 

@@ -27,11 +27,11 @@ const STEPS: usize = 16;
 /// The longest position in an answer at which another reader continues, in bytes.
 const POSITION_MAX: usize = 4096;
 
-/// A module's messages about its backends in the error log.
+/// How a module logs what its backends write to their standard error.
 #[derive(Clone, Copy, Debug)]
-pub struct Speech {
-    /// For a line that a backend wrote to its standard error.
-    pub complaint: fn(&Request, &str) -> String,
+pub struct StderrMessages {
+    /// The message for a line.
+    pub text: fn(&Request, &str) -> String,
     /// Its level; `None`: it continues the line before.
     pub level: fn(&str) -> Option<Level>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Conversation {
     /// The last time that something happened.
     active: Instant,
     module: &'static str,
-    speech: Speech,
+    stderr: StderrMessages,
 }
 
 impl Conversation {
@@ -87,7 +87,7 @@ impl Conversation {
         lease: Option<Lease>,
         head: Vec<u8>,
         caller: &Caller,
-        speech: Speech,
+        stderr: StderrMessages,
     ) -> Conversation {
         let cost = Arc::new(ScriptUse::new(lease.as_ref().map_or(Duration::ZERO, |lease| lease.waited)));
         request.account.script = Some(cost.clone());
@@ -117,7 +117,7 @@ impl Conversation {
             timeout: caller.timeout,
             active: Instant::now(),
             module: caller.module,
-            speech,
+            stderr,
         };
         if conversation.body.is_none() {
             protocol.end_of_input(&mut conversation.unsent);
@@ -249,8 +249,8 @@ impl Conversation {
         }
         let mut said: Vec<(Level, String)> = Vec::new();
         for line in lines.iter().map(|line| from_bytes(line)) {
-            let text = (self.speech.complaint)(request, &line);
-            match ((self.speech.level)(&line), said.last_mut()) {
+            let text = (self.stderr.text)(request, &line);
+            match ((self.stderr.level)(&line), said.last_mut()) {
                 (None, Some((_, before))) => before.extend(["\n", &text]),
                 (level, _) => said.push((level.unwrap_or(Level::Notice), text)),
             }

@@ -26,7 +26,7 @@ mod word;
 
 pub use authorize::{Verdict, authorize, authorize_at};
 pub use class::{Class, Concurrency, PoolSettings, Program, Runtime, Score};
-pub use conversation::Speech;
+pub use conversation::StderrMessages;
 pub use filter::Data;
 pub use lease::set_address;
 pub use manager::{Manager, Users, serve};

@@ -19,7 +19,7 @@ use runtime::executor::{Descriptor, sleep};
 use server::{Answer, Request, dns};
 use sys::local::Kind;
 
-use super::conversation::{Conversation, Speech};
+use super::conversation::{Conversation, StderrMessages};
 use super::run::{self, Head};
 use super::stream::Stream;
 use crate::caller::Caller;
@@ -73,11 +73,11 @@ pub struct Server {
     pub keep: Option<Keep>,
 }
 
-/// A module's messages about such servers, in Apache's words.
+/// A protocol of such servers, with the messages about its failures, which are Apache's.
 #[derive(Debug)]
-pub struct Phrases {
-    /// The protocol, for messages of connections.
-    pub protocol: &'static str,
+pub struct RemoteProtocol {
+    /// Its name, for messages about connections.
+    pub name: &'static str,
     /// There is no connection to the server of this name.
     pub unconnected: fn(&str) -> String,
     /// The server of this name does not answer properly; the reason follows.
@@ -94,8 +94,8 @@ pub async fn converse(
     caller: &Caller,
     server: &Server,
     head: &Head,
-    phrases: &'static Phrases,
-    speech: Speech,
+    remote_protocol: &'static RemoteProtocol,
+    stderr: StderrMessages,
 ) -> Answer {
     let env = std::mem::take(&mut request.env);
     let lines: Vec<_> =
@@ -118,24 +118,24 @@ pub async fn converse(
         let unanswered = server.keep.filter(|_| !repeat).map(|_| Unanswered::new(&server.address));
         let socket = match kept.take() {
             Some(socket) => socket,
-            None => match connect(request, server, phrases).await {
+            None => match connect(request, server, remote_protocol).await {
                 Ok(socket) => Arc::new(socket),
                 Err(status) => {
-                    request.log(caller.module, Level::Error, (phrases.unconnected)(&server.name));
+                    request.log(caller.module, Level::Error, (remote_protocol.unconnected)(&server.name));
                     return Answer::Status(status);
                 }
             },
         };
         let protocol = head.protocol();
         let stream = Stream::new(socket.clone());
-        let conversation = Conversation::new(request, protocol, stream, None, bytes.clone(), caller, speech);
+        let conversation = Conversation::new(request, protocol, stream, None, bytes.clone(), caller, stderr);
         let back = server.keep.map(|keep| {
             let address = server.address.clone();
             Box::new(move || give(address, keep, socket)) as Box<dyn FnOnce() + Send>
         });
-        let status_line = phrases.status_line.then(StatusLine::default);
-        let failed = (phrases.failed)(&server.name);
-        let remote = RemoteSource::new(conversation, back, status_line, phrases.status, failed, caller.timeout);
+        let status_line = remote_protocol.status_line.then(StatusLine::default);
+        let failed = (remote_protocol.failed)(&server.name);
+        let remote = RemoteSource::new(conversation, back, status_line, remote_protocol.status, failed, caller.timeout);
         let mut script = Script::new(Box::new(remote), caller);
         let begun = script.begins(request).await;
         drop(unanswered);
@@ -158,19 +158,19 @@ pub(super) async fn begin(
     server: &Server,
     head: &Head,
     bytes: Vec<u8>,
-    phrases: &'static Phrases,
-    speech: Speech,
+    remote_protocol: &'static RemoteProtocol,
+    stderr: StderrMessages,
 ) -> Result<Script, u16> {
-    let socket = match connect(request, server, phrases).await {
+    let socket = match connect(request, server, remote_protocol).await {
         Ok(socket) => Arc::new(socket),
         Err(_) => {
-            request.log(caller.module, Level::Error, (phrases.unconnected)(&server.name));
-            return Err(phrases.status);
+            request.log(caller.module, Level::Error, (remote_protocol.unconnected)(&server.name));
+            return Err(remote_protocol.status);
         }
     };
-    let conversation = Conversation::new(request, head.protocol(), Stream::new(socket), None, bytes, caller, speech);
-    let failed = (phrases.failed)(&server.name);
-    let remote = RemoteSource::new(conversation, None, None, phrases.status, failed, caller.timeout);
+    let conversation = Conversation::new(request, head.protocol(), Stream::new(socket), None, bytes, caller, stderr);
+    let failed = (remote_protocol.failed)(&server.name);
+    let remote = RemoteSource::new(conversation, None, None, remote_protocol.status, failed, caller.timeout);
     let mut script = Script::new(Box::new(remote), caller);
     match script.begins(request).await {
         Ok(()) => Ok(script),
@@ -182,9 +182,9 @@ pub(super) async fn begin(
 }
 
 /// Makes a connection. `Err`: there is none; this is the status, and the reason is logged.
-async fn connect(request: &Request, server: &Server, phrases: &Phrases) -> Result<OwnedFd, u16> {
+async fn connect(request: &Request, server: &Server, remote_protocol: &RemoteProtocol) -> Result<OwnedFd, u16> {
     let deadline = Instant::now() + server.connect;
-    let protocol = phrases.protocol;
+    let protocol = remote_protocol.name;
     let log = |error: &io::Error, text: String| request.log_os("proxy", Level::Error, error, text);
     let (host, port) = match &server.address {
         Address::Unix(path) => {

@@ -9,7 +9,7 @@ use conf::Level;
 use server::{Answer, Request};
 
 use super::class::Class;
-use super::conversation::{Conversation, Speech};
+use super::conversation::{Conversation, StderrMessages};
 use super::filter::Data;
 use super::lease::{Lease, NoBackend};
 use super::stream::Stream;
@@ -74,14 +74,20 @@ impl Head {
 }
 
 /// Lets a backend of the class serve the request, and turns its output into an answer.
-pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head: &Head, speech: Speech) -> Answer {
+pub async fn converse(
+    request: &mut Request,
+    caller: Caller,
+    class: &Class,
+    head: &Head,
+    stderr: StderrMessages,
+) -> Answer {
     env::add(request).await;
     let bytes = match head.bytes(request, true) {
         Ok(bytes) => bytes,
         Err(length) => return too_long(request, &caller, length),
     };
     let may_repeat = is_safe(request);
-    match begin_with_one(request, &caller, class, head, bytes, speech, may_repeat).await {
+    match begin_with_one(request, &caller, class, head, bytes, stderr, may_repeat).await {
         Ok(script) => response::relay(request, script, &caller).await,
         Err(status) => Answer::Status(status),
     }
@@ -95,7 +101,7 @@ pub(super) async fn begin_with_one(
     class: &Class,
     head: &Head,
     bytes: Vec<u8>,
-    speech: Speech,
+    stderr: StderrMessages,
     may_repeat: bool,
 ) -> Result<Script, u16> {
     let mut tries = 1;
@@ -120,7 +126,7 @@ pub(super) async fn begin_with_one(
         let again = whole && tries == 1 && head.protocol() == Protocol::FastCgi && may_repeat;
         let unasked = whole && tries < TRIES;
         let began = Instant::now();
-        match begin(request, head, stream, Some(lease), bytes.clone(), caller, speech).await {
+        match begin(request, head, stream, Some(lease), bytes.clone(), caller, stderr).await {
             Ok(script) => return Ok(script),
             // One that took too long would do so again; the manager's clock differs a little from this one.
             Err(failure)
@@ -141,14 +147,14 @@ pub async fn converse_over(
     caller: Caller,
     socket: OwnedFd,
     head: &Head,
-    speech: Speech,
+    stderr: StderrMessages,
 ) -> Answer {
     env::add(request).await;
     let bytes = match head.bytes(request, false) {
         Ok(bytes) => bytes,
         Err(length) => return too_long(request, &caller, length),
     };
-    match begin(request, head, Stream::new(Arc::new(socket)), None, bytes, &caller, speech).await {
+    match begin(request, head, Stream::new(Arc::new(socket)), None, bytes, &caller, stderr).await {
         Ok(script) => response::relay(request, script, &caller).await,
         Err(failure) => Answer::Status(failed(request, &caller, &failure)),
     }
@@ -161,9 +167,9 @@ async fn begin(
     lease: Option<Lease>,
     bytes: Vec<u8>,
     caller: &Caller,
-    speech: Speech,
+    stderr: StderrMessages,
 ) -> Result<Script, Failure> {
-    let mut conversation = Conversation::new(request, head.protocol(), stream, lease, bytes, caller, speech);
+    let mut conversation = Conversation::new(request, head.protocol(), stream, lease, bytes, caller, stderr);
     if let Head::Filter(data) = head {
         conversation = conversation.followed_by(data.body());
     }

@@ -207,7 +207,7 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
                 return Answer::Status(script::fail(
                     request,
                     caller.module,
-                    caller.words,
+                    caller.timeout_message,
                     caller.timeout,
                     Event::Body(error),
                 ));

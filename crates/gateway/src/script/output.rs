@@ -9,7 +9,7 @@ use server::{BodyError, BodyStream, Piece, Request};
 
 use super::running::Script;
 use super::source::{Event, Failure};
-use crate::caller::Words;
+use crate::caller::TimeoutMessage;
 
 /// The output of a script as the body of an answer, sent as it comes.
 pub(crate) struct Output {
@@ -65,15 +65,21 @@ impl BodyStream for Output {
 impl Script {
     /// Logs why there will be no more output. Returns the status for an answer that has not begun.
     pub(crate) fn fail(&self, request: &Request, event: Event) -> u16 {
-        fail(request, self.module, self.words, self.timeout, event)
+        fail(request, self.module, self.timeout_message, self.timeout, event)
     }
 }
 
 /// The same if there is no script yet.
-pub(crate) fn fail(request: &Request, module: &'static str, words: &Words, timeout: Duration, event: Event) -> u16 {
+pub(crate) fn fail(
+    request: &Request,
+    module: &'static str,
+    timeout_message: &TimeoutMessage,
+    timeout: Duration,
+    event: Event,
+) -> u16 {
     match event {
         Event::TimedOut => {
-            request.log(module, words.timeout_level, (words.timed_out)(request, timeout));
+            request.log(module, timeout_message.level, (timeout_message.text)(request, timeout));
             504
         }
         Event::Body(error) => {

@@ -8,7 +8,7 @@ use runtime::executor::Timer;
 use server::Request;
 
 use super::source::{Event, Failure, PIECE, Source};
-use crate::caller::{Caller, Words};
+use crate::caller::{Caller, TimeoutMessage};
 
 /// A running script. Dropping it before its end, ends it.
 pub(crate) struct Script {
@@ -18,7 +18,7 @@ pub(crate) struct Script {
     /// An event for the next caller: the last one did not want it.
     deferred: Option<Event>,
     pub(super) module: &'static str,
-    pub(super) words: &'static Words,
+    pub(super) timeout_message: &'static TimeoutMessage,
     pub(super) timeout: Duration,
 }
 
@@ -29,7 +29,7 @@ impl Script {
             output: Vec::new(),
             deferred: None,
             module: caller.module,
-            words: caller.words,
+            timeout_message: caller.timeout_message,
             timeout: caller.timeout,
         }
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use conf::directive::Args::Raw;
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, row, settings};
-use gateway::backend::remote::{self, Phrases};
+use gateway::backend::remote::{self, RemoteProtocol};
 use gateway::backend::{Verdict as Said, authorize_at};
-use gateway::{Caller, Speech, Words};
+use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::PhaseHook::Later;
 use server::authz::{Authn, AuthnProvider, AuthzCheck, AuthzProvider, Verdict};
 use server::{Flow, Hook, Layer, Module, Order, Phase, Request};
@@ -101,21 +101,21 @@ const WITHOUT_MORE: &str = "mod_authnz_fcgi doesn't support restrictions on prov
 /// How long a server may take to accept a connection, and then to answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-static WORDS: Words = Words {
-    timed_out: |_, time| format!("AH02497: Couldn't read from backend: it has sent nothing for {} s", time.as_secs()),
-    timeout_level: Level::Error,
+static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
+    text: |_, time| format!("AH02497: Couldn't read from backend: it has sent nothing for {} s", time.as_secs()),
+    level: Level::Error,
 };
 
-static PHRASES: Phrases = Phrases {
-    protocol: "FCGI",
+static PROTOCOL: RemoteProtocol = RemoteProtocol {
+    name: "FCGI",
     unconnected: |name| format!("AH02495: attempt to connect to {name} failed"),
     failed: |name| format!("AH02514: req_rsp: Failed handling response from {name}"),
     status: 500,
     status_line: false,
 };
 
-const SPEECH: Speech = Speech {
-    complaint: |_, line| format!("AH02507: handle_response: Logged from the backend: '{line}'"),
+const STDERR: StderrMessages = StderrMessages {
+    text: |_, line| format!("AH02507: handle_response: Logged from the backend: '{line}'"),
     level: |_| Some(Level::Error),
 };
 
@@ -212,7 +212,7 @@ fn set_check(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
 async fn ask(request: &mut Request, server: &remote::Server, role: &str, password: Option<&str>) -> Said {
     let caller = Caller {
         module: "authnz_fcgi",
-        words: &WORDS,
+        timeout_message: &TIMEOUT_MESSAGE,
         timeout: TIMEOUT,
         nph: false,
         as_is: false,
@@ -221,7 +221,7 @@ async fn ask(request: &mut Request, server: &remote::Server, role: &str, passwor
     };
     let mut told = vec![("FCGI_ROLE", "AUTHORIZER"), ("FCGI_APACHE_ROLE", role)];
     told.extend(password.map(|password| ("REMOTE_PASSWD", password)));
-    authorize_at(request, &caller, server, &PHRASES, SPEECH, &told).await
+    authorize_at(request, &caller, server, &PROTOCOL, STDERR, &told).await
 }
 
 const AUTHENTICATOR: &str = "AUTHENTICATOR";

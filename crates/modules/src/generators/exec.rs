@@ -39,7 +39,7 @@ impl Executor {
 pub(crate) async fn filter(request: &mut Request, program: &[String], body: Body) -> Result<Body, ()> {
     let caller = Caller {
         module: "ext_filter",
-        words: &gateway::CGI,
+        timeout_message: &gateway::CGI_TIMEOUT_MESSAGE,
         timeout: request.host::<CoreServer>().timeout(),
         nph: false,
         as_is: false,

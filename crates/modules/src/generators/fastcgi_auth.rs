@@ -2,7 +2,7 @@
 
 use conf::{Cmd, Level, Outcome, Setting, settings};
 use gateway::backend::{Class, Verdict, authorize};
-use gateway::{Caller, Speech};
+use gateway::{Caller, StderrMessages};
 use server::{Flow, Request};
 
 use crate::aaa::mod_auth_basic::{challenge_of, credentials};
@@ -81,7 +81,7 @@ pub(super) fn is_asked(request: &Request, check: Check) -> bool {
 }
 
 /// The way a module runs the application with this path.
-pub(super) type Run = fn(&Request, &str) -> Option<(Class, Caller, Speech)>;
+pub(super) type Run = fn(&Request, &str) -> Option<(Class, Caller, StderrMessages)>;
 
 /// Asks the application that makes the check.
 pub(super) async fn check(request: &mut Request, check: Check, run: Run) -> Flow {
@@ -109,8 +109,8 @@ pub(super) async fn check(request: &mut Request, check: Check, run: Run) -> Flow
         password = secret;
         told.push(("REMOTE_PASSWD", &password));
     }
-    let Some((class, caller, speech)) = run(request, path) else { return Flow::Status(500) };
-    match authorize(request, &caller, &class, speech, &told).await {
+    let Some((class, caller, stderr)) = run(request, path) else { return Flow::Status(500) };
+    match authorize(request, &caller, &class, stderr, &told).await {
         Verdict::Allowed => Flow::Ok,
         // A failure never grants access.
         Verdict::Failed(status) => Flow::Status(status),

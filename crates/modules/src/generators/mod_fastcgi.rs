@@ -17,7 +17,7 @@ use gateway::backend::{Class, Concurrency, Data, Head, PoolSettings, Program, co
 use gateway::gathered::gather;
 use gateway::owners::{self, Owner, Ownership};
 use gateway::protocol::fastcgi::Role;
-use gateway::{Caller, Speech, Words as Phrases};
+use gateway::{Caller, StderrMessages, TimeoutMessage};
 use http::text::to_bytes;
 use runtime::executor::Descriptor;
 use runtime::{Load, offload};
@@ -137,19 +137,19 @@ fn set_wrapper(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     }
 }
 
-static PHRASES: Phrases = Phrases {
-    timed_out: |request, time| {
+static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
+    text: |request, time| {
         format!(
             "FastCGI: comm with server \"{}\" aborted: idle timeout ({} sec)",
             request.mapped.filename,
             time.as_secs()
         )
     },
-    timeout_level: Level::Error,
+    level: Level::Error,
 };
 
-const SPEECH: Speech = Speech {
-    complaint: |request, line| format!("FastCGI: server \"{}\" stderr: {line}", request.mapped.filename),
+const STDERR: StderrMessages = StderrMessages {
+    text: |request, line| format!("FastCGI: server \"{}\" stderr: {line}", request.mapped.filename),
     level: |_| Some(Level::Error),
 };
 
@@ -241,7 +241,7 @@ async fn serve(request: &mut Request, file: String, head: Head) -> Answer {
     let caller = caller(request, &application);
     match &application.address {
         Some(address) => match connect(address, application.wait).await {
-            Ok(socket) => converse_over(request, caller, socket, &head, SPEECH).await,
+            Ok(socket) => converse_over(request, caller, socket, &head, STDERR).await,
             Err(error) => {
                 let text = format!("FastCGI: failed to connect to server \"{file}\"");
                 request.log_os("fastcgi", Level::Error, &error, text);
@@ -249,7 +249,7 @@ async fn serve(request: &mut Request, file: String, head: Head) -> Answer {
             }
         },
         None => match class(request, &file, &application) {
-            Some(class) => converse(request, caller, &class, &head, SPEECH).await,
+            Some(class) => converse(request, caller, &class, &head, STDERR).await,
             None => Answer::Status(500),
         },
     }
@@ -264,7 +264,7 @@ fn application(request: &Request, file: &str) -> Application {
 fn caller(request: &Request, application: &Application) -> Caller {
     Caller {
         module: "fastcgi",
-        words: &PHRASES,
+        timeout_message: &TIMEOUT_MESSAGE,
         timeout: application.idle_timeout,
         nph: application.nph,
         as_is: false,
@@ -274,9 +274,9 @@ fn caller(request: &Request, application: &Application) -> Caller {
 }
 
 /// How to ask an application that decides about access.
-fn checker(request: &Request, path: &str) -> Option<(Class, Caller, Speech)> {
+fn checker(request: &Request, path: &str) -> Option<(Class, Caller, StderrMessages)> {
     let application = application(request, path);
-    Some((class(request, path, &application)?, caller(request, &application), SPEECH))
+    Some((class(request, path, &application)?, caller(request, &application), STDERR))
 }
 
 fn class(request: &Request, file: &str, application: &Application) -> Option<Class> {

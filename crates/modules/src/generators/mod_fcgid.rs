@@ -14,7 +14,7 @@ use conf::{
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, converse};
 use gateway::gathered::{NotGathered, gather};
 use gateway::protocol::fastcgi::Role;
-use gateway::{Caller, Speech, Words as Phrases, owners};
+use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
 use http::text::to_bytes;
 use server::core::options::EXEC_CGI;
 use server::paths::{base_name, dir_name};
@@ -336,13 +336,13 @@ fn pool(conf: &FcgidServer, main: &FcgidServer) -> PoolSettings {
     }
 }
 
-static PHRASES: Phrases = Phrases {
-    timed_out: |_, time| format!("mod_fcgid: read data timeout in {} seconds", time.as_secs()),
-    timeout_level: Level::Warn,
+static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
+    text: |_, time| format!("mod_fcgid: read data timeout in {} seconds", time.as_secs()),
+    level: Level::Warn,
 };
 
-const SPEECH: Speech =
-    Speech { complaint: |_, line| format!("mod_fcgid: stderr: {line}"), level: |_| Some(Level::Warn) };
+const STDERR: StderrMessages =
+    StderrMessages { text: |_, line| format!("mod_fcgid: stderr: {line}"), level: |_| Some(Level::Warn) };
 
 fn is_application(request: &Request) -> bool {
     request.handler_name() == Some("fcgid-script")
@@ -396,7 +396,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
             return Answer::Status(500);
         };
         request.answer.flush = request.host::<FcgidServer>().output_buffer() == 0;
-        converse(request, caller, &class, &Head::FastCgi(Role::Responder), SPEECH).await
+        converse(request, caller, &class, &Head::FastCgi(Role::Responder), STDERR).await
     })
 }
 
@@ -431,9 +431,9 @@ async fn measure(request: &mut Request) -> Result<(), u16> {
 }
 
 /// How to ask an application that decides about access.
-fn checker(request: &Request, path: &str) -> Option<(Class, Caller, Speech)> {
+fn checker(request: &Request, path: &str) -> Option<(Class, Caller, StderrMessages)> {
     let (class, caller) = class(request, path, None)?;
-    Some((class, caller, SPEECH))
+    Some((class, caller, STDERR))
 }
 
 /// The class of an application, or of the program that runs it, and how to speak with it.
@@ -473,7 +473,7 @@ fn class(request: &Request, file: &str, wrapper: Option<Vec<String>>) -> Option<
     };
     let caller = Caller {
         module: "fcgid",
-        words: &PHRASES,
+        timeout_message: &TIMEOUT_MESSAGE,
         timeout: options.map_or_else(|| conf.io(), |options| options.io),
         nph: false,
         as_is: false,

@@ -16,7 +16,7 @@ use conf::{
 use gateway::backend::{Head, converse};
 use gateway::gathered::{IN_MEMORY, gather};
 use gateway::protocol::fastcgi::Role;
-use gateway::{Caller, Speech, Words};
+use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::core::CoreServer;
 use server::{Answer, Draft, Handler, Hook, Module, Order, Request, Waiting};
 
@@ -202,14 +202,14 @@ fn missing(conf: &PhpServer) -> String {
     )
 }
 
-static WORDS: Words = Words {
-    timed_out: |request, time| format!("no output of {} for {} seconds", request.mapped.filename, time.as_secs()),
-    timeout_level: Level::Error,
+static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
+    text: |request, time| format!("no output of {} for {} seconds", request.mapped.filename, time.as_secs()),
+    level: Level::Error,
 };
 
 /// PHP's own messages contain their origin; mod_php logs them at these levels.
-const SPEECH: Speech = Speech {
-    complaint: |_, line| line.to_string(),
+const STDERR: StderrMessages = StderrMessages {
+    text: |_, line| line.to_string(),
     level: |line| {
         const LEVELS: [(&str, Level); 6] = [
             ("PHP Fatal error:", Level::Error),
@@ -243,7 +243,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
         };
         let caller = Caller {
             module: "php",
-            words: &WORDS,
+            timeout_message: &TIMEOUT_MESSAGE,
             timeout: request.host::<CoreServer>().timeout(),
             nph: false,
             as_is: true,
@@ -254,7 +254,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
         if let Some(sent) = &sent {
             request.env.set(AUTHORIZATION, sent.as_str());
         }
-        let answer = converse(request, caller, &class, &Head::FastCgi(Role::Responder), SPEECH).await;
+        let answer = converse(request, caller, &class, &Head::FastCgi(Role::Responder), STDERR).await;
         // Later programs of this request, and the log, must not see it.
         request.env.remove(AUTHORIZATION);
         // The script decides about the user, whom the log names, as under mod_php.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use conf::Level;
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, converse};
-use gateway::{Caller, Speech, Words, owners};
+use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
 use http::text::to_bytes;
 use server::core::CoreServer;
 use server::core::options::EXEC_CGI;
@@ -20,13 +20,13 @@ const PERL: &str = "/usr/bin/perl";
 /// The part of the server's own environment that interpreters inherit.
 const INHERITED: [&str; 4] = ["PERL5LIB", "PERLLIB", "LANG", "LC_ALL"];
 
-static WORDS: Words = Words {
-    timed_out: |request, time| format!("no output of {} for {} seconds", request.mapped.filename, time.as_secs()),
-    timeout_level: Level::Error,
+static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
+    text: |request, time| format!("no output of {} for {} seconds", request.mapped.filename, time.as_secs()),
+    level: Level::Error,
 };
 
 /// Perl's own messages contain their origin.
-const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: |_| Some(Level::Error) };
+const STDERR: StderrMessages = StderrMessages { text: |_, line| line.to_string(), level: |_| Some(Level::Error) };
 
 /// The number of processors, determined once: that requires reading files.
 pub(super) fn processors() -> u64 {
@@ -101,7 +101,7 @@ pub(super) async fn run(
     }
     let caller = Caller {
         module,
-        words: &WORDS,
+        timeout_message: &TIMEOUT_MESSAGE,
         timeout: request.host::<CoreServer>().timeout(),
         nph: runs_file && base_name(&request.mapped.filename).starts_with("nph-"),
         as_is: false,
@@ -112,7 +112,7 @@ pub(super) async fn run(
         request.log(module, Level::Error, format!("no file has the name {}", request.mapped.filename));
         return Answer::Status(500);
     };
-    converse(request, caller, &class, &Head::Runtime(handler), SPEECH).await
+    converse(request, caller, &class, &Head::Runtime(handler), STDERR).await
 }
 
 /// The conditions for running a script in an interpreter. `None`: they are met.

@@ -90,7 +90,7 @@ pub(super) fn caller(request: &Request, way: &Way) -> Caller {
     let nph = base_name(&request.mapped.filename).starts_with("nph-");
     Caller {
         module: way.module,
-        words: &gateway::CGI,
+        timeout_message: &gateway::CGI_TIMEOUT_MESSAGE,
         timeout,
         nph,
         as_is: false,

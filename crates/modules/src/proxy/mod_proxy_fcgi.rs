@@ -7,9 +7,9 @@ use std::sync::Arc;
 use conf::directive::Args::{Take1, Take23};
 use conf::expr::{Eval, Expr, StringExpr};
 use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, Setting, row, settings};
-use gateway::Speech;
+use gateway::StderrMessages;
 use gateway::backend::Head;
-use gateway::backend::remote::Phrases;
+use gateway::backend::remote::RemoteProtocol;
 use gateway::protocol::fastcgi::Role;
 use http::text::{from_bytes, to_bytes};
 use server::{Answer, Module, Request, evaluate_keeping, evaluate_string_keeping};
@@ -54,16 +54,16 @@ struct Variable {
     value: Option<StringExpr>,
 }
 
-static PHRASES: Phrases = Phrases {
-    protocol: "FCGI",
+static PROTOCOL: RemoteProtocol = RemoteProtocol {
+    name: "FCGI",
     unconnected: |name| format!("AH01079: failed to make connection to backend: {name}"),
     failed: |name| format!("AH01075: Error dispatching request to {name}"),
     status: 503,
     status_line: false,
 };
 
-const SPEECH: Speech =
-    Speech { complaint: |_, line| format!("AH01071: Got error '{line}'"), level: |_| Some(Level::Error) };
+const STDERR: StderrMessages =
+    StderrMessages { text: |_, line| format!("AH01071: Got error '{line}'"), level: |_| Some(Level::Error) };
 
 fn set_type(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let generic = match value.to_ascii_lowercase().as_str() {
@@ -136,7 +136,7 @@ async fn answer(request: &mut Request, destination: Destination) -> Answer {
     if let Err(status) = set_variables(request) {
         return Answer::Status(status);
     }
-    let how = Ask { module: "proxy_fcgi", head: Head::FastCgi(Role::Responder), phrases: &PHRASES, speech: SPEECH };
+    let how = Ask { module: "proxy_fcgi", head: Head::FastCgi(Role::Responder), protocol: &PROTOCOL, stderr: STDERR };
     converse(request, &destination, &how).await
 }
 

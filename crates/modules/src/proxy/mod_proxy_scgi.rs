@@ -4,9 +4,9 @@
 
 use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
-use gateway::Speech;
+use gateway::StderrMessages;
 use gateway::backend::Head;
-use gateway::backend::remote::Phrases;
+use gateway::backend::remote::RemoteProtocol;
 use server::{Answer, Module, Request};
 
 use super::mod_proxy::{Ask, Destination, Scheme, Target, ask, converse};
@@ -41,8 +41,8 @@ settings! {
 }
 
 /// The messages about failures of an SCGI server.
-pub(super) static PHRASES: Phrases = Phrases {
-    protocol: "SCGI",
+pub(super) static PROTOCOL: RemoteProtocol = RemoteProtocol {
+    name: "SCGI",
     unconnected: |name| format!("AH00866: failed to make connection to backend: {name}"),
     failed: |name| format!("AH00860: error reading response headers from {name}"),
     status: 500,
@@ -50,7 +50,8 @@ pub(super) static PHRASES: Phrases = Phrases {
 };
 
 /// SCGI servers have a standard error of their own.
-pub(super) const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: |_| Some(Level::Error) };
+pub(super) const STDERR: StderrMessages =
+    StderrMessages { text: |_, line| line.to_string(), level: |_| Some(Level::Error) };
 
 fn set_sendfile(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let name = match value.to_ascii_lowercase().as_str() {
@@ -78,7 +79,7 @@ async fn answer(request: &mut Request, destination: Destination) -> Answer {
     if let Err(answer) = ask(request, "proxy_scgi").await {
         return answer;
     }
-    let how = Ask { module: "proxy_scgi", head: Head::Scgi, phrases: &PHRASES, speech: SPEECH };
+    let how = Ask { module: "proxy_scgi", head: Head::Scgi, protocol: &PROTOCOL, stderr: STDERR };
     match converse(request, &destination, &how).await {
         Answer::Body(body) => match file_instead(request) {
             Some(path) => {

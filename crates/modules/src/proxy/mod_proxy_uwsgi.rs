@@ -3,9 +3,9 @@
 //! Apache manual: mod_proxy_uwsgi.
 
 use conf::{Directive, Level, ModuleInfo};
-use gateway::Speech;
+use gateway::StderrMessages;
 use gateway::backend::Head;
-use gateway::backend::remote::Phrases;
+use gateway::backend::remote::RemoteProtocol;
 use http::text::{from_bytes, to_bytes};
 use server::{Answer, Module, Request};
 
@@ -28,15 +28,15 @@ pub(super) const SCHEME: Scheme = Scheme {
     answer: |request, destination| Box::pin(answer(request, destination)),
 };
 
-static PHRASES: Phrases = Phrases {
-    protocol: "uwsgi",
+static PROTOCOL: RemoteProtocol = RemoteProtocol {
+    name: "uwsgi",
     unconnected: |name| format!("AH10101: failed to make connection to backend: {name}"),
     failed: |name| format!("the answer of the backend {name} is unusable"),
     status: 500,
     status_line: true,
 };
 
-const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: |_| Some(Level::Error) };
+const STDERR: StderrMessages = StderrMessages { text: |_, line| line.to_string(), level: |_| Some(Level::Error) };
 
 async fn answer(request: &mut Request, destination: Destination) -> Answer {
     let path = from_bytes(&http::uri::unescape_lenient(&to_bytes(&destination.target.path))).into_owned();
@@ -53,7 +53,7 @@ async fn answer(request: &mut Request, destination: Destination) -> Answer {
     if mapped {
         set_path(request, &path);
     }
-    let how = Ask { module: "proxy_uwsgi", head: Head::Uwsgi, phrases: &PHRASES, speech: SPEECH };
+    let how = Ask { module: "proxy_uwsgi", head: Head::Uwsgi, protocol: &PROTOCOL, stderr: STDERR };
     converse(request, &destination, &how).await
 }
 

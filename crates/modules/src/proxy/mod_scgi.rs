@@ -12,7 +12,7 @@ use server::PhaseHook::Now;
 use server::{Answer, Flow, Handler, Hook, Module, Order, Phase, Request};
 
 use super::mod_proxy::{Ask, Destination, Target, ask, converse};
-use super::mod_proxy_scgi::{PHRASES, SPEECH};
+use super::mod_proxy_scgi::{PROTOCOL, STDERR};
 use crate::mappers::mod_alias::matched;
 
 /// The module.
@@ -145,7 +145,7 @@ async fn answer(request: &mut Request) -> Answer {
     if let Err(answer) = ask(request, "scgi").await {
         return answer;
     }
-    let how = Ask { module: "scgi", head: Head::Scgi, phrases: &PHRASES, speech: SPEECH };
+    let how = Ask { module: "scgi", head: Head::Scgi, protocol: &PROTOCOL, stderr: STDERR };
     converse(request, &destination, &how).await
 }
 

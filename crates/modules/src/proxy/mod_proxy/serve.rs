@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use conf::Level;
 use gateway::backend::Head;
-use gateway::backend::remote::{self, Address, Keep, Phrases};
+use gateway::backend::remote::{self, Address, Keep, RemoteProtocol};
 use gateway::gathered::{IN_MEMORY, NotGathered, gather};
-use gateway::{Caller, Speech, Words};
+use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::core::CoreServer;
 use server::{Answer, Request, Waiting};
 
@@ -36,14 +36,14 @@ pub(crate) struct Ask {
     /// Its name in log lines.
     pub(crate) module: &'static str,
     pub(crate) head: Head,
-    pub(crate) phrases: &'static Phrases,
-    pub(crate) speech: Speech,
+    pub(crate) protocol: &'static RemoteProtocol,
+    pub(crate) stderr: StderrMessages,
 }
 
 /// The message about a silent backend is elsewhere: it is the backend's own failure.
-static WORDS: Words = Words {
-    timed_out: |_, time| format!("the backend has sent nothing for {} s", time.as_secs()),
-    timeout_level: Level::Error,
+static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
+    text: |_, time| format!("the backend has sent nothing for {} s", time.as_secs()),
+    level: Level::Error,
 };
 
 /// Whether `ProxyPass` has mapped the request, or the handler is a URL.
@@ -191,7 +191,7 @@ pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(
 pub(crate) async fn converse(request: &mut Request, destination: &Destination, ask: &Ask) -> Answer {
     let caller = Caller {
         module: ask.module,
-        words: &WORDS,
+        timeout_message: &TIMEOUT_MESSAGE,
         timeout: destination.timeout,
         nph: false,
         as_is: false,
@@ -199,5 +199,5 @@ pub(crate) async fn converse(request: &mut Request, destination: &Destination, a
         accounts: accounts_for_scripts(request),
     };
     request.answer.flush = destination.flush;
-    remote::converse(request, &caller, &destination.server, &ask.head, ask.phrases, ask.speech).await
+    remote::converse(request, &caller, &destination.server, &ask.head, ask.protocol, ask.stderr).await
 }
