@@ -38,9 +38,12 @@ pub use crate::message::tunnel::{Speaking, Tunnel, TunnelStream};
 pub use crate::message::written::{Writer, written, written_later};
 pub use crate::module::authz;
 pub use crate::module::hook::{Hook, Module, Order, SharedCache};
+pub use crate::phases::delivery::Conditions;
+pub use crate::phases::process::Response;
 pub use crate::phases::subject::{
     TEXT_MAX, evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping, evaluate_waiting,
 };
+pub use crate::protocol::service::HttpService;
 pub use crate::request::Client;
 pub use crate::request::Stream;
 pub use crate::request::dns;
@@ -54,9 +57,11 @@ pub use crate::site::links::Links;
 pub use crate::site::server::HelperHook;
 pub use crate::site::server::Server;
 pub use crate::site::vhost::VirtualHost;
+pub use crate::transport::endpoint::{Endpoint, Transport};
+pub use crate::transport::tls;
+pub use crate::transport::tls::handshake::Configured;
+pub use crate::transport::tls::session::Session;
 pub use files::{machine, static_file, survey};
-pub use phases::{Conditions, Response};
-pub use protocol::h1::HttpService;
 pub use protocol::h2::head::served as served_over_http2;
 pub use request::client::Announced;
 pub use request::fields_out::{FieldSink, Unsendable};
@@ -65,5 +70,3 @@ pub use request::hooks::{self as filters, AnswerHook, Encryption, FindVariable, 
 pub use request::phase::Phase;
 pub use request::script_use::ScriptUse;
 pub use request::unique::{self, Unique};
-pub use transport::tls::{self, Configured, Session};
-pub use transport::{Endpoint, Transport};

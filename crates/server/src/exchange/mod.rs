@@ -15,13 +15,14 @@ use std::time::Instant;
 
 use runtime::scoreboard::{Answered, Row, Traffic, Workers};
 
-pub(crate) use self::begin::{AskedHost, request, unknown_host, virtual_host};
-pub use self::begin::{Running, TurnedAway, Unserved};
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
-use crate::phases::{self, Response};
-use crate::request::Client;
-use crate::request::Request;
+use crate::phases;
+use crate::phases::process::Response;
+use crate::request::{Client, Request};
+
+pub(crate) use self::begin::{AskedHost, request, unknown_host, virtual_host};
+pub use self::begin::{Running, TurnedAway, Unserved};
 
 /// A request on its way to its answer, with its row of the scoreboard.
 pub struct Exchange {

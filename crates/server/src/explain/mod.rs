@@ -21,23 +21,23 @@ use http::h1::framing::Framing;
 use http::{Head, Parse};
 
 use crate::exchange::{self, AskedHost, Running};
-pub use crate::explain::verdict::Verdict;
 use crate::message::body::{BodyError, BodySource, RequestBody};
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
 use crate::module::with_infos;
 use crate::phases;
-use crate::request::Client;
-use crate::request::Request;
+use crate::request::{Client, Request};
 use crate::settings::core::options::Bits;
 use crate::settings::core::{CoreDir, CoreServer};
 use crate::settings::section::Section;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
 use crate::trace::Mapped;
+use crate::transport::endpoint::Endpoint;
+use crate::transport::tls::session::Session;
+
+pub use crate::explain::verdict::Verdict;
 pub use crate::trace::{AccessLine, Met, Note, Reason, Step, Trace};
-use crate::transport::Endpoint;
-use crate::transport::tls::Session;
 
 /// A hypothetical request.
 #[derive(Clone, Debug)]

@@ -1,8 +1,7 @@
 //! The error log.
 
-use std::fmt;
-use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{fmt, io};
 
 use conf::{Context, Level};
 use sys::syslog::Syslog;
@@ -152,15 +151,5 @@ impl runtime::log::Log for MainLog {
 
     fn write(&self, module: &str, level: Level, text: fmt::Arguments<'_>) {
         self.log.write(module, level, &text.to_string());
-    }
-}
-
-/// A system error, in Apache's form before a message: `(13)Permission denied: `.
-pub fn os_prefix(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    match error.raw_os_error() {
-        Some(number) => format!("({number}){text}: "),
-        None => format!("{text}: "),
     }
 }

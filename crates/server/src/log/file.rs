@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::lost::Lost;
 use super::{keeper, program};
-use crate::paths::c_path;
+use crate::log::open::{Identity, Opened, could_be_opened, has_own_name, inherited, open_file, reopen_file};
 
 /// The most bytes in one write, unless a single line is longer: as much as a pipe takes atomically.
 const TOGETHER_MAX: usize = 4096;
@@ -55,19 +55,6 @@ struct Open {
     is_socket: bool,
     /// Other processes have it open as well, and whether a write waits is theirs to say.
     is_shared: bool,
-}
-
-/// A file: its device and its inode.
-pub(super) type Identity = (u64, u64);
-
-/// What was opened by a name.
-#[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) fd: OwnedFd,
-    pub(super) is_pipe: bool,
-    pub(super) is_socket: bool,
-    /// `None`: it is no regular file.
-    pub(super) identity: Option<Identity>,
 }
 
 /// Lines that have not been written yet.
@@ -339,62 +326,6 @@ impl Open {
     /// Waits until there may be room for lines, or the time is over.
     fn writable(&self, time: Duration) -> io::Result<bool> {
         if self.is_kept() { keeper::writable(time) } else { sys::poll::writable(&self.fd, Some(time)) }
-    }
-}
-
-impl Opened {
-    fn of(fd: OwnedFd) -> io::Result<Opened> {
-        let meta = sys::file::fstat(&fd)?;
-        let identity = Some((meta.dev, meta.ino)).filter(|_| meta.is_file());
-        Ok(Opened { fd, is_pipe: meta.is_pipe(), is_socket: meta.is_socket(), identity })
-    }
-}
-
-/// Opens a file for appending.
-pub(super) fn open_file(target: &str) -> io::Result<Opened> {
-    Opened::of(sys::file::open_append(&path(target)?, 0o644)?)
-}
-
-/// The same when nobody has given an order: whoever may write to the directory of a log must not choose the file that root
-/// writes to.
-pub(super) fn reopen_file(target: &str) -> io::Result<Opened> {
-    Opened::of(sys::file::open_append_guarded(&path(target)?, 0o644)?)
-}
-
-/// Whether a target is the name of a file, and not of whatever a process has open.
-fn has_own_name(target: &str) -> bool {
-    !["/dev/", "/proc/"].iter().any(|place| target.starts_with(place))
-}
-
-fn path(target: &str) -> io::Result<std::ffi::CString> {
-    Ok(c_path(target).ok_or(io::ErrorKind::InvalidInput)?)
-}
-
-/// What this process was started with, where a target is a name for that (`/dev/stderr`). By its name it cannot be opened if
-/// it is a socket or another user's, and a file would be written from two places. A pipe or a terminal that can be opened by its
-/// name is: only then is it for this process to say that a write does not wait.
-fn inherited(target: &str) -> Option<OwnedFd> {
-    let number = match target {
-        "/dev/stdout" => 1,
-        "/dev/stderr" => 2,
-        _ => ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|prefix| target.strip_prefix(prefix))?.parse().ok()?,
-    };
-    let fd = sys::file::duplicate(number).ok()?;
-    let meta = sys::file::fstat(&fd).ok()?;
-    let has_own_mode = !meta.is_file() && !meta.is_socket() && could_be_opened(target).is_ok();
-    (!has_own_mode).then_some(fd)
-}
-
-/// Whether a file could be opened for adding lines, or made. Nothing is made.
-fn could_be_opened(target: &str) -> io::Result<()> {
-    let path = path(target)?;
-    match sys::file::stat(&path) {
-        Ok(meta) if meta.is_dir() => Err(io::Error::from_raw_os_error(21)),
-        Ok(_) => sys::file::may_write(&path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            sys::file::may_write(&self::path(crate::paths::dir_name(target))?)
-        }
-        Err(error) => Err(error),
     }
 }
 

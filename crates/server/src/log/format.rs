@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use conf::Level;
 
-use super::os_prefix;
+use crate::log::os_error::os_prefix;
 
 /// A request that a message is about.
 pub trait About {

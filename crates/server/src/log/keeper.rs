@@ -15,7 +15,7 @@ use sys::local::{self, Kind};
 use sys::process::{Fork, Pid, fork};
 use sys::signal::Signal;
 
-use super::file::{Identity, Opened, open_file, reopen_file};
+use crate::log::open::{Identity, Opened, open_file, reopen_file};
 
 /// How long the parent waits for a look, which it repeats, and for a file that it has to open.
 const LOOK: Duration = Duration::from_millis(200);
@@ -120,7 +120,7 @@ pub(super) fn tend() {
         _ => None,
     });
     if let Some(error) = failed.flatten() {
-        let prefix = super::os_prefix(&error);
+        let prefix = crate::log::os_error::os_prefix(&error);
         runtime::log!("core", Error, "{prefix}cannot start the process that keeps log files");
     }
     tell();

@@ -75,7 +75,7 @@ impl Lost {
         drop(said);
         match i32::try_from(error) {
             Ok(number @ 1..) => {
-                let prefix = super::os_prefix(&io::Error::from_raw_os_error(number));
+                let prefix = crate::log::os_error::os_prefix(&io::Error::from_raw_os_error(number));
                 runtime::log!("core", Error, "{prefix}{more} lines for '{target}' are lost");
             }
             _ => runtime::log!("core", Error, "{more} lines for '{target}' are lost: they are not read fast enough"),

@@ -6,11 +6,14 @@ mod format;
 mod keeper;
 mod levels;
 mod lost;
+mod open;
+mod os_error;
 mod program;
 mod rotation;
 
+pub use crate::log::error::{ErrorLog, MainLog};
+pub use crate::log::os_error::os_prefix;
 pub(crate) use error::DEFAULT_NAME;
-pub use error::{ErrorLog, MainLog, os_prefix};
 pub(crate) use file::new_configuration;
 pub use file::{LogFile, alone, flush_all, flush_last, only_look, tend, tend_last};
 pub use format::{About, Format};

@@ -235,7 +235,7 @@ impl Program {
             Err(error) => {
                 self.pause = (self.pause * 2).clamp(PAUSE, PAUSE_MAX);
                 self.due = now + self.pause;
-                let prefix = super::os_prefix(&error);
+                let prefix = crate::log::os_error::os_prefix(&error);
                 runtime::log!("core", Error, "{prefix}AH00104: unable to start piped log program '{}'", self.command);
             }
         }

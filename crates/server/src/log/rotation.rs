@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::file::{LogFile, all};
 use super::keeper::{self, NAMES_MAX, Name};
-use super::os_prefix;
+use crate::log::os_error::os_prefix;
 
 /// How often names are looked at. Every so many files make it a second more, so that the parent of a thousand virtual hosts
 /// has no more to do.

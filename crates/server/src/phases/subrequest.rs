@@ -8,8 +8,6 @@ use std::task::{Context, Poll, Waker};
 use crate::message::body::RequestBody;
 use crate::message::response::Body;
 use crate::paths::dir_name;
-use crate::phases::{self, walk};
-use crate::request::flow::{Flow, Waiting};
 use crate::request::hooks::From;
 use crate::request::{Kind, Request, Source};
 use crate::trace::Step;
@@ -34,28 +32,7 @@ pub(crate) fn beyond(id: &str, limit: &str) -> String {
     )
 }
 
-/// Takes a look-up through the phases.
-pub(crate) fn run(request: &mut Request, from: From) -> Waiting<'_, Result<(), Flow>> {
-    Box::pin(async move {
-        match from {
-            From::Path => phases::map(request).await?,
-            From::File => {
-                phases::map_file(request).await?;
-                walk::locations(request)?;
-                walk::conditions(request).await?;
-            }
-        }
-        phases::late(request).await
-    })
-}
-
 impl Request {
-    /// Makes the answer of a look-up's result, as a part of another one (a header of a listing, an include). `Err`:
-    /// there is none, and this status says why.
-    pub async fn answer(&mut self) -> Result<Body, u16> {
-        phases::inner(self).await
-    }
-
     /// Looks up a URL path (with query): absolute, or relative to this request's.
     pub async fn lookup_uri(&self, target: &str) -> Found {
         match target.split_once('?') {

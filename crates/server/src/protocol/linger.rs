@@ -4,12 +4,11 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use runtime::Stage;
 use runtime::executor::Timer;
+use runtime::{CoopBudget, Stage};
 
-use crate::transport::Transport;
+use crate::transport::endpoint::Transport;
 use crate::transport::standing::For;
-use runtime::CoopBudget;
 
 /// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
 pub(super) const LINGER: Duration = Duration::from_secs(30);

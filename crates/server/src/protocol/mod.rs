@@ -5,5 +5,6 @@ pub(crate) mod h2;
 mod linger;
 mod negotiation;
 pub(crate) mod patience;
+pub(crate) mod service;
 mod tunnel;
 mod unsent;

@@ -17,26 +17,24 @@ use runtime::{Connection, Stage, Stepping};
 use rustls::ProtocolVersion;
 use rustls::server::ClientHello;
 
-use crate::protocol::h1::HttpService;
-use crate::protocol::h1::connection::HEAD_PIECE;
-use crate::protocol::h2;
+use crate::exchange::Running;
+use crate::protocol::h1::connection::{HEAD_PIECE, HttpConnection};
 use crate::protocol::h2::Http2Connection;
+use crate::protocol::h2::wire::PREFACE;
 use crate::request::Client;
 use crate::request::client::Announced;
 use crate::request::hooks::{Encryption, Preface, Said};
 use crate::settings::core::CoreServer;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
+use crate::transport::endpoint::{Endpoint, Transport};
 use crate::transport::socket::Socket;
 use crate::transport::standing::{For, Held};
-use crate::transport::tls::take_remarks;
-use crate::transport::tls::{Admitted, Tls, Verdict};
-use crate::transport::tls::{Configured, Handshake, Progress};
-use crate::transport::{Endpoint, Transport};
+use crate::transport::tls::{Admitted, Configured, Handshake, Progress, Tls, Verdict, take_remarks};
 
 /// A connection whose first bytes belong to no protocol yet.
 pub(super) struct Opening {
-    service: &'static HttpService,
+    running: Running,
     /// Its encryption, if it is to be encrypted.
     encryption: Option<&'static Encryption>,
     socket: Arc<Socket>,
@@ -65,19 +63,18 @@ enum Phase {
 
 impl Opening {
     pub(super) fn new(
-        service: &'static HttpService,
+        running: Running,
         encryption: Option<&'static Encryption>,
         socket: Arc<Socket>,
         (local, peer): (SocketAddr, SocketAddr),
         workers: Arc<Workers>,
     ) -> Opening {
-        let running = service.running();
         let preface = running
             .hooks
             .preface
             .filter(|preface| (preface.is_expected)(running.server, peer.ip().to_canonical(), local));
         Opening {
-            service,
+            running,
             encryption,
             socket,
             local,
@@ -141,7 +138,7 @@ impl Opening {
                 Ok(Progress::Greeted) => {
                     runtime::needs_worker().await;
                     let Some(hello) = handshake.hello() else { continue };
-                    let server = self.service.running().server;
+                    let server = self.running.server;
                     let configured = (encryption.configure)(server, self.local, &hello);
                     let configured = configured.map(|configured| in_order(server, configured, &hello));
                     let configured =
@@ -251,7 +248,7 @@ impl Opening {
         );
         // The alert is a few bytes in an empty buffer; a client that does not take them is not reading.
         let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()));
-        let connection = self.service.over(self.socket.clone(), self.peer, self.workers.clone());
+        let connection = HttpConnection::new(self.running, self.socket.clone(), self.peer, self.workers.clone());
         self.phase = Phase::Speaking(Box::new(connection));
         Stage::ShortLinger
     }
@@ -263,7 +260,7 @@ impl Opening {
             Level::Info,
             format_args!("AH01996: SSL handshake failed: HTTP spoken on HTTPS port; trying to send HTML error page"),
         );
-        let mut connection = self.service.over(self.socket.clone(), self.peer, self.workers.clone());
+        let mut connection = HttpConnection::new(self.running, self.socket.clone(), self.peer, self.workers.clone());
         connection.misdirected();
         self.phase = Phase::Speaking(Box::new(connection));
         Stage::Serve
@@ -271,9 +268,9 @@ impl Opening {
 
     /// Without encryption: checks whether the client begins with HTTP/2 (RFC 9113 section 3.3).
     fn choose(&mut self) -> Stage {
-        let begun = self.buffer.len().min(h2::PREFACE.len());
-        let is_http2 = self.buffer[..begun] == h2::PREFACE[..begun];
-        if is_http2 && begun < h2::PREFACE.len() {
+        let begun = self.buffer.len().min(PREFACE.len());
+        let is_http2 = self.buffer[..begun] == PREFACE[..begun];
+        if is_http2 && begun < PREFACE.len() {
             return Stage::ReadHead;
         }
         self.speak(self.socket.clone(), is_http2)
@@ -282,7 +279,7 @@ impl Opening {
     /// The handshake is complete: serves the client, unless the module that encrypts decides otherwise. Nothing goes to
     /// the client meanwhile: in TLS 1.2 its handshake waits, too.
     async fn admit(&mut self, encryption: &Encryption, mut tls: Arc<Tls>) -> Stage {
-        let server = self.service.running().server;
+        let server = self.running.server;
         let admission = Arc::get_mut(&mut tls).and_then(|tls| (encryption.admit)(server, tls.session_mut()));
         let Some(admission) = admission else { return self.speak_over(tls) };
         let Admitted { remarks, verdict } = runtime::release_worker(admission).await;
@@ -324,9 +321,9 @@ impl Opening {
         self.phase = Phase::Speaking(if is_http2 {
             let client = Arc::new(Client::new(self.peer, transport.clone()));
             tell(&client);
-            Box::new(Http2Connection::new(self.service.running(), transport, client, workers, received))
+            Box::new(Http2Connection::new(self.running, transport, client, workers, received))
         } else {
-            let mut connection = self.service.over(transport, self.peer, workers);
+            let mut connection = HttpConnection::new(self.running, transport, self.peer, workers);
             tell(&connection.client);
             connection.begin_with(received);
             Box::new(connection)

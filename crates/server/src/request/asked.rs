@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::{Name, Version};
+use http::Version;
 
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
-use crate::request::Request;
 
 /// The request's content. An internal redirect or a module may change it; the head stays as it came in.
 pub struct Asked {
@@ -29,7 +28,7 @@ pub struct Asked {
     /// The requested host, in lower case, without port.
     pub hostname: Option<String>,
     /// Fields that replace those of the head, once a module changed any.
-    headers_in: Option<Fields>,
+    pub(super) headers_in: Option<Fields>,
 }
 
 /// A stream, unique within the server.
@@ -106,79 +105,5 @@ impl Asked {
         };
         let (path, args) = path.split_once('?').map_or((path, None), |(path, args)| (path, Some(args.to_string())));
         (self.uri, self.args) = (path.to_string(), args);
-    }
-}
-
-impl Request {
-    /// The first value of a field of the request.
-    pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
-        match &self.asked.headers_in {
-            Some(fields) => fields.get(name).map(Cow::Borrowed),
-            None => self.asked.head.field(name).map(http::text::from_bytes),
-        }
-    }
-
-    /// All values of a field of the request, joined by `", "`.
-    pub fn header_joined(&self, name: &str) -> Option<Cow<'_, str>> {
-        match &self.asked.headers_in {
-            Some(fields) => fields.joined(name).map(Cow::Owned),
-            None => match self.asked.head.combined(name)? {
-                Cow::Borrowed(bytes) => Some(http::text::from_bytes(bytes)),
-                Cow::Owned(bytes) => Some(Cow::Owned(http::text::from_bytes(&bytes).into_owned())),
-            },
-        }
-    }
-
-    /// The same as bytes, as received.
-    pub fn header_bytes(&self, name: Name<'_>) -> Option<Cow<'_, [u8]>> {
-        match &self.asked.headers_in {
-            None => self.asked.head.combined(name),
-            Some(fields) => {
-                let name = match name {
-                    Name::Known(known) => known.name(),
-                    Name::Other(name) => name,
-                };
-                fields.joined(name).map(|value| Cow::Owned(http::text::to_bytes(&value).into_owned()))
-            }
-        }
-    }
-
-    /// The fields of the request in order.
-    pub fn headers(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
-        match &self.asked.headers_in {
-            Some(fields) => fields.iter().map(|(n, v)| (Cow::Borrowed(n), Cow::Borrowed(v))).collect(),
-            None => {
-                let text = http::text::from_bytes;
-                self.asked.head.fields().map(|(n, v)| (text(n), text(v))).collect()
-            }
-        }
-    }
-
-    /// The fields of the request, for changes: from now on they replace the head's. Fields that came several times are
-    /// one, as in Apache; added ones stand apart.
-    pub fn headers_mut(&mut self) -> &mut Fields {
-        if self.asked.headers_in.is_none() {
-            let mut own = Fields::default();
-            for (name, value) in self.headers() {
-                own.merge(name.into_owned(), &value);
-            }
-            self.asked.headers_in = Some(own);
-        }
-        self.asked.headers_in.get_or_insert_default()
-    }
-
-    /// The request line as it was sent.
-    pub fn request_line(&self) -> String {
-        http::text::from_bytes(self.asked.head.line()).into_owned()
-    }
-
-    /// The same as bytes.
-    pub fn line_bytes(&self) -> &[u8] {
-        self.asked.head.line()
-    }
-
-    /// The protocol of the request line (`HTTP/1.1`); `INCLUDED` for a look-up.
-    pub fn protocol(&self) -> &'static str {
-        if self.is_lookup() { "INCLUDED" } else { self.asked.head.version().as_str() }
     }
 }

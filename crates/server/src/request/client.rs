@@ -5,14 +5,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use conf::expr::EvalError;
-
-use crate::request::Request;
 use crate::request::dns::{self, Reply, Unanswered};
 use crate::request::unique::{self, Unique};
-use crate::settings::core::{CoreDir, Tri};
-use crate::transport::Endpoint;
-use crate::transport::tls::Session;
+use crate::settings::core::Tri;
+use crate::transport::endpoint::Endpoint;
+use crate::transport::tls::session::Session;
 
 /// The properties shared by all requests of a connection.
 pub struct Client {
@@ -168,31 +165,5 @@ impl Client {
         let id = Unique::draw().number();
         // Several requests may run at once: the first id stays.
         let _ = self.connection().log_id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
-    }
-}
-
-impl Request {
-    pub(crate) fn hostname_lookups(&self) -> Tri {
-        self.dir::<CoreDir>().hostname_lookups()
-    }
-
-    /// The client's name, if a look-up has found it: by `HostnameLookups`, or for an access decision.
-    pub fn client_name(&self) -> Option<&str> {
-        self.client.looked_up(self.hostname_lookups())?.as_ref().ok()?.as_deref()
-    }
-
-    /// The client's name for a rule: its host name, or its address if it has none.
-    ///
-    /// # Errors
-    /// `HostnameLookups` requires the name, and it could not be found out: the rule might be about this client.
-    pub fn client_host(&self) -> Result<String, EvalError> {
-        let how = self.hostname_lookups();
-        let unknown = |why: &Unanswered| Err(EvalError::Unknown(format!("{why}: the client's name is unknown")));
-        match self.client.looked_up(how) {
-            Some(Ok(Some(name))) => Ok(name.to_string()),
-            Some(Err(why)) if how != Tri::Off => unknown(why),
-            None if how != Tri::Off => unknown(&Unanswered::NotAsked),
-            _ => Ok(self.client.ip()),
-        }
     }
 }

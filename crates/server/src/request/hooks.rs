@@ -14,7 +14,9 @@ use crate::request::flow::{Flow, Waiting};
 use crate::request::phase::Phase;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
-use crate::transport::tls::{Admission, Configured, Session};
+use crate::transport::tls::Admission;
+use crate::transport::tls::handshake::Configured;
+use crate::transport::tls::session::Session;
 
 /// A hook of a phase.
 #[derive(Clone, Copy)]

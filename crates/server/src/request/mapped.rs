@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use sys::file::Meta;
 
-use crate::request::Request;
-use crate::settings::core::CoreDir;
 use crate::site::file_cache::Kept;
 use crate::site::links::Links;
 
@@ -52,27 +50,5 @@ impl Mapped {
         self.handler = None;
         self.input_filters.clear();
         self.read_fields.clear();
-    }
-}
-
-impl Request {
-    /// The directory for its URL paths: `DocumentRoot`, or a module's replacement.
-    pub fn document_root(&self) -> &str {
-        self.mapped.document_root.as_ref().unwrap_or(&self.vhost.document_root)
-    }
-
-    /// The handler for the answer: the one named by the configuration or a module, or else the media type. That may be
-    /// a handler's name, as in the oldest configurations (`AddType application/x-httpd-cgi`).
-    pub fn handler_name(&self) -> Option<&str> {
-        let media_type = |text: &'_ str| memchr::memchr(b';', text.as_bytes()).unwrap_or(text.len());
-        match &self.mapped.handler {
-            Some(handler) => Some(handler),
-            None => self.answer.configured_type().map(|text| &text[..media_type(text)]),
-        }
-    }
-
-    /// The links that may be on the way to its file.
-    pub fn links(&self) -> Links {
-        self.mapped.links.unwrap_or_else(|| Links::of(self.dir::<CoreDir>().options.0.effective(), 0, false))
     }
 }

@@ -3,9 +3,11 @@
 mod account;
 mod asked;
 pub mod client;
+mod client_name;
 pub mod dns;
 pub(crate) mod fields_out;
 pub mod flow;
+mod headers_in;
 pub mod hooks;
 mod interim;
 mod logging;
@@ -36,7 +38,9 @@ pub use crate::message::head::RequestHead;
 pub use crate::message::interim::Interim;
 pub use crate::message::sent::Sent;
 use crate::request::hooks::Hooks;
+use crate::settings::core::CoreDir;
 use crate::settings::merge::Merged;
+use crate::site::links::Links;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
 use crate::trace::Trace;
@@ -191,6 +195,26 @@ impl Request {
     #[inline]
     pub fn host<S: Settings>(&self) -> &S {
         self.vhost.settings.get()
+    }
+
+    /// The directory for its URL paths: `DocumentRoot`, or a module's replacement.
+    pub fn document_root(&self) -> &str {
+        self.mapped.document_root.as_ref().unwrap_or(&self.vhost.document_root)
+    }
+
+    /// The handler for the answer: the one named by the configuration or a module, or else the media type. That may be
+    /// a handler's name, as in the oldest configurations (`AddType application/x-httpd-cgi`).
+    pub fn handler_name(&self) -> Option<&str> {
+        let media_type = |text: &'_ str| memchr::memchr(b';', text.as_bytes()).unwrap_or(text.len());
+        match &self.mapped.handler {
+            Some(handler) => Some(handler),
+            None => self.answer.configured_type().map(|text| &text[..media_type(text)]),
+        }
+    }
+
+    /// The links that may be on the way to its file.
+    pub fn links(&self) -> Links {
+        self.mapped.links.unwrap_or_else(|| Links::of(self.dir::<CoreDir>().options.0.effective(), 0, false))
     }
 
     /// The request before an internal redirect.

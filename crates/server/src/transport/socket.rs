@@ -15,7 +15,7 @@ use sys::watch::{Interest, Watched, watch};
 
 use super::standing::Standing;
 use crate::message::buffers;
-use crate::transport::{Endpoint, Transport};
+use crate::transport::endpoint::{Endpoint, Transport};
 
 /// A connected socket.
 #[derive(Debug)]
@@ -173,8 +173,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
-    use super::super::{read, unless_reset};
     use super::*;
+    use crate::transport::endpoint::{read, unless_reset};
 
     /// A client, and the server's end.
     fn connected() -> (TcpStream, Socket) {

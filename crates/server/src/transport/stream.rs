@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Transport;
 use crate::message::tunnel::Speaking;
+use crate::transport::endpoint::Transport;
 
 /// The size of a read, in bytes.
 const PIECE: usize = 16 * 1024;
@@ -118,9 +118,9 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::task::Waker;
 
-    use super::super::Endpoint;
     use super::super::standing::Standing;
     use super::*;
+    use crate::transport::endpoint::Endpoint;
 
     /// A client that sends without end and accepts everything.
     #[derive(Default)]

@@ -11,7 +11,7 @@ use crate::message::body::{BodyError, BodySource, RequestBody};
 use crate::message::fields::Fields;
 use crate::protocol::patience::Patience;
 use crate::settings::read_timeout::BodyRules;
-use crate::transport::Transport;
+use crate::transport::endpoint::Transport;
 use crate::transport::standing::{Away, For, Held};
 
 /// The connection's view of the body being read.

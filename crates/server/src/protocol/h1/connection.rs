@@ -1,5 +1,6 @@
 //! The state of an HTTP/1 connection between two of its stages.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,15 +11,16 @@ use runtime::executor::Timer;
 use runtime::scoreboard::Workers;
 
 use super::body::Incoming;
-use super::outgoing::Outgoing;
-use super::tunnel::Open;
 use crate::exchange::{Exchange, Running};
 use crate::message::interim::Interim;
+use crate::message::tunnel::Speaking;
+use crate::protocol::h1::outgoing::Outgoing;
 use crate::protocol::h2::Http2Connection;
 use crate::request::Client;
 use crate::request::hooks::Preface;
 use crate::site::vhost::VirtualHost;
-use crate::transport::Transport;
+use crate::transport::endpoint::Transport;
+use crate::transport::stream::Carried;
 
 /// The size of a read of a head, in bytes.
 pub(in crate::protocol) const HEAD_PIECE: usize = 4096;
@@ -77,6 +79,45 @@ pub(in crate::protocol) struct HttpConnection {
     pub(super) by_address: Option<&'static VirtualHost>,
 }
 
+impl HttpConnection {
+    /// A connection over `transport`.
+    pub(in crate::protocol) fn new<T>(
+        running: Running,
+        transport: Arc<T>,
+        peer: SocketAddr,
+        workers: Arc<Workers>,
+    ) -> HttpConnection
+    where
+        T: Transport + 'static,
+    {
+        let now = Instant::now();
+        HttpConnection {
+            running,
+            client: Arc::new(Client::new(peer, transport.clone())),
+            interim: Some(transport.clone()),
+            transport,
+            workers,
+            traffic: 0,
+            idle_until: now,
+            idle_since: now,
+            timer: Timer::default(),
+            buffer: Vec::new(),
+            preface: None,
+            cut_off: None,
+            announced: None,
+            behind: 0,
+            incoming: None,
+            sending: None,
+            tunnel: None,
+            upgraded: None,
+            wish: Persistence::default(),
+            received: 0,
+            refused: None,
+            by_address: None,
+        }
+    }
+}
+
 /// An exchange and the unsent rest of its answer.
 pub(super) struct Sending {
     pub(super) exchange: Exchange,
@@ -84,4 +125,12 @@ pub(super) struct Sending {
     pub(super) keep: bool,
     /// The client may still be sending: closing at once could reset the connection under our answer.
     pub(super) linger: bool,
+}
+
+/// A tunnel that is open.
+pub(crate) struct Open {
+    pub(super) sending: Sending,
+    pub(super) head_len: u64,
+    pub(super) speaking: Speaking,
+    pub(super) carried: Arc<Carried>,
 }

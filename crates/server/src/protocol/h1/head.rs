@@ -3,7 +3,6 @@
 use conf::Level;
 use http::h1::response::{BadField, ResponseHead};
 
-use super::write::names_close;
 use crate::message::response::Body;
 use crate::message::sent::{Delimiter, Persist};
 use crate::phases::error_document;
@@ -114,4 +113,9 @@ impl FieldSink for Sink<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// Whether a value of `Connection` has the option `close`.
+pub(crate) fn names_close(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }

@@ -13,7 +13,7 @@ use runtime::executor::timeout;
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
 use crate::message::interim::{Interim, SendingInterim};
-use crate::transport::Transport;
+use crate::transport::endpoint::Transport;
 
 impl<T: Transport> Interim for T {
     fn send<'a>(

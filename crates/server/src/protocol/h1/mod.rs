@@ -16,149 +16,27 @@ mod wait;
 mod write;
 
 use std::future::poll_fn;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use http::h1::framing::{Framing, Persistence};
 use http::{Head, Parse};
-use runtime::scoreboard::Workers;
-use runtime::{Accepted, Connection, HelperProcess, Service, Stage, Stepping, Tidying};
-use sys::cred::Identity;
+use runtime::{Connection, Stage, Stepping, tick};
 
 use self::connection::CutOff;
-pub(super) use self::connection::{HEAD_PIECE, HttpConnection};
 use self::refuse::{Refusal, Why};
 use super::linger::{LINGER, SHORT_LINGER};
-use crate::exchange::{self, AskedHost, Exchange, Running};
+use crate::exchange::{self, AskedHost, Exchange};
 use crate::message::buffers;
 use crate::message::head::RequestHead;
-use crate::module::with_infos;
-use crate::phases;
-use crate::protocol::negotiation::Opening;
-use crate::request::Client;
-use crate::request::hooks::Hooks;
 use crate::settings::plan::Plan;
-use crate::site::server::Server;
 use crate::transport;
-use crate::transport::socket::Socket;
-use crate::transport::standing::{self, Away, For, Held};
-use crate::transport::{Endpoint, Transport};
-use runtime::executor::Timer;
-use runtime::tick;
+use crate::transport::standing::{Away, For, Held};
+
+pub(super) use self::connection::{HEAD_PIECE, HttpConnection};
 
 /// After this many pipelined requests, other connections get their turn.
 const PIPELINED: u32 = 16;
-
-/// The server from the view of the MPM.
-pub struct HttpService {
-    server: Arc<Server>,
-    hooks: Hooks,
-    /// Some clients may begin with HTTP/2.
-    h2c: bool,
-}
-
-impl HttpService {
-    /// Serves this configuration.
-    pub fn new(server: Arc<Server>) -> HttpService {
-        let mut hooks = phases::hooks(&with_infos(server.infos()));
-        hooks.preface = hooks.preface.filter(|preface| (preface.is_used)(&server));
-        hooks.encryption = hooks.encryption.filter(|encryption| (encryption.is_used)(&server));
-        let h2c = server.hosts.iter().any(|host| host.plan.h2c);
-        HttpService { server, hooks, h2c }
-    }
-
-    /// The server and hooks for its connections.
-    pub(super) fn running(&'static self) -> Running {
-        Running { server: &self.server, hooks: &self.hooks }
-    }
-
-    /// A connection over `transport`.
-    pub(super) fn over<T>(&'static self, transport: Arc<T>, peer: SocketAddr, workers: Arc<Workers>) -> HttpConnection
-    where
-        T: Transport + 'static,
-    {
-        let now = Instant::now();
-        HttpConnection {
-            running: self.running(),
-            client: Arc::new(Client::new(peer, transport.clone())),
-            interim: Some(transport.clone()),
-            transport,
-            workers,
-            traffic: 0,
-            idle_until: now,
-            idle_since: now,
-            timer: Timer::default(),
-            buffer: Vec::new(),
-            preface: None,
-            cut_off: None,
-            announced: None,
-            behind: 0,
-            incoming: None,
-            sending: None,
-            tunnel: None,
-            upgraded: None,
-            wish: Persistence::default(),
-            received: 0,
-            refused: None,
-            by_address: None,
-        }
-    }
-}
-
-impl Service for HttpService {
-    fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
-        let socket = Arc::new(Socket::new(accepted.socket));
-        if (self.hooks.encryption.is_some() || self.h2c)
-            && let Ok(local) = socket.local()
-        {
-            let host = self.server.host_at(local, None).0;
-            let encryption = self.hooks.encryption.filter(|encryption| (encryption.is_expected)(host));
-            if encryption.is_some() || self.h2c && host.plan.h2c {
-                let ends = (local, accepted.peer);
-                return Box::new(Opening::new(self, encryption, socket, ends, accepted.workers));
-            }
-        }
-        let mut connection = self.over(socket, accepted.peer, accepted.workers);
-        connection.expect_preface();
-        Box::new(connection)
-    }
-
-    fn child_started(&self, children: usize) {
-        // Memory that one client made large must not stay large for good.
-        sys::memory::large_blocks_apart();
-        standing::child_started(children);
-        self.server.child_started(children);
-    }
-
-    fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
-        self.server.helpers(children)
-    }
-
-    fn before_wait(&self) {
-        crate::log::flush_all();
-        tick::next();
-    }
-
-    fn before_pass(&self) {
-        crate::log::flush_all();
-        tick::none();
-    }
-
-    fn make_room(&self, most: usize) -> usize {
-        standing::make_room(most)
-    }
-
-    fn tidy(&self) -> Tidying {
-        Box::pin(standing::tidy())
-    }
-
-    fn before_end(&self) {
-        self.server.child_ends();
-        crate::log::flush_last();
-    }
-}
 
 impl Connection for HttpConnection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::pace::Pace;
 use crate::message::response::Body;
 use crate::request;
-use crate::transport::Transport;
+use crate::transport::endpoint::Transport;
 
 /// Bytes on their way to the client.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use crate::settings::plan::Plan;
 
 impl HttpConnection {
     /// Checks whether the client of a new connection has to send a preface.
-    pub(super) fn expect_preface(&mut self) {
+    pub(in crate::protocol) fn expect_preface(&mut self) {
         let client = &self.client;
         self.preface = self.running.hooks.preface.filter(|preface| {
             (preface.is_expected)(self.running.server, client.peer.ip().to_canonical(), client.local())

@@ -3,27 +3,27 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
-use std::pin::pin;
-use std::sync::Mutex;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use conf::{Language, ModuleInfo};
-use runtime::scoreboard::{self, Rows};
+use runtime::scoreboard::{self, Rows, Workers};
 
 use super::*;
-use crate::core_module;
 use crate::files::machine::Machine;
 use crate::load::{Sources, load};
 use crate::message::body::RequestBody;
-use crate::module;
 use crate::module::hook::Module;
+use crate::protocol::service::HttpService;
 use crate::settings::read_timeout::BodyRules;
+use crate::transport::endpoint::{Endpoint, Transport};
 use crate::transport::standing::Standing;
-use crate::transport::{Endpoint, Transport};
+use crate::{core_module, module};
 
 /// A transport with a scripted client.
 #[derive(Default)]
@@ -107,7 +107,7 @@ fn connection(configuration: &str, script: impl IntoIterator<Item = Option<&'sta
     board.claim(0, 0, 1);
     let workers = Workers::start(board, 0, Rows::OfRequests);
     let script = Script { reads: Mutex::new(script.into_iter().collect()), ..Script::default() };
-    service.over(Arc::new(script), ([127, 0, 0, 1], 1).into(), workers)
+    HttpConnection::new(service.running(), Arc::new(script), ([127, 0, 0, 1], 1).into(), workers)
 }
 
 /// A head may arrive at the very moment its time is over. It is served, and a head that begins after it has its own

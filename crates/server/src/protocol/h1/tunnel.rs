@@ -10,18 +10,11 @@ use super::outgoing::Outgoing;
 use crate::exchange::Exchange;
 use crate::message::buffers;
 use crate::message::sent::{Delimiter, Persist};
-use crate::message::tunnel::{Speaking, Tunnel};
+use crate::message::tunnel::Tunnel;
+use crate::protocol::h1::connection::Open;
 use crate::protocol::tunnel::until_silent;
 use crate::transport;
 use crate::transport::stream::{Carried, Stream};
-
-/// A tunnel that is open.
-pub(super) struct Open {
-    sending: Sending,
-    head_len: u64,
-    speaking: Speaking,
-    carried: Arc<Carried>,
-}
 
 impl HttpConnection {
     /// Answers 101, and leaves the connection to the handler.

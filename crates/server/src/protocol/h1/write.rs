@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use runtime::Stage;
+use runtime::{CoopBudget, Stage};
 
 use super::body::Incoming;
 use super::connection::{HttpConnection, Sending};
@@ -18,12 +18,12 @@ use crate::message::body::RequestBody;
 use crate::message::buffers;
 use crate::message::response::{Body, BodyStream};
 use crate::message::sent::{Delimiter, Persist};
-use crate::phases::Response;
+use crate::phases::process::Response;
+use crate::protocol::h1::head::names_close;
 use crate::protocol::unsent::Unsent;
 use crate::request::Request;
 use crate::transport;
 use crate::transport::standing::Held;
-use runtime::CoopBudget;
 
 /// How much of an unread request body is discarded to keep the connection, in bytes.
 const DISCARD_MAX: u64 = 256 * 1024;
@@ -309,11 +309,6 @@ impl HttpConnection {
 fn says_close(request: &Request) -> bool {
     let tables = [&request.answer.err_headers_out, &request.answer.headers_out];
     tables.iter().filter_map(|fields| fields.get("Connection")).any(|value| names_close(value.as_bytes()))
-}
-
-/// Whether a value of `Connection` has the option `close`.
-pub(super) fn names_close(value: &[u8]) -> bool {
-    value.split(|byte| *byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
 /// Reads the rest of a small request body; `false`: it is too long, or does not arrive.

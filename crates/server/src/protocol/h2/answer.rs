@@ -9,24 +9,28 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use conf::Level;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use http::h1::response::BadField;
 use http_types::header::{HeaderMap, HeaderName, HeaderValue};
 use http_types::{Response, StatusCode};
+use runtime::CoopBudget;
 use runtime::executor::Timer;
 
-use super::queue::{Data, Holding, Queue};
+use super::queue::Holding;
 use crate::message::body::RequestBody;
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
 use crate::message::interim::{Interim, SendingInterim};
-use crate::message::response::{BodyStream, FilePart};
+use crate::message::response::{Body, BodyStream, FilePart};
+use crate::message::sent::{Delimiter, Persist};
+use crate::phases::error_document;
 use crate::protocol::h1::pace::Pace;
+use crate::protocol::h2::queue::{Data, Queue};
 use crate::protocol::linger::{LINGER, SHORT_LINGER};
-use crate::request;
 use crate::request::fields_out::FieldSink;
-use runtime::CoopBudget;
+use crate::request::{self, Request};
 
 /// Sends interim responses and the head of the answer to one request.
 pub(super) struct Respond {
@@ -324,4 +328,26 @@ pub(super) fn poll_room(
             room => return Poll::Ready(Some(room)),
         }
     }
+}
+
+/// The bytes of an answer that went to the client.
+pub(crate) struct Carried {
+    /// The size of its fields, without compression.
+    pub(crate) head: u64,
+    pub(crate) body: u64,
+    pub(crate) complete: bool,
+}
+
+/// The fields of an answer. `Err`: one of them cannot be sent; send this error page instead.
+pub(crate) fn fields(request: &mut Request, body: &Body) -> Result<Sink, Body> {
+    let length = body.length().filter(|_| !http::status::is_bodyless(request.answer.status()));
+    let mut sink = Sink::new(length);
+    if let Err(unsendable) = request.fields_out(&mut sink) {
+        request.log("http", Level::Error, unsendable.line());
+        return Err(error_document::unsendable(request));
+    }
+    let delimiter = length.map_or(Delimiter::Nothing, Delimiter::Length);
+    request.account.sent.head = Some((delimiter, Persist { keep: true, announce: None }));
+    request.account.sent.keepalive = true;
+    Ok(sink)
 }

@@ -14,7 +14,7 @@ mod stream;
 mod tasks;
 mod tunnel;
 mod window;
-mod wire;
+pub(super) mod wire;
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -27,7 +27,7 @@ use conf::Level;
 use h2::Reason;
 use runtime::executor::Timer;
 use runtime::scoreboard::{Gauge, Workers};
-use runtime::{Connection, Stage, Stepping};
+use runtime::{Connection, Stage, Stepping, tick};
 
 use self::queue::{Data, Queue};
 use self::stream::{Begun, Common};
@@ -38,12 +38,8 @@ use super::linger::{self, LINGER, SHORT_LINGER};
 use crate::exchange::{self, Running};
 use crate::request::{Client, Stream};
 use crate::settings::http2::Http2;
-use crate::transport::Transport;
+use crate::transport::endpoint::Transport;
 use crate::transport::standing::{For, Held};
-use runtime::tick;
-
-/// The beginning of the client preface.
-pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How many rounds a connection may run before other connections get a turn.
 const ROUNDS: u32 = 8;

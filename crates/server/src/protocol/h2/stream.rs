@@ -10,6 +10,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::HeadError;
 use runtime::scoreboard::{Gauge, Workers};
+use runtime::tick;
 
 use super::answer::{Broken, Respond, Sending, Sink};
 use super::body::Source;
@@ -21,15 +22,12 @@ use crate::exchange::{self, AskedHost, Exchange, Running, Transfer, Unserved};
 use crate::message::body::RequestBody;
 use crate::message::head::RequestHead;
 use crate::message::response::{Body, BodyStream};
-use crate::message::sent::{Delimiter, Persist};
-use crate::phases::{Response, error_document};
+use crate::phases::process::Response;
+use crate::protocol::h2::answer::{Carried, fields};
 use crate::protocol::unsent::Unsent;
-use crate::request::Client;
-use crate::request::Request;
-use crate::request::Stream;
+use crate::request::{Client, Request, Stream};
 use crate::settings::read_timeout::BodyRules;
 use crate::site::vhost::VirtualHost;
-use runtime::tick;
 
 /// State that all streams of a connection share.
 pub(super) struct Common {
@@ -172,14 +170,6 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
     exchange.end(transfer);
 }
 
-/// The bytes of an answer that went to the client.
-pub(super) struct Carried {
-    /// The size of its fields, without compression.
-    pub(super) head: u64,
-    pub(super) body: u64,
-    pub(super) complete: bool,
-}
-
 /// Makes a request from a head, and returns the status if the request is refused.
 fn request_of(common: &Common, head: RequestHead, error: Option<HeadError>) -> Result<(Box<Request>, Option<u16>), ()> {
     let Common { running, client, .. } = common;
@@ -277,18 +267,4 @@ async fn answer_with(exchange: &mut Exchange, respond: &Respond, response: Respo
     }
     carried.body = sending.sent;
     carried
-}
-
-/// The fields of an answer. `Err`: one of them cannot be sent; send this error page instead.
-pub(super) fn fields(request: &mut Request, body: &Body) -> Result<Sink, Body> {
-    let length = body.length().filter(|_| !http::status::is_bodyless(request.answer.status()));
-    let mut sink = Sink::new(length);
-    if let Err(unsendable) = request.fields_out(&mut sink) {
-        request.log("http", Level::Error, unsendable.line());
-        return Err(error_document::unsendable(request));
-    }
-    let delimiter = length.map_or(Delimiter::Nothing, Delimiter::Length);
-    request.account.sent.head = Some((delimiter, Persist { keep: true, announce: None }));
-    request.account.sent.keepalive = true;
-    Ok(sink)
 }

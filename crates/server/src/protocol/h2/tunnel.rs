@@ -11,12 +11,13 @@ use h2::{Reason, RecvStream, SendStream};
 use runtime::executor::Timer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::answer::{Respond, poll_room};
+use super::answer::{Respond, fields, poll_room};
 use super::queue::{Data, Queue};
-use super::stream::{self, Carried, Common};
 use crate::exchange::Exchange;
 use crate::message::response::{Body, BodyStream, Piece};
 use crate::message::tunnel::Tunnel;
+use crate::protocol::h2::answer::Carried;
+use crate::protocol::h2::stream::Common;
 use crate::protocol::tunnel::until_silent;
 use crate::transport;
 
@@ -32,7 +33,7 @@ pub(super) async fn speak(
     let request = &mut exchange.request;
     request.answer.set_status(200);
     let failed = Carried { head: 0, body: 0, complete: false };
-    let Ok(sink) = stream::fields(request, &Body::Stream(Box::new(Endless))) else {
+    let Ok(sink) = fields(request, &Body::Stream(Box::new(Endless))) else {
         respond.reset(Reason::INTERNAL_ERROR);
         return failed;
     };

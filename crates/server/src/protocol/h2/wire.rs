@@ -10,10 +10,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::PREFACE;
 use super::meter::Meter;
 use crate::message::buffers;
-use crate::transport::Transport;
+use crate::transport::endpoint::Transport;
 use crate::transport::stream::Stream;
 
 /// The most bytes collected: four frames of the usual size.
@@ -224,3 +223,6 @@ impl AsyncWrite for Wire {
         self.line.poll_flush(cx)
     }
 }
+
+/// The beginning of the client preface.
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

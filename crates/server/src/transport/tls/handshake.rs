@@ -1,10 +1,9 @@
 //! A TLS handshake as a state machine that never waits and makes no choices: its owner feeds it received bytes, and
 //! supplies the configuration that fits the client's ClientHello.
 
-use std::fmt;
-use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
+use std::{fmt, io};
 
 use rustls::server::{Accepted, AcceptedAlert, Acceptor, ClientHello, UnbufferedServerConnection};
 use rustls::sign::CertifiedKey;
@@ -13,8 +12,9 @@ use rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
 
 use super::protection::{HEADER, MOST_CONTENT};
 use super::records::{Left, Records};
-use super::{ID, Session, Tls, told};
 use crate::transport::socket::{Direction, Socket};
+use crate::transport::tls::session::{ID, Session};
+use crate::transport::tls::{Tls, told};
 
 /// The configuration selected for a client.
 pub struct Configured {
@@ -249,13 +249,36 @@ impl Handshake {
         let State::Going(going) = std::mem::replace(&mut self.state, State::Over) else {
             return Err(Broken("an end without a beginning".into()));
         };
-        let session = Session::of(&going).ok_or_else(|| Broken("a handshake that agreed on nothing".into()))?;
+        let session = going.session().ok_or_else(|| Broken("a handshake that agreed on nothing".into()))?;
         let records = Records::new(going.connection, going.left).map_err(|error| Broken(error.to_string()))?;
         Ok(Progress::Complete(Arc::new(Tls { socket: socket.clone(), session, records: records.into() })))
     }
 }
 
 impl Going {
+    /// What was agreed on; `None`: nothing.
+    fn session(&self) -> Option<Session> {
+        let connection = &self.connection;
+        Some(Session {
+            server_name: self.server_name.clone(),
+            host: self.host,
+            certificate: self.certificate.clone(),
+            id: self.id,
+            trust: OnceLock::new(),
+            version: connection.protocol_version()?,
+            suite: connection.negotiated_cipher_suite()?,
+            group: connection.negotiated_key_exchange_group().map(|group| group.name()),
+            protocol: connection.alpn_protocol().map(<[u8]>::to_vec),
+            client_chain: connection
+                .peer_certificates()
+                .into_iter()
+                .flatten()
+                .map(|certificate| certificate.clone().into_owned())
+                .collect(),
+            is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        })
+    }
+
     /// Advances as far as the received bytes allow. Whether the handshake is complete.
     fn advance(&mut self) -> Result<bool, Broken> {
         told::set_session(self.id);

@@ -4,40 +4,39 @@
 //! when it is complete: from then on we open and seal records ourselves, with the keys that it has agreed on. The code that supplies the configuration ([`Encryption`](crate::Encryption)) selects the
 //! certificate.
 
-#[cfg(fuzzing)]
-pub mod fuzzing;
-mod handshake;
-mod protection;
-mod records;
-#[cfg(test)]
-mod tests;
-mod told;
-
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use rustls::crypto::aws_lc_rs::cipher_suite;
-use rustls::pki_types::CertificateDer;
-use rustls::sign::CertifiedKey;
-use rustls::{AlertDescription, HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
+use rustls::AlertDescription;
 
-pub use self::handshake::Configured;
-use self::handshake::Going;
-pub(crate) use self::handshake::{Handshake, Progress};
 use self::protection::Fault;
 use self::records::Records;
-pub(crate) use self::told::take_remarks;
-pub use self::told::{remark, resumed, session, shown};
 use super::socket::{Direction, Socket};
 use super::standing::{Held, Standing};
 use crate::message::buffers;
-use crate::transport::{Endpoint, Transport};
+use crate::transport::endpoint::{Endpoint, Transport};
+
+#[cfg(fuzzing)]
+pub mod fuzzing;
+pub(crate) mod handshake;
+mod protection;
+mod records;
+pub(crate) mod session;
+#[cfg(test)]
+mod tests;
+mod told;
+
+pub use self::handshake::Configured;
+pub use self::session::{ID, Session, Trust};
+pub(crate) use self::handshake::{Handshake, Progress};
+pub(crate) use self::told::take_remarks;
+pub use self::told::{remark, resumed, session, shown};
 
 /// The size of the pieces in which answers are encrypted, in bytes: four full records.
 const PIECE: usize = 64 * 1024;
@@ -45,46 +44,6 @@ const PIECE: usize = 64 * 1024;
 thread_local! {
     /// Holds the records of a piece on their way to the socket.
     static MEMORY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The result of a handshake. It does not change during the connection.
-#[derive(Clone, Debug)]
-pub struct Session {
-    /// The name that the client asked for (SNI), in lower case.
-    pub server_name: Option<Arc<str>>,
-    /// The index of the virtual host whose configuration was used.
-    pub host: usize,
-    /// The protocol version.
-    pub version: ProtocolVersion,
-    /// The cipher suite.
-    pub suite: SupportedCipherSuite,
-    /// The group of the key exchange; a resumed TLS 1.2 session has none.
-    pub group: Option<NamedGroup>,
-    /// The negotiated protocol (ALPN).
-    pub protocol: Option<Vec<u8>>,
-    /// The client's certificate and the others it sent, in this order; empty if the client was not asked or has none.
-    pub client_chain: Vec<CertificateDer<'static>>,
-    /// The handshake resumed an earlier session.
-    pub is_resumed: bool,
-    /// The server certificate with its chain. In a resumed session, the one that a full handshake would have shown.
-    pub certificate: Option<Arc<CertifiedKey>>,
-    /// The session's id; a resumed TLS 1.3 session keeps it.
-    pub id: [u8; ID],
-    /// The result of verifying the client's certificate again after the handshake; `None`: it is not valid. Filled on
-    /// first use.
-    pub trust: OnceLock<Option<Trust>>,
-}
-
-/// The size of a session id, in bytes.
-pub const ID: usize = 32;
-
-/// The trust in a client's certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trust {
-    /// Why the server accepts the certificate although it is not valid.
-    pub flaw: Option<&'static str>,
-    /// The number of certificates above it in the chain.
-    pub depth: usize,
 }
 
 /// The decision about a client after its handshake, which may have to wait for others.
@@ -108,49 +67,6 @@ pub enum Verdict {
     Anonymous,
     /// It is not; it is told so by this alert. The text is for the log.
     Refused(AlertDescription, String),
-}
-
-impl Session {
-    /// The session that a current browser and this virtual host would negotiate, for a simulated request.
-    pub(crate) fn usual(host: usize, asked: Option<&str>) -> Session {
-        let name = asked.map(|asked| asked.split(':').next().unwrap_or_default().to_ascii_lowercase());
-        Session {
-            server_name: name.filter(|name| name.parse::<std::net::IpAddr>().is_err()).map(Arc::from),
-            host,
-            version: ProtocolVersion::TLSv1_3,
-            suite: cipher_suite::TLS13_AES_256_GCM_SHA384,
-            group: Some(NamedGroup::X25519MLKEM768),
-            protocol: None,
-            client_chain: Vec::new(),
-            is_resumed: false,
-            certificate: None,
-            id: [0; ID],
-            trust: OnceLock::new(),
-        }
-    }
-
-    /// `None`: nothing was negotiated.
-    fn of(going: &Going) -> Option<Session> {
-        let connection = &going.connection;
-        Some(Session {
-            server_name: going.server_name.clone(),
-            host: going.host,
-            certificate: going.certificate.clone(),
-            id: going.id,
-            trust: OnceLock::new(),
-            version: connection.protocol_version()?,
-            suite: connection.negotiated_cipher_suite()?,
-            group: connection.negotiated_key_exchange_group().map(|group| group.name()),
-            protocol: connection.alpn_protocol().map(<[u8]>::to_vec),
-            client_chain: connection
-                .peer_certificates()
-                .into_iter()
-                .flatten()
-                .map(|certificate| certificate.clone().into_owned())
-                .collect(),
-            is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
-        })
-    }
 }
 
 /// An encrypted connection.

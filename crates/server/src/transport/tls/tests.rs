@@ -16,7 +16,7 @@ use rustls::{
 
 use super::protection::Protection;
 use super::*;
-use crate::transport::read;
+use crate::transport::endpoint::read;
 
 /// Configurations of client and server that fit each other.
 fn configurations() -> (Arc<ClientConfig>, Arc<ServerConfig>) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use conf::Level;
 use rustls::sign::CertifiedKey;
 
-use super::ID;
+use crate::transport::tls::session::ID;
 
 thread_local! {
     static SESSION: Cell<[u8; ID]> = const { Cell::new([0; ID]) };

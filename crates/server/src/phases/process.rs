@@ -1,0 +1,480 @@
+//! A request's way through the phases, up to its answer (Apache manual, "Request Processing in the Apache
+//! HTTP Server 2.x").
+
+use std::sync::atomic::Ordering;
+
+use conf::Level;
+
+use crate::message::response::{Answer, Body, Keep};
+use crate::message::tunnel::Tunnel;
+use crate::module::{self, Module};
+use crate::phases::access::check;
+use crate::phases::phase::{all, first};
+use crate::phases::{delivery, error_document, filters, redirect, trace, walk};
+use crate::request::Request;
+use crate::request::flow::{Flow, Waiting};
+use crate::request::hooks::{AnswerHook, From, Handler, Hooks, Of};
+use crate::request::phase::Phase;
+use crate::settings::core::{CoreDir, CoreServer, Tri};
+use crate::trace::HANDLER;
+
+/// The hooks of these modules for requests.
+pub fn hooks(modules: &[&'static Module]) -> Hooks {
+    module::request_hooks(modules, crate::phases::process::run)
+}
+
+/// The answer to the client.
+pub struct Response {
+    /// The body.
+    pub body: Body,
+    /// The body is the whole answer, head included (an nph- script).
+    pub raw: bool,
+    /// There is no body: the connection becomes a tunnel.
+    pub tunnel: Option<Box<Tunnel>>,
+}
+
+impl Response {
+    /// For a body with a head.
+    pub(crate) fn of(body: Body) -> Response {
+        Response { body, raw: false, tunnel: None }
+    }
+}
+
+/// Takes a new request through all phases, its redirects and error documents, and its answer through its filters.
+pub(crate) async fn answer(request: &mut Request) -> Response {
+    name_client(request).await;
+    let answer = match unmet_expectation(request) {
+        Some(status) => Answer::Status(status),
+        None => match prepare(request).await {
+            Ok(()) => handle(request).await,
+            Err(flow) => Answer::Status(flow.status()),
+        },
+    };
+    go_on(request, answer).await
+}
+
+/// The answer to a request that cannot be served: the error document for a status.
+pub(crate) async fn refuse(request: &mut Request, status: u16) -> Response {
+    name_client(request).await;
+    go_on(request, Answer::Status(status)).await
+}
+
+/// Goes from a first answer through redirects, error documents and filters to the final response.
+async fn go_on(request: &mut Request, mut answer: Answer) -> Response {
+    let mut redirects = 0;
+    loop {
+        let (uri, status, keep) = match answer {
+            Answer::Body(body) => match deliver(request, body).await {
+                Ok(response) => return response,
+                Err(status) => {
+                    answer = Answer::Status(status);
+                    continue;
+                }
+            },
+            Answer::Raw(body) => return Response { raw: true, ..Response::of(body) },
+            Answer::Tunnel(tunnel) if request.tunnel_for().is_some() => {
+                return Response { tunnel: Some(tunnel), ..Response::of(Body::Empty) };
+            }
+            Answer::Tunnel(_) => {
+                request.log("core", Level::Error, "a handler wants a tunnel where the client has asked for none");
+                answer = Answer::Status(500);
+                continue;
+            }
+            Answer::Declined => match error_document::find(request, 500) {
+                error_document::Page::Body(body) => return own_page(request, body).await,
+                error_document::Page::Redirect(uri) => (uri, 500, Keep::default()),
+            },
+            Answer::Status(status) => match error_document::find(request, status) {
+                error_document::Page::Body(body) => return own_page(request, body).await,
+                error_document::Page::Redirect(uri) => (uri, status, Keep::default()),
+            },
+            Answer::Redirect { uri, keep } => (uri, 200, keep),
+        };
+        redirects += 1;
+        if redirects > request.vhost.plan.redirects_max {
+            let body = redirect::too_many(request);
+            return own_page(request, body).await;
+        }
+        answer = follow(request, &uri, status, keep).await;
+    }
+}
+
+/// The status for an expectation that is not met (RFC 9110 section 10.1.1).
+fn unmet_expectation(request: &mut Request) -> Option<u16> {
+    let expect = request.header_joined("Expect")?;
+    if expect.is_empty() || expect.eq_ignore_ascii_case("100-continue") {
+        return None;
+    }
+    request.asked.uri = path_as_sent(request);
+    request.note_reason(417, "core", None, |request| {
+        let expect = request.header_joined("Expect").unwrap_or_default();
+        (format!("Expect: {expect}"), "is not an expectation that a server can meet".into())
+    });
+    Some(417)
+}
+
+/// Continues with another path of this server.
+async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Answer {
+    redirect::redirect(request, uri, status, keep);
+    // The request's own variables are set again for the new path.
+    let read = all(request, Phase::PostRead).await;
+    // An error document is sent all the same: it reports the error.
+    if let (Err(flow), 0..400) = (read, status) {
+        return Answer::Status(flow.status());
+    }
+    // The path may have come from a client, through the configuration or a script: trust it no more than that of a
+    // request.
+    let raw = http::text::to_bytes(&request.asked.uri).into_owned();
+    let mapped = match decode(request, &raw, Some(uri)) {
+        Ok(()) => map(request).await,
+        Err(flow) => Err(flow),
+    };
+    let prepared = match mapped {
+        Ok(()) => late(request).await,
+        Err(flow) => Err(flow),
+    };
+    match prepared {
+        Ok(()) => handle(request).await,
+        Err(flow) => Answer::Status(flow.status()),
+    }
+}
+
+/// `HostnameLookups` of the request's sections so far: code that needs the client's name later cannot wait for it.
+async fn name_client(request: &Request) {
+    let how = request.hostname_lookups();
+    if how != Tri::Off && request.client.looked_up(how).is_none() && !request.is_lookup() {
+        Box::pin(request.client.look_up(how)).await;
+    }
+}
+
+/// All phases before the handler.
+async fn prepare(request: &mut Request) -> Result<(), Flow> {
+    if !request.hooks.of(Phase::PostRead).is_empty() {
+        // These hooks see the path as it was sent.
+        request.asked.uri = path_as_sent(request);
+    }
+    all(request, Phase::PostRead).await?;
+    if request.mapped.handler.is_some() {
+        // A module has named the handler: no other configuration for requests comes before that.
+        return Ok(());
+    }
+    if request.env.contains("downgrade-1.0") {
+        // A client that claims more than it can do (Apache manual, special purpose environment variables).
+        request.asked.version = http::Version::Http10;
+    }
+    if request.asked.method == "CONNECT" {
+        request.note_reason(405, "core", None, |_| {
+            ("CONNECT".into(), "asks for a forward proxy, which this is not".into())
+        });
+        return Err(Flow::Status(405));
+    }
+    let head = request.asked.head.clone();
+    decode(request, head.path(), None)?;
+    map(request).await?;
+    late(request).await
+}
+
+/// The path as it was sent, except that it begins with one slash. As in Apache, more of them would hide a path from patterns
+/// that begin with `^/`.
+fn path_as_sent(request: &Request) -> String {
+    let path = request.asked.head.path();
+    let surplus = path.iter().take_while(|byte| **byte == b'/').count().saturating_sub(1);
+    http::text::from_bytes(&path[surplus..]).into_owned()
+}
+
+/// Sets the request's path to that of a target, decoded and cleaned. `target`: if it is not the client's own.
+fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<(), Flow> {
+    let plan = request.vhost.plan;
+    if path == b"*" && request.asked.method == "OPTIONS" {
+        request.asked.uri = "*".into();
+        return Ok(());
+    }
+    request.asked.uri = match http::decode_path(path, &plan.path) {
+        Ok(path) => path,
+        Err(error) => {
+            let status = error.status();
+            if status == 400 {
+                let target = target.map_or_else(|| request.asked.unparsed_uri(), std::borrow::Cow::Borrowed);
+                request.log("core", Level::Error, format!("AH10244: invalid URI path ({target})"));
+            }
+            request.asked.uri = http::text::from_bytes(path).into_owned();
+            note_bad_path(request, error);
+            return Err(Flow::Status(status));
+        }
+    };
+    Ok(())
+}
+
+/// Says what is wrong with a path.
+fn note_bad_path(request: &Request, error: http::PathError) {
+    let slashes = request.host::<CoreServer>().encoded_slashes.0.origin();
+    let origin = slashes.filter(|_| error == http::PathError::EncodedSlash);
+    request.note_reason(error.status(), "core", origin, |request| match error {
+        http::PathError::EncodedSlash => {
+            ("AllowEncodedSlashes Off".into(), format!("forbids the %2F in {}", request.asked.uri))
+        }
+        error => (format!("{}: {error}", request.asked.uri), String::new()),
+    });
+}
+
+/// Goes from the URL to the file and the settings of all sections.
+pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
+    request.dir = request.vhost.base.base();
+    request.trace.iter_mut().for_each(|trace| trace.begin());
+    if request.asked.uri == "*" {
+        return Ok(());
+    }
+    walk::locations(request)?;
+    name_client(request).await;
+    walk::conditions(request).await?;
+    if let Flow::Status(status) = first(request, Phase::Translate).await {
+        return Err(Flow::Status(status));
+    }
+    if trace::is_asked(request) {
+        return trace::check(request);
+    }
+    begin_sections(request);
+    match first(request, Phase::MapToStorage).await {
+        Flow::Declined => {
+            if let Err(stop) = walk::directories(request) {
+                walk::read_apart(request, stop).await?;
+            }
+        }
+        Flow::Ok => {}
+        Flow::Status(status) => return Err(Flow::Status(status)),
+    }
+    walk::locations(request)?;
+    name_client(request).await;
+    walk::conditions(request).await?;
+    name_client(request).await;
+    Ok(())
+}
+
+/// Goes from the file name to the settings of its sections: the beginning of a look-up by file.
+pub(crate) async fn map_file(request: &mut Request) -> Result<(), Flow> {
+    begin_sections(request);
+    match walk::directories(request) {
+        Ok(()) => Ok(()),
+        Err(stop) => walk::read_apart(request, stop).await,
+    }
+}
+
+fn begin_sections(request: &mut Request) {
+    request.dir = request.vhost.base.base();
+    request.trace.iter_mut().for_each(|trace| trace.begin());
+}
+
+/// The phases after mapping.
+pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
+    if trace::is_asked(request) {
+        return Ok(());
+    }
+    all(request, Phase::HeaderParser).await?;
+    // `OPTIONS *` names nothing that could be refused.
+    if request.asked.uri != "*" {
+        check(request).await?;
+    }
+    if let Flow::Status(status) = first(request, Phase::TypeChecker).await {
+        return Err(Flow::Status(status));
+    }
+    all(request, Phase::Fixups).await?;
+    let limit = request.dir::<CoreDir>().limit_request_body();
+    if !request.is_lookup() && request.body.set_limit(limit).is_err() {
+        let told = request.body.length().unwrap_or_default();
+        let text =
+            format!("AH01588: Requested content-length of {told} is larger than the configured limit of {limit}");
+        request.log("http", Level::Info, text);
+        request.note_reason(413, "http", request.dir::<CoreDir>().limit_request_body.origin(), |_| {
+            (format!("LimitRequestBody {limit}"), format!("is less than the {told} bytes of the request's body"))
+        });
+        return Err(Flow::Status(413));
+    }
+    Ok(())
+}
+
+/// Asks the handlers, one after the other.
+async fn handle(request: &mut Request) -> Answer {
+    if request.asked.method == "TRACE" {
+        request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", None));
+        return trace::answer(request).await;
+    }
+    if request.asked.method == "OPTIONS" && request.asked.uri == "*" {
+        return Answer::Body(Body::Empty);
+    }
+    filters::on_input(request);
+    for Of { module, hook } in &request.hooks.handler {
+        let answer = match hook {
+            Handler::Now(handler) => match handler(request) {
+                Answer::Declined => continue,
+                answer => Some(answer),
+            },
+            Handler::Later { claims, check, .. } if claims(request) => check(request),
+            Handler::Later { .. } => continue,
+        };
+        if let Some(trace) = &mut request.trace {
+            let status = if let Some(Answer::Status(status)) = &answer { Some(*status) } else { None };
+            trace.decided(HANDLER, module, status);
+        }
+        return match (answer, hook) {
+            (Some(answer), _) => answer,
+            // A hypothetical request: a handler that would have to wait does not start.
+            (None, _) if request.is_question() => {
+                request.trace.iter().for_each(|trace| trace.reached());
+                std::future::pending().await
+            }
+            (None, Handler::Later { answer, .. }) => {
+                runtime::needs_worker().await;
+                match answer(request).await {
+                    Answer::Declined => Answer::Status(500),
+                    answer => answer,
+                }
+            }
+            (None, Handler::Now(_)) => Answer::Status(500),
+        };
+    }
+    Answer::Status(500)
+}
+
+/// Asks the handlers for a part of another answer, with its filters applied. `Err`: there is none, and this status says
+/// why.
+pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
+    loop {
+        match handle(request).await {
+            Answer::Body(body) => {
+                filters::prepare(request);
+                return Ok(filters::of(request).run(request, body).await);
+            }
+            Answer::Status(status) => return Err(status),
+            // The nesting depth of look-ups is limited.
+            Answer::Redirect { uri, .. } => {
+                let page = request.page.take();
+                *request = *request.lookup_link(&uri).await;
+                request.page = page;
+                if request.answer.status() != 200 {
+                    return Err(request.answer.status());
+                }
+            }
+            // An answer that takes over the connection cannot be a part of a page.
+            Answer::Raw(_) | Answer::Tunnel(_) | Answer::Declined => return Err(500),
+        }
+    }
+}
+
+/// Delivers a handler's answer: its validators decide whether it is wanted, then come the filters that the
+/// configuration names. `Err`: an error is sent instead.
+async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
+    filters::prepare(request);
+    match delivery::preconditions(request) {
+        Some(instead) => {
+            note_condition(request);
+            body = instead;
+        }
+        None => {
+            let chain = filters::of(request);
+            if !chain.is_empty() {
+                runtime::needs_worker().await;
+                let before = request.answer.status();
+                body = chain.run(request, body).await;
+                // A filter that cannot use the body reports that with the status.
+                let status = request.answer.status();
+                if status >= 500 && status != before {
+                    return Err(status);
+                }
+            }
+        }
+    }
+    let body = filter(request, body);
+    delivery::default_charset(request);
+    // As in Apache, an unmet condition is not an error for them. They run before ranges: to them it is still an answer
+    // of 200.
+    if !is_about_the_server(request) && !answer_fields(request, false).await {
+        // The error page gets new fields.
+        request.answer.headers_out.clear();
+        request.answer.err_headers_out.clear();
+        return Err(500);
+    }
+    match delivery::ranges(request, body) {
+        Ok(body) => Ok(Response::of(body)),
+        Err(delivery::Unsatisfiable { length }) => {
+            request.note_reason(416, "core", None, |request| {
+                let range = request.header("Range").unwrap_or_default();
+                (format!("Range: {range}"), format!("begins after the end of the answer, which has {length} bytes"))
+            });
+            // The error page gets new fields, and as in Apache none of the earlier ones.
+            request.answer.err_headers_out.clear();
+            request.answer.err_headers_out.set("Content-Range", format!("bytes */{length}"));
+            Err(416)
+        }
+    }
+}
+
+/// Whether the answer is about the server or the connection, not about anything that is served: as in Apache no module adds
+/// fields to an answer to `TRACE` or `OPTIONS *`.
+fn is_about_the_server(request: &Request) -> bool {
+    trace::is_asked(request) || request.asked.method == "OPTIONS" && request.asked.uri == "*"
+}
+
+/// Says which condition of the client's kept the answer back.
+fn note_condition(request: &Request) {
+    let status = request.answer.status();
+    request.note_reason(status, "core", None, |request| {
+        let names = ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"];
+        let asked: Vec<&str> = names.into_iter().filter(|name| request.header(name).is_some()).collect();
+        let effect = if status == 304 { "says that the client has this already" } else { "does not hold" };
+        (asked.join(" and "), effect.into())
+    });
+}
+
+/// One of our own pages, with its charset.
+async fn own_page(request: &mut Request, body: Body) -> Response {
+    let body = filter(request, body);
+    if !answer_fields(request, true).await {
+        return Response::of(error_document::unsendable(request));
+    }
+    Response::of(body)
+}
+
+/// The modules' last changes of the answer's fields. `false`: some line cannot be decided, which was logged. The answer is not
+/// sent then: the line may be what protects the client or the content.
+async fn answer_fields(request: &mut Request, is_error: bool) -> bool {
+    request.undecided.store(false, Ordering::Relaxed);
+    for i in 0..request.hooks.answer_fields.len() {
+        match request.hooks.answer_fields[i] {
+            AnswerHook::Now(change) => change(request, is_error),
+            AnswerHook::Later { claims, run } if claims(request) => run(request, is_error).await,
+            AnswerHook::Later { .. } => {}
+        }
+    }
+    !request.undecided.load(Ordering::Relaxed)
+}
+
+/// The filters of every answer.
+fn filter(request: &mut Request, mut body: Body) -> Body {
+    for i in 0..request.hooks.filter.len() {
+        body = request.hooks.filter[i](request, body);
+    }
+    body
+}
+
+/// Takes a look-up through the phases.
+pub(crate) fn run(request: &mut Request, from: From) -> Waiting<'_, Result<(), Flow>> {
+    Box::pin(async move {
+        match from {
+            From::Path => map(request).await?,
+            From::File => {
+                map_file(request).await?;
+                walk::locations(request)?;
+                walk::conditions(request).await?;
+            }
+        }
+        late(request).await
+    })
+}
+
+impl Request {
+    /// Makes the answer of a look-up's result, as a part of another one (a header of a listing, an include). `Err`:
+    /// there is none, and this status says why.
+    pub async fn answer(&mut self) -> Result<Body, u16> {
+        inner(self).await
+    }
+}
