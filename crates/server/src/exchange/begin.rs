@@ -6,15 +6,12 @@ use std::time::{Instant, SystemTime};
 
 use http::Known;
 
+use crate::exchange::refusal::Refusal;
 use crate::message::head::RequestHead;
-use crate::request::Account;
-use crate::request::Asked;
-use crate::request::Client;
 use crate::request::hooks::Hooks;
-use crate::request::{Kind, Request, Source};
+use crate::request::{Account, Asked, Client, Kind, Request, Source, Stream};
 use crate::site::server::Server;
-use crate::site::vhost;
-use crate::site::vhost::VirtualHost;
+use crate::site::vhost::{self, VirtualHost};
 
 /// The server and hooks with which a child serves.
 #[derive(Clone, Copy)]
@@ -25,68 +22,32 @@ pub struct Running {
     pub hooks: &'static Hooks,
 }
 
-/// Why a well-formed head is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unserved {
-    /// The host in it is unknown, and `StrictHostCheck` demands a known one.
-    UnknownHost,
-    /// `HttpProtocolOptions RegisteredMethods`, and the method is not registered.
-    Method,
-}
-
-/// A refused head.
-pub struct TurnedAway {
-    /// The reason.
-    pub why: Unserved,
-    /// The head.
+/// A head, as a protocol received it.
+pub struct Received {
+    /// The head; as much of it as arrived, if it is `broken`.
     pub head: RequestHead,
+    /// Why the protocol refuses it.
+    pub broken: Option<Refusal>,
+    /// The stream that it came in, if a connection has several at once.
+    pub stream: Option<Stream>,
 }
 
-impl Unserved {
-    /// The status of the answer, and a clause for the error log.
-    pub fn words(self) -> (u16, &'static str) {
-        match self {
-            Unserved::UnknownHost => (400, "no virtual host has the requested name (StrictHostCheck)"),
-            Unserved::Method => (501, "the method is not registered (HttpProtocolOptions)"),
-        }
+impl Received {
+    /// A whole head, the only one under way on its connection.
+    pub fn whole(head: RequestHead) -> Received {
+        Received { head, broken: None, stream: None }
     }
 }
 
-/// The error log's text for a request with an unknown host.
-pub(crate) fn unknown_host(request: &Request) -> String {
-    let name = request.asked.hostname.as_deref().unwrap_or_default();
-    match &request.vhost.origin {
-        None => format!(
-            "AH10156: Requested hostname '{name}' did not match any ServerName/ServerAlias in the global server \
-             configuration "
-        ),
-        Some(origin) => format!(
-            "AH10157: Requested hostname '{name}' did not match any ServerName/ServerAlias in the matching virtual host \
-             (default vhost for current connection is {origin})"
-        ),
-    }
-}
-
-/// How far to trust the host in a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AskedHost {
-    /// Check it: a host that the configuration rejects is refused.
-    Checked,
-    /// Take it as it is: the request is refused in its name.
-    Given,
-    /// Ignore it: the head is broken.
-    Nothing,
-}
-
-/// Makes a request from a head.
+/// Makes a request from a head, and says why it is refused, if it is: its protocol or its virtual host does not serve it. The
+/// reason was logged.
 pub(crate) fn request(
     Running { server, hooks }: Running,
     client: &Arc<Client>,
-    head: RequestHead,
-    believed: AskedHost,
-) -> Result<Box<Request>, Box<TurnedAway>> {
+    Received { head, broken, stream }: Received,
+) -> (Box<Request>, Option<Refusal>) {
     let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
-    let authority = head.authority().filter(|_| believed != AskedHost::Nothing);
+    let authority = head.authority().filter(|_| broken.is_none_or(Refusal::has_host));
     let hostname = authority.map(|authority| {
         // The head was refused unless this is a host with or without a port.
         let colon = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
@@ -96,20 +57,21 @@ pub(crate) fn request(
         host
     });
     let (vhost, known) = virtual_host(server, client, hostname.as_deref());
-    let check = believed == AskedHost::Checked;
-    let is_own = |name: &String| known || *name == vhost.name;
-    if check && vhost::is_strict(vhost) && !hostname.as_ref().is_none_or(is_own) {
-        return Err(Box::new(TurnedAway { why: Unserved::UnknownHost, head }));
-    }
     let method = match head.method() {
         b"GET" => Cow::Borrowed("GET"),
         b"HEAD" => Cow::Borrowed("HEAD"),
         b"POST" => Cow::Borrowed("POST"),
         other => Cow::Owned(text(other)),
     };
-    if check && vhost.plan.only_registered_methods && !server.knows_method(&method) {
-        return Err(Box::new(TurnedAway { why: Unserved::Method, head }));
-    }
+    let is_own = |name: &String| known || *name == vhost.name;
+    let refusal = match broken {
+        Some(broken) => Some(broken),
+        None if vhost::is_strict(vhost) && !hostname.as_ref().is_none_or(is_own) => Some(Refusal::UnknownHost),
+        None if vhost.plan.only_registered_methods && !server.knows_method(&method) => {
+            Some(Refusal::UnregisteredMethod)
+        }
+        None => None,
+    };
     let (args, version) = (head.query().map(text), head.version());
     let source = Source { server, hooks, vhost, client: client.clone() };
     let time = SystemTime::UNIX_EPOCH + sys::time::realtime();
@@ -121,8 +83,12 @@ pub(crate) fn request(
     asked.version = version;
     asked.args = args;
     asked.hostname = hostname;
+    asked.stream = stream;
     reset_host(&mut request);
-    Ok(request)
+    if let Some(refusal) = refusal {
+        refusal.note(&mut request);
+    }
+    (request, refusal)
 }
 
 /// The virtual host for a name, and whether it knows the name; without a name, the first one of the address.

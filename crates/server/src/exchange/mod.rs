@@ -1,34 +1,36 @@
 //! An exchange: a request and its answer, as every protocol sees them.
 //!
 //! A protocol makes a [`RequestHead`] from received bytes and a [`BodySource`](crate::BodySource) for those that
-//! follow, and [begins](Exchange::begin) an exchange. [`Exchange::answer`] takes the request through the phases; the
-//! request then has the answer's status and fields, and the [`Response`] its body. When all of it has been sent, or
+//! follow, and [begins](Exchange::begin) an exchange. [`Exchange::answer`] takes the request through the phases, or makes an error page
+//! if the head is refused; the request then has the answer's status and fields, and the [`Response`] its body. When all of it has been sent, or
 //! could not be, the protocol [ends](Exchange::end) the exchange, which accounts for it and logs it. The protocol alone
 //! decides about bytes on the wire, and the exchange about the content of an answer.
 
 mod begin;
 mod describe;
+mod refusal;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use runtime::scoreboard::{Answered, Row, Traffic, Workers};
+use runtime::scoreboard::{Answered, Row, Traffic};
 
 use crate::message::fields::Fields;
-use crate::message::head::RequestHead;
 use crate::phases;
 use crate::phases::process::Response;
 use crate::request::{Client, Request};
 
-pub(crate) use self::begin::{AskedHost, request, unknown_host, virtual_host};
-pub use self::begin::{Running, TurnedAway, Unserved};
+pub use self::begin::{Received, Running};
+pub(crate) use self::begin::{request, virtual_host};
+pub use self::refusal::Refusal;
 
 /// A request on its way to its answer, with its row of the scoreboard.
 pub struct Exchange {
     /// The request, with the status and fields of its answer.
     pub request: Box<Request>,
     pub(crate) row: Row,
+    refusal: Option<Refusal>,
 }
 
 /// The bytes of an exchange on the wire.
@@ -47,42 +49,42 @@ pub struct Transfer {
 }
 
 impl Exchange {
-    /// Begins an exchange with a well-formed head. `so_far`: the connection's bytes before it. `Err`: the head is
-    /// refused, and why; the protocol decides about the answer.
-    pub fn begin(
-        running: Running,
-        client: &Arc<Client>,
-        head: RequestHead,
-        workers: &Arc<Workers>,
-        so_far: u64,
-    ) -> Result<Exchange, Box<TurnedAway>> {
-        let row = workers.acquire();
-        let request = request(running, client, head, AskedHost::Checked)?;
-        Ok(Exchange::of(request, row, so_far))
-    }
-
-    pub(crate) fn of(request: Box<Request>, row: Row, so_far: u64) -> Exchange {
+    /// Begins an exchange with a head. `row`: its row of the scoreboard; `so_far`: the connection's bytes before it.
+    pub fn begin(running: Running, client: &Arc<Client>, received: Received, row: Row, so_far: u64) -> Exchange {
+        let (request, refusal) = request(running, client, received);
         let accesses = u64::from(request.client.connection().keepalives.load(Ordering::Relaxed));
         row.begin(Traffic { accesses, bytes: so_far });
         if request.server.extended_status {
             describe::describe(&request, &row);
         }
-        Exchange { request, row }
+        Exchange { request, row, refusal }
     }
 
-    /// Makes the answer: through phases, handlers and filters. May be dropped when the client has gone.
+    /// Why the head is refused, if it is.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.refusal
+    }
+
+    /// Makes the response: through phases, handlers and filters, or an error page for a refused head. May be dropped when
+    /// the client has gone.
     pub async fn answer(&mut self) -> Response {
-        phases::answer(&mut self.request).await
+        match self.refusal {
+            None => phases::answer(&mut self.request).await,
+            Some(refusal) => {
+                let status = refusal.status(self.request.asked.head.version());
+                phases::refuse(&mut self.request, status).await
+            }
+        }
     }
 
-    /// Makes the answer for a refused request with this status: an error document, or the server's own page.
+    /// Makes the response with this status instead: an error document, or the server's own page.
     pub async fn refuse(&mut self, status: u16) -> Response {
         phases::refuse(&mut self.request, status).await
     }
 
     /// Accounts for the exchange and logs it.
     pub fn end(&mut self, transfer: Transfer) {
-        let Exchange { request, row } = self;
+        let Exchange { request, row, .. } = self;
         let sent = &mut request.account.sent;
         let now = Instant::now();
         sent.duration = now - request.account.start;

@@ -20,7 +20,7 @@ use conf::{Directive, ModuleInfo, Node, Origin, SettingsMap};
 use http::h1::framing::Framing;
 use http::{Head, Parse};
 
-use crate::exchange::{self, AskedHost, Running};
+use crate::exchange::{self, Received, Running};
 use crate::message::body::{BodyError, BodySource, RequestBody};
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
@@ -217,9 +217,11 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, R
     let is_encrypted = hooks.encryption.is_some_and(|encryption| (encryption.is_expected)(host));
     let session = is_encrypted.then(|| Session::usual(host.index, question.host.as_deref()));
     let client = Client::new(question.client, Arc::new(NoClient { local: question.local, session }));
-    let mut request =
-        exchange::request(running, &Arc::new(client), RequestHead::received(bytes, head), AskedHost::Checked)
-            .map_err(|away| refused(away.why.words()))?;
+    let received = Received::whole(RequestHead::received(bytes, head));
+    let (mut request, refusal) = exchange::request(running, &Arc::new(client), received);
+    if let Some(refusal) = refusal {
+        return Err(refused((refusal.status(request.asked.head.version()), refusal.reason())));
+    }
     if framing.has_body() {
         request.body = RequestBody::new(Box::new(Promised(framing)));
     }

@@ -26,7 +26,7 @@ use mpm::{About, Generation, Listeners, ParentCallbacks, Restart, choose, run, t
 use runtime::executor::Descriptor;
 use runtime::scoreboard::Workers;
 use runtime::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
-use server::exchange::{Exchange, Running, Transfer};
+use server::exchange::{Exchange, Received, Running, Transfer};
 use server::machine::Machine;
 use server::{Client, Endpoint, FieldSink, HttpService, Interim, Module, RequestHead, SendingInterim, Sources, module};
 use sys::cred::Identity;
@@ -238,13 +238,10 @@ impl Lines {
                 version: Version::Http2,
             };
             let head = RequestHead::assembled(&parts, fields);
-            match Exchange::begin(self.running, &self.client, head, &self.workers, self.traffic) {
-                Ok(mut exchange) => {
-                    exchange.request.interim = Some(Arc::new(Aside { number: number.into(), early: early.clone() }));
-                    under_way.push(Box::pin(answer(number.to_string(), exchange)));
-                }
-                Err(away) => panic!("{:?}", away.why),
-            }
+            let (received, row) = (Received::whole(head), self.workers.acquire());
+            let mut exchange = Exchange::begin(self.running, &self.client, received, row, self.traffic);
+            exchange.request.interim = Some(Arc::new(Aside { number: number.into(), early: early.clone() }));
+            under_way.push(Box::pin(answer(number.to_string(), exchange)));
         }
         while !under_way.is_empty() {
             let mut done: VecDeque<Vec<u8>> = poll_fn(|cx| {

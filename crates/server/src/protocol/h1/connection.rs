@@ -11,7 +11,7 @@ use runtime::executor::Timer;
 use runtime::scoreboard::Workers;
 
 use super::body::Incoming;
-use crate::exchange::{Exchange, Running};
+use crate::exchange::{Exchange, Refusal, Running};
 use crate::message::interim::Interim;
 use crate::message::tunnel::Speaking;
 use crate::protocol::h1::outgoing::Outgoing;
@@ -24,17 +24,6 @@ use crate::transport::stream::Carried;
 
 /// The size of a read of a head, in bytes.
 pub(in crate::protocol) const HEAD_PIECE: usize = 4096;
-
-/// Why the rest of a head is not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CutOff {
-    /// The client took too long.
-    Timeout,
-    /// This process's unfinished requests use all the memory they may.
-    NoRoom,
-    /// The client stopped sending in the middle of it.
-    End,
-}
 
 /// A connection that speaks HTTP/1, between two stages.
 pub(in crate::protocol) struct HttpConnection {
@@ -56,7 +45,7 @@ pub(in crate::protocol) struct HttpConnection {
     /// The preface that the client has to send before its first request, until it has.
     pub(super) preface: Option<&'static Preface>,
     /// The buffer holds all that was read of a head, and this is why.
-    pub(super) cut_off: Option<CutOff>,
+    pub(super) cut_off: Option<Refusal>,
     /// The tick in which the reactor announced the bytes in the buffer.
     pub(super) announced: Option<NonZeroU64>,
     /// Requests served in a row without a wait for one.

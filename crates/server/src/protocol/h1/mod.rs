@@ -21,12 +21,11 @@ use std::time::Instant;
 
 use http::h1::framing::{Framing, Persistence};
 use http::{Head, Parse};
+use runtime::scoreboard::Row;
 use runtime::{Connection, Stage, Stepping, tick};
 
-use self::connection::CutOff;
-use self::refuse::{Refusal, Why};
 use super::linger::{LINGER, SHORT_LINGER};
-use crate::exchange::{self, AskedHost, Exchange};
+use crate::exchange::{self, Exchange, Received, Refusal};
 use crate::message::buffers;
 use crate::message::head::RequestHead;
 use crate::settings::plan::Plan;
@@ -106,12 +105,12 @@ impl HttpConnection {
                     self.buffer = bytes;
                     return Stage::ReadHead;
                 }
-                Some(why) => Why::CutOff(why),
+                Some(why) => why,
             },
-            Err(error) => Why::Head(error),
+            Err(error) => Refusal::Head(error),
         };
         let row = self.workers.acquire();
-        self.refuse(Refusal::of(why, RequestHead::received(bytes, head)), row).await
+        self.refuse(self.begin(RequestHead::received(bytes, head), Some(why), row)).await
     }
 
     /// Reads a head to its end, or to its first error.
@@ -141,7 +140,7 @@ impl HttpConnection {
                 Poll::Pending => transport.standing().poll_away(cx).map(Err),
             });
             self.cut_off = match timer.until(deadline, received).await {
-                Some(Ok(Ok(0))) if !self.buffer.is_empty() => Some(CutOff::End),
+                Some(Ok(Ok(0))) if !self.buffer.is_empty() => Some(Refusal::Truncated),
                 Some(Ok(Ok(0))) => {
                     self.transport.close();
                     return Stage::Closed;
@@ -149,8 +148,8 @@ impl HttpConnection {
                 Some(Ok(Err(_))) => return Stage::Closed,
                 Some(Ok(Ok(_))) if self.is_partial(&plan, &mut head) => continue,
                 Some(Ok(Ok(_))) => None,
-                Some(Err(Away::Memory)) => Some(CutOff::NoRoom),
-                Some(Err(Away::Place)) | None => Some(CutOff::Timeout),
+                Some(Err(Away::Memory)) => Some(Refusal::NoRoom),
+                Some(Err(Away::Place)) | None => Some(Refusal::Timeout),
             };
             return Stage::Serve;
         }
@@ -162,29 +161,35 @@ impl HttpConnection {
         &self.by_address.get_or_insert_with(|| exchange::virtual_host(server, client, None).0).plan
     }
 
+    fn begin(&self, head: RequestHead, broken: Option<Refusal>, row: Row) -> Exchange {
+        let received = Received { broken, ..Received::whole(head) };
+        Exchange::begin(self.running, &self.client, received, row, self.traffic)
+    }
+
     /// Processes a request and writes its answer. `rest`: the bytes received after its head.
     async fn answer(&mut self, head: RequestHead, rest: Vec<u8>) -> Stage {
         let row = self.workers.acquire();
         let (table, text) = head.parts();
         let framing = match Framing::of(table, text) {
             Ok(framing) => framing,
-            Err(error) => return self.refuse(Refusal::of(Why::Head(error), head), row).await,
+            Err(error) => return self.refuse(self.begin(head, Some(Refusal::Head(error)), row)).await,
         };
         let (wish, expects) = (Persistence::of(table, text), expects_continue(&head));
         self.cut_off = None;
-        let mut request = match exchange::request(self.running, &self.client, head, AskedHost::Checked) {
-            Ok(request) => request,
-            Err(away) => return self.refuse(Refusal::of(Why::Unserved(away.why), away.head), row).await,
-        };
+        let mut exchange = self.begin(head, None, row);
+        if exchange.refusal().is_some() {
+            return self.refuse(exchange).await;
+        }
+        let request = &mut exchange.request;
         request.account.tick = self.announced.take().inspect(|tick| tick::resume(*tick));
         self.wish = wish;
         self.received = request.asked.head.len();
         if request.vhost.plan.upgrades {
-            if let Some(frames) = self.asks_for_http2(&request, framing) {
+            if let Some(frames) = self.asks_for_http2(request, framing) {
                 self.buffer = rest;
-                return Box::pin(self.upgrade(request, row, frames)).await;
+                return Box::pin(self.upgrade(exchange, frames)).await;
             }
-            self.offer_http2(&mut request);
+            self.offer_http2(request);
         }
         if framing.has_body() {
             self.received += rest.len() as u64;
@@ -204,7 +209,6 @@ impl HttpConnection {
             self.buffer = rest;
         }
         request.interim = self.interim.take();
-        let mut exchange = Exchange::of(request, row, self.traffic);
         match transport::unless_reset(&*self.transport, exchange.answer()).await {
             Some(response) => self.write(exchange, response).await,
             None => self.give_up(exchange),

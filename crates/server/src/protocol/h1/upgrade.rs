@@ -10,7 +10,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::h1::framing::{Framing, Persistence};
 use http::{Known, Version};
 use runtime::Stage;
-use runtime::scoreboard::Row;
 
 use super::connection::{HttpConnection, Sending};
 use super::head::write_head;
@@ -79,8 +78,7 @@ impl HttpConnection {
     }
 
     /// Answers 101; from here on the connection speaks HTTP/2.
-    pub(super) async fn upgrade(&mut self, request: Box<Request>, row: Row, frames: Vec<u8>) -> Stage {
-        let mut exchange = Exchange::of(request, row, self.traffic);
+    pub(super) async fn upgrade(&mut self, mut exchange: Exchange, frames: Vec<u8>) -> Stage {
         let request = &mut exchange.request;
         request.interim = None;
         request.answer.set_status(101);

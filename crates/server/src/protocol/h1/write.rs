@@ -243,7 +243,7 @@ impl HttpConnection {
         };
         self.traffic += transfer.sent + transfer.received;
         exchange.end(transfer);
-        let Exchange { request, row } = exchange;
+        let Exchange { request, row, .. } = exchange;
         drop(row);
         // Counted from the end of the answer, whose time is known.
         let account = &request.account;

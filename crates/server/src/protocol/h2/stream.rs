@@ -8,7 +8,6 @@ use std::time::Duration;
 use conf::Level;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
-use http::HeadError;
 use runtime::scoreboard::{Gauge, Workers};
 use runtime::tick;
 
@@ -18,14 +17,13 @@ use super::head::{self, Malformed};
 use super::queue::{Data, Queue};
 use super::tunnel;
 use super::wire::Line;
-use crate::exchange::{self, AskedHost, Exchange, Running, Transfer, Unserved};
+use crate::exchange::{Exchange, Received, Refusal, Running, Transfer};
 use crate::message::body::RequestBody;
-use crate::message::head::RequestHead;
 use crate::message::response::{Body, BodyStream};
 use crate::phases::process::Response;
 use crate::protocol::h2::answer::{Carried, fields};
 use crate::protocol::unsent::Unsent;
-use crate::request::{Client, Request, Stream};
+use crate::request::{Client, Stream};
 use crate::settings::read_timeout::BodyRules;
 use crate::site::vhost::VirtualHost;
 
@@ -89,12 +87,6 @@ pub(super) struct Begun {
     pub(super) tick: Option<NonZeroU64>,
 }
 
-/// The reason why a request is not served.
-enum Why {
-    Head(HeadError),
-    Unserved(Unserved),
-}
-
 /// Serves a request, from its head to the end of its answer.
 pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
     let _counted = Counted::of(&common.workers);
@@ -115,11 +107,10 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
     let is_websocket = asked.protocol.as_deref().is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"));
     let respond = Arc::new(Respond::new(respond, asked.protocol));
     let head_len = asked.head.len();
-    let (mut request, refused) = match request_of(&common, asked.head, asked.error) {
-        Ok(request) => request,
-        Err(()) => return respond.reset(Reason::INTERNAL_ERROR),
-    };
-    request.asked.stream = Some(Stream { number, ..common.first });
+    let stream = Some(Stream { number, ..common.first });
+    let received = Received { head: asked.head, broken: asked.error.map(Refusal::Head), stream };
+    let mut exchange = Exchange::begin(common.running, &common.client, received, row, common.line.traffic());
+    let request = &mut exchange.request;
     request.account.tick = tick.inspect(|tick| tick::resume(*tick));
     let received = Arc::new(AtomicU64::new(0));
     let mut body = Some(body);
@@ -133,12 +124,8 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
         }
     }
     request.interim = Some(respond.clone());
-    let mut exchange = Exchange::of(request, row, common.line.traffic());
     let answer = async {
-        let response = match refused {
-            None => exchange.answer().await,
-            Some(status) => exchange.refuse(status).await,
-        };
+        let response = exchange.answer().await;
         if !is_tunnel || response.tunnel.is_some() || !(200..300).contains(&exchange.request.answer.status()) {
             return response;
         }
@@ -168,43 +155,6 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
     };
     // Tells a client that still sends that the rest is not needed (RFC 9113 section 8.1).
     exchange.end(transfer);
-}
-
-/// Makes a request from a head, and returns the status if the request is refused.
-fn request_of(common: &Common, head: RequestHead, error: Option<HeadError>) -> Result<(Box<Request>, Option<u16>), ()> {
-    let Common { running, client, .. } = common;
-    let (head, why) = match error {
-        Some(error) => (head, Why::Head(error)),
-        None => match exchange::request(*running, client, head, AskedHost::Checked) {
-            Ok(request) => return Ok((request, None)),
-            Err(away) => (away.head, Why::Unserved(away.why)),
-        },
-    };
-    let asked = match why {
-        Why::Head(_) => AskedHost::Nothing,
-        Why::Unserved(_) => AskedHost::Given,
-    };
-    let request = exchange::request(*running, client, head, asked).map_err(drop)?;
-    let status = match why {
-        Why::Head(error) => {
-            request.log("http2", Level::Debug, error.reason());
-            match error {
-                // As in Apache, which has no error texts of its own for these here.
-                HeadError::FieldTooLong | HeadError::TooManyFields => 431,
-                error => error.status(),
-            }
-        }
-        Why::Unserved(Unserved::UnknownHost) => {
-            let line = exchange::unknown_host(&request);
-            request.log("core", Level::Warn, line);
-            Unserved::UnknownHost.words().0
-        }
-        Why::Unserved(why) => {
-            request.log("core", Level::Debug, why.words().1);
-            why.words().0
-        }
-    };
-    Ok((request, Some(status)))
 }
 
 /// Sends an answer.

@@ -33,8 +33,8 @@ mod tests;
 mod told;
 
 pub use self::handshake::Configured;
-pub use self::session::{ID, Session, Trust};
 pub(crate) use self::handshake::{Handshake, Progress};
+pub use self::session::{ID, Session, Trust};
 pub(crate) use self::told::take_remarks;
 pub use self::told::{remark, resumed, session, shown};
 
