@@ -1,21 +1,25 @@
 //! The command line: the commands, and the help that teaches them.
 
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::advise::AdviseOptions;
 use crate::compare::CompareOptions;
-use crate::experiment::{self, Experiment};
-use crate::load::face::ab::{self, AbOptions};
-use crate::load::face::httperf::HttperfOptions;
-use crate::load::face::load::LoadCommand;
-use crate::load::face::weighttp::WeighttpOptions;
-use crate::stat::StatOptions;
-use crate::top::TopOptions;
+use crate::doctor::DoctorOptions;
+use crate::experiments::experiment::{self, Experiment};
+use crate::frontends::ab::{self, AbOptions};
+use crate::frontends::httperf::HttperfOptions;
+use crate::frontends::load::LoadCommand;
+use crate::frontends::weighttp::WeighttpOptions;
+use crate::machine::launch::LaunchOptions;
+use crate::measure::floor::options::FloorOptions;
+use crate::report::ReportOptions;
+use crate::run::RunOptions;
 use crate::tune::TuneOptions;
+use crate::tune::advise::AdviseOptions;
+use crate::watch::stat::StatOptions;
+use crate::watch::top::TopOptions;
 
 /// The laboratory of Tsubame: measures web servers side by side, on your machine.
 ///
@@ -284,101 +288,6 @@ Examples:
 Everything takes about three quarters of an hour, --quick about five minutes. Run it as root; it needs gcc.
 It uses the machine's swap. To add some, as on a small server:
   fallocate -l 4G FILE && chmod 600 FILE && mkswap FILE && swapon FILE       (and swapoff FILE afterwards)";
-
-/// Choices for `run`.
-#[derive(Args)]
-pub(crate) struct RunOptions {
-    /// How often each server is measured on each workload; fewer than 3 prove nothing [default: 3, or 1 with --quick]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) rounds: Option<u32>,
-
-    /// Length of one measurement in seconds [default: 4, or 1 with --quick]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
-    pub(crate) seconds: Option<u32>,
-
-    /// Only these servers (see `tsubame-lab list`); floors are always measured
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) subjects: Vec<String>,
-
-    /// Only these workloads (see `tsubame-lab list`)
-    #[arg(long, value_name = "X,Y", value_delimiter = ',')]
-    pub(crate) workloads: Vec<String>,
-
-    /// One round of one second each: shows that everything works, proves nothing
-    #[arg(long)]
-    pub(crate) quick: bool,
-
-    /// The tsubame program to measure [default: target/release/tsubame of the workspace around the current directory]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) tsubame: Option<PathBuf>,
-
-    /// Keep results.json, raw.csv, setup.txt, report.md and report.html here; an interrupted run continues
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-
-    /// Print results.json instead of tables
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Choices for `report`.
-#[derive(Args)]
-pub(crate) struct ReportOptions {
-    /// A directory written by `run ... --out`
-    pub(crate) dir: PathBuf,
-}
-
-/// Choices for `doctor`.
-#[derive(Args)]
-pub(crate) struct DoctorOptions {
-    /// The tsubame program to look for [default: as in `run http`]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) tsubame: Option<PathBuf>,
-
-    /// Print the findings as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Choices for the hidden `floor`.
-#[derive(Args)]
-pub(crate) struct FloorOptions {
-    /// The address to listen on
-    #[arg(long)]
-    pub(crate) listen: SocketAddr,
-
-    /// Close after each response instead of keeping the connection
-    #[arg(long)]
-    pub(crate) close: bool,
-
-    /// Use a thread for each connection instead of one loop for all
-    #[arg(long)]
-    pub(crate) threads: bool,
-
-    /// Start this script for each connection and answer with its output, in one process for each core
-    #[arg(long, value_name = "PATH")]
-    pub(crate) spawn: Option<PathBuf>,
-
-    /// Start no further processes for the other cores
-    #[arg(long)]
-    pub(crate) alone: bool,
-}
-
-/// Choices for the hidden `launch`.
-#[derive(Args)]
-pub(crate) struct LaunchOptions {
-    /// A cgroup.procs file to enter; may be given more than once
-    #[arg(long = "group", value_name = "FILE")]
-    pub(crate) groups: Vec<PathBuf>,
-
-    /// The only cores to run on
-    #[arg(long, value_name = "A,B", value_delimiter = ',', required = true)]
-    pub(crate) cores: Vec<usize>,
-
-    /// Program and arguments
-    #[arg(trailing_var_arg = true, required = true)]
-    pub(crate) command: Vec<OsString>,
-}
 
 #[cfg(test)]
 mod tests {

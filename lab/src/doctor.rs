@@ -3,21 +3,22 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
-use crate::accounting::Accounting;
-use crate::cli::DoctorOptions;
-use crate::error::{Context as _, Result};
-use crate::experiment::EXPERIMENTS;
-use crate::host::Cores;
-use crate::launch;
-use crate::procfs;
-use crate::programs;
-use crate::script::{COMPILER, PERL};
-use crate::style;
-use crate::subject::{Program, SUBJECTS};
-use crate::table::Table;
+use crate::experiments::experiment::EXPERIMENTS;
+use crate::experiments::program::Program;
+use crate::experiments::subject::SUBJECTS;
+use crate::machine::accounting::Accounting;
+use crate::machine::descriptors;
+use crate::machine::error::{Context as _, Result};
+use crate::machine::host::Cores;
+use crate::machine::procfs;
+use crate::machine::programs;
+use crate::machine::script::{COMPILER, PERL};
+use crate::screen::style;
+use crate::screen::table::Table;
 
 /// How long to observe how busy the machine is.
 const WATCH: Duration = Duration::from_millis(500);
@@ -33,6 +34,18 @@ struct Finding {
     found: Option<String>,
     /// What to do if it is missing or not as it should be.
     remedy: Option<String>,
+}
+
+/// Choices for `doctor`.
+#[derive(Args)]
+pub(crate) struct DoctorOptions {
+    /// The tsubame program to look for [default: as in `run http`]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tsubame: Option<PathBuf>,
+
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Examines everything that `run` depends on.
@@ -130,7 +143,7 @@ fn examine_quiet() -> Result<Finding> {
 fn examine_descriptors() -> Finding {
     let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     // The limit is raised for measurements; nothing else needs it here, and this program ends soon.
-    let allowed = launch::raise_descriptor_limit().unwrap_or(limit);
+    let allowed = descriptors::raise_limit().unwrap_or(limit);
     let workloads = EXPERIMENTS.into_iter().flat_map(|experiment| experiment.workloads);
     let needed = workloads.flat_map(|workload| workload.connections()).max().copied().unwrap_or(0);
     let enough = allowed > u64::from(needed) + 1000;

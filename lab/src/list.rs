@@ -1,10 +1,11 @@
 //! `tsubame-lab list`: the names for the command line.
 
-use crate::error::Result;
-use crate::experiment::EXPERIMENTS;
-use crate::style;
-use crate::subject::SUBJECTS;
-use crate::table::Table;
+use crate::experiments::experiment::EXPERIMENTS;
+use crate::experiments::subject::SUBJECTS;
+use crate::machine::error::Result;
+use crate::report::promises;
+use crate::screen::style;
+use crate::screen::table::Table;
 
 /// Prints subjects, workloads and targets.
 pub(crate) fn print() -> Result<()> {
@@ -24,8 +25,8 @@ pub(crate) fn print() -> Result<()> {
         say_line!("{}\n", workloads.to_text().trim());
 
         say_line!("{}", style::heading(&format!("Targets of `run {}`", experiment.id)));
-        for target in experiment.targets {
-            say_line!("{}", target.text);
+        for promise in promises::of(experiment) {
+            say_line!("{}", promise.text);
         }
         say_line!("");
     }

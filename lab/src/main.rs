@@ -2,66 +2,31 @@
 //!
 //! The laboratory is a client: it shares no code with the server, so that a mistake in one cannot hide in the other.
 //!
-//! Reading order: [`experiment`] and [`workload`] define the measurements, [`subject`] and [`config`] the servers,
-//! [`bench`] takes one measurement, [`run`] takes all of them in turn, [`summary`] and [`target`] evaluate, [`trust`]
-//! lists reasons to doubt the results, [`report`] presents them.
+//! A folder uses only those before it: [`machine`] and [`screen`] are the ground, [`load`] is the generator and
+//! [`frontends`] its command lines; [`experiments`] defines the measurements and the servers, [`measure`] takes one of
+//! them, and [`report`] evaluates and presents a run; [`compare`], [`tune`] and [`watch`] are commands of their own.
+//! [`run`] takes all measurements of an experiment in turn.
 
 #![forbid(unsafe_code)]
 
 #[macro_use]
-mod say;
+mod screen;
 
-mod accounting;
-mod advise;
-mod article;
-mod bench;
-mod blocks;
-mod cage;
-mod callers;
 mod cli;
-mod client;
 mod compare;
-mod config;
-mod copy;
-mod course;
-mod crowd;
 mod doctor;
-mod error;
-mod experiment;
-mod floor;
-mod generator;
-mod host;
-mod hush;
-mod identity;
-mod interrupt;
-mod launch;
+mod experiments;
+mod frontends;
 mod list;
-mod listener;
 mod load;
+mod machine;
 mod man;
-mod procfs;
-mod programs;
-mod progress;
-mod reading;
+mod measure;
+mod page;
 mod report;
-mod results;
 mod run;
-mod scratch;
-mod script;
-mod server;
-mod stat;
-mod stats;
-mod status;
-mod style;
-mod subject;
-mod summary;
-mod table;
-mod target;
-mod tls;
-mod top;
-mod trust;
 mod tune;
-mod workload;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -81,8 +46,8 @@ fn main() -> ExitCode {
             let (experiments, options) = choice.parts();
             run::run(&experiments, options)
         }
-        Command::Stat(options) => stat::run(&options),
-        Command::Top(options) => top::run(&options),
+        Command::Stat(options) => watch::stat::run(&options),
+        Command::Top(options) => watch::top::run(&options),
         Command::Report(options) => report::rewrite(&options.dir),
         Command::Doctor(options) => doctor::examine(&options),
         Command::List => list::print(),
@@ -91,22 +56,22 @@ fn main() -> ExitCode {
             say_line!("{}", options.text().trim_end());
             Ok(())
         }
-        Command::Floor(options) => floor::serve(&options),
-        Command::Load(options) => load::face::load::run(&options),
-        Command::Advise(options) => advise::run(&options),
+        Command::Floor(options) => measure::floor::serve(&options),
+        Command::Load(options) => frontends::load::run(&options),
+        Command::Advise(options) => tune::advise::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::Tune(options) => tune::run(&options),
-        Command::Ab(options) => load::face::ab::run(&options),
-        Command::Weighttp(options) => load::face::weighttp::run(&options),
-        Command::Httperf(options) => load::face::httperf::run(&options),
+        Command::Ab(options) => frontends::ab::run(&options),
+        Command::Weighttp(options) => frontends::weighttp::run(&options),
+        Command::Httperf(options) => frontends::httperf::run(&options),
         Command::LoadCopy => load::copies::serve(),
-        Command::CrowdCopy => crowd::serve(),
-        Command::Launch(options) => launch::exec(&options),
+        Command::CrowdCopy => measure::idle_connections::serve(),
+        Command::Launch(options) => machine::launch::exec(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            warn_line!("{}: {error}", style::bad_stderr("tsubame-lab"));
+            warn_line!("{}: {error}", screen::style::bad_stderr("tsubame-lab"));
             ExitCode::from(error.status())
         }
     }

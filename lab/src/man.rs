@@ -6,8 +6,8 @@ use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 
 use crate::cli::Cli;
-use crate::error::{Context as _, Result};
-use crate::load::face::load::scenario;
+use crate::frontends::load::scenario;
+use crate::machine::error::{Context as _, Result};
 
 /// What the tables do not say, in roff.
 const REST: &str = "\

@@ -3,25 +3,62 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use indicatif::ProgressBar;
 
-use crate::bench::{Bench, Trial};
-use crate::cli::RunOptions;
-use crate::error::{Context as _, Error, Result};
-use crate::experiment::Experiment;
-use crate::host::{self, Host};
-use crate::hush::Hush;
-use crate::interrupt;
-use crate::programs;
-use crate::progress;
+use crate::experiments::experiment::Experiment;
+use crate::experiments::profile::Entry;
+use crate::experiments::subject::{self, Subject};
+use crate::experiments::workload::Workload;
+use crate::machine::error::{Context as _, Error, Result};
+use crate::machine::host::{self, Host};
+use crate::machine::interrupt;
+use crate::machine::programs;
+use crate::measure::bench::{Bench, Trial};
+use crate::measure::results::{Configuration, Failure, Results, SCHEMA, Sample, SubjectRecord};
 use crate::report;
-use crate::results::{Configuration, Failure, Results, SCHEMA, Sample, SubjectRecord};
-use crate::subject::{self, Subject};
-use crate::summary::title;
-use crate::workload::{Entry, Workload};
+use crate::report::summary::title;
+use crate::screen::no_echo::Hush;
+use crate::screen::progress;
 
 /// Always measured, if the table of workloads has them.
 const FLOORS: [&str; 2] = ["floor", "floor-spawn"];
+
+/// Choices for `run`.
+#[derive(Args)]
+pub(crate) struct RunOptions {
+    /// How often each server is measured on each workload; fewer than 3 prove nothing [default: 3, or 1 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: Option<u32>,
+
+    /// Length of one measurement in seconds [default: 4, or 1 with --quick]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) seconds: Option<u32>,
+
+    /// Only these servers (see `tsubame-lab list`); floors are always measured
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) subjects: Vec<String>,
+
+    /// Only these workloads (see `tsubame-lab list`)
+    #[arg(long, value_name = "X,Y", value_delimiter = ',')]
+    pub(crate) workloads: Vec<String>,
+
+    /// One round of one second each: shows that everything works, proves nothing
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// The tsubame program to measure [default: target/release/tsubame of the workspace around the current directory]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tsubame: Option<PathBuf>,
+
+    /// Keep results.json, raw.csv, setup.txt, report.md and report.html here; an interrupted run continues
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print results.json instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Runs `tsubame-lab run ...`: one experiment, or several, each in a directory of its own.
 pub(crate) fn run(experiments: &[&'static Experiment], options: &RunOptions) -> Result<()> {
@@ -318,11 +355,11 @@ fn announce(bar: &ProgressBar, step: &Step) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload;
+    use crate::experiments::experiment::find_workload;
 
     #[test]
     fn rounds_alternate_over_all_subjects() {
-        let keepalive = workload::find("keepalive").unwrap();
+        let keepalive = find_workload("keepalive").unwrap();
         let here = ["floor", "nginx", "h2o"];
         let steps = steps(&[keepalive], 2, |subject| here.contains(&subject));
         let order: Vec<(u32, &str)> = steps.iter().map(|step| (step.round, step.entry.subject)).collect();

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use crate::error::Result;
-use crate::interrupt;
-use crate::procfs::{self, CoreTime};
-use crate::trust::{OTHERS_MAX, STOLEN_MAX};
+use crate::machine::error::Result;
+use crate::machine::interrupt;
+use crate::machine::procfs::{self, CoreTime};
+use crate::measure::reading::{OTHERS_MAX, STOLEN_MAX};
 
 /// The division of cores.
 pub(crate) struct Cores {

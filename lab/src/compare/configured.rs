@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::accounting::Accounting;
-use crate::error::{Context as _, Error, Result, read_text};
-use crate::programs;
-use crate::scratch::Scratch;
-use crate::server::Server;
-use crate::subject::{Recipe, Site};
-use crate::workload::Profile;
+use crate::experiments::profile::Profile;
+use crate::experiments::recipe::Recipe;
+use crate::experiments::site::Site;
+use crate::machine::accounting::Accounting;
+use crate::machine::error::{Context as _, Error, Result, read_text};
+use crate::machine::programs;
+use crate::machine::scratch::Scratch;
+use crate::measure::server::Server;
 
 /// Starts them, and knows their command line.
 #[derive(Debug)]

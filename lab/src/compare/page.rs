@@ -1,17 +1,18 @@
 //! The results of a comparison, as a page for a browser.
 
 use super::{FIGURES, Side, table, verdict};
-use crate::host::{self, Host};
-use crate::report::plot::{self, Bar};
-use crate::report::verdict::doubted;
-use crate::report::{counted, html};
-use crate::stats::{interval, median};
-use crate::table::escape;
+use crate::machine::host::{self, Host};
+use crate::machine::stats::{interval, median};
+use crate::page::html;
+use crate::page::html::doubted;
+use crate::page::plot::{self, Bar};
+use crate::screen::table::escape;
+use crate::screen::text::counted;
 
 /// The whole page; `load` is the load in words.
 pub(super) fn written(sides: &[Side<'_>; 2], rounds: u32, load: &str, doubts: &[String]) -> String {
     let [a, b] = sides.each_ref().map(|side| side.name);
-    let when = format!("{}, {} with {load}", host::now(), counted(rounds as usize, "round"));
+    let when = format!("{}, {} with {load}", host::now(), counted(rounds.into(), "round"));
     let verdict = doubted(&verdict(sides), doubts.len());
     let mut page = html::begin(&format!("A: {a}, B: {b}"), &verdict, &when, &Host::observe());
     page += &html::reasons(doubts);

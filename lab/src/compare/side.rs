@@ -1,13 +1,13 @@
 //! One of two sides of a comparison: how it is measured, and its results.
 
 use super::calm::Clocks;
-use crate::error::Result;
-use crate::interrupt;
-use crate::listener::Listener;
-use crate::load::face::load::{LoadOptions, doubts};
+use crate::frontends::load::{LoadOptions, doubts};
 use crate::load::{self, Live, Plan};
-use crate::stats::{median, ratio};
-use crate::table::Table;
+use crate::machine::error::Result;
+use crate::machine::interrupt;
+use crate::machine::listener::Listener;
+use crate::machine::stats::{median, ratio};
+use crate::screen::table::Table;
 
 /// The figures to compare: name, whether more is better, and the number of decimals.
 pub(crate) const FIGURES: [(&str, bool, usize); 5] = [

@@ -16,12 +16,13 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, connect, send, socket_with};
 
+use super::failure::Failure;
 use super::http2::{Http2, Message};
 use super::plan::Request;
 use super::record::{Failures, Times};
 use super::response::{Answer, Kept, Malformed, Reader};
 use super::session::Session;
-use crate::tls::Client;
+use crate::load::tls::Client;
 use log::Log;
 
 /// The size of a receive, in bytes.
@@ -41,15 +42,6 @@ impl Buffer {
         // The kernel hardly ever writes beyond BUFFER.
         Self(vec![0; SKIP])
     }
-}
-
-/// A failure.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Broken {
-    /// The counter for it.
-    pub(super) count: fn(&mut Failures) -> &mut u64,
-    /// The server may have closed the connection before it saw the request.
-    pub(super) was_idle: bool,
 }
 
 /// A request in progress.
@@ -135,7 +127,7 @@ impl Connection {
         token: u64,
         how: &Dial<'_>,
         began: Instant,
-    ) -> Result<Self, Broken> {
+    ) -> Result<Self, Failure> {
         let dial = || {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -152,7 +144,7 @@ impl Connection {
                 Err(error) => Err(error),
             }
         };
-        let socket = dial().map_err(|error| Broken { count: unconnected(error), was_idle: false })?;
+        let socket = dial().map_err(|error| Failure { count: unconnected(error), was_idle: false })?;
         let mut ahead = Vec::new();
         let protocol = match &how.messages {
             Some(messages) => Protocol::Http2(Box::new(Http2::open(messages.clone(), how.body.cloned(), &mut ahead))),
@@ -193,7 +185,7 @@ impl Connection {
         count: u64,
         began: Instant,
         now: Instant,
-    ) -> Result<u64, Broken> {
+    ) -> Result<u64, Failure> {
         if self.carried == 1 {
             // From now on small writes may follow each other without an answer in between.
             let _ = set_tcp_nodelay(&self.socket, true);
@@ -228,7 +220,7 @@ impl Connection {
     }
 
     /// Passes pending bytes to the encryption, if there is any and it is ready, and to the kernel.
-    fn pass_on(&mut self) -> Result<(), Broken> {
+    fn pass_on(&mut self) -> Result<(), Failure> {
         let Some(session) = &mut self.tls else {
             if !self.ahead.is_empty() {
                 self.unsent.extend(self.ahead.drain(..));
@@ -250,7 +242,7 @@ impl Connection {
     }
 
     /// Continues when the kernel has room: the connection is established, or the rest can be sent.
-    pub(super) fn flush(&mut self, epoll: &OwnedFd) -> Result<(), Broken> {
+    pub(super) fn flush(&mut self, epoll: &OwnedFd) -> Result<(), Failure> {
         while !self.unsent.is_empty() {
             self.unsent.make_contiguous();
             let sent = self.send(self.unsent.as_slices().0)?;
@@ -268,7 +260,7 @@ impl Connection {
 
     /// Sends as much as the kernel takes. A connection that takes something is established: on the loopback it is at
     /// once.
-    fn send(&self, bytes: &[u8]) -> Result<usize, Broken> {
+    fn send(&self, bytes: &[u8]) -> Result<usize, Failure> {
         match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
             Ok(sent) => {
                 if self.connected.get().is_none() {
@@ -277,7 +269,7 @@ impl Connection {
                 Ok(sent)
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),
-            Err(error) if self.connected.get().is_none() => Err(Broken { count: unconnected(error), was_idle: false }),
+            Err(error) if self.connected.get().is_none() => Err(Failure { count: unconnected(error), was_idle: false }),
             Err(error) => Err(self.broken(error, |failures| &mut failures.write)),
         }
     }
@@ -357,7 +349,7 @@ impl Connection {
         event: EventFlags,
         buffer: &mut Buffer,
         came: &mut Came,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), Failure> {
         if !self.unsent.is_empty() {
             self.flush(epoll)?;
         }
@@ -398,12 +390,12 @@ impl Connection {
         }
     }
 
-    fn broken(&self, error: Errno, otherwise: fn(&mut Failures) -> &mut u64) -> Broken {
+    fn broken(&self, error: Errno, otherwise: fn(&mut Failures) -> &mut u64) -> Failure {
         let count: fn(&mut Failures) -> &mut u64 = match error {
             Errno::CONNRESET | Errno::PIPE => |failures| &mut failures.reset,
             _ => otherwise,
         };
-        Broken { count, was_idle: self.was_idle() }
+        Failure { count, was_idle: self.was_idle() }
     }
 }
 

@@ -13,13 +13,14 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::live::Live;
+use super::moment;
 use super::plan::Plan;
 use super::record::Record;
+use super::threads::{self, WATCH, prepare};
 use super::timeline::Quarters;
-use super::{WATCH, prepare, threads};
-use crate::copy::{Copy, post, read};
-use crate::error::{Context as _, Error, Result};
-use crate::interrupt;
+use crate::machine::copy::{Copy, post, read};
+use crate::machine::error::{Context as _, Error, Result};
+use crate::machine::interrupt;
 
 /// Descriptors that a process needs besides those of its connections and of its threads, one each.
 const RESERVE: usize = 16;
@@ -162,65 +163,13 @@ pub(crate) fn serve() -> Result<()> {
         let (answers, failures) = (live.answers.load(Relaxed), live.failures.load(Relaxed));
         post(&mut news, &News::Progress { answers, failures, quarters: live.progress().hand_on() })
     };
-    let record = threads(&shares, &live, |live| {
+    let record = threads::run(&shares, &live, |live| {
         if progress(live).is_err() {
             live.stop();
         }
     })?;
     let _ = progress(&live).and_then(|()| post(&mut news, &News::Done(Box::new(record))));
     Ok(())
-}
-
-/// Moments in messages: nanoseconds of the machine's monotonic clock, on which `Instant` is based.
-pub(super) mod moment {
-    use std::sync::OnceLock;
-    use std::time::{Duration, Instant};
-
-    use rustix::time::{ClockId, clock_gettime};
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
-
-    fn origin() -> Instant {
-        static ORIGIN: OnceLock<Instant> = OnceLock::new();
-        *ORIGIN.get_or_init(|| {
-            let (now, clock) = (Instant::now(), clock_gettime(ClockId::Monotonic));
-            now.checked_sub(Duration::new(clock.tv_sec.cast_unsigned(), clock.tv_nsec as u32)).unwrap_or(now)
-        })
-    }
-
-    pub(in crate::load) fn serialize<S: Serializer>(moment: &Instant, to: S) -> Result<S::Ok, S::Error> {
-        (moment.saturating_duration_since(origin()).as_nanos() as u64).serialize(to)
-    }
-
-    pub(in crate::load) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Instant, D::Error> {
-        u64::deserialize(from).map(|nanoseconds| origin() + Duration::from_nanos(nanoseconds))
-    }
-}
-
-/// Histograms in messages: the values that occurred and how often, which is all a histogram contains.
-pub(super) mod counts {
-    use hdrhistogram::{Counter, Histogram};
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(in crate::load) fn serialize<C, S>(all: &Histogram<C>, to: S) -> Result<S::Ok, S::Error>
-    where
-        C: Counter + serde::Serialize,
-        S: Serializer,
-    {
-        to.collect_seq(all.iter_recorded().map(|one| (one.value_iterated_to(), one.count_at_value())))
-    }
-
-    /// Fills an empty one.
-    pub(in crate::load) fn fill<'de, C, D>(mut all: Histogram<C>, from: D) -> Result<Histogram<C>, D::Error>
-    where
-        C: Counter + Deserialize<'de>,
-        D: Deserializer<'de>,
-    {
-        for (value, count) in Vec::<(u64, C)>::deserialize(from)? {
-            all.record_n(value, count).map_err(D::Error::custom)?;
-        }
-        Ok(all)
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::scenario::Scenario;
-use crate::tls::Tls;
+use crate::load::tls::Tls;
 
 /// A load to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,17 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use super::copies::{counts, moment};
+use super::moment;
 use super::response::Answer;
 use super::scenario::tally::Tally;
+use super::spread::Spread;
 use super::timeline::{Quarters, Timeline};
-use crate::tls::Agreed;
-
-/// The longest time that is distinguished from longer ones, in microseconds: more than any time limit.
-pub(super) const LONGEST: u64 = 3_600_000_000;
+use crate::load::tls::Agreed;
 
 /// Failures by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,46 +94,6 @@ pub(crate) struct Times {
     pub(crate) done: Instant,
 }
 
-/// Durations in microseconds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Spread(
-    #[serde(serialize_with = "counts::serialize", deserialize_with = "fill")] pub(crate) Histogram<u64>,
-);
-
-fn fill<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
-    counts::fill(Spread::new().0, from)
-}
-
-impl Spread {
-    pub(super) fn new() -> Self {
-        // Three digits; both bounds are valid.
-        Self(Histogram::new_with_max(LONGEST, 3).expect("bounds of a histogram"))
-    }
-
-    pub(crate) fn record(&mut self, duration: Duration) {
-        self.0.saturating_record(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
-    }
-
-    pub(super) fn add(&mut self, other: &Self) {
-        // Both have the same bounds.
-        let _ = self.0.add(&other.0);
-    }
-
-    /// Minimum, mean, standard deviation, median and maximum in microseconds; zeros if there are no values.
-    pub(crate) fn figures(&self) -> [f64; 5] {
-        if self.0.is_empty() {
-            return [0.0; 5];
-        }
-        let all = &self.0;
-        [all.min() as f64, all.mean(), all.stdev(), all.value_at_quantile(0.5) as f64, all.max() as f64]
-    }
-
-    /// The value in milliseconds that `share` (0 to 1) of them do not exceed.
-    pub(crate) fn milliseconds(&self, share: f64) -> f64 {
-        self.0.value_at_quantile(share) as f64 / 1000.0
-    }
-}
-
 /// Complete handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Handshakes {
@@ -214,7 +171,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(super) fn new(start: Instant) -> Self {
+    pub(crate) fn new(start: Instant) -> Self {
         Self {
             start,
             answers: 0,

@@ -127,7 +127,7 @@ impl Server {
     }
 
     /// The path of a target: itself, or that of a URL on this server.
-    pub(super) fn path(&self, target: &str) -> Result<String, String> {
+    pub(crate) fn path(&self, target: &str) -> Result<String, String> {
         if target.contains(|char: char| char.is_ascii_control() || char == ' ') {
             return Err(format!("{target:?} is not a URL: it contains a blank"));
         }

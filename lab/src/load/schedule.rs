@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::plan::{Arrival, Pace, Share};
-use super::record::Spread;
+use crate::load::spread::Spread;
 
 /// Moments at the intervals of a pace.
 #[derive(Debug)]

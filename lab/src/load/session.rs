@@ -8,8 +8,8 @@ use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, InsufficientSizeError, UnbufferedStatus, WriteTraffic,
 };
 
-use super::connection::Broken;
-use crate::tls::{Agreed, Client};
+use crate::load::failure::Failure;
+use crate::load::tls::{Agreed, Client};
 
 /// The most bytes that a record adds to its content: its head, and the overhead of TLS 1.2 or 1.3.
 const OVERHEAD: usize = 64;
@@ -41,11 +41,11 @@ impl fmt::Debug for Session {
 }
 
 /// Takes received content.
-type Take<'t> = dyn FnMut(&[u8]) -> Result<(), Broken> + 't;
+type Take<'t> = dyn FnMut(&[u8]) -> Result<(), Failure> + 't;
 
 impl Session {
     /// Begins a handshake.
-    pub(super) fn open(client: &Client) -> Result<Self, Broken> {
+    pub(super) fn open(client: &Client) -> Result<Self, Failure> {
         let connection = UnbufferedClientConnection::new(client.config.clone(), client.name.clone());
         let mut session = Self {
             connection: connection.map_err(|_| BROKEN)?,
@@ -65,7 +65,7 @@ impl Session {
     }
 
     /// Reads on. The kept bytes are put at the beginning of `bytes`.
-    pub(super) fn read(&mut self, bytes: &mut [u8], take: &mut Take<'_>) -> Result<(), Broken> {
+    pub(super) fn read(&mut self, bytes: &mut [u8], take: &mut Take<'_>) -> Result<(), Failure> {
         bytes[..self.rest.len()].copy_from_slice(&self.rest);
         let used = self.advance(bytes, &[], take)?;
         self.rest.clear();
@@ -74,7 +74,7 @@ impl Session {
     }
 
     /// Encrypts, once it is ready.
-    pub(super) fn write(&mut self, plain: &[u8]) -> Result<(), Broken> {
+    pub(super) fn write(&mut self, plain: &[u8]) -> Result<(), Failure> {
         let mut rest = std::mem::take(&mut self.rest);
         let used = self.advance(&mut rest, plain, &mut |_| Ok(()))?;
         rest.drain(..used);
@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// Processes these records as far as possible, and sends `plain` if it may. Returns how many bytes were consumed.
-    fn advance(&mut self, bytes: &mut [u8], plain: &[u8], take: &mut Take<'_>) -> Result<usize, Broken> {
+    fn advance(&mut self, bytes: &mut [u8], plain: &[u8], take: &mut Take<'_>) -> Result<usize, Failure> {
         let mut used = 0;
         loop {
             let UnbufferedStatus { mut discard, state } = self.connection.process_tls_records(&mut bytes[used..]);
@@ -146,7 +146,7 @@ impl Session {
 }
 
 /// A failure of TLS.
-pub(super) const BROKEN: Broken = Broken { count: |failures| &mut failures.tls, was_idle: false };
+pub(super) const BROKEN: Failure = Failure { count: |failures| &mut failures.tls, was_idle: false };
 
 fn encode<Data>(mut data: EncodeTlsData<'_, Data>, out: &mut Vec<u8>) {
     let needed = match data.encode(&mut []) {
@@ -156,7 +156,7 @@ fn encode<Data>(mut data: EncodeTlsData<'_, Data>, out: &mut Vec<u8>) {
     put(out, needed, |out| data.encode(out).unwrap_or(0));
 }
 
-fn encrypt<Data>(mut traffic: WriteTraffic<'_, Data>, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+fn encrypt<Data>(mut traffic: WriteTraffic<'_, Data>, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
     if plain.is_empty() {
         return Ok(());
     }

@@ -6,13 +6,13 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrStorage;
 
 use super::url::Url;
-use crate::error::{Error, Result};
+use crate::machine::error::{Error, Result};
 
 /// The address of a URL's server, if it may be loaded; see [`check`].
 ///
 /// # Errors
 /// The host has no address, or is neither here nor `owned`.
-pub(super) fn server(url: &Url, only_six: bool, owned: Option<&str>) -> Result<SocketAddr> {
+pub(crate) fn server(url: &Url, only_six: bool, owned: Option<&str>) -> Result<SocketAddr> {
     let server = url.resolve(only_six)?;
     check(&url.host, &[server], owned).map(|()| server)
 }
@@ -21,7 +21,7 @@ pub(super) fn server(url: &Url, only_six: bool, owned: Option<&str>) -> Result<S
 ///
 /// # Errors
 /// One is not.
-pub(super) fn check(host: &str, servers: &[SocketAddr], owned: Option<&str>) -> Result<()> {
+pub(crate) fn check(host: &str, servers: &[SocketAddr], owned: Option<&str>) -> Result<()> {
     if owned.is_some_and(|owned| owned.eq_ignore_ascii_case(host)) {
         return Ok(());
     }

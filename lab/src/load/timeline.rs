@@ -5,8 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::copies::counts;
-use super::record::LONGEST;
+use super::counts::{self, LONGEST};
 
 /// The shortest interval, so that even a load of one second shows a course.
 pub(super) const QUARTER: Duration = Duration::from_millis(250);

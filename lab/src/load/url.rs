@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-use crate::error::{Context as _, Error, Result};
+use crate::machine::error::{Context as _, Error, Result};
 
 /// A URL of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]

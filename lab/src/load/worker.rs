@@ -11,14 +11,15 @@ use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::connection::{Broken, Buffer, Came, Connection, Dial};
+use super::connection::{Buffer, Came, Connection, Dial};
 use super::http2;
 use super::live::Live;
 use super::plan::{Arrival, Share};
 use super::record::Record;
 use super::schedule::Schedule;
-use crate::error::{self, Context as _};
-use crate::tls::Tls;
+use crate::load::failure::Failure;
+use crate::load::tls::Tls;
+use crate::machine::error::{self, Context as _};
 
 /// How often to look for overdue requests, and for a second to report.
 pub(super) const INSPECTION: Duration = Duration::from_millis(100);
@@ -34,10 +35,10 @@ pub(super) const PORTION: usize = 64;
 pub(super) const STARVED: Duration = Duration::from_millis(250);
 
 /// A request that the server does not answer, though it answers others on the connection.
-const REFUSED: Broken = Broken { count: |failures| &mut failures.stream, was_idle: false };
+const REFUSED: Failure = Failure { count: |failures| &mut failures.stream, was_idle: false };
 
 /// A connection that ends before its last request.
-const CUT_SHORT: Broken = Broken { count: |failures| &mut failures.read, was_idle: true };
+const CUT_SHORT: Failure = Failure { count: |failures| &mut failures.read, was_idle: true };
 
 /// A connection, or the room for one.
 #[derive(Debug, Default)]
@@ -316,7 +317,7 @@ impl Worker<'_> {
         }
     }
 
-    fn open(&mut self, slot: usize, now: Instant) -> Result<(), Broken> {
+    fn open(&mut self, slot: usize, now: Instant) -> Result<(), Failure> {
         let plan = self.share.plan;
         let pick = self.dialled;
         self.dialled += 1;
@@ -397,7 +398,7 @@ impl Worker<'_> {
     }
 
     /// Handles a connection that is broken, or could not be made for `count` requests.
-    fn fail(&mut self, slot: usize, broken: Broken, count: u64) {
+    fn fail(&mut self, slot: usize, broken: Failure, count: u64) {
         let now = Instant::now();
         let was_there = self.slots[slot].connection.as_ref().is_some_and(|one| one.connected().is_some());
         self.pending -= count;
@@ -413,7 +414,7 @@ impl Worker<'_> {
     }
 
     /// Ends the connection of a slot. Requests in progress have failed, or are repeated if nothing went wrong.
-    fn give_up(&mut self, slot: usize, broken: Option<Broken>, now: Instant) {
+    fn give_up(&mut self, slot: usize, broken: Option<Failure>, now: Instant) {
         let Some(connection) = self.slots[slot].connection.take() else { return };
         note(&mut self.record, &connection);
         self.open -= 1;
@@ -438,7 +439,7 @@ impl Worker<'_> {
     }
 
     /// Counts failures: so many requests, or their connection.
-    fn count_failures(&mut self, now: Instant, broken: Broken, requests: u64) {
+    fn count_failures(&mut self, now: Instant, broken: Failure, requests: u64) {
         let count = match self.share.arrival {
             Arrival::Connections(_) => requests.min(1),
             _ => requests,
@@ -449,7 +450,7 @@ impl Worker<'_> {
 
     fn expire(&mut self, now: Instant) {
         let timeout = self.share.plan.timeout;
-        let broken = Broken { count: |failures| &mut failures.timeout, was_idle: false };
+        let broken = Failure { count: |failures| &mut failures.timeout, was_idle: false };
         for slot in 0..self.slots.len() {
             let oldest = self.slots[slot].connection.as_ref().and_then(|one| one.asked.front());
             if oldest.is_some_and(|asked| now - asked.began > timeout) {

@@ -1,12 +1,12 @@
 //! The figures that an article printed, beside those of this machine. Ratios are what can be compared between machines.
 
 use super::tables::{NOTHING, count, decimals, ratio};
-use crate::article::{Counterpart, Metric, Published, Row};
-use crate::results::Results;
-use crate::summary::{Cell, Summary, title};
-use crate::table::Table;
-use crate::trust::is_saturated;
-use crate::workload;
+use crate::experiments::experiment::find_workload;
+use crate::measure::results::Results;
+use crate::report::article::{Counterpart, Metric, Published, Row};
+use crate::report::summary::{Cell, Summary, title};
+use crate::report::trust::is_saturated;
+use crate::screen::table::Table;
 
 /// The heading above them.
 pub(super) const HEADING: &str = "The article's figures beside yours";
@@ -50,7 +50,7 @@ fn table(published: &Published, at: usize, summary: &Summary<'_>) -> (String, Ta
         {
             let [value, ratio] = measured(cell, base, metric);
             // A generator's limit is not that of the server.
-            let is_bound = |cell| workload::find(row.workload).is_some_and(|workload| is_saturated(workload, cell));
+            let is_bound = |cell| find_workload(row.workload).is_some_and(|workload| is_saturated(workload, cell));
             let is_least = metric.lower_is_better == Some(false) && cell.is_some_and(is_bound);
             cells.extend([if is_least { format!("≥ {value}") } else { value }, ratio]);
         }

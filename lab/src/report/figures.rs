@@ -1,19 +1,16 @@
 //! The plots of a workload, as elements of the page.
 
-use super::plot::{self, Axis, Bar, Line, Scale};
-use crate::results::{Interval, Load, Moment};
-use crate::stats;
-use crate::summary::{Cell, Summary, title};
-use crate::table::escape;
-use crate::workload::{Entry, Kind, Workload};
+use crate::experiments::profile::Entry;
+use crate::experiments::workload::{Kind, Workload};
+use crate::machine::stats;
+use crate::measure::results::{Load, Moment};
+use crate::page::curves::{over_time, plotted, timed, within};
+use crate::page::plot::{self, Axis, Bar, Line, Scale};
+use crate::report::summary::{Cell, Summary, title};
+use crate::screen::table::escape;
 
 const CONNECTIONS: Axis = Axis { name: "connections", scale: Scale::Logarithmic, end: 0.0 };
 const RATE: Axis = Axis { name: "requests/s", scale: Scale::Linear, end: 0.0 };
-const LATENCY: Axis = Axis { name: "ms", scale: Scale::Logarithmic, end: 0.0 };
-const SHARE: Axis = Axis { name: "% of requests", scale: Scale::Nines, end: 0.0 };
-const TIME: Axis = Axis { name: "s", scale: Scale::Linear, end: 0.0 };
-const ANSWERS: Axis = Axis { name: "answers/s", scale: Scale::Linear, end: 0.0 };
-const MILLISECONDS: Axis = Axis { name: "ms", scale: Scale::Linear, end: 0.0 };
 const SWAPPED: Axis = Axis { name: "pages", scale: Scale::Linear, end: 0.0 };
 const USE: Axis = Axis { name: "% in use", scale: Scale::Linear, end: 0.0 };
 
@@ -172,51 +169,4 @@ fn course(heading: &str, load: &Load) -> String {
         text += &timed(heading, end, &SWAPPED, &swapped);
     }
     text
-}
-
-/// The clients' view of a load up to `end`, in seconds: its answers, with its failures if there are any, and their
-/// latencies.
-pub(crate) fn over_time(heading: &str, intervals: &[Interval], has_failures: bool, end: f64) -> [String; 2] {
-    let seen = |name: &str, figure: fn(&Interval) -> f64| Line {
-        name: name.to_owned(),
-        points: intervals.iter().map(|interval| [interval.until, figure(interval)]).collect(),
-    };
-    // Without answers there are no times.
-    let took = |name: &str, figure: fn(&Interval) -> u64| {
-        let answered = intervals.iter().filter(|interval| interval.answers > 0.0);
-        let points = answered.map(|interval| [interval.until, figure(interval) as f64 / 1000.0]).collect();
-        Line { name: name.to_owned(), points }
-    };
-    let mut answers = vec![seen("answers", |interval| interval.answers)];
-    answers.extend(has_failures.then(|| seen("failures", |interval| interval.failures)));
-    let latencies =
-        [took("p50 of latency", |interval| interval.p50_us), took("p99 of latency", |interval| interval.p99_us)];
-    [timed(heading, end, &ANSWERS, &answers), timed(heading, end, &MILLISECONDS, &latencies)]
-}
-
-/// Lines over time; nothing if no line has two points.
-fn timed(heading: &str, end: f64, up: &Axis, lines: &[Line]) -> String {
-    match lines.iter().any(|line| line.points.len() > 1) {
-        true => plot::lines(&format!("{heading}: {}", up.name), plot::LOW, [&Axis { end, ..TIME }, up], lines),
-        false => String::new(),
-    }
-}
-
-/// A name, and for various percentages of requests the most microseconds they took.
-pub(crate) type Distribution = (String, Box<[(f64, u64)]>);
-
-/// The share of requests within each latency.
-pub(crate) fn within(heading: &str, distributions: &[Distribution]) -> String {
-    let line = |(name, latencies): &Distribution| {
-        let points = latencies.iter().map(|(share, us)| [(*us as f64 / 1000.0).max(0.001), *share]);
-        Line { name: name.clone(), points: points.collect() }
-    };
-    plotted(heading, [&LATENCY, &SHARE], &distributions.iter().map(line).collect::<Vec<_>>())
-}
-
-fn plotted(heading: &str, axes: [&Axis; 2], lines: &[Line]) -> String {
-    if lines.is_empty() {
-        return String::new();
-    }
-    format!("<figure><h3>{}</h3>\n{}</figure>\n", escape(heading), plot::lines(heading, plot::TALL, axes, lines))
 }

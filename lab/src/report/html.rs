@@ -1,24 +1,20 @@
 //! report.html: one self-contained page. Every element is closed, so that XML parsers can read it too.
 
-use std::ffi::OsStr;
-
+use super::absences::absences;
 use super::beside::{self, Beside};
 use super::figures::{concurrency, courses, latencies, picture};
 use super::limit::limit;
+use super::promises;
+use super::setup::setup;
 use super::tables::{cores_table, workload_table};
-use super::verdict::{doubted, verdict};
-use super::{absences, counted, setup, target_table};
-use crate::host::Host;
-use crate::results::Results;
-use crate::summary::{Summary, title};
-use crate::table::{Table, escape};
-use crate::trust::{self, Doubt};
-use crate::workload::Workload;
-
-const STYLE: &str = include_str!("page.css");
-
-/// More reasons to doubt than this are collapsed.
-const DOUBTS_OPEN: usize = 3;
+use super::verdict::verdict;
+use crate::experiments::workload::Workload;
+use crate::measure::results::Results;
+use crate::page::html;
+use crate::report::summary::{Summary, title};
+use crate::report::trust::{self, Doubt};
+use crate::screen::table::{Table, escape};
+use crate::screen::text::counted;
 
 /// The whole page.
 pub(super) fn page(results: &Results) -> String {
@@ -26,10 +22,10 @@ pub(super) fn page(results: &Results) -> String {
     let (experiment, host) = (results.experiment(), &results.host);
     let doubts = trust::doubts(results, &summary);
     let measured = || experiment.workloads.iter().filter(|workload| !summary.rows(workload).is_empty());
-    let rounds = counted(results.rounds as usize, "round");
-    let verdict = doubted(&verdict(experiment, &summary), doubts.len());
+    let rounds = counted(results.rounds.into(), "round");
+    let verdict = html::doubted(&verdict(experiment, &summary), doubts.len());
     let when = format!("{}, {rounds} of {} s", results.started, results.seconds);
-    let mut text = begin(experiment.title, &verdict, &when, host);
+    let mut text = html::begin(experiment.title, &verdict, &when, host);
     text += &doubt_list(&doubts, None);
     text += "<div class=\"plots\">\n";
     measured().for_each(|workload| text += &picture(&summary, workload, &doubt_link(&doubts, workload)));
@@ -37,7 +33,7 @@ pub(super) fn page(results: &Results) -> String {
              has no interval; a line without an end goes on beyond the drawing. Tsubame is filled, floors are dashed. Point at a figure \
              to read its values.</p>\n";
     text += &articles(results, &summary, &doubts);
-    if let Some(table) = target_table(experiment, &summary) {
+    if let Some(table) = promises::table(experiment, &summary) {
         text += &format!("<h2>Targets</h2>\n{}", table.to_html());
     }
     measured().for_each(|workload| text += &section(&summary, workload, &doubts));
@@ -46,7 +42,7 @@ pub(super) fn page(results: &Results) -> String {
         emphasised(experiment.method),
         escape(&results.accounting)
     );
-    text += &list("Not measured", &absences(results));
+    text += &html::list("Not measured", &absences(results));
     text += &versions(results);
     text += &format!(
         "<details><summary>Exact configurations</summary><pre>{}</pre></details>\n\
@@ -71,47 +67,9 @@ fn articles(results: &Results, summary: &Summary<'_>, doubts: &[Doubt]) -> Strin
         for (name, table) in tables {
             text += &format!("<p class=\"caption\">{}</p>\n{}", escape(&name), table.to_html());
         }
-        text += &unordered("soft", &notes);
+        text += &html::unordered("soft", &notes);
     }
     text
-}
-
-/// The page up to its verdict, and to the line that gives the time and place of the measurement.
-pub(crate) fn begin(title: &str, verdict: &str, when: &str, host: &Host) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{0}</title>\n\
-         <style>\n{STYLE}</style></head>\n<body><h1>{0}</h1>\n\
-         <p class=\"verdict\">{1}</p>\n<p class=\"soft\">{2}, on {3} ({4} cores, {5} MiB of memory, {6}, Linux {7})</p>\n",
-        escape(title),
-        escape(verdict),
-        escape(when),
-        escape(&host.cpu),
-        host.cores,
-        host.memory_mib,
-        escape(&host.system),
-        escape(&host.kernel)
-    )
-}
-
-/// The end of a page that one command has made: that command.
-pub(crate) fn end() -> String {
-    format!("<h2>Command</h2>\n<pre>{}</pre>\n</body></html>\n", escape(&command()))
-}
-
-/// The command line of this program, for a shell.
-fn command() -> String {
-    std::env::args_os().map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
-}
-
-/// A word for a shell; in quotation marks if it has other characters than those that mean only themselves.
-fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.into_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 /// One workload: its doubts, its table, its plots.
@@ -147,22 +105,7 @@ fn limits(summary: &Summary<'_>, workload: &'static Workload) -> String {
 /// The reasons to doubt a workload's figures, or all figures.
 fn doubt_list(doubts: &[Doubt], workload: Option<&Workload>) -> String {
     let items = doubts.iter().filter_map(|doubt| doubt.concerning(workload)).map(|doubt| doubt.to_string());
-    reasons(&items.collect::<Vec<_>>())
-}
-
-/// Reasons to doubt the figures below: collapsed if there are many.
-pub(crate) fn reasons(items: &[String]) -> String {
-    let list: String = items.iter().map(|item| format!("<li>{}</li>", escape(item))).collect();
-    match items.len() {
-        0 => String::new(),
-        few if few <= DOUBTS_OPEN && list.len() < 800 => {
-            format!("<div class=\"doubt\"><strong>Reasons to doubt</strong><ul>{list}</ul></div>\n")
-        }
-        many => format!(
-            "<details class=\"doubt\"><summary><strong>{} to doubt</strong></summary><ul>{list}</ul></details>\n",
-            counted(many, "reason")
-        ),
-    }
+    html::reasons(&items.collect::<Vec<_>>())
 }
 
 /// A link to the reasons to doubt a workload's figures.
@@ -172,7 +115,7 @@ fn doubt_link(doubts: &[Doubt], workload: &Workload) -> String {
         many => format!(
             "<p class=\"doubt\"><a href=\"#{}\">{} to doubt these figures</a></p>\n",
             workload.id,
-            counted(many, "reason")
+            counted(many as u64, "reason")
         ),
     }
 }
@@ -184,16 +127,6 @@ fn versions(results: &Results) -> String {
     }
     table.push(vec!["load generator".to_owned(), results.host.generator.clone()]);
     format!("<h2>Versions</h2>\n{}", table.to_html())
-}
-
-pub(crate) fn list(heading: &str, items: &[String]) -> String {
-    let list = unordered("list", items);
-    if list.is_empty() { list } else { format!("<h2>{heading}</h2>\n{list}") }
-}
-
-fn unordered(class: &str, items: &[String]) -> String {
-    let list: String = items.iter().map(|item| format!("<li>{}</li>", escape(item))).collect();
-    if list.is_empty() { list } else { format!("<ul class=\"{class}\">{list}</ul>\n") }
 }
 
 /// Markdown's `**` and `*` and backquotes of the methods, as elements.
@@ -214,7 +147,7 @@ fn emphasised(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::example;
+    use crate::measure::results::example;
 
     fn results() -> Results {
         let mut results = example::empty();
@@ -255,12 +188,6 @@ mod tests {
     }
 
     #[test]
-    fn words_are_quoted_for_a_shell() {
-        let words = ["-c", "p99 > 50ms", "it's", "", "http://a/?b=c&d"].map(|word| quoted(OsStr::new(word)));
-        assert_eq!(words, ["-c", "'p99 > 50ms'", "'it'\\''s'", "''", "'http://a/?b=c&d'"]);
-    }
-
-    #[test]
     fn the_page_is_well_formed_and_loads_nothing() {
         let page = page(&results());
         let names = elements(&page);
@@ -293,7 +220,7 @@ mod tests {
             );
             count += 1;
         }
-        assert!(count > 3 && !STYLE.contains("svg { width"), "{count}");
+        assert!(count > 3 && !html::STYLE.contains("svg { width"), "{count}");
     }
 
     #[test]
@@ -328,7 +255,7 @@ mod tests {
             warn_line!("not tested: there is no {CHROMIUM}");
             return;
         }
-        let scratch = crate::scratch::Scratch::new().expect("a directory");
+        let scratch = crate::machine::scratch::Scratch::new().expect("a directory");
         std::fs::write(scratch.path().join("report.html"), page(&results())).expect("a page");
         let frame = "<iframe src='report.html' width='375' height='600' style='border:0' onload='document.body.title = \
                      this.contentDocument.documentElement.scrollWidth'></iframe>";

@@ -1,8 +1,8 @@
 //! The factor that limited a server's answers, with the figures that show it.
 
-use crate::results::Load;
-use crate::summary::Cell;
-use crate::workload::{Kind, Workload};
+use crate::experiments::workload::{Kind, Workload};
+use crate::measure::results::Load;
+use crate::report::summary::Cell;
 
 /// Above this share of its time, a resource has nothing in reserve.
 const FULL: f64 = 0.9;
@@ -44,9 +44,10 @@ pub(super) fn limit(workload: &Workload, cell: &Cell<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Measure, example};
-    use crate::summary::Summary;
-    use crate::workload::{self, bare};
+    use crate::experiments::experiment::find_workload;
+    use crate::experiments::profile::bare;
+    use crate::measure::results::{Measure, example};
+    use crate::report::summary::Summary;
 
     fn limited(change: fn(&mut Load)) -> String {
         let mut results = example::empty();
@@ -55,7 +56,7 @@ mod tests {
             change(load);
         }
         results.samples.push(sample);
-        let workload = workload::find("keepalive").unwrap();
+        let workload = find_workload("keepalive").unwrap();
         limit(workload, Summary::of(&results).cell(workload, 100, bare("nginx")).unwrap()).unwrap()
     }
 

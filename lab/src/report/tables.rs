@@ -1,11 +1,13 @@
 //! One table for each workload: its columns, and the format of figures.
 
-use crate::results::{Averages, Begun, CoreUse, Load, Squeezed};
-use crate::stats::{Ratio, median};
-use crate::subject;
-use crate::summary::{Cell, Figure, Summary, title};
-use crate::table::Table;
-use crate::workload::{Crush, Entry, Gathering, Kind, Workload, bare};
+use crate::experiments::profile::{Entry, bare};
+use crate::experiments::subject;
+use crate::experiments::workload::{Crush, Gathering, Kind, Workload};
+use crate::machine::stats::{Ratio, median};
+use crate::measure::results::{Averages, Begun, CoreUse, Load, Squeezed};
+use crate::report::summary::{Cell, Figure, Summary, title};
+use crate::screen::table::Table;
+use crate::screen::text::grouped;
 
 /// The sign for a missing figure.
 pub(super) const NOTHING: &str = "–";
@@ -350,23 +352,15 @@ pub(super) fn count(value: Option<f64>) -> String {
     let Some(value) = value else {
         return NOTHING.to_owned();
     };
-    let digits = format!("{value:.0}");
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(' ');
-        }
-        grouped.push(digit);
-    }
-    grouped
+    grouped(value)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::EXPERIMENTS;
-    use crate::results::example;
-    use crate::workload::Profile;
+    use crate::experiments::experiment::EXPERIMENTS;
+    use crate::experiments::profile::Profile;
+    use crate::measure::results::example;
 
     #[test]
     fn figures_are_grouped() {

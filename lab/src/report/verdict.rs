@@ -1,13 +1,14 @@
 //! The verdict on a run, in one sentence: how Tsubame compares with the others, and whether it keeps its promises.
 
-use super::counted;
 use super::figures::{Compared, FLOOR, OWN, compared};
-use crate::experiment::Experiment;
-use crate::stats;
-use crate::summary::Summary;
-use crate::workload::Workload;
+use crate::experiments::experiment::Experiment;
+use crate::experiments::workload::Workload;
+use crate::machine::stats;
+use crate::report::promises;
+use crate::report::summary::Summary;
+use crate::screen::text::{counted, enumerated};
 
-/// The verdict, without reasons to doubt it; see [`doubted`].
+/// The verdict, without reasons to doubt it; see [`crate::page::html::doubted`].
 pub(super) fn verdict(experiment: &Experiment, summary: &Summary<'_>) -> String {
     let outcomes: Vec<Option<bool>> =
         experiment.workloads.iter().flat_map(|workload| beside_others(summary, workload)).collect();
@@ -15,17 +16,17 @@ pub(super) fn verdict(experiment: &Experiment, summary: &Summary<'_>) -> String 
         0 => "This run measured nothing that Tsubame could be compared with".to_owned(),
         all => {
             let told = told(&outcomes, [["better in ", ""], ["worse in ", ""], ["undecided in ", ""]]);
-            format!("Beside the best of the others, Tsubame is {told} of {}", counted(all, "comparison"))
+            format!("Beside the best of the others, Tsubame is {told} of {}", counted(all as u64, "comparison"))
         }
     };
-    let judged = experiment.targets.iter().map(|target| target.judge(summary));
+    let judged = promises::of(experiment).iter().map(|promise| promises::judge(promise, summary));
     let judged: Vec<Option<bool>> =
         judged.filter(|judged| judged.met.is_some() || judged.is_open()).map(|judged| judged.met).collect();
     let promises = match judged.len() {
         0 => String::new(),
         all => {
             let told = told(&judged, [["meets ", ""], ["misses ", ""], ["leaves ", " open"]]);
-            format!("; of {} it {told}", counted(all, "target"))
+            format!("; of {} it {told}", counted(all as u64, "target"))
         }
     };
     format!("{comparison}{promises}.")
@@ -38,15 +39,6 @@ fn told(outcomes: &[Option<bool>], words: [[&str; 2]; 3]) -> String {
         (count > 0).then(|| format!("{before}{count}{after}"))
     });
     enumerated(&parts.collect::<Vec<_>>())
-}
-
-/// `a`, `a and b`, `a, b and c`.
-pub(crate) fn enumerated(parts: &[String]) -> String {
-    match parts {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
 }
 
 /// Whether the best of Tsubame is better than the best other server, by the figure that the workload compares, for each
@@ -74,21 +66,11 @@ fn beside_others(summary: &Summary<'_>, workload: &'static Workload) -> Vec<Opti
     workload.connections().iter().filter_map(outcome).collect()
 }
 
-/// A verdict that says in the same sentence how many reasons there are to doubt it.
-pub(crate) fn doubted(verdict: &str, doubts: usize) -> String {
-    let sentence = verdict.trim_end_matches('.');
-    match doubts {
-        0 => verdict.to_owned(),
-        1 => format!("{sentence}, but there is one reason to doubt that."),
-        many => format!("{sentence}, but there are {many} reasons to doubt that."),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::HTTP;
-    use crate::results::{Results, example};
+    use crate::experiments::experiment::HTTP;
+    use crate::measure::results::{Results, example};
 
     fn verdict_on(samples: &[(&str, &str, u64)]) -> String {
         let mut results = example::empty();
@@ -119,13 +101,5 @@ mod tests {
             "{told}"
         );
         assert!(told.contains(" targets it misses ") || told.contains(" target it misses "), "{told}");
-    }
-
-    #[test]
-    fn doubts_belong_to_the_verdict() {
-        let told = [0, 1, 2].map(|doubts| doubted("It is so.", doubts));
-        assert_eq!(told[0], "It is so.");
-        assert_eq!(told[1], "It is so, but there is one reason to doubt that.");
-        assert_eq!(told[2], "It is so, but there are 2 reasons to doubt that.");
     }
 }

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use super::httpd::{self, Flattener};
 use super::nginx;
 use super::space::{Candidate, Extent, Mpm};
-use crate::advise::decision::fragment;
 use crate::compare::{Language, Starter};
-use crate::config::apache::{Installation, root_of};
-use crate::error::{Context as _, Error, Result, read_text, write_anew, write_file};
-use crate::programs;
-use crate::scratch::Scratch;
-use crate::subject::{self, Account, Site};
-use crate::workload::{Profile, SMALL};
+use crate::experiments::installation::{Installation, root_of};
+use crate::experiments::profile::Profile;
+use crate::experiments::site::{Account, Site};
+use crate::experiments::subject;
+use crate::experiments::workload::SMALL;
+use crate::machine::error::{Context as _, Error, Result, read_text, write_anew, write_file};
+use crate::machine::programs;
+use crate::machine::scratch::Scratch;
+use crate::tune::advise::decision::fragment;
 
 /// A configuration, as it is.
 #[derive(Debug)]

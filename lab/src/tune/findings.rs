@@ -10,13 +10,13 @@ use super::space::{Candidate, Extent};
 use super::surface::{Surface, surfaces};
 use super::trial::{Goal, Measurement};
 use super::verdict::{Outcome, Proof};
-use crate::error::{Context as _, Result, write_file};
-use crate::host::{self, Host};
-use crate::report::html;
-use crate::report::plot::figure;
-use crate::report::verdict::doubted;
-use crate::style;
-use crate::table::{Table, escape};
+use crate::machine::error::{Context as _, Result, write_file};
+use crate::machine::host::{self, Host};
+use crate::page::html;
+use crate::page::html::doubted;
+use crate::screen::style;
+use crate::screen::table::{Table, escape};
+use crate::screen::text::figure;
 
 /// How many of the best are listed.
 const LISTED: usize = 5;

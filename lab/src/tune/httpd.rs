@@ -252,7 +252,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::machine::scratch::Scratch;
 
     #[test]
     fn included_files_take_the_place_of_their_line() {

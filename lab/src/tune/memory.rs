@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::space::Candidate;
-use crate::advise::memory::{Room, Used};
+use crate::tune::advise::memory::{Room, Used};
 
 /// The available memory, and the needs of children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

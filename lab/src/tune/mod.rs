@@ -5,6 +5,7 @@
 //! into copies of a configuration ([`base`]), [`trial`] measures one, [`halving`] and [`search`] find the best,
 //! [`verdict`] interprets the result, and [`findings`] presents it.
 
+pub(crate) mod advise;
 mod base;
 mod findings;
 mod halving;
@@ -22,16 +23,18 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::advise::memory::{Room, Used};
 use crate::compare::{self, Calm, Cores, Side, Starter, in_turn};
-use crate::error::{Error, Result};
-use crate::host::{Host, allowed_cores};
-use crate::interrupt;
-use crate::launch;
-use crate::load::face::load::{LoadOptions, duration};
-use crate::programs;
-use crate::progress;
-use crate::table::Table;
+use crate::frontends::load::LoadOptions;
+use crate::machine::descriptors;
+use crate::machine::duration::duration;
+use crate::machine::error::{Error, Result};
+use crate::machine::host::{Host, allowed_cores};
+use crate::machine::interrupt;
+use crate::machine::launch;
+use crate::machine::programs;
+use crate::screen::progress;
+use crate::screen::table::Table;
+use crate::tune::advise::memory::{Room, Used};
 use base::Base;
 use findings::Findings;
 use memory::Memory;
@@ -113,7 +116,7 @@ const PROOF_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) fn run(options: &TuneOptions) -> Result<()> {
     interrupt::catch()?;
     let host = Host::observe();
-    let descriptors = launch::raise_descriptor_limit()?;
+    let descriptors = descriptors::raise_limit()?;
     let all = allowed_cores()?;
     let cores = Cores::divide(&all, options.load.threads());
     let starter = Starter::new(options.server.as_deref(), &cores.server, descriptors)?;

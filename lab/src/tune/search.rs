@@ -11,10 +11,10 @@ use super::halving::{Worth, halve, rungs};
 use super::memory::Memory;
 use super::space::{Candidate, Extent, neighbours};
 use super::trial::{Bench, Goal, Measurement};
-use crate::error::Result;
-use crate::interrupt;
-use crate::progress;
-use crate::stats::median;
+use crate::machine::error::Result;
+use crate::machine::interrupt;
+use crate::machine::stats::median;
+use crate::screen::progress;
 
 /// A candidate, and its results.
 #[derive(Clone, Debug, Serialize)]

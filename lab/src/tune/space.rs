@@ -6,7 +6,7 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::advise::decision::{Setting, nginx_settings, process_settings, thread_settings};
+use crate::tune::advise::decision::{Setting, nginx_settings, process_settings, thread_settings};
 
 /// A multi-processing module, or nginx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::search::Tried;
 use super::space::{Candidate, Mpm};
 use super::trial::Goal;
-use crate::report::plot::{self, Tile, figure};
-use crate::style;
-use crate::table::Table;
+use crate::page::plot::{self, Tile};
+use crate::screen::style;
+use crate::screen::table::Table;
+use crate::screen::text::figure;
 
 /// A surface: all settings of a kind.
 pub(super) struct Surface<'t> {

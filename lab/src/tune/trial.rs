@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use super::halving::Worth;
 use crate::compare::{self, Calm, FIGURES, Starter};
-use crate::error::{Error, Result};
-use crate::interrupt;
-use crate::listener::Listener;
+use crate::frontends::load::LoadOptions;
 use crate::load::Plan;
-use crate::load::face::load::LoadOptions;
 use crate::load::url::Url;
-use crate::procfs;
-use crate::server::{Server, check_memory};
+use crate::machine::error::{Error, Result};
+use crate::machine::interrupt;
+use crate::machine::listener::Listener;
+use crate::machine::procfs;
+use crate::measure::server::{Server, check_memory};
 
 /// The data shared by trials.
 #[derive(Debug)]

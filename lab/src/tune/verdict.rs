@@ -6,9 +6,10 @@ use super::memory::Memory;
 use super::search::Tried;
 use super::space::{Extent, Mpm};
 use super::trial::Goal;
-use crate::advise::decision::fragment;
 use crate::compare::{FIGURES, Side};
-use crate::stats::ratio;
+use crate::machine::stats::ratio;
+use crate::screen::text::counted;
+use crate::tune::advise::decision::fragment;
 
 /// The best settings and the current ones, measured in turn.
 #[derive(Clone, Debug, Serialize)]
@@ -142,9 +143,9 @@ impl Case<'_> {
         if best.workers() * 2 <= present.workers() && best.mpm != Mpm::Nginx {
             reasons.push(format!(
                 "{} instead of up to {} take turns on {}, so less time is lost in switching between them.",
-                counted(best.workers(), "worker", "workers"),
+                counted(best.workers(), "worker"),
                 present.workers(),
-                counted(self.cores, "core", "cores")
+                counted(self.cores, "core")
             ));
         }
         reasons
@@ -159,7 +160,7 @@ impl Case<'_> {
             format!(
                 "{} at once stop a site with these settings: with scripts, backends or a slow disk, load a page that needs \
                  them, or ask for more workers (--least-workers)",
-                counted(workers, "slow request", "slow requests")
+                counted(workers, "slow request")
             )
         })
     }
@@ -188,10 +189,6 @@ impl Case<'_> {
         out.push('\n');
         Some(out + &fragment(setting.mpm.name(), &setting.settings(&why)))
     }
-}
-
-fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 fn capital(text: &str) -> String {

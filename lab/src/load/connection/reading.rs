@@ -9,11 +9,12 @@ use super::super::http2::Event;
 use super::super::record::Times;
 use super::super::response::{Answer, Malformed};
 use super::super::session::{self, Session};
-use super::{Asked, BUFFER, Broken, Buffer, Came, Connection, Protocol, SKIP};
+use super::{Asked, BUFFER, Buffer, Came, Connection, Protocol, SKIP};
+use crate::load::failure::Failure;
 
 impl Connection {
     /// Receives available bytes; `ends`: they are followed by the end, which is not reported again.
-    pub(super) fn read(&mut self, ends: bool, buffer: &mut Buffer, came: &mut Came) -> Result<(), Broken> {
+    pub(super) fn read(&mut self, ends: bool, buffer: &mut Buffer, came: &mut Came) -> Result<(), Failure> {
         loop {
             let unread = match &self.protocol {
                 Protocol::Http1(reader) => reader.unread(),
@@ -54,7 +55,7 @@ impl Connection {
         ends: bool,
         buffer: &mut Buffer,
         came: &mut Came,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), Failure> {
         loop {
             let kept = session.kept();
             let length = match recv(&self.socket, &mut buffer.0[kept..][..BUFFER], RecvFlags::empty()) {
@@ -69,7 +70,7 @@ impl Connection {
                 return match session.is_ready {
                     false => Err(session::BROKEN),
                     true if self.is_idle() => self.ended(came, now),
-                    true => Err(Broken { count: |failures| &mut failures.read, was_idle: false }),
+                    true => Err(Failure { count: |failures| &mut failures.read, was_idle: false }),
                 };
             }
             let records = &mut buffer.0[..kept + length];
@@ -88,7 +89,7 @@ impl Connection {
     }
 
     /// A client that wants HTTP/2 speaks nothing else.
-    fn check_protocol(&self, session: &mut Session) -> Result<(), Broken> {
+    fn check_protocol(&self, session: &mut Session) -> Result<(), Failure> {
         if matches!(self.protocol, Protocol::Http1(_)) || session.protocol() == Some(b"h2") {
             return Ok(());
         }
@@ -103,14 +104,14 @@ impl Connection {
         of_tls || (!self.ahead.is_empty() && is_ready())
     }
 
-    fn parse(&mut self, bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Broken> {
+    fn parse(&mut self, bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Failure> {
         let read = match &self.protocol {
             Protocol::Http1(_) => self.parse_answers(bytes, came, now),
             Protocol::Http2(_) => self.parse_frames(bytes, came, now),
         };
         read.map_err(|why| {
             self.malformed = Some(why);
-            Broken { count: |failures| &mut failures.malformed, was_idle: false }
+            Failure { count: |failures| &mut failures.malformed, was_idle: false }
         })
     }
 
@@ -162,7 +163,7 @@ impl Connection {
     }
 
     /// The server has closed the connection.
-    fn ended(&mut self, came: &mut Came, now: Instant) -> Result<(), Broken> {
+    fn ended(&mut self, came: &mut Came, now: Instant) -> Result<(), Failure> {
         came.is_over = true;
         let last = match &mut self.protocol {
             Protocol::Http1(reader) if self.takes_broken => match reader.break_off() {
@@ -175,7 +176,7 @@ impl Connection {
         match last {
             Ok(Some(answer)) => self.answered(came, 0, answer, now),
             Ok(None) if self.asked.is_empty() => {}
-            _ => return Err(Broken { count: |failures| &mut failures.read, was_idle: self.was_idle() }),
+            _ => return Err(Failure { count: |failures| &mut failures.read, was_idle: self.was_idle() }),
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use super::Malformed;
+use super::super::response::Malformed;
 use super::static_table::{CODE_LENGTHS, STATIC};
 
 /// The default size of a table, in bytes (RFC 9113 section 6.5.2).

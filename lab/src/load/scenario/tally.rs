@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::record::Spread;
 use super::Scenario;
+use crate::load::spread::Spread;
 
 /// The length of a sample of the rate, as in httperf.
 pub(crate) const SAMPLE: Duration = Duration::from_secs(5);

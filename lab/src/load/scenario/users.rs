@@ -13,7 +13,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event};
 use rustix::io::Errno;
 
-use super::super::connection::{Broken, Buffer, Came, Dial};
+use super::super::connection::{Buffer, Came, Dial};
 use super::super::live::Live;
 use super::super::plan::Share;
 use super::super::record::Record;
@@ -22,14 +22,15 @@ use super::super::worker::{INSPECTION, PAUSE, PORTION, STARVED, finish, note, pa
 use super::Scenario;
 use super::tally::Tally;
 use super::user::{Link, User};
-use crate::error::{self, Context as _};
-use crate::tls::Tls;
+use crate::load::failure::Failure;
+use crate::load::tls::Tls;
+use crate::machine::error::{self, Context as _};
 
 /// A request that had no answer in time.
-const LATE: Broken = Broken { count: |failures| &mut failures.timeout, was_idle: false };
+const LATE: Failure = Failure { count: |failures| &mut failures.timeout, was_idle: false };
 
 /// A request that cannot be written, because of an answer before it.
-const UNFIT: Broken = Broken { count: |failures| &mut failures.malformed, was_idle: false };
+const UNFIT: Failure = Failure { count: |failures| &mut failures.malformed, was_idle: false };
 
 /// The room for a user.
 #[derive(Debug, Default)]

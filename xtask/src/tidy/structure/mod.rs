@@ -18,27 +18,45 @@ use resolve::{Arrow, Crate, Source};
 
 /// Folders of a crate from the ground up: a file uses its own folder and those that stand before it. What is not in
 /// the list stands above.
-const ROOMS: &[(&str, &[&str])] = &[(
-    "server",
-    &[
-        "paths",
-        "message",
-        "log",
-        "settings",
-        "transport",
-        "trace",
-        "site",
-        "request",
-        "module",
-        "files",
-        "load",
-        "phases",
-        "exchange",
-        "protocol",
-        "explain",
-        "core_module",
-    ],
-)];
+const ROOMS: &[(&str, &[&str])] = &[
+    (
+        "server",
+        &[
+            "paths",
+            "message",
+            "log",
+            "settings",
+            "transport",
+            "trace",
+            "site",
+            "request",
+            "module",
+            "files",
+            "load",
+            "phases",
+            "exchange",
+            "protocol",
+            "explain",
+            "core_module",
+        ],
+    ),
+    (
+        "lab",
+        &[
+            "machine",
+            "screen",
+            "load",
+            "page",
+            "frontends",
+            "experiments",
+            "measure",
+            "report",
+            "compare",
+            "tune",
+            "watch",
+        ],
+    ),
+];
 
 /// Circles that stay, because taking them apart would make the code worse: the crate, a file in the circle, the number
 /// of its files, and why.

@@ -7,13 +7,14 @@ use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
 
-use super::super::super::connection::{Broken, Connection};
+use super::super::super::connection::Connection;
 use super::super::super::record::Times;
 use super::super::super::response::Answer;
 use super::super::super::worker::note;
 use super::super::user::{Link, User};
 use super::super::{Step, transcript};
 use super::{End, Slot, UNFIT, Users, token};
+use crate::load::failure::Failure;
 
 impl<'s> Users<'s> {
     /// Begins the next burst of a user. The session ends after the last one, or with the load.
@@ -86,7 +87,7 @@ impl<'s> Users<'s> {
         }
     }
 
-    fn open(&mut self, slot: usize, place: usize, now: Instant) -> Result<(), Broken> {
+    fn open(&mut self, slot: usize, place: usize, now: Instant) -> Result<(), Failure> {
         let plan = self.share.plan;
         let pick = self.dialled;
         self.dialled += 1;
@@ -160,7 +161,7 @@ impl<'s> Users<'s> {
 
     /// Handles a broken connection. Requests are sent again if the server may have closed it before it saw them;
     /// otherwise they have failed, and so has the session.
-    pub(super) fn broken(&mut self, slot: usize, place: usize, broken: Broken) {
+    pub(super) fn broken(&mut self, slot: usize, place: usize, broken: Failure) {
         let Some(link) = self.link(slot, place) else { return };
         if broken.was_idle || link.calls.is_empty() {
             self.give_up(slot, place);
@@ -175,7 +176,7 @@ impl<'s> Users<'s> {
     }
 
     /// Counts a request that has failed, and ends its session.
-    fn fail(&mut self, slot: usize, step: usize, broken: Broken, why: impl FnOnce() -> String) {
+    fn fail(&mut self, slot: usize, step: usize, broken: Failure, why: impl FnOnce() -> String) {
         self.record.fail(Instant::now(), broken.count);
         self.live.failures.fetch_add(1, Relaxed);
         self.tally.fail(step, false, why);

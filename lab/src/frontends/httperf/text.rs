@@ -1,0 +1,229 @@
+//! The output of httperf.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::HttperfOptions;
+use super::sessions::{Alike, Log};
+use super::values::Part;
+use crate::load::scenario::tally::{SAMPLE, Tally};
+use crate::load::spread::Spread;
+use crate::load::{Pace, Record};
+
+/// The options as understood.
+pub(super) fn command_line(options: &HttperfOptions) -> String {
+    let mut out = "httperf".to_owned();
+    let mut add = |is_there: bool, text: String| {
+        if is_there {
+            out.push(' ');
+            out.push_str(&text);
+        }
+    };
+    let part = |part: Option<Part>| match part {
+        None => "",
+        Some(Part::Header) => "=header",
+        Some(Part::Body) => "=body",
+    };
+    add(options.verbose, "--verbose".into());
+    for (name, printed) in [("reply", options.print_reply), ("request", options.print_request)] {
+        add(printed.is_some(), format!("--print-{name}{}", printed.map_or("", part)));
+    }
+    add(options.hog, "--hog".into());
+    add(options.think_timeout > 0.0, format!("--think-timeout={}", options.think_timeout));
+    add(options.timeout > 0.0, format!("--timeout={}", options.timeout));
+    add(true, format!("--client={}", options.client));
+    add(true, format!("--server={}", options.server));
+    if let Some(name) = &options.server_name {
+        add(true, format!("--server_name={name}"));
+    }
+    add(true, format!("--port={}", options.port));
+    add(true, format!("--uri={}", options.uri));
+    if let Some(status) = options.failure_status {
+        add(true, format!("--failure-status={status}"));
+    }
+    add(options.http_version == "1.0", "--http-version=1.0".into());
+    if let Some(most) = options.max_connections {
+        add(true, format!("--max-connections={most}"));
+    }
+    if let Some(most) = options.max_piped_calls {
+        add(true, format!("--max-piped-calls={most}"));
+    }
+    match options.period {
+        None => add(options.rate > 0.0, format!("--rate={}", options.rate)),
+        Some(Pace::Constant(time)) => add(!time.is_zero(), format!("--rate={}", 1.0 / time.as_secs_f64())),
+        Some(Pace::Uniform(least, most)) => {
+            add(true, format!("--period=u{},{}", least.as_secs_f64(), most.as_secs_f64()));
+        }
+        Some(Pace::Exponential(mean)) => add(true, format!("--period=e{}", mean.as_secs_f64())),
+    }
+    add(true, format!("--send-buffer={}", options.send_buffer));
+    add(true, format!("--recv-buffer={}", options.recv_buffer));
+    add(options.session_cookies, "--session-cookies".into());
+    add(options.ssl, "--ssl".into());
+    if let Some(suites) = &options.ssl_ciphers {
+        add(true, format!("--ssl-ciphers={suites}"));
+    }
+    add(options.ssl_no_reuse, "--ssl-no-reuse".into());
+    if let Some(fields) = &options.add_header {
+        add(true, format!("--add-header='{fields}'"));
+    }
+    if let Some(method) = &options.method {
+        add(true, format!("--method={method}"));
+    }
+    if let Some((again, file)) = &options.wlog {
+        add(true, format!("--wlog={},{}", if *again { "y" } else { "n" }, file.display()));
+    }
+    match (&options.wsess, &options.wsesslog) {
+        (Some(Alike { count, calls, think }), _) => {
+            add(true, format!("--wsess={count},{calls},{:.3}", think.as_secs_f64()));
+        }
+        (_, Some(Log { count, think, file })) => {
+            add(true, format!("--wsesslog={count},{:.3},{}", think.as_secs_f64(), file.display()));
+        }
+        _ => add(true, format!("--num-conns={} --num-calls={}", options.num_conns, options.num_calls)),
+    }
+    add(options.burst_length != 1, format!("--burst-length={}", options.burst_length));
+    out
+}
+
+/// The report; `used` is the CPU time of the generator, user and system.
+pub(super) fn results(options: &HttperfOptions, record: &Record, used: [Duration; 2]) -> String {
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = write(&mut out, options, record, used);
+    out
+}
+
+fn write(out: &mut String, options: &HttperfOptions, record: &Record, used: [Duration; 2]) -> std::fmt::Result {
+    let seconds = record.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let failures = &record.failures;
+    // Connections that the server ended too early: a session goes on over another one.
+    let cut = record.tally.as_ref().map_or(0, |_| record.reopened);
+    let never_there = failures.refused + failures.connect + failures.no_descriptor + failures.no_port;
+    let connections = record.connections + never_there;
+    let requests = record.answers + failures.total() + cut - never_there;
+    let ratio = |one: f64, other: f64| if other > 0.0 { one / other } else { 0.0 };
+    let per = |count: u64| (ratio(count as f64, seconds), ratio(1000.0 * seconds, count as f64));
+
+    writeln!(out, "Maximum connect burst length: {}", record.burst)?;
+    let replies = record.answers;
+    writeln!(
+        out,
+        "\nTotal: connections {connections} requests {requests} replies {replies} test-duration {seconds:.3} s"
+    )?;
+
+    let (rate, each) = per(connections);
+    let most = record.concurrent;
+    writeln!(out, "\nConnection rate: {rate:.1} conn/s ({each:.1} ms/conn, <={most} concurrent connections)")?;
+    let [least, mean, deviation, median, longest] = record.lives.figures().map(|time| time / 1000.0);
+    writeln!(
+        out,
+        "Connection time [ms]: min {least:.1} avg {mean:.1} max {longest:.1} median {median:.1} stddev {deviation:.1}"
+    )?;
+    writeln!(out, "Connection time [ms]: connect {:.1}", record.setup.figures()[1] / 1000.0)?;
+    let answering = if record.tally.is_some() { record.lives.0.len() } else { record.connections };
+    writeln!(out, "Connection length [replies/conn]: {:.3}", ratio(replies as f64, answering as f64))?;
+
+    let (rate, each) = per(requests);
+    writeln!(out, "\nRequest rate: {rate:.1} req/s ({each:.1} ms/req)")?;
+    writeln!(out, "Request size [B]: {:.1}", ratio(record.sent_bytes as f64, requests as f64))?;
+
+    let samples = samples(record);
+    let [least, mean, longest, deviation] = of_samples(&samples);
+    writeln!(
+        out,
+        "\nReply rate [replies/s]: min {least:.1} avg {mean:.1} max {longest:.1} stddev {deviation:.1} ({} samples)",
+        samples.len()
+    )?;
+    let transfer = ratio(record.transfer.as_secs_f64() * 1000.0, replies as f64);
+    writeln!(out, "Reply time [ms]: response {:.1} transfer {transfer:.1}", record.wait.figures()[1] / 1000.0)?;
+    let size = |bytes: u64| ratio(bytes as f64, replies as f64);
+    writeln!(
+        out,
+        "Reply size [B]: header {:.1} content {:.1} footer {:.1} (total {:.1})",
+        size(record.head),
+        size(record.body),
+        size(record.framing),
+        size(record.received())
+    )?;
+    let [_, one, two, three, four, five] = record.classes;
+    writeln!(out, "Reply status: 1xx={one} 2xx={two} 3xx={three} 4xx={four} 5xx={five}")?;
+
+    let [user, system] = used.map(|time| time.as_secs_f64());
+    let share = |time: f64| 100.0 * time / seconds;
+    writeln!(
+        out,
+        "\nCPU time [s]: user {user:.2} system {system:.2} (user {:.1}% system {:.1}% total {:.1}%)",
+        share(user),
+        share(system),
+        share(user + system)
+    )?;
+    let bytes = (record.received() + record.sent_bytes) as f64 / seconds;
+    writeln!(out, "Net I/O: {:.1} KB/s ({:.1}*10^6 bps)", bytes / 1024.0, bytes * 8.0 / 1e6)?;
+
+    let other = failures.malformed + failures.write + failures.connect + failures.tls;
+    writeln!(
+        out,
+        "\nErrors: total {} client-timo {} socket-timo 0 connrefused {} connreset {}",
+        failures.total() + cut,
+        failures.timeout,
+        failures.refused,
+        failures.reset + failures.read + cut
+    )?;
+    writeln!(
+        out,
+        "Errors: fd-unavail {} addrunavail {} ftab-full 0 other {other}",
+        failures.no_descriptor, failures.no_port
+    )?;
+    match record.tally.as_deref().filter(|_| options.has_sessions()) {
+        Some(tally) => sessions(out, tally, seconds),
+        None => Ok(()),
+    }
+}
+
+/// The results of sessions.
+fn sessions(out: &mut String, tally: &Tally, seconds: f64) -> std::fmt::Result {
+    let (good, bad) = (tally.complete.0.len(), tally.failed.0.len());
+    let length = SAMPLE.as_secs_f64();
+    let counts = tally.samples.iter().copied().chain(std::iter::repeat(0));
+    let samples: Vec<f64> = counts.take((seconds / length) as usize).map(|count| count as f64 / length).collect();
+    let [least, _, most, deviation] = of_samples(&samples);
+    let rate = good as f64 / seconds;
+    writeln!(
+        out,
+        "\nSession rate [sess/s]: min {least:.2} avg {rate:.2} max {most:.2} stddev {deviation:.2} ({good}/{})",
+        good + bad
+    )?;
+    let each = if good > 0 { tally.connections as f64 / good as f64 } else { 0.0 };
+    writeln!(out, "Session: avg {each:.2} connections/session")?;
+    let mean = |spread: &Spread| spread.figures()[1] / 1e6;
+    writeln!(out, "Session lifetime [s]: {:.1}", mean(&tally.complete))?;
+    writeln!(out, "Session failtime [s]: {:.1}", mean(&tally.failed))?;
+    // Up to the longest session there was.
+    let longest = tally.lengths.iter().rposition(|count| *count > 0).unwrap_or(0);
+    let histogram = tally.lengths.iter().take(longest + 1).map(u64::to_string);
+    writeln!(out, "Session length histogram: {}", histogram.collect::<Vec<_>>().join(" "))
+}
+
+/// Replies per second, in each whole sample.
+fn samples(record: &Record) -> Vec<f64> {
+    let length = record.timeline.length.as_secs_f64();
+    let each = (SAMPLE.as_secs_f64() / length).ceil().max(1.0) as usize;
+    let whole = (record.elapsed.as_secs_f64() / length) as usize;
+    let intervals = &record.timeline.intervals[..whole.min(record.timeline.intervals.len())];
+    let sum = |part: &[_]| part.iter().map(|one: &crate::load::timeline::Interval| one.answers).sum::<u64>();
+    intervals.chunks_exact(each).map(|part| sum(part) as f64 / (each as f64 * length)).collect()
+}
+
+/// The least, the mean, the most, and the deviation.
+fn of_samples(samples: &[f64]) -> [f64; 4] {
+    if samples.is_empty() {
+        return [0.0; 4];
+    }
+    let count = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / count;
+    let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+    let deviation = if samples.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 };
+    let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
+    [least, mean, samples.iter().copied().fold(0.0, f64::max), deviation]
+}

@@ -1,0 +1,18 @@
+//! What clients saw over time, as rates: for plots and for stored results.
+
+use serde::{Deserialize, Serialize};
+
+/// The clients' view of one interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rates {
+    /// Its end, in seconds since the measurement began.
+    pub(crate) until: f64,
+    /// Answers per second.
+    pub(crate) answers: f64,
+    /// Failures per second.
+    pub(crate) failures: f64,
+    /// Latencies in microseconds.
+    pub(crate) p50_us: u64,
+    /// See `p50_us`.
+    pub(crate) p99_us: u64,
+}

@@ -1,0 +1,466 @@
+//! One measurement: start a server, check that it answers correctly, warm it up, measure, stop it.
+
+mod many;
+mod probe;
+mod queue;
+mod squeeze;
+
+use std::cell::OnceCell;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::experiments::installation::Installation;
+use crate::experiments::profile::Profile;
+use crate::experiments::recipe::Recipe;
+use crate::experiments::site::{Account, Many, Site};
+use crate::experiments::subject::Subject;
+use crate::experiments::workload::{DOCUMENTS, Gathering, Kind, Over, SMALL};
+use crate::experiments::workloads::many::{CLIENTS, host};
+use crate::load::tls::Client;
+use crate::machine::accounting::Accounting;
+use crate::machine::descriptors;
+use crate::machine::descriptors::DESCRIPTORS_IN_RESERVE;
+use crate::machine::error::{Context as _, Error, Result, write_file};
+use crate::machine::host::Cores;
+use crate::machine::identity::Identity;
+use crate::machine::interrupt;
+use crate::machine::launch;
+use crate::machine::scratch::Scratch;
+use crate::measure::course::Course;
+use crate::measure::generator::{Counts, Shot};
+use crate::measure::idle_connections::{Crowd, Manner, Party, copies, fresh};
+use crate::measure::reading::Reading;
+use crate::measure::results::Errors;
+use crate::measure::results::{Configuration, FRESH_LIMIT, Load, Measure, Memory};
+use crate::measure::server::{Server, Watch};
+use probe::{probe, probe_script};
+
+/// Servers get addresses of their own in 127.88.0.0/24, so that connections of one leave no trace for the next; if one
+/// is not enough, they get another in 127.88.1.0/24, and so on.
+const NETWORK: [u8; 2] = [127, 88];
+
+/// A client has 28 000 ports for each address of a server, and the search for a free one takes longer the fewer are
+/// left; those of the warm-up are not free yet.
+const CONNECTIONS_PER_ADDRESS: u32 = 10_000;
+
+/// The directory of scripts in the scratch directory.
+const SCRIPTS: &str = "scripts";
+
+/// Enough for caches and branch predictors; threads and children are there already.
+const WARM_UP_SECONDS: u32 = 1;
+
+/// How long connections rest before memory is read, so that a server can release memory that only requests needed.
+const REST: Duration = Duration::from_secs(1);
+
+/// Opening this many connections takes about a second, which must not dominate a measurement.
+const CONNECTIONS_PER_SECOND: u32 = 1500;
+
+/// With a thousand clients a request waits for a second or more; one that takes five counts as a failure, and must have
+/// the time to become one.
+const CLIENTS_PER_SECOND: u32 = 100;
+
+/// The most lines of a configuration to keep beside the results.
+const LINES_MAX: usize = 200;
+
+/// How many fresh requests may go unanswered before we stop sending them.
+const SILENCES_MAX: u64 = 10;
+
+/// Everything that measurements share.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    scratch: Scratch,
+    cores: Cores,
+    accounting: Accounting,
+    descriptors: u64,
+    account: Option<Account>,
+    apache: Option<Installation>,
+    identity: OnceCell<Identity>,
+}
+
+/// The subject of a measurement, its configuration and its load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trial<'a> {
+    /// The server.
+    pub(crate) subject: &'static Subject,
+    /// Its program.
+    pub(crate) program: &'a Path,
+    /// Its configuration.
+    pub(crate) profile: Profile,
+    /// The kind of load.
+    pub(crate) kind: &'static Kind,
+    /// The number of connections.
+    pub(crate) connections: u32,
+    /// The duration.
+    pub(crate) seconds: u32,
+}
+
+impl Bench {
+    /// Sets up the scratch directory with the documents and moves the laboratory away from the server's core.
+    pub(crate) fn new() -> Result<Self> {
+        let scratch = Scratch::new()?;
+        let documents = scratch.create("documents")?;
+        for document in DOCUMENTS {
+            write_file(documents.join(document.name), document.content())?;
+        }
+        let cores = Cores::choose()?;
+        scratch.create(SCRIPTS)?;
+        launch::pin(&[cores.generator])?;
+        Ok(Self {
+            scratch,
+            cores,
+            accounting: Accounting::detect(),
+            descriptors: descriptors::raise_limit()?,
+            account: Account::choose(),
+            apache: Installation::find(),
+            identity: OnceCell::new(),
+        })
+    }
+
+    /// The limit on open files of a process.
+    pub(crate) fn descriptors(&self) -> u64 {
+        self.descriptors
+    }
+
+    /// How CPU time is measured.
+    pub(crate) fn accounting(&self) -> String {
+        self.accounting.to_string()
+    }
+
+    /// Measures; also returns the exact configuration.
+    pub(crate) fn measure(&self, trial: &Trial<'_>) -> Result<(Measure, Configuration)> {
+        let site = self.site(trial)?;
+        let recipe = (trial.subject.recipe)(&site)?;
+        let configuration = describe(trial, &recipe);
+        let cores = match trial.kind.has_all_cores() {
+            true => self.cores.both(),
+            false => vec![self.cores.server],
+        };
+        let server = Server::start(&self.accounting, &cores, trial.program, &recipe, &site)?;
+        let measure = self.take(&server, &site, trial);
+        // If the server is gone, this is the reason for any other error.
+        server.check_alive(&site)?;
+        Ok((measure?, configuration))
+    }
+
+    fn take(&self, server: &Server, site: &Site, trial: &Trial<'_>) -> Result<Measure> {
+        match trial.kind {
+            Kind::Load { document, close, over, .. } => {
+                probe(site, client(*over)?.as_ref(), document, *close)?;
+                let expected = site.documents.join(document.name);
+                // Only the generator can parse frames of HTTP/2, so it compares their contents.
+                let expect = matches!(over, Over::Http2 { .. }).then_some(expected.as_path());
+                let shot = shot(site, document.name, trial.connections, trial.seconds);
+                self.shoot(server, site, Shot { over: *over, expect, ..shot }).map(Measure::from)
+            }
+            Kind::Script { script, .. } => {
+                let name = format!("cgi-bin/{}", script.name);
+                let seconds = trial.seconds.max(trial.connections / CLIENTS_PER_SECOND);
+                probe_script(site, &name, script)?;
+                self.shoot(server, site, shot(site, &name, trial.connections, seconds)).map(Measure::from)
+            }
+            Kind::Rate { per_second, per_connection, .. } => {
+                probe(site, None, &SMALL, false)?;
+                let shot = Shot {
+                    addresses: &site.addresses,
+                    name: SMALL.name,
+                    connections: trial.connections,
+                    per_connection: *per_connection,
+                    host: None,
+                    urls: None,
+                    requests: None,
+                    per_second: Some(*per_second),
+                    seconds: trial.seconds,
+                    over: Over::Clear,
+                    expect: None,
+                };
+                self.shoot(server, site, shot).map(Measure::from)
+            }
+            Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::from),
+            Kind::Queue(crush) => self.queue(server, site, crush).map(Measure::from),
+            Kind::Squeeze(squeeze) => self.squeeze(server, site, squeeze, trial.seconds).map(Measure::from),
+            Kind::Many { asked, over, .. } => {
+                self.many(server, site, trial.connections, *asked, *over, trial.seconds).map(Measure::from)
+            }
+            Kind::Idle { connections, over } => self.idle(server, site, *connections, *over).map(Measure::Memory),
+            Kind::Children { count, clients } => {
+                let shot = shot(site, SMALL.name, *clients, trial.seconds);
+                self.children(server, *count, shot).map(Measure::Memory)
+            }
+        }
+    }
+
+    fn site(&self, trial: &Trial<'_>) -> Result<Site> {
+        let number = crate::experiments::subject::SUBJECTS
+            .iter()
+            .position(|subject| subject.id == trial.subject.id)
+            .unwrap_or(0);
+        let (many, clients) = match trial.kind {
+            Kind::Many { over, .. } => (Some(self.made(trial.connections, *over)?), CLIENTS),
+            _ => (None, trial.connections),
+        };
+        let first = many.as_ref().and_then(|many| many.identities.first().cloned());
+        Ok(Site {
+            directory: self.server_directory()?,
+            documents: self.scratch.path().join("documents"),
+            addresses: free_addresses(number as u8 + 1, clients)?,
+            profile: trial.profile,
+            close: matches!(
+                trial.kind,
+                Kind::Load { close: true, .. } | Kind::Script { .. } | Kind::Many { over: Over::Tls, .. }
+            ),
+            script: self.script(trial.kind)?,
+            memory: match trial.kind {
+                Kind::Squeeze(squeeze) => Some(squeeze.memory),
+                _ => None,
+            },
+            descriptors: self.descriptors,
+            account: self.account.clone(),
+            identity: self.identity(trial.profile)?.or(first),
+            many,
+            apache: self.apache.clone(),
+        })
+    }
+
+    /// The script of a measurement, or the first of them; makes them on first use.
+    fn script(&self, kind: &Kind) -> Result<Option<PathBuf>> {
+        let scripts = match kind {
+            Kind::Script { script, .. } => std::slice::from_ref(script),
+            Kind::Queue(crush) => std::slice::from_ref(&crush.script),
+            Kind::Squeeze(squeeze) => squeeze.scripts,
+            _ => &[],
+        };
+        let made = scripts.iter().map(|script| script.prepare(&self.scripts_directory()));
+        made.collect::<Result<Vec<PathBuf>>>().map(|paths| paths.into_iter().next())
+    }
+
+    /// Hosts, lines or certificates by the thousand.
+    fn made(&self, count: u32, over: Over) -> Result<Many> {
+        let hosts = if over == Over::Clear { 0 } else { count };
+        let directory = self.scratch.create_anew("certificates")?;
+        let identities =
+            (0..hosts).map(|number| Identity::make_for(&host(number), &directory)).collect::<Result<_>>()?;
+        Ok(Many { count, identities })
+    }
+
+    /// The certificate for servers that speak TLS, made on first use.
+    fn identity(&self, profile: Profile) -> Result<Option<Identity>> {
+        if !matches!(profile, Profile::Tls | Profile::Http2) {
+            return Ok(None);
+        }
+        if let Some(made) = self.identity.get() {
+            return Ok(Some(made.clone()));
+        }
+        let made = Identity::make(&self.scratch.create("identity")?)?;
+        Ok(Some(self.identity.get_or_init(|| made).clone()))
+    }
+
+    fn scripts_directory(&self) -> PathBuf {
+        self.scratch.path().join(SCRIPTS)
+    }
+
+    /// A fresh directory, owned by the user that the server changes to: some servers open their logs only then.
+    fn server_directory(&self) -> Result<PathBuf> {
+        let directory = self.scratch.create_anew("server")?;
+        if let Some(account) = &self.account {
+            std::os::unix::fs::chown(&directory, Some(account.uid), Some(account.gid))
+                .context(|| format!("give {} to {}", directory.display(), account.user))?;
+        }
+        Ok(directory)
+    }
+
+    /// Warms up, then fires.
+    fn shoot(&self, server: &Server, site: &Site, shot: Shot<'_>) -> Result<Load> {
+        let mut watch = Watch::new(server);
+        Shot { seconds: WARM_UP_SECONDS, ..shot }.fire(self.cores.generator, &mut || watch.look())?;
+        server.await_quiet()?;
+
+        let mut watch = Watch::new(server);
+        let before = Reading::take(server, self.cores)?;
+        let mut course = Course::new(server, self.cores);
+        let counts = shot.fire(self.cores.generator, &mut || {
+            course.look();
+            watch.look()
+        })?;
+        let after = Reading::take(server, self.cores)?;
+        let busiest = watch.busiest();
+        let fresh = fresh(site.address(), client(shot.over)?.as_ref(), FRESH_LIMIT);
+        if counts.requests == 0 {
+            return Err(Error::new("no request was answered under load"));
+        }
+        Ok(Load {
+            fresh_us: fresh.unwrap_or(FRESH_LIMIT).as_micros() as u64,
+            course: course.moments.into(),
+            replaced: watch.newcomers(),
+            busiest,
+            ..self.figures(server, counts, &before, &after)?
+        })
+    }
+
+    fn figures(&self, server: &Server, counts: Counts, before: &Reading, after: &Reading) -> Result<Load> {
+        Ok(Load {
+            seconds: counts.seconds,
+            requests: counts.requests,
+            bytes: counts.bytes,
+            server_cpu_seconds: after.server - before.server,
+            min_us: counts.min_us,
+            mean_us: counts.mean_us,
+            p50_us: counts.p50_us,
+            p99_us: counts.p99_us,
+            max_us: counts.max_us,
+            handshakes: counts.handshakes,
+            errors: counts.errors,
+            late_p99_us: counts.late_p99_us,
+            pss_kib: server.pss_kib()?,
+            processes: server.pids().len(),
+            busy: after.busy_since(before, self.cores),
+            lost: 0,
+            replaced: 0,
+            fresh_us: 0,
+            busiest: 0.0,
+            squeezed: None,
+            begun: None,
+            latencies: counts.latencies.into(),
+            course: Box::default(),
+            intervals: counts.intervals.into(),
+            averages: Some(after.averages_since(before)),
+            swap_before_kib: before.swap_used_kib,
+        })
+    }
+
+    /// Sends fresh requests while a crowd stays. Lingering connections come last: a server need not wait for them long.
+    fn crowd(&self, server: &Server, site: &Site, gathering: &Gathering) -> Result<Load> {
+        probe(site, None, &SMALL, false)?;
+        let copies = copies(self.descriptors, gathering.idle + gathering.slow + gathering.lingering);
+        let gather =
+            |manner, count| Crowd::gather(&Party { manner, address: site.address(), tls: None, count }, copies);
+        let mut idle = gather(Manner::Idle, gathering.idle)?;
+        let mut slow = gather(Manner::Slow, gathering.slow)?;
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| slow.read_slowly(&stop));
+            let lingering = gather(Manner::Lingering, gathering.lingering);
+            let before = Reading::take(server, self.cores);
+            let counts = ask(site.address(), gathering.fresh);
+            let after = Reading::take(server, self.cores);
+            stop.store(true, Relaxed);
+            let load = self.figures(server, counts, &before?, &after?)?;
+            Ok((load, lingering?.lost().failed))
+        })
+        .map(|(load, lingering)| Load { lost: idle.lost().all + slow.lost().failed + lingering, ..load })
+    }
+
+    /// The children just after their start, and again when all of them had work.
+    fn children(&self, server: &Server, count: u32, shot: Shot<'_>) -> Result<Memory> {
+        server.await_children(count)?;
+        let before_kib = server.pss_kib()?;
+        let mut watch = Watch::new(server);
+        let counts = shot.fire(self.cores.generator, &mut || watch.look())?;
+        server.await_children(count)?;
+        Ok(Memory {
+            before_kib,
+            after_kib: server.pss_kib()?,
+            processes: server.pids().len(),
+            lost: counts.errors.total(),
+        })
+    }
+
+    fn idle(&self, server: &Server, site: &Site, connections: u32, over: Over) -> Result<Memory> {
+        probe(site, client(over)?.as_ref(), &SMALL, false)?;
+        let before_kib = server.pss_kib()?;
+        let party = Party { manner: Manner::Idle, address: site.address(), tls: over.tls(), count: connections };
+        let mut crowd = Crowd::gather(&party, copies(self.descriptors, connections))?;
+        std::thread::sleep(REST);
+        let after_kib = server.pss_kib()?;
+        Ok(Memory { before_kib, after_kib, processes: server.pids().len(), lost: crowd.lost().all })
+    }
+}
+
+fn shot<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -> Shot<'a> {
+    Shot {
+        addresses: &site.addresses,
+        name,
+        // A few fewer than wanted are as good; the report says so.
+        connections: u64::from(connections).min(site.descriptors - DESCRIPTORS_IN_RESERVE) as u32,
+        per_connection: u32::from(site.close),
+        host: None,
+        urls: None,
+        requests: None,
+        per_second: None,
+        seconds: seconds.max(connections / CONNECTIONS_PER_SECOND),
+        over: Over::Clear,
+        expect: None,
+    }
+}
+
+/// The client for checks, if the server speaks TLS.
+fn client(over: Over) -> Result<Option<Client>> {
+    over.tls().map(|tls| tls.client()).transpose()
+}
+
+/// Sends so many requests, one after the other, each on a connection of its own.
+fn ask(address: SocketAddr, times: u32) -> Counts {
+    let began = Instant::now();
+    let mut latencies_us = Vec::new();
+    let mut errors = Errors::default();
+    for _ in 0..times {
+        let asked = Instant::now();
+        match fresh(address, None, FRESH_LIMIT) {
+            Ok(latency) => latencies_us.push(latency.as_micros() as u64),
+            Err(_) if asked.elapsed() >= FRESH_LIMIT => errors.timeout += 1,
+            Err(_) => errors.read += 1,
+        }
+        if errors.total() == SILENCES_MAX || interrupt::is_asked() {
+            errors.timeout += u64::from(times) - latencies_us.len() as u64 - errors.total();
+            break;
+        }
+    }
+    Counts::of_latencies(began.elapsed().as_secs_f64(), latencies_us, errors)
+}
+
+fn describe(trial: &Trial<'_>, recipe: &Recipe) -> Configuration {
+    let program = trial.program.file_name().unwrap_or_default().to_string_lossy();
+    let (installed, composed): (Vec<_>, Vec<_>) = recipe.files.iter().partition(|file| file.as_installed);
+    Configuration {
+        profile: trial.profile,
+        command: format!("{program} {}", recipe.arguments.join(" ")),
+        environment: recipe.environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        files: composed.iter().map(|file| (file.name.clone(), beginning(&file.text))).collect(),
+        as_installed: installed.iter().map(|file| file.name.clone()).collect(),
+    }
+}
+
+/// The text of a file, without most of the thousands of lines that are alike.
+fn beginning(text: &str) -> String {
+    let mut lines = text.lines();
+    let kept: Vec<&str> = lines.by_ref().take(LINES_MAX).collect();
+    match lines.count() {
+        0 => text.to_owned(),
+        more => format!("{}\n# {more} more lines\n", kept.join("\n")),
+    }
+}
+
+/// Addresses of the laboratory's networks with a port that is free right now: as many as the connections need.
+fn free_addresses(host: u8, connections: u32) -> Result<Vec<SocketAddr>> {
+    let ip = |network| IpAddr::V4(Ipv4Addr::new(NETWORK[0], NETWORK[1], network, host));
+    let port = TcpListener::bind((ip(0), 0))
+        .and_then(|listener| listener.local_addr())
+        .context(|| format!("find a free port on {}", ip(0)))?
+        .port();
+    let networks = connections.div_ceil(CONNECTIONS_PER_ADDRESS).clamp(1, 255) as u8;
+    Ok((0..networks).map(|network| (ip(network), port).into()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_of_connections_are_spread_over_addresses_with_one_port() {
+        assert_eq!(free_addresses(7, 10_000).unwrap().len(), 1);
+        let addresses = free_addresses(7, 20_000).unwrap();
+        assert_eq!(addresses.len(), 2);
+        assert_eq!(addresses[1], SocketAddr::from(([127, 88, 1, 7], addresses[0].port())));
+    }
+}

@@ -1,0 +1,36 @@
+//! More requests for a script than its one process can serve.
+
+use std::time::Duration;
+
+use super::Bench;
+use super::probe::probe_script;
+use crate::experiments::site::Site;
+use crate::experiments::workload::Crush;
+use crate::machine::error::Result;
+use crate::measure::callers::Call;
+use crate::measure::reading::Reading;
+use crate::measure::results::Load;
+use crate::measure::server::Server;
+
+/// Longer than any server lets a request wait.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+impl Bench {
+    /// Sends requests at the rate of the workload, and waits for the last answer. The process already runs.
+    pub(super) fn queue(&self, server: &Server, site: &Site, crush: &Crush) -> Result<Load> {
+        let names = [format!("cgi-bin/{}", crush.script.name)];
+        probe_script(site, &names[0], crush.script)?;
+        let call = Call {
+            address: site.address(),
+            names: &names,
+            answer: crush.script.answer,
+            clients: crush.requests,
+            seconds: 0,
+            patience: PATIENCE,
+        };
+        let before = Reading::take(server, self.cores)?;
+        let counts = call.at(|number| crush.due(number));
+        let after = Reading::take(server, self.cores)?;
+        self.figures(server, counts, &before, &after)
+    }
+}

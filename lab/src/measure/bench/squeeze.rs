@@ -1,0 +1,107 @@
+//! Scripts that need more memory than there is, and requests for files at the same time.
+
+use std::time::Duration;
+
+use super::Bench;
+use super::probe::{probe, probe_script};
+use crate::experiments::site::Site;
+use crate::experiments::workload::{Over, SMALL, Squeeze};
+use crate::machine::error::{Context as _, Error, Result, write_file};
+use crate::machine::procfs;
+use crate::measure::callers::Call;
+use crate::measure::course::Course;
+use crate::measure::generator::Shot;
+use crate::measure::reading::Reading;
+use crate::measure::results::{Load, Squeezed};
+use crate::measure::server::{Server, Watch};
+
+/// A script takes a tenth of a second or more, and there are ten clients or more: the end would dominate a shorter
+/// measurement.
+const LONGER: u32 = 3;
+
+/// Longer than any server that admits scripts in turn lets one wait, though less than a person would believe.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Enough connections for files that take two seconds each.
+const FILE_CONNECTIONS: u32 = 100;
+
+impl Bench {
+    /// Runs both at once, for three times as long as other measurements; then waits for the last scripts.
+    pub(super) fn squeeze(&self, server: &Server, site: &Site, squeeze: &Squeeze, seconds: u32) -> Result<Load> {
+        let seconds = seconds * LONGER;
+        let first = squeeze.scripts.first().ok_or_else(|| Error::new("no script is named"))?;
+        let names: Vec<String> =
+            squeeze.scripts.iter().map(|script| format!("cgi-bin/{}{}", script.name, squeeze.path_info)).collect();
+        probe(site, None, &SMALL, false)?;
+        probe_script(site, &names[0], first)?;
+        self.forget_runs()?;
+
+        let call = Call {
+            address: site.address(),
+            names: &names,
+            answer: first.answer,
+            clients: squeeze.clients,
+            seconds,
+            patience: PATIENCE,
+        };
+        let files = Shot {
+            addresses: &site.addresses,
+            name: SMALL.name,
+            connections: FILE_CONNECTIONS,
+            per_connection: 1,
+            host: None,
+            urls: None,
+            requests: None,
+            per_second: Some(squeeze.files_per_second),
+            seconds,
+            over: Over::Clear,
+            expect: None,
+        };
+        let swapped = procfs::swapped_out();
+        let mut watch = Watch::new(server);
+        let before = Reading::take(server, self.cores)?;
+        let mut course = Course::new(server, self.cores);
+        let (scripts, files) = std::thread::scope(|scope| {
+            let scripts = scope.spawn(|| call.make());
+            let files = files.fire(self.cores.generator, &mut || {
+                course.look();
+                watch.look()
+            });
+            if files.is_err() {
+                // The scripts' clients are patient.
+                server.kill();
+            }
+            (scripts.join(), files)
+        });
+        let after = Reading::take(server, self.cores)?;
+        let (scripts, files) = (scripts.map_err(|_| Error::new("a client of the scripts failed"))?, files?);
+        let marks = server.marks()?;
+        Ok(Load {
+            busiest: watch.busiest(),
+            course: course.moments.into(),
+            late_p99_us: files.late_p99_us,
+            squeezed: Some(Box::new(Squeezed {
+                at_limit: marks.at_limit,
+                oom_kills: marks.oom_kills,
+                major_faults: marks.major_faults,
+                peak_kib: marks.peak_kib,
+                swapped_pages: procfs::swapped_out().saturating_sub(swapped),
+                file_answers: files.requests,
+                file_p50_us: files.p50_us,
+                file_p99_us: files.p99_us,
+                file_max_us: files.max_us,
+                file_errors: files.errors.total(),
+            })),
+            ..self.figures(server, scripts, &before, &after)?
+        })
+    }
+
+    /// Resets scripts that count their runs; the user that the server changes to may write the count.
+    fn forget_runs(&self) -> Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.scripts_directory().join("runs");
+        write_file(&path, "0\n")?;
+        let everybody = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(&path, everybody).context(|| format!("give everyone access to {}", path.display()))
+    }
+}
