@@ -50,16 +50,16 @@ pub(crate) struct Conversation {
     /// It has already replaced the body.
     is_data: bool,
     /// Its next piece has to come from the client.
-    starving: bool,
+    awaiting_client: bool,
     /// The backend reads no further.
-    deaf: bool,
+    input_closed: bool,
     frames: Frames,
-    heard: Messages,
+    decoded: Messages,
     received: Vec<u8>,
     /// Something was sent, and something has come.
-    asked: bool,
-    /// See `asked`.
-    answers: bool,
+    sent_any: bool,
+    /// See `sent_any`.
+    received_any: bool,
     ended: bool,
     /// Why it cannot go on, reported after everything that came before.
     failure: Option<Failure>,
@@ -100,13 +100,13 @@ impl Conversation {
             body: (!request.body.is_none()).then(|| request.body.clone()),
             data: None,
             is_data: false,
-            starving: false,
-            deaf: false,
+            awaiting_client: false,
+            input_closed: false,
             frames: Frames::new(protocol),
-            heard: Messages::default(),
+            decoded: Messages::default(),
             received: Vec::new(),
-            asked: false,
-            answers: false,
+            sent_any: false,
+            received_any: false,
             ended: false,
             failure: None,
             completed: false,
@@ -129,13 +129,13 @@ impl Conversation {
     pub(crate) fn followed_by(mut self, data: RequestBody) -> Conversation {
         self.data = Some(data);
         if self.body.is_none() {
-            self.goes_on();
+            self.continue_with_data();
         }
         self
     }
 
     /// Continues with the part after the body, if there is one.
-    fn goes_on(&mut self) {
+    fn continue_with_data(&mut self) {
         self.body = self.data.take();
         self.is_data = self.body.is_some();
     }
@@ -143,24 +143,24 @@ impl Conversation {
     /// Moves the request on; `true`: there may be more of it, but others wait for their turn.
     fn feed(&mut self, cx: &mut Context<'_>) -> Result<bool, BodyError> {
         for _ in 0..STEPS {
-            while self.sent < self.unsent.len() && !self.deaf {
+            while self.sent < self.unsent.len() && !self.input_closed {
                 match self.stream.poll_write(cx, &self.unsent[self.sent..]) {
                     Poll::Pending => return Ok(false),
                     Poll::Ready(Ok(sent)) => {
                         self.sent += sent;
-                        self.asked = true;
+                        self.sent_any = true;
                         self.active = Instant::now();
                     }
                     // It may have answered all the same.
-                    Poll::Ready(Err(_)) => self.deaf = true,
+                    Poll::Ready(Err(_)) => self.input_closed = true,
                 }
             }
             self.unsent.clear();
             self.sent = 0;
-            let Some(body) = self.body.as_ref().filter(|_| !self.deaf) else { return Ok(false) };
+            let Some(body) = self.body.as_ref().filter(|_| !self.input_closed) else { return Ok(false) };
             match body.poll_read(cx) {
                 Poll::Pending => {
-                    self.starving = true;
+                    self.awaiting_client = true;
                     return Ok(false);
                 }
                 Poll::Ready(Ok(Some(piece))) if self.is_data => fastcgi::data(&piece, &mut self.unsent),
@@ -170,46 +170,46 @@ impl Conversation {
                         true => fastcgi::end_of_data(&mut self.unsent),
                         false => self.protocol.end_of_input(&mut self.unsent),
                     }
-                    self.goes_on();
+                    self.continue_with_data();
                 }
                 Poll::Ready(Err(error)) => return Err(error),
             }
-            self.starving = false;
+            self.awaiting_client = false;
         }
         Ok(true)
     }
 
     /// Whether the whole request has been sent.
-    fn has_asked(&self) -> bool {
-        self.body.is_none() && self.unsent.is_empty() && !self.deaf
+    fn has_sent_request(&self) -> bool {
+        self.body.is_none() && self.unsent.is_empty() && !self.input_closed
     }
 
     /// Takes received bytes. `None`: no event.
-    fn hear(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Option<Event>> {
+    fn receive(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Option<Event>> {
         self.received.clear();
-        self.received.reserve(if self.answers { PIECE } else { FIRST_PIECE });
+        self.received.reserve(if self.received_any { PIECE } else { FIRST_PIECE });
         match ready!(self.stream.poll_read(cx, &mut self.received)) {
             Ok(0) if self.protocol.ends_with_connection() => {
-                self.heard.end = Some(End::default());
+                self.decoded.end = Some(End::default());
             }
             Ok(0) => return Poll::Ready(Some(self.lost(request, None))),
             Err(error) => return Poll::Ready(Some(self.lost(request, Some(&error)))),
             Ok(_) => {
                 self.active = Instant::now();
-                self.answers = true;
+                self.received_any = true;
             }
         }
         let before = output.len();
-        if let Err(rubbish) = self.frames.read(&self.received, output, &mut self.heard) {
+        if let Err(invalid) = self.frames.read(&self.received, output, &mut self.decoded) {
             self.report(request);
             self.give_back(Outcome::Failed);
             // The output before that counts.
-            if self.heard.end.take().is_some() {
+            if self.decoded.end.take().is_some() {
                 self.ended = true;
                 return Poll::Ready(Some(if output.len() > before { Event::Output } else { Event::Ended }));
             }
-            let text = format!("cannot understand the backend of {}: {}", request.mapped.filename, rubbish.0);
-            let failure = Failure { status: 500, text, level: Level::Error, lost: false, unasked: false };
+            let text = format!("cannot understand the backend of {}: {}", request.mapped.filename, invalid.0);
+            let failure = Failure { status: 500, text, level: Level::Error, lost: false, nothing_sent: false };
             if output.len() > before {
                 self.failure = Some(failure);
                 return Poll::Ready(Some(Event::Output));
@@ -218,19 +218,19 @@ impl Conversation {
             return Poll::Ready(Some(Event::Failed(failure)));
         }
         self.report(request);
-        let end = self.heard.end.take();
+        let end = self.decoded.end.take();
         let page = end.as_ref().and_then(|end| end.page).filter(|_| is_only_a_status(output));
         let refused = end.map(|end| self.end(end));
         Poll::Ready(match refused.flatten() {
             _ if page.is_some() => {
                 let text = format!("{}: the handler leaves the answer to the server", request.mapped.filename);
                 let status = page.unwrap_or(500);
-                Some(Event::Failed(Failure { status, text, level: Level::Debug, lost: false, unasked: false }))
+                Some(Event::Failed(Failure { status, text, level: Level::Debug, lost: false, nothing_sent: false }))
             }
             // Earlier output counts: a header may be there, and with it an answer.
             Some((status, text)) if output.is_empty() => {
                 let text = format!("{}: {text}", request.mapped.filename);
-                Some(Event::Failed(Failure { status, text, level: Level::Error, lost: false, unasked: false }))
+                Some(Event::Failed(Failure { status, text, level: Level::Error, lost: false, nothing_sent: false }))
             }
             _ if output.len() > before => Some(Event::Output),
             _ if self.ended => Some(Event::Ended),
@@ -240,22 +240,22 @@ impl Conversation {
 
     /// Logs its messages.
     fn report(&mut self, request: &Request) {
-        for (level, text) in self.heard.notes.drain(..) {
+        for (level, text) in self.decoded.notes.drain(..) {
             request.log(self.module, level, text);
         }
-        let mut lines = take_lines(&mut self.heard.errors);
-        if self.heard.end.is_some() && !self.heard.errors.is_empty() {
-            lines.push(std::mem::take(&mut self.heard.errors));
+        let mut lines = take_lines(&mut self.decoded.errors);
+        if self.decoded.end.is_some() && !self.decoded.errors.is_empty() {
+            lines.push(std::mem::take(&mut self.decoded.errors));
         }
-        let mut said: Vec<(Level, String)> = Vec::new();
+        let mut entries: Vec<(Level, String)> = Vec::new();
         for line in lines.iter().map(|line| from_bytes(line)) {
             let text = (self.stderr.text)(request, &line);
-            match ((self.stderr.level)(&line), said.last_mut()) {
+            match ((self.stderr.level)(&line), entries.last_mut()) {
                 (None, Some((_, before))) => before.extend(["\n", &text]),
-                (level, _) => said.push((level.unwrap_or(Level::Notice), text)),
+                (level, _) => entries.push((level.unwrap_or(Level::Notice), text)),
             }
         }
-        for (level, text) in said {
+        for (level, text) in entries {
             request.log(self.module, level, text);
         }
     }
@@ -265,9 +265,15 @@ impl Conversation {
         self.ended = true;
         self.give_back(Outcome::Failed);
         let how = error.map_or_else(|| "closed the connection".to_string(), sys::describe);
-        let when = if self.answers { "in the middle of its answer" } else { "before it answered" };
+        let when = if self.received_any { "in the middle of its answer" } else { "before it answered" };
         let text = format!("the backend of {} ended {when}: {how}", request.mapped.filename);
-        Event::Failed(Failure { status: 500, text, level: Level::Error, lost: !self.answers, unasked: !self.asked })
+        Event::Failed(Failure {
+            status: 500,
+            text,
+            level: Level::Error,
+            lost: !self.received_any,
+            nothing_sent: !self.sent_any,
+        })
     }
 
     fn give_back(&mut self, outcome: Outcome) {
@@ -278,7 +284,7 @@ impl Conversation {
 
     /// Whether the connection can serve another request: the answer is complete, and the whole request has been sent.
     pub(crate) fn is_reusable(&self) -> bool {
-        self.completed && self.has_asked()
+        self.completed && self.has_sent_request()
     }
 
     /// Gives the backend back after a complete answer. Returns why there is no answer, if the backend says so.
@@ -297,7 +303,7 @@ impl Conversation {
         let outcome = match () {
             () if end.last => Outcome::Last,
             // The rest of the body would be taken for the next request.
-            () if !self.has_asked() || self.protocol.ends_with_connection() => Outcome::Closed,
+            () if !self.has_sent_request() || self.protocol.ends_with_connection() => Outcome::Closed,
             () => Outcome::Ready,
         };
         lease.done(outcome, self.stream.hand_on());
@@ -324,22 +330,22 @@ impl Source for Conversation {
         if self.ended {
             return Poll::Ready(Event::Ended);
         }
-        let feeds_on = match self.feed(cx) {
-            Ok(feeds_on) => feeds_on,
+        let has_more_input = match self.feed(cx) {
+            Ok(has_more_input) => has_more_input,
             Err(_) if self.is_data => {
                 let text = format!("{}: it became shorter while it was being read", request.mapped.filename);
-                let failure = Failure { status: 500, text, level: Level::Error, lost: false, unasked: false };
+                let failure = Failure { status: 500, text, level: Level::Error, lost: false, nothing_sent: false };
                 return Poll::Ready(Event::Failed(failure));
             }
             Err(error) => return Poll::Ready(Event::Body(error)),
         };
         for _ in 0..STEPS {
-            match self.hear(cx, request, output) {
+            match self.receive(cx, request, output) {
                 Poll::Ready(Some(event)) => return Poll::Ready(event),
                 Poll::Ready(None) => {}
-                Poll::Pending if feeds_on => return Poll::Ready(Event::Busy),
+                Poll::Pending if has_more_input => return Poll::Ready(Event::Busy),
                 Poll::Pending => {
-                    if self.starving {
+                    if self.awaiting_client {
                         // It may be waiting for its input, and so are we: the body has its own deadline.
                         self.active = Instant::now();
                         return Poll::Pending;
@@ -369,7 +375,7 @@ impl Source for Conversation {
 impl Drop for Conversation {
     fn drop(&mut self) {
         let position = self.frames.position();
-        self.give_back(match self.has_asked() && position.len() <= POSITION_MAX {
+        self.give_back(match self.has_sent_request() && position.len() <= POSITION_MAX {
             true => Outcome::Abandoned(position),
             // It may wait for the rest of its input for ever.
             false => Outcome::Broken,

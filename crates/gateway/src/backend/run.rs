@@ -123,15 +123,15 @@ pub(super) async fn begin_with_one(
         // A FastCGI application that has served enough ends by itself, without notice: one that had served before is
         // replaced once, if the request may be repeated. A request that was never sent has had no effect at all.
         let whole = request.body.is_none() && lease.served > 0;
-        let again = whole && tries == 1 && head.protocol() == Protocol::FastCgi && may_repeat;
-        let unasked = whole && tries < TRIES;
+        let may_repeat_lost = whole && tries == 1 && head.protocol() == Protocol::FastCgi && may_repeat;
+        let may_send_again = whole && tries < TRIES;
         let began = Instant::now();
         match begin(request, head, stream, Some(lease), bytes.clone(), caller, stderr).await {
             Ok(script) => return Ok(script),
             // One that took too long would do so again; the manager's clock differs a little from this one.
             Err(failure)
                 if failure.lost
-                    && (again || unasked && failure.unasked)
+                    && (may_repeat_lost || may_send_again && failure.nothing_sent)
                     && class.settings.busy.is_none_or(|busy| began.elapsed() < busy / 2) =>
             {
                 tries += 1;

@@ -2,8 +2,8 @@
 //!
 //! FastCGI Specification (Open Market, 1996), sections 3 to 6.
 
-use super::header::{HEADER, Head, Kind};
-use super::message::{End, Messages, Rubbish};
+use super::header::{FrameHeader, FrameType, HEADER};
+use super::message::{End, InvalidFrame, Messages};
 
 /// The role of an application for a request (section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,26 +90,26 @@ pub(crate) fn end_of_data(to: &mut Vec<u8>) {
     record(DATA, &[], to);
 }
 
-pub(super) fn head(header: &[u8; HEADER]) -> Result<Head, Rubbish> {
+pub(super) fn parse_header(header: &[u8; HEADER]) -> Result<FrameHeader, InvalidFrame> {
     let [version, kind, id_high, id_low, length_high, length_low, padding, _] = *header;
     if version != 1 {
-        return Err(Rubbish(format!("it speaks version {version} of FastCGI, or something else")));
+        return Err(InvalidFrame(format!("it speaks version {version} of FastCGI, or something else")));
     }
     let kind = match (kind, u16::from_be_bytes([id_high, id_low])) {
-        (STDOUT, ID) => Kind::Output,
-        (STDERR, ID) => Kind::Errors,
-        (END_REQUEST, ID) => Kind::Whole(END_REQUEST.into()),
+        (STDOUT, ID) => FrameType::Output,
+        (STDERR, ID) => FrameType::Errors,
+        (END_REQUEST, ID) => FrameType::Message(END_REQUEST.into()),
         // Records of other requests, which were given up, or management records.
-        _ => Kind::Skipped,
+        _ => FrameType::Skipped,
     };
     let length = usize::from(u16::from_be_bytes([length_high, length_low]));
-    Ok(Head { kind, length, padding: padding.into() })
+    Ok(FrameHeader { kind, length, padding: padding.into() })
 }
 
 /// The body of `END_REQUEST` (section 5.5).
-pub(super) fn whole(content: &[u8], heard: &mut Messages) -> Result<(), Rubbish> {
+pub(super) fn parse_message(content: &[u8], decoded: &mut Messages) -> Result<(), InvalidFrame> {
     let Some(([s0, s1, s2, s3, protocol, ..], _)) = content.split_first_chunk::<8>() else {
-        return Err(Rubbish("the end of its answer is too short".into()));
+        return Err(InvalidFrame("the end of its answer is too short".into()));
     };
     let refused = match protocol {
         0 => None,
@@ -119,7 +119,7 @@ pub(super) fn whole(content: &[u8], heard: &mut Messages) -> Result<(), Rubbish>
         other => Some((500, format!("it ends a request with status {other}, which FastCGI does not know"))),
     };
     let status = i32::from_be_bytes([*s0, *s1, *s2, *s3]);
-    heard.end = Some(End { status, refused, ..End::default() });
+    decoded.end = Some(End { status, refused, ..End::default() });
     Ok(())
 }
 
@@ -166,11 +166,11 @@ mod tests {
     #[test]
     fn statuses_of_the_protocol() {
         for (protocol, status) in [(0, None), (1, Some(503)), (2, Some(503)), (3, Some(500)), (9, Some(500))] {
-            let mut heard = Messages::default();
-            whole(&[0, 0, 0, 0, protocol, 0, 0, 0], &mut heard).expect("whole");
-            let refused = heard.end.and_then(|end| end.refused).map(|(status, _)| status);
+            let mut decoded = Messages::default();
+            parse_message(&[0, 0, 0, 0, protocol, 0, 0, 0], &mut decoded).expect("whole");
+            let refused = decoded.end.and_then(|end| end.refused).map(|(status, _)| status);
             assert_eq!(refused, status, "{protocol}");
         }
-        assert!(whole(&[0; 7], &mut Messages::default()).is_err());
+        assert!(parse_message(&[0; 7], &mut Messages::default()).is_err());
     }
 }

@@ -1,12 +1,12 @@
 //! Cuts the received bytes into frames, as they arrive. Frames of FastCGI and of runtimes begin with eight bytes each.
 
 use super::framing::Protocol;
-use super::header::{HEADER, Head, Kind};
-use super::message::{Messages, Rubbish};
+use super::header::{FrameHeader, FrameType, HEADER};
+use super::message::{InvalidFrame, Messages};
 use super::{fastcgi, script_runtime};
 
 /// The longest content of a frame that has to be buffered whole, in bytes.
-const HELD_MAX: usize = 64 * 1024;
+const BUFFERED_MAX: usize = 64 * 1024;
 
 /// Frames as they arrive.
 #[derive(Debug)]
@@ -15,24 +15,29 @@ pub(crate) struct Frames {
     header: [u8; HEADER],
     /// How much of the header has come; all of it during the content.
     filled: usize,
-    head: Head,
-    held: Vec<u8>,
+    head: FrameHeader,
+    buffered: Vec<u8>,
 }
 
 impl Frames {
     pub(crate) fn new(protocol: Protocol) -> Frames {
-        Frames { protocol, header: [0; HEADER], filled: 0, head: Head::default(), held: Vec::new() }
+        Frames { protocol, header: [0; HEADER], filled: 0, head: FrameHeader::default(), buffered: Vec::new() }
     }
 
-    /// Takes received bytes. It reads nothing after the end of the answer: bytes there are rubbish.
-    pub(crate) fn read(&mut self, mut bytes: &[u8], output: &mut Vec<u8>, heard: &mut Messages) -> Result<(), Rubbish> {
+    /// Takes received bytes. It reads nothing after the end of the answer: bytes there are invalid.
+    pub(crate) fn read(
+        &mut self,
+        mut bytes: &[u8],
+        output: &mut Vec<u8>,
+        decoded: &mut Messages,
+    ) -> Result<(), InvalidFrame> {
         if self.protocol == Protocol::Plain {
             output.extend_from_slice(bytes);
             return Ok(());
         }
         while !bytes.is_empty() {
-            if heard.end.is_some() {
-                return Err(Rubbish("it sent data after the end of its answer".into()));
+            if decoded.end.is_some() {
+                return Err(InvalidFrame("it sent data after the end of its answer".into()));
             }
             if self.filled < HEADER {
                 let taken = bytes.len().min(HEADER - self.filled);
@@ -43,20 +48,20 @@ impl Frames {
                     return Ok(());
                 }
                 self.head = match self.protocol {
-                    Protocol::FastCgi => fastcgi::head(&self.header)?,
-                    _ => script_runtime::head(&self.header)?,
+                    Protocol::FastCgi => fastcgi::parse_header(&self.header)?,
+                    _ => script_runtime::parse_header(&self.header)?,
                 };
-                if matches!(self.head.kind, Kind::Whole(_)) && self.head.length > HELD_MAX {
-                    return Err(Rubbish(format!("a frame of {} bytes is too long", self.head.length)));
+                if matches!(self.head.kind, FrameType::Message(_)) && self.head.length > BUFFERED_MAX {
+                    return Err(InvalidFrame(format!("a frame of {} bytes is too long", self.head.length)));
                 }
             }
             let taken = bytes.len().min(self.head.length);
             let (content, rest) = bytes.split_at(taken);
             match self.head.kind {
-                Kind::Output => output.extend_from_slice(content),
-                Kind::Errors => heard.errors.extend_from_slice(content),
-                Kind::Whole(_) => self.held.extend_from_slice(content),
-                Kind::Skipped => {}
+                FrameType::Output => output.extend_from_slice(content),
+                FrameType::Errors => decoded.errors.extend_from_slice(content),
+                FrameType::Message(_) => self.buffered.extend_from_slice(content),
+                FrameType::Skipped => {}
             }
             self.head.length -= taken;
             let skipped = if self.head.length == 0 { rest.len().min(self.head.padding) } else { 0 };
@@ -64,11 +69,11 @@ impl Frames {
             bytes = &rest[skipped..];
             if self.head.length == 0 && self.head.padding == 0 {
                 self.filled = 0;
-                if let Kind::Whole(number) = self.head.kind {
-                    let held = std::mem::take(&mut self.held);
+                if let FrameType::Message(number) = self.head.kind {
+                    let buffered = std::mem::take(&mut self.buffered);
                     match self.protocol {
-                        Protocol::FastCgi => fastcgi::whole(&held, heard)?,
-                        _ => script_runtime::whole(number, &held, heard)?,
+                        Protocol::FastCgi => fastcgi::parse_message(&buffered, decoded)?,
+                        _ => script_runtime::parse_message(number, &buffered, decoded)?,
                     }
                 }
             }
@@ -81,10 +86,10 @@ impl Frames {
         let mut bytes = Vec::with_capacity(HEADER + 16);
         bytes.push(u8::try_from(self.filled).unwrap_or(0));
         bytes.extend_from_slice(&self.header);
-        for number in [self.head.length, self.head.padding, self.held.len()] {
+        for number in [self.head.length, self.head.padding, self.buffered.len()] {
             bytes.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_ne_bytes());
         }
-        bytes.extend_from_slice(&self.held);
+        bytes.extend_from_slice(&self.buffered);
         bytes
     }
 
@@ -99,14 +104,14 @@ impl Frames {
             let bytes = rest.get(4 * index..)?.first_chunk()?;
             usize::try_from(u32::from_ne_bytes(*bytes)).ok()
         };
-        let (length, padding, held) = (number(0)?, number(1)?, number(2)?);
-        frames.held = rest.get(12..).filter(|rest| rest.len() == held)?.to_vec();
+        let (length, padding, buffered) = (number(0)?, number(1)?, number(2)?);
+        frames.buffered = rest.get(12..).filter(|rest| rest.len() == buffered)?.to_vec();
         if frames.filled == HEADER {
             let head = match protocol {
-                Protocol::FastCgi => fastcgi::head(&frames.header).ok()?,
-                _ => script_runtime::head(&frames.header).ok()?,
+                Protocol::FastCgi => fastcgi::parse_header(&frames.header).ok()?,
+                _ => script_runtime::parse_header(&frames.header).ok()?,
             };
-            frames.head = Head { kind: head.kind, length, padding };
+            frames.head = FrameHeader { kind: head.kind, length, padding };
         }
         Some(frames)
     }
@@ -136,14 +141,14 @@ mod tests {
     fn an_answer_is_the_same_however_it_arrives() {
         for (protocol, bytes) in answers() {
             for step in 1..=bytes.len() {
-                let (mut frames, mut output, mut heard) = (Frames::new(protocol), Vec::new(), Messages::default());
+                let (mut frames, mut output, mut decoded) = (Frames::new(protocol), Vec::new(), Messages::default());
                 for piece in bytes.chunks(step) {
-                    frames.read(piece, &mut output, &mut heard).expect("well formed");
+                    frames.read(piece, &mut output, &mut decoded).expect("well formed");
                     // Another reader could continue anywhere.
                     frames = Frames::at(protocol, &frames.position()).expect("a position");
                 }
-                assert_eq!((&output[..], &heard.errors[..]), (&b"hello"[..], &b"oops"[..]), "{protocol:?} {step}");
-                assert_eq!(heard.end.map(|end| end.status), Some(7), "{protocol:?} {step}");
+                assert_eq!((&output[..], &decoded.errors[..]), (&b"hello"[..], &b"oops"[..]), "{protocol:?} {step}");
+                assert_eq!(decoded.end.map(|end| end.status), Some(7), "{protocol:?} {step}");
             }
         }
     }
@@ -152,8 +157,8 @@ mod tests {
     fn nothing_may_follow_the_end() {
         for (protocol, mut bytes) in answers() {
             bytes.push(1);
-            let mut heard = Messages::default();
-            assert!(Frames::new(protocol).read(&bytes, &mut Vec::new(), &mut heard).is_err());
+            let mut decoded = Messages::default();
+            assert!(Frames::new(protocol).read(&bytes, &mut Vec::new(), &mut decoded).is_err());
         }
     }
 

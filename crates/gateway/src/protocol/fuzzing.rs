@@ -1,18 +1,18 @@
 //! The entry point of the fuzz target `frames`.
 
-use super::message::Rubbish;
+use super::message::InvalidFrame;
 use super::{Frames, Messages, Protocol};
 
 /// What an answer consists of: output, errors, notes, end. `Err`: why it is invalid.
-type Heard = Result<(Vec<u8>, Vec<u8>, usize, bool), Rubbish>;
+type Decoded = Result<(Vec<u8>, Vec<u8>, usize, bool), InvalidFrame>;
 
 /// Reads an answer whole and in pieces of this size, between which another reader takes over.
 ///
 /// # Panics
 /// If the results differ.
 pub fn frames(protocol: Protocol, bytes: &[u8], piece: usize) {
-    let whole = heard(protocol, bytes, bytes.len().max(1));
-    assert_eq!(heard(protocol, bytes, piece.max(1)), whole);
+    let whole = decoded(protocol, bytes, bytes.len().max(1));
+    assert_eq!(decoded(protocol, bytes, piece.max(1)), whole);
     // A position that nobody has written.
     let _ = Frames::at(protocol, bytes).map(|mut frames| {
         let mut output = Vec::new();
@@ -21,7 +21,7 @@ pub fn frames(protocol: Protocol, bytes: &[u8], piece: usize) {
     });
 }
 
-fn heard(protocol: Protocol, bytes: &[u8], piece: usize) -> Heard {
+fn decoded(protocol: Protocol, bytes: &[u8], piece: usize) -> Decoded {
     let (mut frames, mut output, mut messages) = (Frames::new(protocol), Vec::new(), Messages::default());
     for piece in bytes.chunks(piece) {
         frames.read(piece, &mut output, &mut messages)?;

@@ -2,24 +2,25 @@
 
 /// The length of a frame's header, in bytes.
 pub(super) const HEADER: usize = 8;
-/// What a header says.
+
+/// A frame's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) kind: Kind,
+pub(super) struct FrameHeader {
+    pub(super) kind: FrameType,
     /// The length of the content, and of the padding after it, in bytes.
     pub(super) length: usize,
     pub(super) padding: usize,
 }
 
-/// The use of a frame's content.
+/// The meaning of a frame's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameType {
     /// It is output.
     Output,
     /// It goes to the error log.
     Errors,
-    /// It has a meaning as a whole, under this number.
-    Whole(u32),
+    /// A message, read as a whole: its number.
+    Message(u32),
     /// It is skipped.
     #[default]
     Skipped,

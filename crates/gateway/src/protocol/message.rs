@@ -32,4 +32,4 @@ pub(crate) struct End {
 
 /// Why the received bytes are invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rubbish(pub(crate) String);
+pub(crate) struct InvalidFrame(pub(crate) String);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use conf::Level;
 use http::text::from_bytes;
 
-use super::header::{HEADER, Head, Kind};
-use super::message::{End, Messages, Rubbish};
+use super::header::{FrameHeader, FrameType, HEADER};
+use super::message::{End, InvalidFrame, Messages};
 
 const HANDLER: u32 = 1;
 const ENVIRONMENT: u32 = 2;
@@ -68,39 +68,39 @@ pub(super) fn end_of_input(to: &mut Vec<u8>) {
     frame(INPUT, &[], to);
 }
 
-pub(super) fn head(header: &[u8; HEADER]) -> Result<Head, Rubbish> {
+pub(super) fn parse_header(header: &[u8; HEADER]) -> Result<FrameHeader, InvalidFrame> {
     let [k0, k1, k2, k3, l0, l1, l2, l3] = *header;
     let length = u32::from_be_bytes([l0, l1, l2, l3]);
     let length = usize::try_from(length).ok().filter(|length| *length <= CONTENT_MAX);
-    let length = length.ok_or_else(|| Rubbish("it does not speak the protocol of runtimes".into()))?;
+    let length = length.ok_or_else(|| InvalidFrame("it does not speak the protocol of runtimes".into()))?;
     let kind = match u32::from_be_bytes([k0, k1, k2, k3]) {
-        OUTPUT => Kind::Output,
-        ERROR => Kind::Errors,
-        number @ (LOG | END) => Kind::Whole(number),
-        _ => Kind::Skipped,
+        OUTPUT => FrameType::Output,
+        ERROR => FrameType::Errors,
+        number @ (LOG | END) => FrameType::Message(number),
+        _ => FrameType::Skipped,
     };
-    Ok(Head { kind, length, padding: 0 })
+    Ok(FrameHeader { kind, length, padding: 0 })
 }
 
-/// A frame with a meaning as a whole.
-pub(super) fn whole(number: u32, content: &[u8], heard: &mut Messages) -> Result<(), Rubbish> {
+/// Reads a message.
+pub(super) fn parse_message(number: u32, content: &[u8], decoded: &mut Messages) -> Result<(), InvalidFrame> {
     let mut texts = content.strip_suffix(&[0]).unwrap_or(content).split(|byte| *byte == 0).map(from_bytes);
     let mut pairs = std::iter::from_fn(|| Some((texts.next()?, texts.next()?)));
     if number == LOG {
-        let (mut level, mut said) = (Level::Error, String::new());
+        let (mut level, mut text) = (Level::Error, String::new());
         for (name, value) in pairs {
             match &*name {
                 "level" => level = Level::parse(&value).unwrap_or(Level::Error),
-                "text" => said = value.into_owned(),
+                "text" => text = value.into_owned(),
                 _ => {}
             }
         }
-        heard.notes.push((level, said));
+        decoded.notes.push((level, text));
         return Ok(());
     }
     let mut end = End::default();
     let (mut user, mut system) = (None, None);
-    let wrong = |name: &str| Rubbish(format!("'{name}' at the end of its answer is not a number"));
+    let wrong = |name: &str| InvalidFrame(format!("'{name}' at the end of its answer is not a number"));
     for (name, value) in &mut pairs {
         match &*name {
             "status" => end.status = value.parse().map_err(|_| wrong(&name))?,
@@ -119,7 +119,7 @@ pub(super) fn whole(number: u32, content: &[u8], heard: &mut Messages) -> Result
         }
     }
     end.used = user.zip(system);
-    heard.end = Some(end);
+    decoded.end = Some(end);
     Ok(())
 }
 
@@ -141,18 +141,18 @@ mod tests {
 
     #[test]
     fn an_end_tells_what_was_used() {
-        let mut heard = Messages::default();
-        whole(END, b"status\x003\0user\x001500\0system\x00500\0last\x001\0error\0it died\0", &mut heard)
+        let mut decoded = Messages::default();
+        parse_message(END, b"status\x003\0user\x001500\0system\x00500\0last\x001\0error\0it died\0", &mut decoded)
             .expect("an end");
-        let end = heard.end.take().expect("an end");
+        let end = decoded.end.take().expect("an end");
         assert_eq!((end.status, end.last, end.refused), (3, true, Some((500, "it died".into()))));
         assert_eq!(end.used, Some((Duration::from_micros(1500), Duration::from_micros(500))));
         for (http, page) in [("-1", Some(404)), ("403", Some(403)), ("200", None), ("0", None)] {
-            whole(END, format!("http\0{http}\0").as_bytes(), &mut heard).expect("an end");
-            assert_eq!(heard.end.take().and_then(|end| end.page), page, "{http}");
+            parse_message(END, format!("http\0{http}\0").as_bytes(), &mut decoded).expect("an end");
+            assert_eq!(decoded.end.take().and_then(|end| end.page), page, "{http}");
         }
-        assert!(whole(END, b"status\0x\0", &mut heard).is_err());
-        whole(LOG, b"level\0warn\0text\0look out\0", &mut heard).expect("a note");
-        assert_eq!(heard.notes, [(Level::Warn, "look out".to_string())]);
+        assert!(parse_message(END, b"status\0x\0", &mut decoded).is_err());
+        parse_message(LOG, b"level\0warn\0text\0look out\0", &mut decoded).expect("a note");
+        assert_eq!(decoded.notes, [(Level::Warn, "look out".to_string())]);
     }
 }

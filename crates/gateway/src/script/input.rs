@@ -62,7 +62,7 @@ impl Input {
     }
 
     /// Whether the next piece has to come from the client.
-    pub(crate) fn is_starving(&self) -> bool {
+    pub(crate) fn is_awaiting_client(&self) -> bool {
         self.piece.is_empty()
     }
 

@@ -152,7 +152,7 @@ impl Piped {
     /// It has closed its outputs: its process is about to end.
     fn end(&mut self, request: &Request) {
         match &self.input {
-            Some(input) if !input.is_starving() => {
+            Some(input) if !input.is_awaiting_client() => {
                 self.refuse_input(request, &io::Error::from_raw_os_error(BROKEN_PIPE));
             }
             _ => self.close_input(),
@@ -208,8 +208,8 @@ impl Source for Piped {
             }
             return Poll::Ready(Event::Busy);
         }
-        let starving = self.input.as_ref().is_some_and(Input::is_starving);
-        if starving {
+        let awaiting_client = self.input.as_ref().is_some_and(Input::is_awaiting_client);
+        if awaiting_client {
             // It may be waiting for its input, and so are we: the body has its own deadline.
             self.active = Instant::now();
         }
@@ -219,7 +219,7 @@ impl Source for Piped {
             // Its standard error must be checked again.
             return Poll::Ready(Event::Busy);
         }
-        if starving {
+        if awaiting_client {
             return Poll::Pending;
         }
         self.timer.poll_passed(cx, self.active + self.timeout).map(|()| match self.stdout {

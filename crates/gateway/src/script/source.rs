@@ -39,7 +39,7 @@ pub(crate) struct Failure {
     /// The connection ended before the first byte of the answer: another backend may be tried.
     pub(crate) lost: bool,
     /// In addition, nothing of the request had been sent.
-    pub(crate) unasked: bool,
+    pub(crate) nothing_sent: bool,
 }
 
 /// A source of output.

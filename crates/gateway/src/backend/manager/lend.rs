@@ -31,11 +31,11 @@ pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
     }
     let Ok(line) = watch(Arc::new(connection), Interest::READABLE) else { return };
     let mut packet = vec![0; PACKET_MAX];
-    let mut asked = receive(&line, &mut packet).await;
-    while let Ok(length) = asked {
+    let mut request = receive(&line, &mut packet).await;
+    while let Ok(length) = request {
         let Some(FromChild::Backend(version, class)) = FromChild::decode(&packet[..length]) else { return };
         let Some((index, granted)) = get(&shared, &line, version, class).await else { return };
-        asked = match granted {
+        request = match granted {
             Granted::Backend { number, socket, grant } => {
                 lend(&shared, &line, &mut packet, &Lent { index, number, socket, grant }).await
             }
@@ -68,12 +68,12 @@ async fn get(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8
     let queued = behind && granted.get().is_none();
     let mut given = std::pin::pin!(timeout(wait, granted.wait()));
     // The other side can only close the connection now.
-    let told = poll_fn(|cx| match given.as_mut().poll(cx) {
-        Poll::Ready(told) => Poll::Ready(Some(told)),
+    let granted_or_gone = poll_fn(|cx| match given.as_mut().poll(cx) {
+        Poll::Ready(granted) => Poll::Ready(Some(granted)),
         Poll::Pending => poll_gone(line, cx).map(|()| None),
     })
     .await;
-    let mut granted = match told {
+    let mut granted = match granted_or_gone {
         Some(Ok(granted)) => granted,
         Some(Err(_)) => {
             shared.state().pools[index].refuse(waiter, format!("no backend became free within {wait:?}"));
@@ -107,11 +107,11 @@ struct Lent {
 async fn lend(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
     let Lent { index, number, grant, .. } = *lent;
     let next = match sys::local::send(line.get_ref(), &FromManager::Granted(grant).encode(), &[lent.socket.as_fd()]) {
-        Ok(_) => hear(shared, line, packet, lent).await,
+        Ok(_) => next_message(shared, line, packet, lent).await,
         Err(error) => Err(error),
     };
-    let said = next.as_ref().ok().and_then(|length| FromChild::decode(&packet[..*length]));
-    if let Some(FromChild::Done(outcome)) = said {
+    let message = next.as_ref().ok().and_then(|length| FromChild::decode(&packet[..*length]));
+    if let Some(FromChild::Done(outcome)) = message {
         give_back(shared, index, number, grant.lease, &outcome);
         return receive(line, packet).await;
     }
@@ -128,7 +128,7 @@ async fn lend(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Le
 
 /// Listens to a child that holds a backend. Takes the backend back if the child keeps it longer than it needs, and ends
 /// it if a request takes too long.
-async fn hear(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
+async fn next_message(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
     let Lent { index, number, grant, .. } = *lent;
     let class = shared.state().pools[index].class.clone();
     let busy = class.settings.busy;
@@ -137,8 +137,8 @@ async fn hear(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Le
     loop {
         let left = busy.map(|busy| busy.saturating_sub(since.elapsed()));
         let Some(patience) = look.into_iter().chain(left).min() else { break };
-        if let Ok(heard) = timeout(patience, receive(line, packet)).await {
-            return heard;
+        if let Ok(message) = timeout(patience, receive(line, packet)).await {
+            return message;
         }
         let now = shared.state().pools[index].look(number, grant.lease);
         match now {
@@ -208,18 +208,18 @@ fn give_back(shared: &Arc<Shared>, index: usize, number: u64, lease: u64, outcom
 /// Reads the rest of an unwanted answer. Returns whether it has ended.
 async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
     let Ok(watched) = watch(socket, Interest::READABLE) else { return false };
-    let (mut received, mut heard) = (vec![0; PIECE], Messages::default());
+    let (mut received, mut decoded) = (vec![0; PIECE], Messages::default());
     let mut output = Vec::new();
     loop {
         match sys::socket::receive(watched.get_ref(), &mut received) {
             Ok(0) => return false,
             Ok(length) => {
-                if frames.read(&received[..length], &mut output, &mut heard).is_err() {
+                if frames.read(&received[..length], &mut output, &mut decoded).is_err() {
                     return false;
                 }
                 output.clear();
-                heard.errors.clear();
-                if let Some(end) = heard.end {
+                decoded.errors.clear();
+                if let Some(end) = decoded.end {
                     return !end.last;
                 }
                 // An endless answer must not starve the others.

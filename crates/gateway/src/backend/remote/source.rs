@@ -67,7 +67,7 @@ impl RemoteSource {
             text: format!("{}: {why}", self.failed),
             level: Level::Error,
             lost,
-            unasked: false,
+            nothing_sent: false,
         })
     }
 }
