@@ -18,12 +18,12 @@ use sys::watch::{Interest, Watched, watch};
 use super::users::{Refused, Users, process};
 use crate::command::{Command, Given, expose};
 use crate::process::wire::{self, COMMAND_MAX, Message};
-use crate::process::{Process, Socket, reaper};
+use crate::process::{ProcessGuard, Socket, reaper};
 
 /// How long a child may take to send its command.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long scripts may take to end when the daemon has to; its parent waits a second for it.
-const OBEY: Duration = Duration::from_millis(300);
+const QUICK_TERM_GRACE: Duration = Duration::from_millis(300);
 /// How long to wait if there are no descriptors left to accept with.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The size of a read, in bytes: most commands are shorter.
@@ -38,9 +38,9 @@ pub fn serve(socket: &Socket, users: Users, orders: &SignalFd) -> io::Result<()>
 }
 
 /// Reports when nobody holds it any more.
-struct Present(Awaited<()>);
+struct LastDrop(Awaited<()>);
 
-impl Drop for Present {
+impl Drop for LastDrop {
     fn drop(&mut self) {
         self.0.set(());
     }
@@ -52,7 +52,7 @@ async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Re
     let listener = watch(socket.listener(), Interest::READABLE)?;
     let all_ended = Awaited::default();
     // Held by every running script, and here until the daemon should leave.
-    let mut present = Some(Arc::new(Present(all_ended.clone())));
+    let mut held = Some(Arc::new(LastDrop(all_ended.clone())));
     let mut runs: Vec<Spawned> = Vec::new();
     let mut ended = pin!(all_ended.wait());
     loop {
@@ -61,7 +61,7 @@ async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Re
                 return Poll::Ready(None);
             }
             let ordered = order.poll_read_ready(cx);
-            let came = if present.is_some() { listener.poll_read_ready(cx) } else { Poll::Pending };
+            let came = if held.is_some() { listener.poll_read_ready(cx) } else { Poll::Pending };
             match (&ordered, &came) {
                 (Poll::Pending, Poll::Pending) => Poll::Pending,
                 _ => Poll::Ready(Some((ordered, came))),
@@ -72,18 +72,18 @@ async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Re
         if let Poll::Ready(ready) = ordered {
             match orders.read()? {
                 Some((Signal::TERM, _)) => break,
-                Some(_) => present = None,
+                Some(_) => held = None,
                 None => ready?.clear_ready(),
             }
         }
-        if let (Poll::Ready(ready), Some(present)) = (came, &present) {
+        if let (Poll::Ready(ready), Some(held)) = (came, &held) {
             match sys::local::accept(listener.get_ref()) {
                 Ok(connection) => {
                     runs.retain(|run| !run.is_over());
-                    let (users, present) = (users.clone(), present.clone());
+                    let (users, held) = (users.clone(), held.clone());
                     runs.push(spawn(async move {
                         attend(connection, users).await;
-                        drop(present);
+                        drop(held);
                     }));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready?.clear_ready(),
@@ -92,12 +92,12 @@ async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Re
             }
         }
     }
-    let leaves = present.take().is_none();
+    let leaves = held.take().is_none();
     // Dropping them orders the scripts to end; nobody can insist later.
     runs.iter().for_each(Spawned::abort);
     all_ended.wait().await;
-    let end = Instant::now() + if leaves { reaper::OBEY } else { OBEY };
-    while reaper::is_anybody_left() && Instant::now() < end {
+    let end = Instant::now() + if leaves { reaper::TERM_GRACE } else { QUICK_TERM_GRACE };
+    while reaper::is_any_left() && Instant::now() < end {
         sleep(PAUSE).await;
     }
     reaper::kill_all();
@@ -142,26 +142,26 @@ impl Message {
 
 /// Waits for the end of a script, or for the child to lose interest, and passes signals on. A process that is dropped
 /// here is ended.
-async fn accompany(mut process: Process, connection: &Watched, end: &Watched) {
-    let mut asked = false;
+async fn accompany(mut process: ProcessGuard, connection: &Watched, end: &Watched) {
+    let mut signaled = false;
     loop {
-        let (ended, said) = poll_fn(|cx| match (end.poll_read_ready(cx), connection.poll_read_ready(cx)) {
+        let (ended, readable) = poll_fn(|cx| match (end.poll_read_ready(cx), connection.poll_read_ready(cx)) {
             (Poll::Pending, Poll::Pending) => Poll::Pending,
             some => Poll::Ready(some),
         })
         .await;
         if let Poll::Ready(ended) = ended {
-            if let Some(reaped) = process.ended(asked) {
+            if let Some(reaped) = process.ended(signaled) {
                 return Message::Ended(reaped).send(connection);
             }
             let Ok(mut ready) = ended else { return };
             ready.clear_ready();
         }
-        if let Poll::Ready(said) = said {
+        if let Poll::Ready(readable) = readable {
             let mut number = [0];
-            match (sys::socket::receive(connection.get_ref(), &mut number), said) {
+            match (sys::socket::receive(connection.get_ref(), &mut number), readable) {
                 (Ok(1), _) => {
-                    asked = true;
+                    signaled = true;
                     if let Some(signal) = Signal::new(number[0].into()) {
                         process.signal(signal);
                     }

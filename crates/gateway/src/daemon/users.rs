@@ -17,7 +17,7 @@ use sys::watch::{Interest, watch};
 use crate::command::{Command, Given};
 use crate::gate::Permit;
 use crate::owners::Owners;
-use crate::process::{Leader, Permitted, Process};
+use crate::process::{Permitted, ProcessGuard, ScriptProcess};
 
 /// How long a program may take to change to its owner.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ fn cap(limits: &mut [(Limit, Bounds)]) {
 }
 
 /// A program started by this process, without a permit for memory.
-pub(super) fn process(pid: Pid) -> Process {
+pub(super) fn process(pid: Pid) -> ProcessGuard {
     let cost = Arc::new(ScriptUse::new(Duration::ZERO));
-    Process::new(Permitted { leader: Leader::Own(pid), permit: Permit::free(), cost })
+    ProcessGuard::new(Permitted { process: ScriptProcess::Own(pid), permit: Permit::free(), cost })
 }

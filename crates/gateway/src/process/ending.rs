@@ -14,39 +14,39 @@ use sys::process::{Pid, Reaped, reap};
 use sys::signal::Signal;
 use sys::watch::{Interest, Watched, watch};
 
-use super::leader::{Leader, Permitted};
 use super::progress::Progress;
-use super::reaper::{self, LEAVE, Left, OBEY, Patience, keep, leave};
+use super::reaper::{self, AbandonedProcess, EXIT_GRACE, NextSignal, TERM_GRACE, abandon, expect_exit};
+use super::script_process::{Permitted, ScriptProcess};
 use crate::command::Failure;
 use crate::gate;
 
 /// The process of a running script. Dropping it first asks the script and its whole group to end, and then kills them.
 #[derive(Debug)]
-pub struct Process {
+pub struct ProcessGuard {
     permitted: Option<Permitted>,
     /// The descriptor that reports its end, once somebody waits for that.
     end: Option<Watched>,
-    /// It is ended for what it did.
-    fails: bool,
+    /// It is ended because it failed.
+    failed: bool,
 }
 
-impl Process {
+impl ProcessGuard {
     /// Takes a script that has just been started, or that a daemon may start from now on.
-    pub fn new(permitted: Permitted) -> Process {
-        if let Some(pid) = permitted.leader.pid() {
+    pub fn new(permitted: Permitted) -> ProcessGuard {
+        if let Some(pid) = permitted.process.pid() {
             permitted.permit.started(pid);
         }
-        Process { permitted: Some(permitted), end: None, fails: false }
+        ProcessGuard { permitted: Some(permitted), end: None, failed: false }
     }
 
     /// Waits until its daemon has started it.
-    pub(crate) async fn begins(&mut self, deadline: Instant) -> Result<(), Failure> {
+    pub(crate) async fn wait_until_started(&mut self, deadline: Instant) -> Result<(), Failure> {
         let Some(permitted) = &self.permitted else { return Ok(()) };
         let begun = async {
-            let told = watch(permitted.leader.end()?, Interest::READABLE)?;
+            let news = watch(permitted.process.end()?, Interest::READABLE)?;
             loop {
-                match permitted.leader.progress() {
-                    Progress::Runs => told.readable().await?.clear_ready(),
+                match permitted.process.progress() {
+                    Progress::Runs => news.readable().await?.clear_ready(),
                     state => return Ok(state),
                 }
             }
@@ -74,34 +74,34 @@ impl Process {
     }
 
     /// It has been silent for too long: that it is ended is its own failure. Otherwise its client has gone.
-    pub(crate) fn fails(&mut self) {
-        self.fails = true;
+    pub(crate) fn mark_failed(&mut self) {
+        self.failed = true;
     }
 
     /// Its number, until it is reaped.
     pub(crate) fn pid(&self) -> Option<Pid> {
-        self.permitted.as_ref()?.leader.pid()
+        self.permitted.as_ref()?.process.pid()
     }
 
     /// Makes the kernel's OOM killer prefer it to the server.
     pub(crate) fn expose(&self) {
         if let Some(permitted) = &self.permitted {
-            permitted.leader.expose();
+            permitted.process.expose();
         }
     }
 
     /// Waits for its end, after which its cost is known; returns at once if nobody would report the end.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(permitted) = self.permitted.take() else { return Poll::Ready(()) };
-        let mut left = Left::new(permitted, Patience::UntilTerm(Instant::now() + LEAVE));
+        let mut abandoned = AbandonedProcess::new(permitted, NextSignal::Term(Instant::now() + EXIT_GRACE));
         loop {
-            if left.has_ended() {
+            if abandoned.has_ended() {
                 return Poll::Ready(());
             }
             let polled = match &mut self.end {
-                _ if left.lost => break,
+                _ if abandoned.lost => break,
                 Some(end) => end.poll_read_ready(cx),
-                none => match left.leader.end().and_then(|end| watch(end, Interest::READABLE)) {
+                none => match abandoned.script.end().and_then(|end| watch(end, Interest::READABLE)) {
                     Ok(end) => none.insert(end).poll_read_ready(cx),
                     Err(error) => Poll::Ready(Err(error)),
                 },
@@ -110,34 +110,34 @@ impl Process {
                 Poll::Ready(Ok(mut ready)) => ready.clear_ready(),
                 Poll::Ready(Err(_)) => break,
                 Poll::Pending => {
-                    self.permitted = left.into_permitted();
+                    self.permitted = abandoned.into_permitted();
                     return Poll::Pending;
                 }
             }
         }
-        keep(left);
+        abandon(abandoned);
         Poll::Ready(())
     }
 
     /// Its outputs are closed: there is no more to come. Mostly it has already ended.
-    pub fn leave(mut self) {
+    pub fn expect_exit(mut self) {
         let Some(permitted) = self.permitted.take() else { return };
-        leave(Left::new(permitted, Patience::UntilTerm(Instant::now() + LEAVE)));
+        expect_exit(AbandonedProcess::new(permitted, NextSignal::Term(Instant::now() + EXIT_GRACE)));
     }
 
     /// Sends a signal to its group.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(permitted) = &self.permitted {
-            permitted.leader.signal(signal, true);
+            permitted.process.signal(signal, true);
         }
     }
 
-    /// Its result, once it has ended; then only the rest of its group is left to end, if that was `asked`.
-    pub(crate) fn ended(&mut self, asked: bool) -> Option<Reaped> {
-        let Progress::Ended(reaped) = self.permitted.as_ref()?.leader.progress() else { return None };
+    /// Its result, once it has ended; then only the rest of its group is left to end, if it was `signaled`.
+    pub(crate) fn ended(&mut self, signaled: bool) -> Option<Reaped> {
+        let Progress::Ended(reaped) = self.permitted.as_ref()?.process.progress() else { return None };
         let permitted = self.permitted.take()?;
-        if asked && permitted.leader.has_group() {
-            keep(Left::new(permitted, Patience::UntilKill(Instant::now() + OBEY)).reaped());
+        if signaled && permitted.process.has_group() {
+            abandon(AbandonedProcess::new(permitted, NextSignal::Kill(Instant::now() + TERM_GRACE)).reaped());
         }
         reaped
     }
@@ -168,29 +168,29 @@ pub fn end_all() {
     *ENDING.write().unwrap_or_else(PoisonError::into_inner) = true;
     let lives = |pid: Pid| matches!(reap(Some(pid)), Ok(None));
     // A daemon's scripts are not our children, and the daemon ends them.
-    let mut asked: Vec<Pid> = gate::own_processes().into_iter().filter(|pid| lives(*pid)).collect();
-    asked.iter().for_each(|pid| Leader::Own(*pid).signal(Signal::TERM, true));
+    let mut processes: Vec<Pid> = gate::own_processes().into_iter().filter(|pid| lives(*pid)).collect();
+    processes.iter().for_each(|pid| ScriptProcess::Own(*pid).signal(Signal::TERM, true));
     let end = Instant::now() + LAST;
     loop {
-        asked.retain(|pid| lives(*pid) || pid.group_exists());
-        if asked.is_empty() && !reaper::is_anybody_left() || Instant::now() >= end {
+        processes.retain(|pid| lives(*pid) || pid.group_exists());
+        if processes.is_empty() && !reaper::is_any_left() || Instant::now() >= end {
             break;
         }
         #[expect(clippy::disallowed_methods, reason = "the process has nothing else to do any more")]
         std::thread::sleep(PAUSE);
     }
-    asked.iter().for_each(|pid| Leader::Own(*pid).signal(Signal::KILL, lives(*pid)));
+    processes.iter().for_each(|pid| ScriptProcess::Own(*pid).signal(Signal::KILL, lives(*pid)));
     reaper::kill_all();
 }
 
-impl Drop for Process {
+impl Drop for ProcessGuard {
     fn drop(&mut self) {
         let Some(mut permitted) = self.permitted.take() else { return };
-        if !self.fails {
+        if !self.failed {
             permitted.permit.give_up();
         }
-        permitted.leader.signal(Signal::TERM, true);
-        keep(Left::new(permitted, Patience::UntilKill(Instant::now() + OBEY)));
+        permitted.process.signal(Signal::TERM, true);
+        abandon(AbandonedProcess::new(permitted, NextSignal::Kill(Instant::now() + TERM_GRACE)));
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     /// Starts a shell with its output in a pipe.
-    fn shell(line: &CStr) -> (Process, Pid, std::io::PipeReader) {
+    fn shell(line: &CStr) -> (ProcessGuard, Pid, std::io::PipeReader) {
         let (reader, writer) = std::io::pipe().expect("pipe");
         let null = std::fs::File::open("/dev/null").expect("open");
         let stdio = [null.as_fd(), writer.as_fd(), null.as_fd()];
@@ -226,7 +226,7 @@ mod tests {
         };
         let pid = spawn.start().expect("start");
         let cost = Arc::new(ScriptUse::new(Duration::ZERO));
-        (Process::new(Permitted { leader: Leader::Own(pid), permit: Permit::free(), cost }), pid, reader)
+        (ProcessGuard::new(Permitted { process: ScriptProcess::Own(pid), permit: Permit::free(), cost }), pid, reader)
     }
 
     /// The process number that the script prints.
@@ -258,8 +258,8 @@ mod tests {
         let (process, pid, mut reader) = shell(c"echo x");
         let mut text = String::new();
         reader.read_to_string(&mut text).expect("read");
-        process.leave();
-        assert!(until_not(LEAVE, || pid.exists()), "neither a zombie nor a process is left");
+        process.expect_exit();
+        assert!(until_not(EXIT_GRACE, || pid.exists()), "neither a zombie nor a process is left");
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
         let (process, pid, reader) = shell(c"sleep 100 & echo $!; wait");
         let child = child_of(reader);
         drop(process);
-        assert!(until_not(OBEY / 2, || pid.exists() || runs(child)));
+        assert!(until_not(TERM_GRACE / 2, || pid.exists() || runs(child)));
     }
 
     #[test]
@@ -275,15 +275,15 @@ mod tests {
         let (process, pid, mut reader) = shell(c"trap '' TERM; echo x; while :; do sleep 100; done");
         reader.read_exact(&mut [0; 2]).expect("it runs");
         drop(process);
-        assert!(until_not(OBEY * 2, || pid.exists()));
+        assert!(until_not(TERM_GRACE * 2, || pid.exists()));
     }
 
     #[test]
     fn a_daemon_may_stay() {
         let (process, pid, reader) = shell(c"sleep 100 </dev/null >/dev/null & echo $!");
         let daemon = child_of(reader);
-        process.leave();
-        assert!(until_not(LEAVE, || pid.exists()));
+        process.expect_exit();
+        assert!(until_not(EXIT_GRACE, || pid.exists()));
         assert!(runs(daemon), "only the script itself was waited for");
         let _ = daemon.kill(Signal::KILL);
     }

@@ -9,8 +9,8 @@ use server::ScriptUse;
 use sys::poll::Poller;
 use sys::signal::Signal;
 
-use super::leader::{Leader, Permitted};
 use super::progress::Progress;
+use super::script_process::{Permitted, ScriptProcess};
 use crate::gate::Permit;
 
 /// How often to check what cannot be waited for: groups that outlive their leaders.
@@ -18,14 +18,14 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long the idle thread stays.
 const STAY: Duration = Duration::from_secs(10);
 /// How long a script that has closed its outputs may continue before it gets the order to end.
-pub(crate) const LEAVE: Duration = Duration::from_secs(1);
+pub(crate) const EXIT_GRACE: Duration = Duration::from_secs(1);
 /// How long a script may take to follow an order to end before it is killed (as in Apache).
-pub(crate) const OBEY: Duration = Duration::from_secs(3);
+pub(crate) const TERM_GRACE: Duration = Duration::from_secs(3);
 
 /// A process left to the thread.
 #[derive(Debug)]
-pub(crate) struct Left {
-    pub(crate) leader: Leader,
+pub(crate) struct AbandonedProcess {
+    pub(crate) script: ScriptProcess,
     /// Its permit and its cost, until it is reaped.
     account: Option<(Permit, Arc<ScriptUse>)>,
     pub(crate) ended: bool,
@@ -33,32 +33,33 @@ pub(crate) struct Left {
     pub(crate) lost: bool,
     /// The descriptor that reports its end, if there is one.
     end: Option<Arc<OwnedFd>>,
-    patience: Patience,
+    next_signal: NextSignal,
 }
 
+/// The signal that a process gets at a certain moment if it has not ended by then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
+pub(crate) enum NextSignal {
     /// It ends by itself; the rest of its group may stay (daemons).
-    UntilTerm(Instant),
+    Term(Instant),
     /// It got the order to end, and so did its whole group.
-    UntilKill(Instant),
+    Kill(Instant),
 }
 
-impl Left {
-    pub(crate) fn new(permitted: Permitted, patience: Patience) -> Left {
-        let Permitted { leader, permit, cost } = permitted;
-        Left { leader, account: Some((permit, cost)), ended: false, lost: false, end: None, patience }
+impl AbandonedProcess {
+    pub(crate) fn new(permitted: Permitted, next_signal: NextSignal) -> AbandonedProcess {
+        let Permitted { process: script, permit, cost } = permitted;
+        AbandonedProcess { script, account: Some((permit, cost)), ended: false, lost: false, end: None, next_signal }
     }
 
     /// Its leader has already been reaped; only others of its group are left.
-    pub(crate) fn reaped(self) -> Left {
-        Left { ended: true, ..self }
+    pub(crate) fn reaped(self) -> AbandonedProcess {
+        AbandonedProcess { ended: true, ..self }
     }
 
     /// Its parts, if it has not ended.
     pub(crate) fn into_permitted(self) -> Option<Permitted> {
         let (permit, cost) = self.account?;
-        Some(Permitted { leader: self.leader, permit, cost })
+        Some(Permitted { process: self.script, permit, cost })
     }
 
     /// Whether the process has ended; then its permit is given back.
@@ -67,7 +68,7 @@ impl Left {
             return true;
         }
         let reaped = loop {
-            match self.leader.progress() {
+            match self.script.progress() {
                 Progress::Begun(pid) => {
                     if let Some((permit, _)) = &self.account {
                         permit.started(pid);
@@ -91,7 +92,7 @@ impl Left {
         if let Some((permit, cost)) = self.account.take()
             && let Some(reaped) = reaped
         {
-            permit.ended(&reaped, self.leader.floor());
+            permit.ended(&reaped, self.script.floor());
             cost.set_ended(reaped);
         }
         true
@@ -105,21 +106,21 @@ impl Left {
     /// Whether there is nothing left to do.
     fn is_over(&mut self, now: Instant) -> bool {
         let ended = self.has_ended();
-        match self.patience {
-            Patience::UntilTerm(_) if ended => true,
-            Patience::UntilTerm(end) if now >= end => {
-                self.leader.signal(Signal::TERM, true);
-                self.patience = Patience::UntilKill(now + OBEY);
+        match self.next_signal {
+            NextSignal::Term(_) if ended => true,
+            NextSignal::Term(end) if now >= end => {
+                self.script.signal(Signal::TERM, true);
+                self.next_signal = NextSignal::Kill(now + TERM_GRACE);
                 false
             }
-            Patience::UntilTerm(_) => false,
+            NextSignal::Term(_) => false,
             // A group keeps its number from being reused as long as it has members.
-            Patience::UntilKill(_) if ended && !self.leader.has_group() => true,
-            Patience::UntilKill(end) if now >= end => {
-                self.leader.signal(Signal::KILL, !ended);
+            NextSignal::Kill(_) if ended && !self.script.has_group() => true,
+            NextSignal::Kill(end) if now >= end => {
+                self.script.signal(Signal::KILL, !ended);
                 ended
             }
-            Patience::UntilKill(_) => false,
+            NextSignal::Kill(_) => false,
         }
     }
 
@@ -139,14 +140,14 @@ impl Left {
 #[derive(Debug)]
 struct List {
     /// About to end: mostly gone when the next script leaves, otherwise left to the thread when it next looks.
-    leaving: Vec<Left>,
-    left: BTreeMap<u64, Left>,
+    exiting: Vec<AbandonedProcess>,
+    abandoned: BTreeMap<u64, AbandonedProcess>,
     next: u64,
     /// The descriptors that the thread waits for, while it exists.
     poller: Option<Arc<Poller>>,
 }
 
-static LIST: Mutex<List> = Mutex::new(List { leaving: Vec::new(), left: BTreeMap::new(), next: 0, poller: None });
+static LIST: Mutex<List> = Mutex::new(List { exiting: Vec::new(), abandoned: BTreeMap::new(), next: 0, poller: None });
 
 fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
@@ -159,53 +160,53 @@ impl List {
             let start = |poller: Arc<Poller>| {
                 let poller_of_thread = poller.clone();
                 let thread = std::thread::Builder::new().name("reaper".into()).stack_size(64 * 1024);
-                thread.spawn(move || look_on(&poller_of_thread)).map(|_| poller)
+                thread.spawn(move || run(&poller_of_thread)).map(|_| poller)
             };
             self.poller = Poller::new().map(Arc::new).and_then(start).ok();
         }
     }
 
-    fn add(&mut self, left: Left) -> u64 {
+    fn add(&mut self, process: AbandonedProcess) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.left.insert(number, left);
+        self.abandoned.insert(number, process);
         number
     }
 }
 
 /// Leaves a process to the thread, which learns when it ends.
-pub(crate) fn keep(left: Left) {
+pub(crate) fn abandon(process: AbandonedProcess) {
     let mut list = list();
     list.start();
-    let number = list.add(left);
-    let List { left, poller, .. } = &mut *list;
+    let number = list.add(process);
+    let List { abandoned, poller, .. } = &mut *list;
     // A process that cannot be waited for is checked from time to time.
-    if let Some(left) = left.get_mut(&number).filter(|left| !left.ended) {
+    if let Some(process) = abandoned.get_mut(&number).filter(|process| !process.ended) {
         let is_waited_for = |end: &Arc<OwnedFd>| poller.as_ref().is_some_and(|poller| poller.add(end, number).is_ok());
-        left.end = left.leader.end().ok().filter(is_waited_for);
+        process.end = process.script.end().ok().filter(is_waited_for);
     }
 }
 
 /// Takes a process that has closed its outputs. Mostly it has ended, or does so at once: then no thread has to wake for
 /// it, unless somebody waits for its place.
-pub(crate) fn leave(mut left: Left) {
+pub(crate) fn expect_exit(mut process: AbandonedProcess) {
     {
         let mut list = list();
-        list.leaving.retain_mut(|left| !left.has_ended());
-        if left.has_ended() {
+        list.exiting.retain_mut(|process| !process.has_ended());
+        if process.has_ended() {
             return;
         }
-        if left.may_be_missed() {
+        if process.may_be_missed() {
             list.start();
-            list.leaving.push(left);
+            list.exiting.push(process);
             return;
         }
     }
-    keep(left);
+    abandon(process);
 }
 
 /// The life of the thread.
-fn look_on(poller: &Poller) {
+fn run(poller: &Poller) {
     let mut ready = Vec::new();
     let (mut used, mut looked) = (Instant::now(), Instant::now());
     loop {
@@ -217,19 +218,19 @@ fn look_on(poller: &Poller) {
         let mut list = list();
         let now = Instant::now();
         for number in &ready {
-            if list.left.get_mut(number).is_some_and(|left| !left.goes_on(poller, now)) {
-                list.left.remove(number);
+            if list.abandoned.get_mut(number).is_some_and(|process| !process.goes_on(poller, now)) {
+                list.abandoned.remove(number);
             }
         }
         // A deadline may have passed.
         if now >= looked + LOOK {
             looked = now;
-            for left in std::mem::take(&mut list.leaving) {
-                list.add(left);
+            for process in std::mem::take(&mut list.exiting) {
+                list.add(process);
             }
-            list.left.retain(|_, left| left.goes_on(poller, now));
+            list.abandoned.retain(|_, process| process.goes_on(poller, now));
         }
-        if !list.left.is_empty() || !list.leaving.is_empty() || !ready.is_empty() {
+        if !list.abandoned.is_empty() || !list.exiting.is_empty() || !ready.is_empty() {
             used = now;
         } else if now >= used + STAY {
             list.poller = None;
@@ -239,13 +240,16 @@ fn look_on(poller: &Poller) {
 }
 
 /// Whether any process left to the thread has not ended.
-pub(crate) fn is_anybody_left() -> bool {
+pub(crate) fn is_any_left() -> bool {
     let list = list();
-    !list.left.is_empty() || !list.leaving.is_empty()
+    !list.abandoned.is_empty() || !list.exiting.is_empty()
 }
 
 /// Kills, at once, all remaining processes; for a process that ends.
 pub(crate) fn kill_all() {
     let list = list();
-    list.left.values().chain(&list.leaving).for_each(|left| left.leader.signal(Signal::KILL, !left.ended));
+    list.abandoned
+        .values()
+        .chain(&list.exiting)
+        .for_each(|process| process.script.signal(Signal::KILL, !process.ended));
 }

@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use server::{Request, ScriptUse};
 
-use super::ending::{self, Process};
-use super::leader::{Leader, Permitted};
+use super::ending::{self, ProcessGuard};
 use super::pipe::Reader;
 use super::remote;
+use super::script_process::{Permitted, ScriptProcess};
 use super::socket;
 use crate::caller::Caller;
 use crate::command::{Command, Failure, Given};
@@ -20,7 +20,7 @@ use crate::gate::Permit;
 
 /// A script that has just been started, with our ends of its pipes.
 pub(crate) struct Started {
-    pub(crate) process: Process,
+    pub(crate) process: ProcessGuard,
     pub(crate) stdout: Reader,
     pub(crate) stderr: Reader,
 }
@@ -68,8 +68,8 @@ pub(crate) async fn start(
             return Err(failure);
         }
     };
-    let Pipes { nothing, stdout, stderr, its_stdout, its_stderr } = pipes;
-    let stdio = [stdin.unwrap_or(nothing), its_stdout.as_fd(), its_stderr.as_fd()];
+    let Pipes { dev_null, stdout, stderr, its_stdout, its_stderr } = pipes;
+    let stdio = [stdin.unwrap_or(dev_null), its_stdout.as_fd(), its_stderr.as_fd()];
     let cost = Arc::new(ScriptUse::new(permit.queued));
     let process = match starter {
         Starter::Own => match start_here(&command, stdio, permit, &cost)? {
@@ -86,8 +86,9 @@ pub(crate) async fn start(
                 }
             };
             // From here on the daemon may start it at any moment, whether or not anybody waits for that.
-            let mut process = Process::new(Permitted { leader: Leader::Remote(remote), permit, cost: cost.clone() });
-            process.begins(deadline).await?;
+            let mut process =
+                ProcessGuard::new(Permitted { process: ScriptProcess::Remote(remote), permit, cost: cost.clone() });
+            process.wait_until_started(deadline).await?;
             process
         }
     };
@@ -102,11 +103,13 @@ fn start_here(
     stdio: [BorrowedFd<'_>; 3],
     permit: Permit,
     cost: &Arc<ScriptUse>,
-) -> Result<Option<Process>, Failure> {
+) -> Result<Option<ProcessGuard>, Failure> {
     let may_start = ending::may_start();
     let started = may_start.as_ref().map(|_| command.start(Given::script(stdio), permit.process()));
     match started {
-        Some(Ok(pid)) => Ok(Some(Process::new(Permitted { leader: Leader::Own(pid), permit, cost: cost.clone() }))),
+        Some(Ok(pid)) => {
+            Ok(Some(ProcessGuard::new(Permitted { process: ScriptProcess::Own(pid), permit, cost: cost.clone() })))
+        }
         Some(Err(error)) => {
             permit.not_started();
             Err(Failure::of_start(error))
@@ -120,7 +123,7 @@ fn start_here(
 
 /// The pipes of a script, and its input if it has no body.
 struct Pipes {
-    nothing: BorrowedFd<'static>,
+    dev_null: BorrowedFd<'static>,
     stdout: Reader,
     stderr: Reader,
     its_stdout: PipeWriter,
@@ -137,13 +140,13 @@ fn prepare(command: Option<Command>, daemons: bool) -> Result<(Command, Starter,
         let (mut stdout, stderr) = (Reader::new(stdout)?, Reader::new(stderr)?);
         // It has written nothing yet.
         stdout.watch()?;
-        Ok(Pipes { nothing: nothing()?, stdout, stderr, its_stdout, its_stderr })
+        Ok(Pipes { dev_null: dev_null()?, stdout, stderr, its_stdout, its_stderr })
     };
     Ok((command, starter, pipes().map_err(Failure::System)?))
 }
 
 /// The input of scripts without one.
-fn nothing() -> io::Result<BorrowedFd<'static>> {
+fn dev_null() -> io::Result<BorrowedFd<'static>> {
     static NULL: OnceLock<File> = OnceLock::new();
     if let Some(null) = NULL.get() {
         return Ok(null.as_fd());

@@ -16,7 +16,7 @@ use super::stderr::Errors;
 use crate::caller::Caller;
 use crate::process::pipe::Reader;
 use crate::process::spawn::Started;
-use crate::process::{self, Process, reaper};
+use crate::process::{self, ProcessGuard, reaper};
 use crate::script_log::{ScriptLog, complain};
 
 /// Most scripts end sooner. For the others, the reactor watches standard error, and the kernel's OOM killer prefers
@@ -25,7 +25,7 @@ const BRIEF: Duration = Duration::from_millis(10);
 
 /// A running script. Dropping it before its end, ends it.
 pub(crate) struct Piped {
-    process: Option<Process>,
+    process: Option<ProcessGuard>,
     input: Option<Input>,
     stdout: Option<Reader>,
     stderr: Option<Errors>,
@@ -144,7 +144,7 @@ impl Piped {
     fn poll_cost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let process = self.process.as_mut().filter(|_| self.accounts);
         match process.map(|process| process.poll_end(cx)) {
-            Some(Poll::Pending) => self.timer.poll_passed(cx, self.active + reaper::LEAVE),
+            Some(Poll::Pending) => self.timer.poll_passed(cx, self.active + reaper::EXIT_GRACE),
             _ => Poll::Ready(()),
         }
     }
@@ -158,7 +158,7 @@ impl Piped {
             _ => self.close_input(),
         }
         if let Some(process) = self.process.take() {
-            process.leave();
+            process.expect_exit();
         }
     }
 }
@@ -224,7 +224,7 @@ impl Source for Piped {
         }
         self.timer.poll_passed(cx, self.active + self.timeout).map(|()| match self.stdout {
             Some(_) => {
-                self.process.iter_mut().for_each(Process::fails);
+                self.process.iter_mut().for_each(ProcessGuard::mark_failed);
                 Event::TimedOut
             }
             // Its output is complete, but a process that it started holds its standard error open.

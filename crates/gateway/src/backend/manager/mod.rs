@@ -29,12 +29,12 @@ use crate::command::expose;
 use crate::daemon::Socket;
 use crate::gate;
 
-use shared::{OBEY, PAUSE, PRESSURE, Shared, State};
+use shared::{PAUSE, PRESSURE, Shared, State, TERM_GRACE};
 
 pub use crate::daemon::Users;
 
 /// How long a backend may take to end if the manager itself was ordered to end at once; its parent waits a second for it.
-const OBEY_SOON: Duration = Duration::from_millis(500);
+const QUICK_TERM_GRACE: Duration = Duration::from_millis(500);
 /// How often to check for idle backends without any backend.
 const CALM: Duration = Duration::from_secs(1);
 /// How often to look for unused classes.
@@ -105,7 +105,7 @@ async fn accept(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
             }
         }
     };
-    shared.leave(if at_once { OBEY_SOON } else { OBEY }).await;
+    shared.leave(if at_once { QUICK_TERM_GRACE } else { TERM_GRACE }).await;
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use crate::backend::word::LEASE_MAX;
 use crate::daemon::Users;
 
 /// How long a backend may take to follow an order to end, before it is killed.
-pub(super) const OBEY: Duration = Duration::from_secs(3);
+pub(super) const TERM_GRACE: Duration = Duration::from_secs(3);
 /// How often to check whether others need the memory of idle backends.
 pub(super) const PRESSURE: Duration = Duration::from_millis(100);
 /// How many classes there may be, and how long an unused one is remembered.

@@ -13,7 +13,7 @@ use sys::process::{Pid, Reaped, Status, end_of, reap};
 use sys::signal::Signal;
 use sys::watch::{Interest, Watched, watch};
 
-use super::shared::{OBEY, PIECE, PRESSURE, Shared};
+use super::shared::{PIECE, PRESSURE, Shared, TERM_GRACE};
 use crate::backend::class::{Class, Runtime};
 use crate::backend::reason::Reason;
 use crate::command::Given;
@@ -127,7 +127,7 @@ async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, e
         }
         None => false,
     };
-    if is_asked && timeout(OBEY, ended.as_mut()).await.is_err() {
+    if is_asked && timeout(TERM_GRACE, ended.as_mut()).await.is_err() {
         let _ = pid.kill(Signal::KILL);
         ended.await;
     }

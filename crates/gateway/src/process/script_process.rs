@@ -14,32 +14,32 @@ use crate::gate::Permit;
 
 /// The process of a script, which leads a group of its own.
 #[derive(Debug)]
-pub enum Leader {
+pub enum ScriptProcess {
     /// A child of ours.
     Own(Pid),
     /// A child of a daemon.
     Remote(Remote),
 }
 
-impl Leader {
+impl ScriptProcess {
     /// Its number; `None` until its daemon has started it.
     pub(crate) fn pid(&self) -> Option<Pid> {
         match self {
-            Leader::Own(pid) => Some(*pid),
-            Leader::Remote(remote) => remote.pid(),
+            ScriptProcess::Own(pid) => Some(*pid),
+            ScriptProcess::Remote(remote) => remote.pid(),
         }
     }
 
     /// Its progress.
     pub(crate) fn progress(&self) -> Progress {
         match self {
-            Leader::Own(pid) => match reap(Some(*pid)) {
+            ScriptProcess::Own(pid) => match reap(Some(*pid)) {
                 Ok(Some(reaped)) => Progress::Ended(Some(reaped)),
                 // If somebody else has reaped it, nobody may wait for it for ever.
                 _ if pid.exists() => Progress::Runs,
                 _ => Progress::Ended(None),
             },
-            Leader::Remote(remote) => remote.progress(),
+            ScriptProcess::Remote(remote) => remote.progress(),
         }
     }
 
@@ -47,19 +47,19 @@ impl Leader {
     pub(crate) fn signal(&self, signal: Signal, lives: bool) {
         match self {
             // Its leader was not reaped, or it has members: the number is still its own.
-            Leader::Own(pid) => {
+            ScriptProcess::Own(pid) => {
                 let _ = pid.kill_group(signal);
                 if lives {
                     let _ = pid.kill(signal);
                 }
             }
-            Leader::Remote(remote) => remote.signal(signal),
+            ScriptProcess::Remote(remote) => remote.signal(signal),
         }
     }
 
     /// Makes the kernel's OOM killer prefer it to the server. A daemon's script has this from its start.
     pub(crate) fn expose(&self) {
-        if let Leader::Own(pid) = self {
+        if let ScriptProcess::Own(pid) = self {
             expose(*pid);
         }
     }
@@ -67,25 +67,25 @@ impl Leader {
     /// The memory of the process that started it, in KiB, which counts into its peak.
     pub(crate) fn floor(&self) -> u64 {
         match self {
-            Leader::Own(_) => own_max_rss(),
+            ScriptProcess::Own(_) => own_max_rss(),
             // A daemon has little, and does not grow.
-            Leader::Remote(_) => 0,
+            ScriptProcess::Remote(_) => 0,
         }
     }
 
     /// The descriptor that becomes readable once it has ended.
     pub(crate) fn end(&self) -> std::io::Result<Arc<OwnedFd>> {
         match self {
-            Leader::Own(pid) => Ok(Arc::new(end_of(*pid)?)),
-            Leader::Remote(remote) => Ok(remote.connection()),
+            ScriptProcess::Own(pid) => Ok(Arc::new(end_of(*pid)?)),
+            ScriptProcess::Remote(remote) => Ok(remote.connection()),
         }
     }
 
     /// Whether its group still has members that we have to end: a daemon ends its own.
     pub(crate) fn has_group(&self) -> bool {
         match self {
-            Leader::Own(pid) => pid.group_exists(),
-            Leader::Remote(_) => false,
+            ScriptProcess::Own(pid) => pid.group_exists(),
+            ScriptProcess::Remote(_) => false,
         }
     }
 }
@@ -94,7 +94,7 @@ impl Leader {
 #[derive(Debug)]
 pub struct Permitted {
     /// Its process.
-    pub leader: Leader,
+    pub process: ScriptProcess,
     /// Given back when the process has ended: only then is its memory free.
     pub permit: Permit,
     /// For the access log.
