@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sys::process::{Pid, tree_memory};
 
 use super::memory::{Gauges, Memory};
-use super::policy::{self, Guest, UNLIMITED};
+use super::policy::{self, Job, UNLIMITED};
 use super::room;
 use super::rules::Allowance;
 use super::table::{self, EntryState, Locked, Table};
@@ -15,7 +15,7 @@ use super::wait::WakeUp;
 pub(super) const READ_RELAXED: Duration = Duration::from_millis(50);
 const READ_EAGER: Duration = Duration::from_millis(5);
 /// How often a waiting request checks the memory, and weighs the running scripts.
-pub(super) const LOOK: Duration = Duration::from_millis(100);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// After this long, a script without any finished run is known by its current memory.
 const LONG: Duration = Duration::from_secs(1);
 /// The reserve for everybody else: this fraction of all memory, but at least this many bytes.
@@ -51,7 +51,7 @@ impl Gate {
             return let_in;
         }
         let View { mut entries, mut waiting, mut running, free } = view(locked, memory);
-        let is_room = |running: &[Guest]| free == UNLIMITED || (running.len() as u64) < self.most;
+        let is_room = |running: &[Job]| free == UNLIMITED || (running.len() as u64) < self.most;
         while is_room(&running)
             && let Some(next) = policy::next(&waiting, &running, free, table::now())
         {
@@ -79,18 +79,20 @@ impl Gate {
     }
 
     /// Admits those who may come in, after something has ended.
-    pub(super) fn go_on(&self) {
+    pub(super) fn admit_waiting(&self) {
         if self.table.waiting() == 0 {
             return;
         }
         let memory = self.memory(READ_EAGER);
-        let told = self.table.lock().map(|locked| self.admit(&locked, memory));
-        self.wake(told.unwrap_or_default());
+        let admitted = self.table.lock().map(|locked| self.admit(&locked, memory));
+        self.wake(admitted.unwrap_or_default());
     }
 
     /// The periodic work of waiting requests; one does it for all.
-    pub(super) fn look(&self) {
-        let due = || self.table.lock().filter(|locked| locked.is_due(LOOK / 2)).map(|locked| locked.processes(YOUNG));
+    pub(super) fn check_running(&self) {
+        let due = || {
+            self.table.lock().filter(|locked| locked.is_due(CHECK_INTERVAL / 2)).map(|locked| locked.processes(YOUNG))
+        };
         let Some(mut processes) = due() else { return };
         // If there are very many, not all of them at once; the others get their turn next time.
         if !processes.is_empty() {
@@ -107,15 +109,15 @@ impl Gate {
             locked.weigh(entry, pid, has);
         }
         let long = u64::try_from(LONG.as_micros()).unwrap_or(u64::MAX);
-        for guest in locked.guests(EntryState::Running).1 {
-            if guest.has > 0 && table::now().saturating_sub(guest.since) >= long {
-                locked.presume(guest.script, guest.has);
+        for job in locked.jobs(EntryState::Running).1 {
+            if job.has > 0 && table::now().saturating_sub(job.since) >= long {
+                locked.presume(job.script, job.has);
             }
         }
         locked.sweep();
-        let told = self.admit(&locked, memory);
+        let admitted = self.admit(&locked, memory);
         drop(locked);
-        self.wake(told);
+        self.wake(admitted);
     }
 
     /// Whether somebody waits for memory, or for the place of another script that runs.
@@ -126,46 +128,46 @@ impl Gate {
         let memory = self.memory(READ_EAGER);
         let Some(locked) = self.table.lock() else { return false };
         let View { waiting, running, free, .. } = view(&locked, memory);
-        waiting.iter().any(|guest| policy::needs_room(guest, &running, free))
+        waiting.iter().any(|job| policy::needs_room(job, &running, free))
     }
 
     /// Admits those who wait for scripts that were about to end.
-    pub(super) fn end_leaving(&self) {
-        if !self.table.is_anybody_leaving() {
+    pub(super) fn end_exited(&self) {
+        if !self.table.is_any_exiting() {
             return;
         }
         let memory = self.memory(READ_EAGER);
-        let told = self.table.lock().filter(Locked::end_leaving).map(|locked| self.admit(&locked, memory));
-        self.wake(told.unwrap_or_default());
+        let admitted = self.table.lock().filter(Locked::end_exited).map(|locked| self.admit(&locked, memory));
+        self.wake(admitted.unwrap_or_default());
     }
 }
 
 /// The table, as the policy sees it.
 struct View {
-    /// The places of those who wait.
+    /// The entries of those who wait.
     entries: Vec<usize>,
-    waiting: Vec<Guest>,
-    running: Vec<Guest>,
+    waiting: Vec<Job>,
+    running: Vec<Job>,
     /// Unused bytes that scripts may use.
     free: u64,
 }
 
 fn view(locked: &Locked<'_>, memory: Memory) -> View {
-    let (entries, mut waiting) = locked.guests(EntryState::Waiting);
-    let (_, mut running) = locked.guests(EntryState::Running);
+    let (entries, mut waiting) = locked.jobs(EntryState::Waiting);
+    let (_, mut running) = locked.jobs(EntryState::Running);
     let free = free(locked.allowance(), memory, &running);
-    let all = running.iter().fold(free, |all, guest| all.saturating_add(guest.has));
-    for guest in waiting.iter_mut().chain(&mut running).filter(|guest| !guest.known) {
-        guest.needs = all / UNKNOWN;
+    let all = running.iter().fold(free, |all, job| all.saturating_add(job.has));
+    for job in waiting.iter_mut().chain(&mut running).filter(|job| !job.known) {
+        job.needs = all / UNKNOWN;
     }
     View { entries, waiting, running, free }
 }
 
 /// The memory for scripts that do not run yet, assuming that running ones grow no further. None, if programs stall for
 /// memory.
-pub(super) fn free(allowance: Allowance, memory: Memory, running: &[Guest]) -> u64 {
+pub(super) fn free(allowance: Allowance, memory: Memory, running: &[Job]) -> u64 {
     let Memory { available, total } = memory;
-    let have: u64 = running.iter().map(|guest| guest.has).sum();
+    let have: u64 = running.iter().map(|job| job.has).sum();
     match allowance {
         Allowance::Unlimited => UNLIMITED,
         _ if available == 0 => 0,

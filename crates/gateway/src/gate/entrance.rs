@@ -29,11 +29,11 @@ pub fn open(allowance: Allowance) -> std::io::Result<()> {
 pub async fn enter(script: &str, host: &str, rules: &Rules, doubtful: impl Fn() -> bool) -> Result<Permit, Refusal> {
     let Some(gate) = GATE.get() else { return Ok(Permit::free()) };
     let came = Instant::now();
-    let seat = gate.queue(script, host, rules)?;
-    if !seat.is_admitted() {
-        seat.wait(came + rules.timeout, rules, script, doubtful).await?;
+    let entry = gate.queue(script, host, rules)?;
+    if !entry.is_admitted() {
+        entry.wait(came + rules.timeout, rules, script, doubtful).await?;
     }
-    Ok(Permit::of(seat, came))
+    Ok(Permit::of(entry, came))
 }
 
 /// Whether a request waits that could be admitted if other scripts ended. That does not help a request whose own script

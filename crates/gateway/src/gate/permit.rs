@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use sys::process::{Pid, Reaped};
 
-use super::seat::Seat;
+use super::queue_entry::QueueEntry;
 use super::table::Usage;
 
 /// The permit to run a script, until it is dropped. Without a gate there is a permit for everything.
 #[derive(Debug)]
 pub struct Permit {
-    seat: Option<Seat>,
+    entry: Option<QueueEntry>,
     began: Instant,
     /// Nobody waits for the script any more: that it was ended is no failure of its own.
     given_up: bool,
@@ -21,20 +21,20 @@ pub struct Permit {
 
 impl Permit {
     /// The permit of a request that came at this time, and has just been admitted.
-    pub(super) fn of(seat: Seat, came: Instant) -> Permit {
+    pub(super) fn of(entry: QueueEntry, came: Instant) -> Permit {
         let began = Instant::now();
-        Permit { seat: Some(seat), began, given_up: false, queued: began - came }
+        Permit { entry: Some(entry), began, given_up: false, queued: began - came }
     }
 
     /// A permit without a gate.
     pub fn free() -> Permit {
-        Permit { seat: None, began: Instant::now(), given_up: false, queued: Duration::ZERO }
+        Permit { entry: None, began: Instant::now(), given_up: false, queued: Duration::ZERO }
     }
 
     /// The place for the number of the script's process, preferably set before the script does anything: if this
     /// process of the server is killed, its entry belongs to the script as long as that runs.
     pub fn process(&self) -> Option<&AtomicU64> {
-        self.seat.as_ref().map(|seat| seat.gate.table.process(seat.entry))
+        self.entry.as_ref().map(|entry| entry.gate.table.process(entry.index))
     }
 
     /// Records that the script runs as this process.
@@ -46,21 +46,21 @@ impl Permit {
 
     /// Records that the script, which continues, has this many bytes: others of it are assumed to need as much.
     pub fn weighed(&self, pid: Pid, has: u64) {
-        if let Some(seat) = &self.seat
-            && let Some(locked) = seat.gate.table.lock()
+        if let Some(entry) = &self.entry
+            && let Some(locked) = entry.gate.table.lock()
         {
-            locked.weigh(seat.entry, pid, has);
-            locked.presume(locked.script_of(seat.entry), has);
+            locked.weigh(entry.index, pid, has);
+            locked.presume(locked.script_of(entry.index), has);
         }
     }
 
     /// Records that the script has closed its outputs and is about to end. Returns whether nobody has to notice that at
     /// once: nobody waits for its place (a request that comes before that checks itself), and its needs are known from
     /// earlier runs.
-    pub fn leaves(&self) -> bool {
-        self.seat.as_ref().is_none_or(|seat| {
-            seat.gate.table.note_leaving(seat.entry);
-            seat.gate.table.waiting() == 0 && seat.gate.table.is_known(seat.entry)
+    pub fn note_exiting(&self) -> bool {
+        self.entry.as_ref().is_none_or(|entry| {
+            entry.gate.table.note_exiting(entry.index);
+            entry.gate.table.waiting() == 0 && entry.gate.table.is_known(entry.index)
         })
     }
 
@@ -81,19 +81,19 @@ impl Permit {
             took: self.began.elapsed(),
             queued: self.queued,
         };
-        if let Some(seat) = &self.seat
-            && let Some(locked) = seat.gate.table.lock()
+        if let Some(entry) = &self.entry
+            && let Some(locked) = entry.gate.table.lock()
         {
-            locked.learn(seat.entry, usage);
+            locked.learn(entry.index, usage);
         }
     }
 
     /// Records that the script could not be started.
     pub fn not_started(self) {
-        if let Some(seat) = &self.seat
-            && let Some(locked) = seat.gate.table.lock()
+        if let Some(entry) = &self.entry
+            && let Some(locked) = entry.gate.table.lock()
         {
-            locked.fail(seat.entry);
+            locked.fail(entry.index);
         }
     }
 }

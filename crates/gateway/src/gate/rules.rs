@@ -25,7 +25,7 @@ pub struct Rules {
     pub queue: usize,
     /// How many may wait and run together once requests have to wait: those hold workers, and plain files need some
     /// too.
-    pub places: usize,
+    pub total: usize,
     /// How long a request may wait.
     pub timeout: Duration,
 }

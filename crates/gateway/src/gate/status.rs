@@ -42,8 +42,8 @@ pub fn status() -> Option<GateStatus> {
     let locked = gate.table.lock()?;
     // While nobody waits, only this notices those that ended with their child.
     locked.sweep();
-    let (_, running) = locked.guests(EntryState::Running);
-    let have = running.iter().map(|guest| guest.has).sum();
+    let (_, running) = locked.jobs(EntryState::Running);
+    let have = running.iter().map(|job| job.has).sum();
     let [runs, failures, refused] = locked.totals();
     Some(GateStatus {
         running: running.len() as u64,
@@ -53,7 +53,7 @@ pub fn status() -> Option<GateStatus> {
         refused,
         available: memory.available,
         total: memory.total,
-        reserved: running.iter().map(|guest| guest.has.max(guest.needs)).sum(),
+        reserved: running.iter().map(|job| job.has.max(job.needs)).sum(),
         limit: match free(locked.allowance(), memory, &running) {
             UNLIMITED => None,
             free => Some(free.saturating_add(have)),
@@ -67,5 +67,5 @@ pub(crate) fn has_room() -> bool {
     let Some(gate) = GATE.get() else { return true };
     let memory = gate.memory(READ_RELAXED);
     let Some(locked) = gate.table.lock() else { return false };
-    free(locked.allowance(), memory, &locked.guests(EntryState::Running).1) > 0
+    free(locked.allowance(), memory, &locked.jobs(EntryState::Running).1) > 0
 }

@@ -100,7 +100,7 @@ impl AbandonedProcess {
 
     /// Whether its end may be noticed a little later: nobody waits for its place.
     fn may_be_missed(&self) -> bool {
-        self.account.as_ref().is_none_or(|(permit, _)| permit.leaves())
+        self.account.as_ref().is_none_or(|(permit, _)| permit.note_exiting())
     }
 
     /// Whether there is nothing left to do.

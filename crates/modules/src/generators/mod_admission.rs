@@ -104,7 +104,7 @@ pub(super) fn rules(request: &Request) -> Rules {
     Rules {
         most: request.dir::<AdmissionDir>().limit.or(None),
         queue: queue.unwrap_or(MANY),
-        places: held.map_or(usize::MAX, |workers| workers * 3 / 4),
+        total: held.map_or(usize::MAX, |workers| workers * 3 / 4),
         timeout: own.patience(),
     }
 }

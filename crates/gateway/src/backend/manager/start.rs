@@ -26,7 +26,7 @@ const BACKLOG: i32 = 128;
 /// Starts a backend once there is memory for it, and follows it to its end.
 pub(super) async fn start(shared: Arc<Shared>, index: usize) {
     let class = shared.state().pools[index].class.clone();
-    let rules = Rules { most: None, queue: usize::MAX, places: usize::MAX, timeout: class.settings.wait };
+    let rules = Rules { most: None, queue: usize::MAX, total: usize::MAX, timeout: class.settings.wait };
     let permit = match gate::enter(&class.name, &class.host, &rules, || false).await {
         Ok(permit) => permit,
         Err(refusal) => {

@@ -8,104 +8,104 @@ use std::time::Duration;
 use sys::process::Pid;
 use sys::shared_lock::{is_there, own};
 
-use super::layout::{ENTRIES, EntryState, Field, Header, SCRIPTS, Table, hash, micros, now};
+use super::layout::{ENTRIES, EntryField, EntryState, HeaderField, SCRIPTS, Table, hash, micros, now};
 use super::lock::{Locked, pid};
-use crate::gate::policy::Guest;
+use crate::gate::policy::Job;
 use crate::gate::rules::Rules;
 
 /// The operations that need no lock.
 impl Table {
     /// Whether an entry has been admitted.
     pub(in crate::gate) fn is_running(&self, entry: usize) -> bool {
-        self.entries[entry][Field::State as usize].load(Acquire) == EntryState::Running as u64
+        self.entries[entry][EntryField::State as usize].load(Acquire) == EntryState::Running as u64
     }
 
     /// The place for the process of a running entry; 0 until it has one. It starts within a second.
     pub(in crate::gate) fn process(&self, entry: usize) -> &AtomicU64 {
-        self.set(entry, Field::StartedBy, sys::process::ticks());
-        &self.entries[entry][Field::Process as usize]
+        self.set(entry, EntryField::StartedBy, sys::process::ticks());
+        &self.entries[entry][EntryField::Process as usize]
     }
 
     /// Whether an entry had to give way.
     pub(in crate::gate) fn is_turned_away(&self, entry: usize) -> bool {
-        self.entries[entry][Field::State as usize].load(Acquire) == EntryState::Turned as u64
+        self.entries[entry][EntryField::State as usize].load(Acquire) == EntryState::TurnedAway as u64
     }
 
     /// Records that the client may be gone.
     pub(in crate::gate) fn doubt(&self, entry: usize) {
-        self.set(entry, Field::Doubtful, 1);
+        self.set(entry, EntryField::Doubtful, 1);
     }
 
     /// Records that a script is about to end. A request that comes to wait either sees that, or is seen waiting.
-    pub(in crate::gate) fn note_leaving(&self, entry: usize) {
-        self.entries[entry][Field::Leaving as usize].store(1, SeqCst);
+    pub(in crate::gate) fn note_exiting(&self, entry: usize) {
+        self.entries[entry][EntryField::Exiting as usize].store(1, SeqCst);
         fence(SeqCst);
     }
 
     /// Whether any script is about to end.
-    pub(in crate::gate) fn is_anybody_leaving(&self) -> bool {
-        let used = (self.header(Header::Used).load(Relaxed) as usize).min(ENTRIES);
-        (0..used).any(|entry| self.get(entry, Field::Leaving) != 0 && self.is_running(entry))
+    pub(in crate::gate) fn is_any_exiting(&self) -> bool {
+        let used = (self.header(HeaderField::Used).load(Relaxed) as usize).min(ENTRIES);
+        (0..used).any(|entry| self.get(entry, EntryField::Exiting) != 0 && self.is_running(entry))
     }
 
     /// Lets go of an entry without the lock, because the lock's holder does not let go of that. The holder may be in the
     /// middle of admitting this very entry, or of counting, so the state stays as it is until the lock is taken next.
     pub(in crate::gate) fn abandon(&self, entry: usize) {
-        self.entries[entry][Field::Abandoned as usize].store(1, Release);
-        self.header(Header::Abandoned).store(1, Release);
+        self.entries[entry][EntryField::Abandoned as usize].store(1, Release);
+        self.header(HeaderField::Abandoned).store(1, Release);
     }
 }
 
 impl Locked<'_> {
     pub(super) fn used(&self) -> usize {
-        (self.0.header(Header::Used).load(Relaxed) as usize).min(ENTRIES)
+        (self.0.header(HeaderField::Used).load(Relaxed) as usize).min(ENTRIES)
     }
 
     pub(super) fn count_waiting(&self) {
         let waiting = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Waiting).count();
-        self.0.header(Header::Waiting).store(waiting as u64, Relaxed);
+        self.0.header(HeaderField::Waiting).store(waiting as u64, Relaxed);
     }
 
     /// Whether too many wait.
     pub(in crate::gate) fn is_full(&self, rules: &Rules) -> bool {
         let running = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running).count();
-        self.waiting() > rules.queue.max(1) || self.waiting() + running > rules.places.max(1)
+        self.waiting() > rules.queue.max(1) || self.waiting() + running > rules.total.max(1)
     }
 
     pub(super) fn state(&self, entry: usize) -> EntryState {
-        let state = self.0.get(entry, Field::State);
-        let known = [EntryState::Waiting, EntryState::Running, EntryState::Turned, EntryState::Ended];
+        let state = self.0.get(entry, EntryField::State);
+        let known = [EntryState::Waiting, EntryState::Running, EntryState::TurnedAway, EntryState::Ended];
         known.into_iter().find(|known| *known as u64 == state).unwrap_or(EntryState::Free)
     }
 
     fn set_state(&self, entry: usize, state: EntryState) {
-        let waiting = self.0.header(Header::Waiting);
+        let waiting = self.0.header(HeaderField::Waiting);
         let before = self.state(entry);
         waiting.fetch_add(u64::from(state == EntryState::Waiting), Relaxed);
         if before == EntryState::Waiting {
             waiting.fetch_sub(1, Relaxed);
         }
-        self.0.entries[entry][Field::State as usize].store(state as u64, Release);
+        self.0.entries[entry][EntryField::State as usize].store(state as u64, Release);
     }
 
     /// Takes an entry for a request that waits from now on. `None`: there are too many already.
     pub(in crate::gate) fn enter(&self, script: usize, host: &str, most: u64) -> Option<usize> {
         let used = self.used();
         let entry = (0..ENTRIES).find(|entry| *entry >= used || self.state(*entry) == EntryState::Free)?;
-        self.0.header(Header::Used).fetch_max(entry as u64 + 1, Relaxed);
+        self.0.header(HeaderField::Used).fetch_max(entry as u64 + 1, Relaxed);
         let values = [
-            (Field::Holder, own()),
-            (Field::Script, script as u64),
-            (Field::Host, hash(host)),
-            (Field::Since, now()),
-            (Field::Has, 0),
-            (Field::Peak, 0),
-            (Field::Most, most),
-            (Field::Process, 0),
-            (Field::StartedBy, 0),
-            (Field::Doubtful, 0),
-            (Field::Leaving, 0),
-            (Field::Abandoned, 0),
+            (EntryField::Holder, own()),
+            (EntryField::Script, script as u64),
+            (EntryField::Host, hash(host)),
+            (EntryField::Since, now()),
+            (EntryField::Has, 0),
+            (EntryField::Peak, 0),
+            (EntryField::Most, most),
+            (EntryField::Process, 0),
+            (EntryField::StartedBy, 0),
+            (EntryField::Doubtful, 0),
+            (EntryField::Exiting, 0),
+            (EntryField::Abandoned, 0),
         ];
         for (field, value) in values {
             self.0.set(entry, field, value);
@@ -116,12 +116,12 @@ impl Locked<'_> {
 
     /// Makes an entry give way to others.
     pub(in crate::gate) fn turn_away(&self, entry: usize) {
-        self.set_state(entry, EntryState::Turned);
+        self.set_state(entry, EntryState::TurnedAway);
     }
 
     /// Admits an entry.
     pub(in crate::gate) fn admit(&self, entry: usize) {
-        self.0.set(entry, Field::Since, now());
+        self.0.set(entry, EntryField::Since, now());
         self.set_state(entry, EntryState::Running);
     }
 
@@ -132,44 +132,44 @@ impl Locked<'_> {
 
     /// Gives abandoned entries back.
     pub(super) fn take_back(&self) {
-        self.0.header(Header::Abandoned).swap(0, AcqRel);
-        for entry in (0..self.used()).filter(|entry| self.0.get(*entry, Field::Abandoned) != 0) {
-            self.0.set(entry, Field::Abandoned, 0);
+        self.0.header(HeaderField::Abandoned).swap(0, AcqRel);
+        for entry in (0..self.used()).filter(|entry| self.0.get(*entry, EntryField::Abandoned) != 0) {
+            self.0.set(entry, EntryField::Abandoned, 0);
             self.leave(entry);
         }
     }
 
     /// All entries in a state.
-    pub(in crate::gate) fn guests(&self, state: EntryState) -> (Vec<usize>, Vec<Guest>) {
+    pub(in crate::gate) fn jobs(&self, state: EntryState) -> (Vec<usize>, Vec<Job>) {
         let entries = (0..self.used()).filter(|entry| self.state(*entry) == state);
-        entries.map(|entry| (entry, self.guest(entry))).unzip()
+        entries.map(|entry| (entry, self.job(entry))).unzip()
     }
 
     pub(in crate::gate) fn script_of(&self, entry: usize) -> usize {
-        (self.0.get(entry, Field::Script) as usize).min(SCRIPTS - 1)
+        (self.0.get(entry, EntryField::Script) as usize).min(SCRIPTS - 1)
     }
 
-    fn guest(&self, entry: usize) -> Guest {
+    fn job(&self, entry: usize) -> Job {
         let get = |field| self.0.get(entry, field);
         let script = self.script_of(entry);
         let expected = self.expected(script);
-        Guest {
+        Job {
             script,
-            host: get(Field::Host),
-            since: get(Field::Since),
+            host: get(EntryField::Host),
+            since: get(EntryField::Since),
             needs: expected.unwrap_or(0),
-            has: get(Field::Has),
+            has: get(EntryField::Has),
             known: expected.is_some(),
-            most: get(Field::Most),
-            doubtful: get(Field::Doubtful) != 0,
+            most: get(EntryField::Most),
+            doubtful: get(EntryField::Doubtful) != 0,
         }
     }
 
     /// The processes of running entries that were admitted at least this long ago.
     pub(in crate::gate) fn processes(&self, age: Duration) -> Vec<(usize, Pid)> {
-        let number = |entry: &usize| pid(self.0.get(*entry, Field::Process));
+        let number = |entry: &usize| pid(self.0.get(*entry, EntryField::Process));
         let before = now().saturating_sub(micros(age));
-        let is_old = |entry: &usize| self.0.get(*entry, Field::Since) <= before;
+        let is_old = |entry: &usize| self.0.get(*entry, EntryField::Since) <= before;
         let running = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running).filter(is_old);
         running.filter_map(|entry| Some((entry, number(&entry)?))).collect()
     }
@@ -177,31 +177,32 @@ impl Locked<'_> {
     /// The running scripts of this process that have not closed their outputs.
     pub(in crate::gate) fn own_processes(&self) -> Vec<Pid> {
         let own = own();
-        let is_own =
-            |entry: &usize| self.0.get(*entry, Field::Holder) == own && self.0.get(*entry, Field::Leaving) == 0;
+        let is_own = |entry: &usize| {
+            self.0.get(*entry, EntryField::Holder) == own && self.0.get(*entry, EntryField::Exiting) == 0
+        };
         let running = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running).filter(is_own);
-        running.filter_map(|entry| pid(self.0.get(entry, Field::Process))).collect()
+        running.filter_map(|entry| pid(self.0.get(entry, EntryField::Process))).collect()
     }
 
     /// Records the memory of a running entry; nothing means that the process has ended.
     pub(in crate::gate) fn weigh(&self, entry: usize, pid: Pid, has: u64) {
-        let is_the_same = self.0.get(entry, Field::Process) == u64::from(pid.number().unsigned_abs());
+        let is_the_same = self.0.get(entry, EntryField::Process) == u64::from(pid.number().unsigned_abs());
         if self.state(entry) != EntryState::Running || !is_the_same {
             return;
         }
-        self.0.set(entry, Field::Has, has);
-        self.0.set(entry, Field::Peak, self.0.get(entry, Field::Peak).max(has));
+        self.0.set(entry, EntryField::Has, has);
+        self.0.set(entry, EntryField::Peak, self.0.get(entry, EntryField::Peak).max(has));
         if has == 0 {
             self.set_state(entry, EntryState::Ended);
         }
     }
 
     /// Checks whether scripts that were about to end have done so; returns whether one has.
-    pub(in crate::gate) fn end_leaving(&self) -> bool {
-        let is_leaving =
-            |entry: &usize| self.state(*entry) == EntryState::Running && self.0.get(*entry, Field::Leaving) != 0;
-        let leaving = (0..self.used()).filter(is_leaving);
-        let ended: Vec<usize> = leaving.filter(|entry| !self.script_is_there(*entry)).collect();
+    pub(in crate::gate) fn end_exited(&self) -> bool {
+        let is_exiting =
+            |entry: &usize| self.state(*entry) == EntryState::Running && self.0.get(*entry, EntryField::Exiting) != 0;
+        let exiting = (0..self.used()).filter(is_exiting);
+        let ended: Vec<usize> = exiting.filter(|entry| !self.script_is_there(*entry)).collect();
         ended.iter().for_each(|entry| self.set_state(*entry, EntryState::Ended));
         !ended.is_empty()
     }
@@ -211,9 +212,9 @@ impl Locked<'_> {
     pub(in crate::gate) fn sweep(&self) {
         let mut holders = HashMap::new();
         for entry in (0..self.used()).filter(|entry| self.state(*entry) != EntryState::Free) {
-            let holder = self.0.get(entry, Field::Holder);
+            let holder = self.0.get(entry, EntryField::Holder);
             let lives = *holders.entry(holder).or_insert_with(|| is_there(holder));
-            let waits = matches!(self.state(entry), EntryState::Waiting | EntryState::Turned);
+            let waits = matches!(self.state(entry), EntryState::Waiting | EntryState::TurnedAway);
             if !lives && (waits || !self.script_is_there(entry)) {
                 self.leave(entry);
             }
@@ -222,7 +223,7 @@ impl Locked<'_> {
     }
 
     fn script_is_there(&self, entry: usize) -> bool {
-        let started_by = self.0.get(entry, Field::StartedBy);
-        pid(self.0.get(entry, Field::Process)).is_some_and(|pid| sys::process::is_there_since(pid, started_by))
+        let started_by = self.0.get(entry, EntryField::StartedBy);
+        pid(self.0.get(entry, EntryField::Process)).is_some_and(|pid| sys::process::is_there_since(pid, started_by))
     }
 }

@@ -23,7 +23,7 @@ pub(super) const RECORD: usize = 10;
 const SCRIPT: usize = RECORD + NAME + 2 * STEPS;
 
 #[derive(Clone, Copy)]
-pub(super) enum Header {
+pub(super) enum HeaderField {
     /// The process that holds the lock, in the form of [`sys::shared_lock::own`]; 0: nobody.
     Lock,
     /// Entries from here on were never used.
@@ -48,7 +48,7 @@ pub(super) enum Header {
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Field {
+pub(super) enum EntryField {
     State,
     /// The process of the server, in the form of [`sys::shared_lock::own`].
     Holder,
@@ -67,7 +67,7 @@ pub(super) enum Field {
     /// Whether the client may be gone.
     Doubtful,
     /// Whether its script has closed its outputs, and perhaps nobody will notice its end at once.
-    Leaving,
+    Exiting,
     /// Whether its owner has let go of it without the lock: whoever takes the lock next gives it back.
     Abandoned,
 }
@@ -79,7 +79,7 @@ pub(in crate::gate) enum EntryState {
     Waiting = 1,
     Running = 2,
     /// It waited, and had to give way to another.
-    Turned = 3,
+    TurnedAway = 3,
     /// Its script has ended, though nobody has noticed yet.
     Ended = 4,
 }
@@ -106,15 +106,15 @@ impl Table {
         Ok(Table { header: Shared::new(1)?, entries: Shared::new(ENTRIES)?, scripts: Shared::new(SCRIPTS)? })
     }
 
-    pub(super) fn header(&self, field: Header) -> &AtomicU64 {
+    pub(super) fn header(&self, field: HeaderField) -> &AtomicU64 {
         &self.header[0][field as usize]
     }
 
-    pub(super) fn get(&self, entry: usize, field: Field) -> u64 {
+    pub(super) fn get(&self, entry: usize, field: EntryField) -> u64 {
         self.entries[entry][field as usize].load(Relaxed)
     }
 
-    pub(super) fn set(&self, entry: usize, field: Field, value: u64) {
+    pub(super) fn set(&self, entry: usize, field: EntryField, value: u64) {
         self.entries[entry][field as usize].store(value, Relaxed);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use sys::process::Pid;
 use sys::shared_lock::{self, Held};
 
-use super::layout::{Header, Table};
+use super::layout::{HeaderField, Table};
 
 /// The table while nobody else can change it.
 pub(in crate::gate) struct Locked<'a>(pub(super) &'a Table, Held<'a>);
@@ -13,8 +13,8 @@ pub(in crate::gate) struct Locked<'a>(pub(super) &'a Table, Held<'a>);
 impl Table {
     /// Takes the lock. `None`: its holder does not let go of it.
     pub(in crate::gate) fn lock(&self) -> Option<Locked<'_>> {
-        let locked = Locked(self, shared_lock::lock(self.header(Header::Lock))?);
-        if self.header(Header::Abandoned).load(Relaxed) != 0 {
+        let locked = Locked(self, shared_lock::lock(self.header(HeaderField::Lock))?);
+        if self.header(HeaderField::Abandoned).load(Relaxed) != 0 {
             locked.take_back();
         }
         if locked.1.inherited {

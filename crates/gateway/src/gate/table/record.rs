@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sys::process::Status;
 
-use super::layout::{EntryState, Field, Header, NAME, RECORD, SCRIPTS, STEPS, Table, hash, micros, now};
+use super::layout::{EntryField, EntryState, HeaderField, NAME, RECORD, SCRIPTS, STEPS, Table, hash, micros, now};
 use super::lock::Locked;
 use super::usage::Usage;
 
@@ -16,7 +16,7 @@ const FIRST_STEP: u64 = 100;
 const EXPLAINED: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy)]
-enum Known {
+enum ScriptField {
     Key,
     Runs,
     Failures,
@@ -29,8 +29,8 @@ enum Known {
     Cpu,
     Queued,
     /// When a refusal was last explained, and when the script was last requested, in µs.
-    Explained,
-    Asked,
+    LastExplained,
+    LastRequested,
 }
 
 /// The statistics of a script, for a status page.
@@ -79,8 +79,8 @@ fn step(took: Duration) -> usize {
 impl Table {
     /// Whether any finished run of an entry's script has shown its needs. Without the lock.
     pub(in crate::gate) fn is_known(&self, entry: usize) -> bool {
-        let script = (self.get(entry, Field::Script) as usize).min(SCRIPTS - 1);
-        self.scripts[script][Known::Expected as usize].load(Relaxed) > 0
+        let script = (self.get(entry, EntryField::Script) as usize).min(SCRIPTS - 1);
+        self.scripts[script][ScriptField::Expected as usize].load(Relaxed) > 0
     }
 }
 
@@ -91,12 +91,12 @@ impl Locked<'_> {
         let key = hash(name);
         let start = (key % SCRIPTS as u64) as usize;
         let slots = || (start..SCRIPTS - 1).chain(0..start.min(SCRIPTS - 1));
-        let slot = slots().find(|slot| [0, key].contains(&self.known(*slot, Known::Key)));
+        let slot = slots().find(|slot| [0, key].contains(&self.script_number(*slot, ScriptField::Key)));
         let slot = match slot.or_else(|| self.forgettable()) {
             Some(slot) => slot,
             None => return SCRIPTS - 1,
         };
-        if self.known(slot, Known::Key) != key {
+        if self.script_number(slot, ScriptField::Key) != key {
             let row = &self.0.scripts[slot];
             row.iter().for_each(|word| word.store(0, Relaxed));
             let bytes = &name.as_bytes()[name.len().saturating_sub(NAME * 8)..];
@@ -105,9 +105,9 @@ impl Locked<'_> {
                 whole[..word.len()].copy_from_slice(word);
                 row[RECORD + index].store(u64::from_ne_bytes(whole), Relaxed);
             }
-            row[Known::Key as usize].store(key, Release);
+            row[ScriptField::Key as usize].store(key, Release);
         }
-        self.note(slot, Known::Asked, now());
+        self.set_script_number(slot, ScriptField::LastRequested, now());
         slot
     }
 
@@ -118,20 +118,20 @@ impl Locked<'_> {
         for entry in (0..self.used()).filter(|entry| self.state(*entry) != EntryState::Free) {
             free[self.script_of(entry)] = false;
         }
-        (0..SCRIPTS).filter(|slot| free[*slot]).min_by_key(|slot| self.known(*slot, Known::Asked))
+        (0..SCRIPTS).filter(|slot| free[*slot]).min_by_key(|slot| self.script_number(*slot, ScriptField::LastRequested))
     }
 
-    fn known(&self, script: usize, field: Known) -> u64 {
+    fn script_number(&self, script: usize, field: ScriptField) -> u64 {
         self.0.scripts[script][field as usize].load(Relaxed)
     }
 
-    fn note(&self, script: usize, field: Known, value: u64) {
+    fn set_script_number(&self, script: usize, field: ScriptField, value: u64) {
         self.0.scripts[script][field as usize].store(value, Relaxed);
     }
 
     /// The expected need of a script's next run; `None`: no run has ended.
     pub(in crate::gate) fn expected(&self, script: usize) -> Option<u64> {
-        Some(self.known(script, Known::Expected)).filter(|bytes| *bytes > 0)
+        Some(self.script_number(script, ScriptField::Expected)).filter(|bytes| *bytes > 0)
     }
 
     /// Learns from a run that has ended. A run that was cut short only shows that others may need as much; if nothing
@@ -139,8 +139,8 @@ impl Locked<'_> {
     pub(in crate::gate) fn learn(&self, entry: usize, usage: Usage) {
         let index = self.script_of(entry);
         let script = &self.0.scripts[index];
-        let add = |field: Known, value: u64| script[field as usize].fetch_add(value, Relaxed);
-        let (before, weighed) = (self.known(index, Known::Expected), self.0.get(entry, Field::Peak));
+        let add = |field: ScriptField, value: u64| script[field as usize].fetch_add(value, Relaxed);
+        let (before, weighed) = (self.script_number(index, ScriptField::Expected), self.0.get(entry, EntryField::Peak));
         let peak = usage.peak.max(Some(weighed).filter(|weighed| *weighed > 0));
         let expected = match peak {
             _ if usage.was_cut_short() && before == 0 => 0,
@@ -149,11 +149,11 @@ impl Locked<'_> {
             None if before == 0 => usage.floor,
             None => expect(before, before.min(usage.floor)),
         };
-        self.note(index, Known::Expected, expected);
-        script[Known::Peak as usize].fetch_max(peak.unwrap_or(0), Relaxed);
+        self.set_script_number(index, ScriptField::Expected, expected);
+        script[ScriptField::Peak as usize].fetch_max(peak.unwrap_or(0), Relaxed);
         self.count(index, usage.status != Status::Exited(0) && !usage.given_up);
-        add(Known::Cpu, micros(usage.cpu));
-        add(Known::Queued, micros(usage.queued));
+        add(ScriptField::Cpu, micros(usage.cpu));
+        add(ScriptField::Queued, micros(usage.queued));
         let step = RECORD + NAME + step(usage.took);
         script[step].fetch_add(1, Relaxed);
         script[step + STEPS].fetch_add(micros(usage.took), Relaxed);
@@ -165,7 +165,10 @@ impl Locked<'_> {
     }
 
     fn count(&self, script: usize, failed: bool) {
-        let counts = [(Known::Runs, Header::Runs, 1), (Known::Failures, Header::Failures, u64::from(failed))];
+        let counts = [
+            (ScriptField::Runs, HeaderField::Runs, 1),
+            (ScriptField::Failures, HeaderField::Failures, u64::from(failed)),
+        ];
         for (own, all, count) in counts {
             self.0.scripts[script][own as usize].fetch_add(count, Relaxed);
             self.0.header(all).fetch_add(count, Relaxed);
@@ -174,16 +177,16 @@ impl Locked<'_> {
 
     /// Learns from the memory of a long run, before its end, what others may need.
     pub(in crate::gate) fn presume(&self, script: usize, has: u64) {
-        self.0.scripts[script][Known::Expected as usize].fetch_max(has, Relaxed);
+        self.0.scripts[script][ScriptField::Expected as usize].fetch_max(has, Relaxed);
     }
 
     /// Counts a refused request. Returns whether to explain it in detail: that is expensive, and there may be many.
     pub(in crate::gate) fn refuse(&self, script: usize) -> bool {
-        self.0.scripts[script][Known::Refused as usize].fetch_add(1, Relaxed);
-        self.0.header(Header::Refused).fetch_add(1, Relaxed);
-        let explain = now().saturating_sub(self.known(script, Known::Explained)) >= micros(EXPLAINED);
+        self.0.scripts[script][ScriptField::Refused as usize].fetch_add(1, Relaxed);
+        self.0.header(HeaderField::Refused).fetch_add(1, Relaxed);
+        let explain = now().saturating_sub(self.script_number(script, ScriptField::LastExplained)) >= micros(EXPLAINED);
         if explain {
-            self.note(script, Known::Explained, now());
+            self.set_script_number(script, ScriptField::LastExplained, now());
         }
         explain
     }
@@ -198,7 +201,9 @@ impl Locked<'_> {
                 _ => {}
             }
         }
-        let is_known = |index: &usize| self.known(*index, Known::Key) != 0 || self.known(*index, Known::Runs) > 0;
+        let is_known = |index: &usize| {
+            self.script_number(*index, ScriptField::Key) != 0 || self.script_number(*index, ScriptField::Runs) > 0
+        };
         (0..SCRIPTS).filter(is_known).map(|index| self.described(index, running[index], waiting[index])).collect()
     }
 
@@ -214,7 +219,7 @@ impl Locked<'_> {
     /// The statistics of one script.
     pub(in crate::gate) fn described(&self, index: usize, running: u64, waiting: u64) -> ScriptStats {
         let row = &self.0.scripts[index];
-        let get = |field: Known| self.known(index, field);
+        let get = |field: ScriptField| self.script_number(index, field);
         let bytes: Vec<u8> =
             row[RECORD..RECORD + NAME].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -231,13 +236,13 @@ impl Locked<'_> {
         };
         ScriptStats {
             name: if end == 0 { "(others)".into() } else { shown(&bytes[..end]) },
-            runs: get(Known::Runs),
-            failures: get(Known::Failures),
-            refused: get(Known::Refused),
-            expected: get(Known::Expected),
-            peak: get(Known::Peak),
-            cpu: Duration::from_micros(get(Known::Cpu)),
-            queued: Duration::from_micros(get(Known::Queued)),
+            runs: get(ScriptField::Runs),
+            failures: get(ScriptField::Failures),
+            refused: get(ScriptField::Refused),
+            expected: get(ScriptField::Expected),
+            peak: get(ScriptField::Peak),
+            cpu: Duration::from_micros(get(ScriptField::Cpu)),
+            queued: Duration::from_micros(get(ScriptField::Queued)),
             median: quantile(0.5),
             p99: quantile(0.99),
             running,

@@ -1,4 +1,4 @@
-//! The table: places, expectations, the lock.
+//! The table: entries, expectations, the lock.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use sys::process::Pid;
 use sys::shared_lock::{NUMBER_BITS, is_there, own};
 
-use super::layout::{ENTRIES, EntryState, Field, Header, SCRIPTS, Table};
+use super::layout::{ENTRIES, EntryField, EntryState, HeaderField, SCRIPTS, Table};
 use super::usage::Usage;
 use crate::gate::rules::Allowance;
 
@@ -22,18 +22,18 @@ fn entries_come_and_go() {
     assert_eq!((locked.waiting(), table.is_running(first)), (2, false));
     locked.admit(first);
     assert_eq!((locked.waiting(), table.is_running(first)), (1, true));
-    assert_eq!(locked.guests(EntryState::Waiting).0, [second]);
+    assert_eq!(locked.jobs(EntryState::Waiting).0, [second]);
     table.process(first).store(u64::from(std::process::id()), Relaxed);
     assert_eq!(locked.processes(Duration::ZERO), [(first, Pid::own())]);
     locked.weigh(first, Pid::own(), 70);
-    assert_eq!(locked.guests(EntryState::Running).1[0].has, 70);
+    assert_eq!(locked.jobs(EntryState::Running).1[0].has, 70);
     locked.learn(first, Usage { took: Duration::from_millis(3), ..run(Some(50)) });
     assert_eq!(locked.expected(script), Some(70), "what was weighed counts too");
     locked.weigh(first, Pid::own(), 0);
-    assert!(locked.guests(EntryState::Running).0.is_empty(), "it has ended");
+    assert!(locked.jobs(EntryState::Running).0.is_empty(), "it has ended");
     locked.leave(first);
     locked.sweep();
-    assert_eq!(locked.guests(EntryState::Waiting).0, [second], "its owner lives");
+    assert_eq!(locked.jobs(EntryState::Waiting).0, [second], "its owner lives");
     locked.leave(second);
     assert_eq!(locked.waiting(), 0);
     let all = locked.scripts();
@@ -159,9 +159,9 @@ fn allowances_are_kept() {
 fn a_lock_of_the_dead_is_taken() {
     let table = Table::new().expect("memory");
     // No process can have this number.
-    table.header(Header::Lock).store(0x7fff_ffff, Relaxed);
+    table.header(HeaderField::Lock).store(0x7fff_ffff, Relaxed);
     drop(table.lock().expect("lock"));
-    assert_eq!(table.header(Header::Lock).load(Relaxed), 0);
+    assert_eq!(table.header(HeaderField::Lock).load(Relaxed), 0);
 }
 
 #[test]
@@ -170,23 +170,23 @@ fn a_number_that_was_used_again_is_somebody_else() {
     let (number, later) = (u64::from(Pid::own().number().unsigned_abs()), 1 << NUMBER_BITS);
     assert!(is_there(own()) && !is_there(own() + later) && !is_there(0));
     // The holder of the lock is gone, and this process now has its number.
-    table.header(Header::Lock).store(own() - later, Relaxed);
+    table.header(HeaderField::Lock).store(own() - later, Relaxed);
     let locked = table.lock().expect("the lock of the dead");
     // The same for entries, and for their scripts.
     let script = locked.script("a");
     let [waits, runs, ended] = [(); 3].map(|()| locked.enter(script, "a", 9).expect("room"));
     for entry in [waits, runs, ended] {
-        table.set(entry, Field::Holder, own() - later);
+        table.set(entry, EntryField::Holder, own() - later);
     }
     for entry in [runs, ended] {
         locked.admit(entry);
         table.process(entry).store(number, Relaxed);
     }
     let long_ago = sys::process::started(Pid::own()).expect("stat").expect("it runs") - 1000;
-    table.set(ended, Field::StartedBy, long_ago);
+    table.set(ended, EntryField::StartedBy, long_ago);
     locked.sweep();
-    assert_eq!(locked.guests(EntryState::Running).0, [runs], "its script runs");
-    assert_eq!((locked.waiting(), locked.guests(EntryState::Waiting).0), (0, vec![]));
+    assert_eq!(locked.jobs(EntryState::Running).0, [runs], "its script runs");
+    assert_eq!((locked.waiting(), locked.jobs(EntryState::Waiting).0), (0, vec![]));
 }
 
 #[test]
@@ -201,12 +201,12 @@ fn a_script_that_was_about_to_end_makes_room_when_it_has() {
         table.process(entry).store(number.into(), Relaxed);
     }
     child.wait().expect("it ends");
-    assert!(!table.is_anybody_leaving() && !locked.end_leaving(), "nobody has said so");
-    table.note_leaving(runs);
-    table.note_leaving(ended);
-    assert!(table.is_anybody_leaving() && locked.end_leaving());
-    assert_eq!(locked.guests(EntryState::Running).0, [runs]);
-    assert!(!locked.end_leaving());
+    assert!(!table.is_any_exiting() && !locked.end_exited(), "nobody has said so");
+    table.note_exiting(runs);
+    table.note_exiting(ended);
+    assert!(table.is_any_exiting() && locked.end_exited());
+    assert_eq!(locked.jobs(EntryState::Running).0, [runs]);
+    assert!(!locked.end_exited());
 }
 
 #[test]
@@ -222,8 +222,8 @@ fn an_entry_that_was_abandoned_is_free_once_the_lock_is() {
     drop(locked);
     let locked = table.lock().expect("lock");
     assert_eq!(locked.waiting(), 1);
-    assert_eq!(locked.guests(EntryState::Waiting).0, [stays]);
-    assert_eq!(locked.guests(EntryState::Running).0, []);
+    assert_eq!(locked.jobs(EntryState::Waiting).0, [stays]);
+    assert_eq!(locked.jobs(EntryState::Running).0, []);
     let again = [(); 2].map(|()| locked.enter(script, "a", 9).expect("room"));
     assert_eq!((again, locked.waiting()), ([gone, admitted], 3));
     drop(locked);

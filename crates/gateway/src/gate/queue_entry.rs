@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::admit::{Gate, LOOK, READ_RELAXED};
+use super::admit::{CHECK_INTERVAL, Gate, READ_RELAXED};
 use super::policy;
 use super::refusal::Refusal;
 use super::rules::Rules;
@@ -10,13 +10,13 @@ use super::table::EntryState;
 use super::wait::WakeUp;
 
 /// The first interval if a script is about to end, and how often it applies.
-const LEAVING: Duration = Duration::from_millis(1);
-const LEAVING_ROUNDS: u32 = 5;
+const EXITING_PAUSE: Duration = Duration::from_millis(1);
+const EXITING_ROUNDS: u32 = 5;
 
 impl Gate {
     /// Enters the table. Mostly the request is admitted at once. If too many wait, one gives way: one whose client may
     /// be gone, or the last of those who wait for the most wanted script.
-    pub(super) fn queue(&'static self, name: &str, host: &str, rules: &Rules) -> Result<Seat, Refusal> {
+    pub(super) fn queue(&'static self, name: &str, host: &str, rules: &Rules) -> Result<QueueEntry, Refusal> {
         let memory = self.memory(READ_RELAXED);
         let locked = self.table.lock().ok_or_else(Refusal::stuck)?;
         let script = locked.script(name);
@@ -34,22 +34,22 @@ impl Gate {
             ));
         };
         let must_wait = || !self.table.is_running(entry) && locked.is_full(rules);
-        let mut told = self.admit(&locked, memory);
-        if !self.table.is_running(entry) && locked.end_leaving() {
-            told.extend(self.admit(&locked, memory));
+        let mut to_wake = self.admit(&locked, memory);
+        if !self.table.is_running(entry) && locked.end_exited() {
+            to_wake.extend(self.admit(&locked, memory));
         }
         if must_wait() {
             // Some of them may be dead.
             locked.sweep();
-            told.extend(self.admit(&locked, memory));
+            to_wake.extend(self.admit(&locked, memory));
         }
         let mut refusal = None;
         if must_wait() {
-            let (entries, waiting) = locked.guests(EntryState::Waiting);
+            let (entries, waiting) = locked.jobs(EntryState::Waiting);
             match policy::gives_way(&waiting).map(|index| entries[index]) {
                 Some(other) if other != entry => {
                     locked.turn_away(other);
-                    told.push(other);
+                    to_wake.push(other);
                 }
                 _ => {
                     let text = format!("{} requests are already waiting for scripts", locked.waiting() - 1);
@@ -59,9 +59,9 @@ impl Gate {
             }
         }
         drop(locked);
-        self.wake(told.into_iter().filter(|other| *other != entry));
+        self.wake(to_wake.into_iter().filter(|other| *other != entry));
         match refusal {
-            None => Ok(Seat { gate: self, entry }),
+            None => Ok(QueueEntry { gate: self, index: entry }),
             Some(refusal) => Err(refusal),
         }
     }
@@ -69,24 +69,24 @@ impl Gate {
 
 /// An entry of the table. Dropping it gives it back, and another request may come in.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct QueueEntry {
     pub(super) gate: &'static Gate,
-    pub(super) entry: usize,
+    pub(super) index: usize,
 }
 
-impl Drop for Seat {
+impl Drop for QueueEntry {
     fn drop(&mut self) {
         match self.gate.table.lock() {
-            Some(locked) => locked.leave(self.entry),
-            None => self.gate.table.abandon(self.entry),
+            Some(locked) => locked.leave(self.index),
+            None => self.gate.table.abandon(self.index),
         }
-        self.gate.go_on();
+        self.gate.admit_waiting();
     }
 }
 
-impl Seat {
+impl QueueEntry {
     pub(super) fn is_admitted(&self) -> bool {
-        self.gate.table.is_running(self.entry)
+        self.gate.table.is_running(self.index)
     }
 
     /// Waits to be admitted.
@@ -98,18 +98,18 @@ impl Seat {
         doubtful: impl Fn() -> bool,
     ) -> Result<(), Refusal> {
         // Without one it checks from time to time, as all do.
-        let mut wake_up = WakeUp::of(&self.gate.name, self.entry);
+        let mut wake_up = WakeUp::of(&self.gate.name, self.index);
         let mut timer = runtime::executor::Timer::default();
         let mut rounds = 0;
         loop {
-            self.gate.end_leaving();
+            self.gate.end_exited();
             // Memory that running scripts have taken meanwhile need not be reserved for them.
-            self.gate.look();
+            self.gate.check_running();
             if self.is_admitted() {
                 return Ok(());
             }
             let now = Instant::now();
-            let turned_away = self.gate.table.is_turned_away(self.entry);
+            let turned_away = self.gate.table.is_turned_away(self.index);
             if turned_away || now >= deadline {
                 let memory = self.gate.memory(READ_RELAXED);
                 let locked = self.gate.table.lock().ok_or_else(Refusal::stuck)?;
@@ -123,11 +123,11 @@ impl Seat {
                 return Err(self.gate.refusal(&locked, locked.script(script), text, memory.available));
             }
             if doubtful() {
-                self.gate.table.doubt(self.entry);
+                self.gate.table.doubt(self.index);
             }
             rounds += 1;
-            let soon = rounds <= LEAVING_ROUNDS && self.gate.table.is_anybody_leaving();
-            let pause = if soon { LEAVING } else { LOOK };
+            let soon = rounds <= EXITING_ROUNDS && self.gate.table.is_any_exiting();
+            let pause = if soon { EXITING_PAUSE } else { CHECK_INTERVAL };
             runtime::release_worker(timer.until(deadline.min(now + pause), wake_up.arrives())).await;
         }
     }
