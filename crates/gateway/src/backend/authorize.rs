@@ -18,7 +18,7 @@ use crate::script::Script;
 /// The prefix of fields that become variables for the handler of the request.
 const VARIABLE: &str = "Variable-";
 /// The variables that such an application does not get: it does not handle the request.
-const NOT_TOLD: [&str; 9] = [
+const WITHHELD: [&str; 9] = [
     "CONTENT_LENGTH",
     "PATH_INFO",
     "PATH_TRANSLATED",
@@ -41,17 +41,17 @@ pub enum Verdict {
     Failed(u16),
 }
 
-/// Asks an application of the class. `told` are its variables besides those of the request.
+/// Asks an application of the class. `variables` are its variables besides those of the request.
 pub async fn authorize(
     request: &mut Request,
     caller: &Caller,
     class: &Class,
     stderr: StderrMessages,
-    told: &[(&str, &str)],
+    variables: &[(&str, &str)],
 ) -> Verdict {
-    let before = Before::of(request);
-    let reply = ask(request, caller, class, stderr, told).await;
-    before.verdict(request, caller, reply)
+    let handler_state = HandlerState::of(request);
+    let reply = request_verdict(request, caller, class, stderr, variables).await;
+    handler_state.verdict(request, caller, reply)
 }
 
 /// Asks a server that already runs.
@@ -61,24 +61,24 @@ pub async fn authorize_at(
     server: &remote::Server,
     remote_protocol: &'static RemoteProtocol,
     stderr: StderrMessages,
-    told: &[(&str, &str)],
+    variables: &[(&str, &str)],
 ) -> Verdict {
-    let before = Before::of(request);
-    let reply = ask_at(request, caller, server, remote_protocol, stderr, told).await;
-    before.verdict(request, caller, reply)
+    let handler_state = HandlerState::of(request);
+    let reply = request_verdict_at(request, caller, server, remote_protocol, stderr, variables).await;
+    handler_state.verdict(request, caller, reply)
 }
 
 /// The body and variables that are for the handler of the request, not for an application that is asked before it.
-struct Before {
+struct HandlerState {
     body: RequestBody,
     env: Fields,
     cost: Option<Arc<ScriptUse>>,
 }
 
-impl Before {
-    fn of(request: &mut Request) -> Before {
+impl HandlerState {
+    fn of(request: &mut Request) -> HandlerState {
         let body = std::mem::take(&mut request.body);
-        Before { body, env: request.env.clone(), cost: request.account.script.take() }
+        HandlerState { body, env: request.env.clone(), cost: request.account.script.take() }
     }
 
     /// Puts them back, and returns the meaning of the answer.
@@ -91,46 +91,46 @@ impl Before {
     }
 }
 
-async fn ask(
+async fn request_verdict(
     request: &mut Request,
     caller: &Caller,
     class: &Class,
     stderr: StderrMessages,
-    told: &[(&str, &str)],
+    variables: &[(&str, &str)],
 ) -> Result<Reply, u16> {
-    let bytes = question(request, told, true).await?;
+    let bytes = request_bytes(request, variables, true).await?;
     // It only decides, so asking again is safe for any request.
     let script = begin_with_one(request, caller, class, &HEAD, bytes, stderr, true).await?;
-    hear(request, script, caller).await
+    read_response(request, script, caller).await
 }
 
-async fn ask_at(
+async fn request_verdict_at(
     request: &mut Request,
     caller: &Caller,
     server: &remote::Server,
     remote_protocol: &'static RemoteProtocol,
     stderr: StderrMessages,
-    told: &[(&str, &str)],
+    variables: &[(&str, &str)],
 ) -> Result<Reply, u16> {
-    let bytes = question(request, told, false).await?;
+    let bytes = request_bytes(request, variables, false).await?;
     let script = remote::begin(request, caller, server, &HEAD, bytes, remote_protocol, stderr).await?;
-    hear(request, script, caller).await
+    read_response(request, script, caller).await
 }
 
 const HEAD: Head = Head::FastCgi(Role::Authorizer);
 
 /// The bytes to send to an application.
-async fn question(request: &mut Request, told: &[(&str, &str)], keep: bool) -> Result<Vec<u8>, u16> {
+async fn request_bytes(request: &mut Request, variables: &[(&str, &str)], keep: bool) -> Result<Vec<u8>, u16> {
     env::add(request).await;
-    NOT_TOLD.iter().for_each(|name| request.env.remove(name));
+    WITHHELD.iter().for_each(|name| request.env.remove(name));
     request.env.set("HTTP_CONNECTION", "close");
-    for (name, value) in told {
+    for (name, value) in variables {
         request.env.set(name.to_string(), value.to_string());
     }
     HEAD.bytes(request, keep).map_err(|_| 500)
 }
 
-async fn hear(request: &mut Request, script: Script, caller: &Caller) -> Result<Reply, u16> {
+async fn read_response(request: &mut Request, script: Script, caller: &Caller) -> Result<Reply, u16> {
     let (mut script, reply) = response::read_header(request, script, caller).await?;
     // The rest of its output is for nobody.
     if let Err(event) = script.drain(request).await {

@@ -12,10 +12,10 @@ use sys::process::Pid;
 use sys::watch::{Interest, Watched, watch};
 
 use super::class::{Class, Version};
+use super::lease_state::LeaseCell;
 use super::stats;
 use super::stream::Stream;
 use super::wire::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
-use super::word::Word;
 
 /// How soon to retry a connection to a socket whose queue is full.
 const RETRY: Duration = Duration::from_millis(5);
@@ -28,7 +28,7 @@ const IDLE_MAX: usize = 256;
 const LEASES_MAX: usize = 64;
 
 static ADDRESS: Mutex<Option<Arc<Path>>> = Mutex::new(None);
-static LINES: Mutex<Lines> = Mutex::new(Lines { idle: Vec::new(), leases: Vec::new() });
+static CONNECTIONS: Mutex<Connections> = Mutex::new(Connections { idle: Vec::new(), leases: Vec::new() });
 
 /// Sets the address of this configuration's process manager. For the parent, before it forks the children that need it.
 pub fn set_address(path: Arc<Path>) {
@@ -36,29 +36,29 @@ pub fn set_address(path: Arc<Path>) {
 }
 
 /// Connections to the manager that no request uses.
-struct Lines {
+struct Connections {
     idle: Vec<Watched>,
     /// Those with leases.
     leases: Vec<Kept>,
 }
 
-fn lines() -> MutexGuard<'static, Lines> {
-    LINES.lock().unwrap_or_else(PoisonError::into_inner)
+fn connections() -> MutexGuard<'static, Connections> {
+    CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Lines {
-    fn keep(&mut self, line: Watched) {
+impl Connections {
+    fn keep(&mut self, connection: Watched) {
         if self.idle.len() < IDLE_MAX {
-            self.idle.push(line);
+            self.idle.push(connection);
         }
     }
 
     /// Forgets the leases that the manager has taken back, whose connections now belong to others. Returns whether
     /// there is room for another.
     fn has_room(&mut self) -> bool {
-        let gone = |kept: &mut Kept| kept.word.look(kept.lease.grant.lease).is_none();
+        let gone = |kept: &mut Kept| kept.cell.load(kept.lease.grant.lease).is_none();
         let gone: Vec<Kept> = self.leases.extract_if(.., gone).collect();
-        gone.into_iter().for_each(|kept| self.keep(kept.lease.line));
+        gone.into_iter().for_each(|kept| self.keep(kept.lease.connection));
         self.leases.len() < LEASES_MAX
     }
 }
@@ -78,7 +78,7 @@ pub(crate) enum NoBackend {
 #[derive(Debug)]
 pub(crate) struct Lease {
     /// The connection to the manager from which it came.
-    line: Watched,
+    connection: Watched,
     class: Vec<u8>,
     version: Version,
     grant: Grant,
@@ -96,7 +96,7 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct Kept {
     lease: Lease,
-    word: Word,
+    cell: LeaseCell,
     stream: Stream,
 }
 
@@ -105,30 +105,39 @@ impl Lease {
     /// manager, after a wait.
     pub(crate) async fn of(class: &Class) -> Result<(Lease, Stream), NoBackend> {
         let (began, version, bytes) = (Instant::now(), class.program.version, class.encode());
-        let line = match take(&bytes, version) {
-            Taken::Lease(mut lease, stream) => {
+        let connection = match take(&bytes, version) {
+            Reusable::Lease(mut lease, stream) => {
                 (lease.waited, lease.queued, lease.began) = (Duration::ZERO, false, began);
                 return Ok((lease, stream));
             }
-            Taken::Line(line) => line,
+            Reusable::Connection(connection) => connection,
         };
         let deadline = began + class.settings.wait + PATIENCE;
-        let asked = FromChild::Backend(version, &bytes).encode();
-        if asked.len() > PACKET_MAX {
+        let packet = FromChild::Backend(version, &bytes).encode();
+        if packet.len() > PACKET_MAX {
             return Err(NoBackend::Failed(io::ErrorKind::FileTooLarge.into()));
         }
-        let (line, told, mut descriptors) = ask(line, &asked, deadline).await?;
-        match told {
+        let (connection, message, mut descriptors) = request_backend(connection, &packet, deadline).await?;
+        match message {
             FromManager::Refused(status, text) => {
-                lines().keep(line);
+                connections().keep(connection);
                 Err(NoBackend::Refused(status, text))
             }
             FromManager::Granted(grant) => {
                 let socket = descriptors.pop().ok_or_else(|| NoBackend::Failed(io::ErrorKind::InvalidData.into()))?;
                 let Grant { pid, served, queued, .. } = grant;
                 let now = Instant::now();
-                let lease =
-                    Lease { line, class: bytes, version, grant, pid, served, waited: now - began, queued, began: now };
+                let lease = Lease {
+                    connection,
+                    class: bytes,
+                    version,
+                    grant,
+                    pid,
+                    served,
+                    waited: now - began,
+                    queued,
+                    began: now,
+                };
                 Ok((lease, Stream::new(Arc::new(socket))))
             }
         }
@@ -140,49 +149,49 @@ impl Lease {
         stats::count_served(row, self.began.elapsed());
         if outcome == Outcome::Ready
             && more > 0
-            && let Some(word) = stats::word(row, place)
+            && let Some(cell) = stats::lease_cell(row, place)
         {
-            let mut lines = lines();
+            let mut connections = connections();
             // From here on the manager may take it back.
-            if lines.has_room() && word.keep(lease) {
+            if connections.has_room() && cell.keep(lease) {
                 self.served += 1;
                 self.grant.more -= 1;
-                lines.leases.push(Kept { lease: self, word, stream });
+                connections.leases.push(Kept { lease: self, cell, stream });
                 return;
             }
         }
         // The manager may give it to another child at once.
         drop(stream);
-        if sys::local::send(self.line.get_ref(), &FromChild::Done(outcome).encode(), &[]).is_ok() {
-            lines().keep(self.line);
+        if sys::local::send(self.connection.get_ref(), &FromChild::Done(outcome).encode(), &[]).is_ok() {
+            connections().keep(self.connection);
         }
     }
 }
 
 /// Asks the manager for a backend. Returns its answer, with the connection used.
-async fn ask(
-    mut line: Option<Watched>,
-    asked: &[u8],
+async fn request_backend(
+    mut connection: Option<Watched>,
+    packet: &[u8],
     deadline: Instant,
 ) -> Result<(Watched, FromManager, Vec<OwnedFd>), NoBackend> {
     let mut tries = 1;
     loop {
         let mut descriptors = Vec::new();
-        let line = match send_on_kept(line.take(), asked) {
-            Some(line) => line,
+        let connection = match send_on_kept(connection.take(), packet) {
+            Some(connection) => connection,
             None => {
                 let address = ADDRESS.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let address = address.ok_or(NoBackend::NoManager)?;
                 let connected = timeout_at(deadline, connect(&address)).await.map_err(io::Error::from);
-                let line = connected.and_then(|line| line).map_err(NoBackend::Failed)?;
-                sys::local::send(line.get_ref(), asked, &[]).map_err(NoBackend::Failed)?;
-                line
+                let connection = connected.and_then(|connection| connection).map_err(NoBackend::Failed)?;
+                sys::local::send(connection.get_ref(), packet, &[]).map_err(NoBackend::Failed)?;
+                connection
             }
         };
         // Only the manager's answer can end this wait.
-        let told = runtime::release_worker(timeout_at(deadline, receive(&line, &mut descriptors))).await;
-        match told.map_err(io::Error::from).and_then(|told| told) {
-            Ok(told) => return Ok((line, told, descriptors)),
+        let message = runtime::release_worker(timeout_at(deadline, receive(&connection, &mut descriptors))).await;
+        match message.map_err(io::Error::from).and_then(|message| message) {
+            Ok(message) => return Ok((connection, message, descriptors)),
             // The manager has died, and its successor knows no waiting requests.
             Err(error) if is_end(&error) && tries < TRIES => tries += 1,
             Err(error) => return Err(NoBackend::Failed(error)),
@@ -190,36 +199,36 @@ async fn ask(
     }
 }
 
-/// The resources kept for a request.
-enum Taken {
+/// The resources that were kept for a request.
+enum Reusable {
     Lease(Lease, Stream),
     /// A connection to the manager, perhaps with a lease that a new request gives back.
-    Line(Option<Watched>),
+    Connection(Option<Watched>),
 }
 
 /// Takes the kept lease of this class that was used last.
-fn take(class: &[u8], version: Version) -> Taken {
-    let mut lines = lines();
-    let mut line = None;
-    while let Some(index) = lines.leases.iter().rposition(|kept| kept.lease.class == class) {
-        let Kept { lease, word, stream } = lines.leases.remove(index);
+fn take(class: &[u8], version: Version) -> Reusable {
+    let mut connections = connections();
+    let mut connection = None;
+    while let Some(index) = connections.leases.iter().rposition(|kept| kept.lease.class == class) {
+        let Kept { lease, cell, stream } = connections.leases.remove(index);
         // The program's file may have changed, the backend may have gone, or the manager may have taken it back.
-        if lease.version == version && stream.is_quiet() && word.resume(lease.grant.lease) {
-            return Taken::Lease(lease, stream);
+        if lease.version == version && stream.is_quiet() && cell.resume(lease.grant.lease) {
+            return Reusable::Lease(lease, stream);
         }
         // Closing a lease's connection gives it back, too.
-        line = Some(lease.line);
+        connection = Some(lease.connection);
     }
-    Taken::Line(line)
+    Reusable::Connection(connection)
 }
 
 /// Sends on this connection or a kept one; `None`: there is none any more.
-fn send_on_kept(mut line: Option<Watched>, asked: &[u8]) -> Option<Watched> {
+fn send_on_kept(mut connection: Option<Watched>, packet: &[u8]) -> Option<Watched> {
     loop {
-        let line = line.take().or_else(|| lines().idle.pop())?;
+        let connection = connection.take().or_else(|| connections().idle.pop())?;
         // The manager may have been replaced.
-        if sys::local::send(line.get_ref(), asked, &[]).is_ok() {
-            return Some(line);
+        if sys::local::send(connection.get_ref(), packet, &[]).is_ok() {
+            return Some(connection);
         }
     }
 }
@@ -239,15 +248,15 @@ async fn connect(address: &Path) -> io::Result<Watched> {
     }
 }
 
-async fn receive(line: &Watched, descriptors: &mut Vec<OwnedFd>) -> io::Result<FromManager> {
+async fn receive(connection: &Watched, descriptors: &mut Vec<OwnedFd>) -> io::Result<FromManager> {
     let mut bytes = vec![0; 4096];
     loop {
-        match sys::local::receive(line.get_ref(), &mut bytes, descriptors) {
+        match sys::local::receive(connection.get_ref(), &mut bytes, descriptors) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(length) => {
                 return FromManager::decode(&bytes[..length]).ok_or_else(|| io::ErrorKind::InvalidData.into());
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => line.readable().await?.clear_ready(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => connection.readable().await?.clear_ready(),
             Err(error) => return Err(error),
         }
     }

@@ -11,6 +11,7 @@ mod class;
 mod conversation;
 mod filter;
 mod lease;
+mod lease_state;
 mod manager;
 mod perl_bundle;
 mod policy;
@@ -22,7 +23,6 @@ mod share;
 pub mod stats;
 mod stream;
 mod wire;
-mod word;
 
 pub use authorize::{Verdict, authorize, authorize_at};
 pub use class::{Class, Concurrency, PoolSettings, Program, Runtime, Score};

@@ -18,14 +18,14 @@ const BEGINNING: Duration = Duration::from_millis(100);
 /// If a request takes longer than this, others need not wait for its backend, even without a processor for one more.
 const LONG: Duration = Duration::from_millis(500);
 /// After this many failures in a row, requests do not wait for the next attempt.
-pub(super) const HOPELESS: u32 = 3;
+pub(super) const GIVE_UP_AFTER: u32 = 3;
 
 /// The most requests in one lease.
-const LEASE_MAX: u64 = 64;
+const REQUESTS_PER_LEASE: u64 = 64;
 
 /// What a backend is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Activity {
     /// It has no request to serve.
     Idle,
     /// It serves.
@@ -36,8 +36,8 @@ pub(super) enum Doing {
 
 /// A backend, as the policy sees it. Times count from some fixed moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) doing: Doing,
+pub(super) struct BackendView {
+    pub(super) activity: Activity,
     /// When it began to do so.
     pub(super) since: Duration,
     pub(super) born: Duration,
@@ -52,9 +52,9 @@ pub(super) struct Seen {
 
 /// A pool, as the policy sees it.
 #[derive(Clone, Debug)]
-pub(super) struct View<'a> {
+pub(super) struct PoolView<'a> {
     pub(super) settings: &'a PoolSettings,
-    pub(super) backends: &'a [Seen],
+    pub(super) backends: &'a [BackendView],
     /// Waiting requests.
     pub(super) waiting: usize,
     /// Backends that wait at the gate.
@@ -79,17 +79,19 @@ pub(super) struct Decision {
     pub(super) start: usize,
     /// Which ones end, by their places in the view.
     pub(super) end: Vec<(usize, Reason)>,
-    /// When to look again, unless something happens before.
-    pub(super) again: Option<Duration>,
+    /// When to decide again, unless something happens before.
+    pub(super) next_check: Option<Duration>,
 }
 
-pub(super) fn decide(view: &View<'_>) -> Decision {
-    let View { settings, backends, now, .. } = *view;
+pub(super) fn decide(view: &PoolView<'_>) -> Decision {
+    let PoolView { settings, backends, now, .. } = *view;
     let mut decision = Decision::default();
-    let mut again = |at: Duration| decision.again = Some(decision.again.map_or(at, |other| other.min(at)));
-    let mut alive = backends.iter().filter(|seen| seen.doing != Doing::Ending).count() as u64;
+    let mut next_check =
+        |at: Duration| decision.next_check = Some(decision.next_check.map_or(at, |other| other.min(at)));
+    let mut alive = backends.iter().filter(|seen| seen.activity != Activity::Ending).count() as u64;
     // The longest idle first: the last used stays warm.
-    let mut idle: Vec<usize> = (0..backends.len()).filter(|index| backends[*index].doing == Doing::Idle).collect();
+    let mut idle: Vec<usize> =
+        (0..backends.len()).filter(|index| backends[*index].activity == Activity::Idle).collect();
     idle.sort_by_key(|index| backends[*index].since);
     for index in idle.iter().copied() {
         let seen = &backends[index];
@@ -112,22 +114,23 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
                 decision.end.push((index, reason));
                 alive -= 1;
             }
-            None => [old.filter(|_| seen.served > 0), unused].into_iter().flatten().for_each(&mut again),
+            None => [old.filter(|_| seen.served > 0), unused].into_iter().flatten().for_each(&mut next_check),
         }
     }
     let free = idle.len() - decision.end.len();
     // Backends that have not answered yet count as free: they soon will be.
-    let begins_until = |seen: &&Seen| {
-        Some(seen.born + BEGINNING).filter(|until| seen.doing == Doing::Busy && seen.served == 0 && now < *until)
+    let begins_until = |seen: &&BackendView| {
+        Some(seen.born + BEGINNING).filter(|until| seen.activity == Activity::Busy && seen.served == 0 && now < *until)
     };
     let young = backends.iter().filter(|seen| begins_until(seen).is_some()).count();
     if view.waiting > free {
-        backends.iter().filter_map(|seen| begins_until(&seen)).for_each(&mut again);
+        backends.iter().filter_map(|seen| begins_until(&seen)).for_each(&mut next_check);
     }
     let useful = useful(view);
     if view.waiting > free && useful == 0 {
-        let long_at = |seen: &Seen| Some(seen.since + LONG).filter(|at| seen.doing == Doing::Busy && now < *at);
-        backends.iter().filter_map(long_at).for_each(&mut again);
+        let long_at =
+            |seen: &BackendView| Some(seen.since + LONG).filter(|at| seen.activity == Activity::Busy && now < *at);
+        backends.iter().filter_map(long_at).for_each(&mut next_check);
     }
     let needed = view.waiting.saturating_sub(free).min(view.processors.saturating_sub(young)).min(useful);
     let wanted = (settings.min.saturating_sub(alive) as usize).max(needed).saturating_sub(view.starting);
@@ -140,33 +143,33 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     let from = starts_from(view);
     match now >= from {
         true => decision.start = wanted.min(affordable(view)),
-        false => again(from),
+        false => next_check(from),
     }
     decision
 }
 
 /// How many more may be busy before all processors are.
-fn useful(view: &View<'_>) -> usize {
+fn useful(view: &PoolView<'_>) -> usize {
     let Some(share) = view.share else { return usize::MAX };
-    let soon_free = |seen: &&Seen| match seen.doing {
-        Doing::Idle => true,
-        Doing::Busy => view.now < seen.since + LONG,
-        Doing::Ending => false,
+    let soon_free = |seen: &&BackendView| match seen.activity {
+        Activity::Idle => true,
+        Activity::Busy => view.now < seen.since + LONG,
+        Activity::Ending => false,
     };
     let most = (view.processors as u64 * 1000).div_ceil(share.max(1));
     usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(view.backends.iter().filter(soon_free).count())
 }
 
 /// How many may start now before the score reaches its limit; those about to start already count.
-fn affordable(view: &View<'_>) -> usize {
+fn affordable(view: &PoolView<'_>) -> usize {
     let Some(limits) = view.settings.score.filter(|limits| limits.start > 0) else { return usize::MAX };
     let score = score_at(view.score, limits.second, view.now).saturating_add(view.starting as u64 * limits.start);
     usize::try_from(limits.limit.saturating_sub(score).div_ceil(limits.start)).unwrap_or(usize::MAX)
 }
 
 /// When the next backend may be started.
-fn starts_from(view: &View<'_>) -> Duration {
-    let rested = rested(view.failures);
+fn starts_from(view: &PoolView<'_>) -> Duration {
+    let retry_at = may_retry_at(view.failures);
     let (score, changed) = view.score;
     let fallen = match view.settings.score {
         Some(limits) if score >= limits.limit => {
@@ -175,11 +178,11 @@ fn starts_from(view: &View<'_>) -> Duration {
         }
         _ => Duration::ZERO,
     };
-    rested.max(fallen)
+    retry_at.max(fallen)
 }
 
 /// When the pause after so many failures in a row, the last of them at that time, is over.
-pub(super) fn rested((failures, failed): (u32, Duration)) -> Duration {
+pub(super) fn may_retry_at((failures, failed): (u32, Duration)) -> Duration {
     match failures {
         0 => Duration::ZERO,
         _ => failed + BACK_OFF.saturating_mul(1 << (failures - 1).min(16)).min(BACK_OFF_MAX),
@@ -193,13 +196,13 @@ pub(super) fn score_at(view_score: (u64, Duration), second: u64, now: Duration) 
 
 /// How many more requests a lease may cover, for a backend that has served this many: not many more than those, so that
 /// a young backend is soon weighed, and one that others wait for is soon given back.
-pub(super) fn more(settings: &PoolSettings, served: u64) -> u64 {
+pub(super) fn requests_left(settings: &PoolSettings, served: u64) -> u64 {
     match settings.memory {
         // It is weighed after each request.
         Some(_) => 0,
         None => {
             let left = settings.requests.map_or(u64::MAX, |requests| requests.saturating_sub(served + 1));
-            served.min(LEASE_MAX - 1).min(left)
+            served.min(REQUESTS_PER_LEASE - 1).min(left)
         }
     }
 }
@@ -211,13 +214,13 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(1000);
 
-    fn seen(doing: Doing, seconds: u64, served: u64) -> Seen {
+    fn seen(activity: Activity, seconds: u64, served: u64) -> BackendView {
         let since = NOW - Duration::from_secs(seconds);
-        Seen { doing, since, born: since, served, outdated: false, memory: None, jitter: 0 }
+        BackendView { activity, since, born: since, served, outdated: false, memory: None, jitter: 0 }
     }
 
-    fn view_of<'a>(settings: &'a PoolSettings, backends: &'a [Seen]) -> View<'a> {
-        View {
+    fn view_of<'a>(settings: &'a PoolSettings, backends: &'a [BackendView]) -> PoolView<'a> {
+        PoolView {
             settings,
             backends,
             waiting: 0,
@@ -231,17 +234,17 @@ mod tests {
         }
     }
 
-    fn look(settings: &PoolSettings, backends: &[Seen], waiting: usize, starting: usize) -> Decision {
-        decide(&View { waiting, starting, ..view_of(settings, backends) })
+    fn look(settings: &PoolSettings, backends: &[BackendView], waiting: usize, starting: usize) -> Decision {
+        decide(&PoolView { waiting, starting, ..view_of(settings, backends) })
     }
 
     #[test]
     fn as_many_start_as_are_needed_and_processors_bear() {
         let settings = PoolSettings::default();
-        let busy = seen(Doing::Busy, 1, 9);
-        let young = seen(Doing::Busy, 0, 0);
-        let slow = seen(Doing::Busy, 1, 0);
-        let idle = seen(Doing::Idle, 1, 9);
+        let busy = seen(Activity::Busy, 1, 9);
+        let young = seen(Activity::Busy, 0, 0);
+        let slow = seen(Activity::Busy, 1, 0);
+        let idle = seen(Activity::Idle, 1, 9);
         for (backends, waiting, starting, want) in [
             (&[][..], 0, 0, 0),
             (&[], 1, 0, 1),
@@ -263,8 +266,9 @@ mod tests {
     #[test]
     fn no_more_start_than_have_a_processor() {
         let settings = PoolSettings { max: 99, ..PoolSettings::default() };
-        let recent = |served| Seen { since: NOW - Duration::from_millis(200), ..seen(Doing::Busy, 9, served) };
-        let (short, long) = (recent(9), seen(Doing::Busy, 1, 9));
+        let recent =
+            |served| BackendView { since: NOW - Duration::from_millis(200), ..seen(Activity::Busy, 9, served) };
+        let (short, long) = (recent(9), seen(Activity::Busy, 1, 9));
         for (share, backends, want) in [
             (None, &[short, short][..], 2),
             (Some(1000), &[short], 1),
@@ -277,13 +281,13 @@ mod tests {
             (Some(1000), &[long, long], 2),
             (Some(1000), &[long, long, short, short], 0),
         ] {
-            let view = View { waiting: 9, share, ..view_of(&settings, backends) };
+            let view = PoolView { waiting: 9, share, ..view_of(&settings, backends) };
             assert_eq!(decide(&view).start, want, "{share:?} {backends:?}");
         }
         let busy = [short, short];
-        let decision = decide(&View { waiting: 9, share: Some(1000), ..view_of(&settings, &busy) });
-        assert_eq!(decision.again, Some(short.since + LONG), "their requests may be long ones");
-        let decision = decide(&View { share: Some(1000), ..view_of(&PoolSettings { min: 5, ..settings }, &busy) });
+        let decision = decide(&PoolView { waiting: 9, share: Some(1000), ..view_of(&settings, &busy) });
+        assert_eq!(decision.next_check, Some(short.since + LONG), "their requests may be long ones");
+        let decision = decide(&PoolView { share: Some(1000), ..view_of(&PoolSettings { min: 5, ..settings }, &busy) });
         assert_eq!(decision.start, 3, "a minimum is a minimum");
     }
 
@@ -293,7 +297,7 @@ mod tests {
         assert_eq!(look(&settings, &[], 0, 0).start, 2);
         assert_eq!(look(&PoolSettings { max_of_all: 9, ..settings }, &[], 0, 0).start, 3);
         assert_eq!(look(&PoolSettings { max_of_all: 9, ..settings }, &[], 0, 3).start, 0);
-        let old = [seen(Doing::Idle, 999, 1); 4];
+        let old = [seen(Activity::Idle, 999, 1); 4];
         let decision = look(&PoolSettings { max_of_all: 9, ..settings }, &old, 0, 0);
         assert_eq!(decision.end, [(0, Reason::Idle)], "down to the minimum");
         let kept = PoolSettings { min: 0, keep: 3, max_of_all: 9, ..settings };
@@ -308,32 +312,37 @@ mod tests {
         for (settings, served, want) in [
             (settings, 0, 0),
             (settings, 1, 1),
-            (settings, 1_000_000, LEASE_MAX - 1),
+            (settings, 1_000_000, REQUESTS_PER_LEASE - 1),
             (limited, 4, 4),
             (limited, 7, 2),
             (limited, 9, 0),
             (limited, 10, 0),
             (PoolSettings { memory: Some(1), ..settings }, 100, 0),
         ] {
-            assert_eq!(more(&settings, served), want, "{served}");
+            assert_eq!(requests_left(&settings, served), want, "{served}");
         }
     }
 
     #[test]
     fn why_backends_end() {
-        let ends = |settings: PoolSettings, seen: Seen| look(&settings, &[seen], 0, 0).end.first().map(|end| end.1);
+        let ends =
+            |settings: PoolSettings, seen: BackendView| look(&settings, &[seen], 0, 0).end.first().map(|end| end.1);
         let settings = PoolSettings { idle: None, ..PoolSettings::default() };
-        let idle = seen(Doing::Idle, 100, 10);
+        let idle = seen(Activity::Idle, 100, 10);
         assert_eq!(ends(settings, idle), None);
         assert_eq!(ends(PoolSettings { requests: Some(10), ..settings }, idle), Some(Reason::Requests));
         assert_eq!(ends(PoolSettings { requests: Some(11), ..settings }, idle), None);
-        assert_eq!(ends(settings, Seen { outdated: true, ..idle }), Some(Reason::Changed));
+        assert_eq!(ends(settings, BackendView { outdated: true, ..idle }), Some(Reason::Changed));
         let hundred = Some(Duration::from_secs(100));
         assert_eq!(ends(PoolSettings { lifetime: hundred, ..settings }, idle), Some(Reason::Lifetime));
         assert_eq!(ends(PoolSettings { idle: hundred, ..settings }, idle), Some(Reason::Idle));
-        assert_eq!(ends(PoolSettings { lifetime: hundred, ..settings }, seen(Doing::Busy, 200, 1)), None, "it serves");
+        assert_eq!(
+            ends(PoolSettings { lifetime: hundred, ..settings }, seen(Activity::Busy, 200, 1)),
+            None,
+            "it serves"
+        );
         let memory = PoolSettings { memory: Some(100_000), ..settings };
-        let grown = |memory, jitter| Seen { memory: Some(memory), jitter, ..idle };
+        let grown = |memory, jitter| BackendView { memory: Some(memory), jitter, ..idle };
         assert_eq!(ends(memory, grown(100_001, 0)), Some(Reason::Memory));
         assert_eq!(ends(memory, grown(105_000, 100)), None);
         assert_eq!(ends(memory, grown(95_000, -100)), Some(Reason::Memory));
@@ -342,18 +351,21 @@ mod tests {
     #[test]
     fn it_is_looked_at_again_in_time() {
         let settings = PoolSettings { idle: Some(Duration::from_secs(30)), ..PoolSettings::default() };
-        assert_eq!(look(&settings, &[seen(Doing::Idle, 10, 1)], 0, 0).again, Some(NOW + Duration::from_secs(20)));
-        assert_eq!(look(&settings, &[seen(Doing::Busy, 10, 1)], 0, 0).again, None);
-        let young = [seen(Doing::Busy, 0, 0); 2];
-        assert_eq!(look(&settings, &young, 1, 0).again, Some(NOW + BEGINNING), "somebody waits for its beginning");
-        assert_eq!(look(&settings, &young, 0, 0).again, None);
+        assert_eq!(
+            look(&settings, &[seen(Activity::Idle, 10, 1)], 0, 0).next_check,
+            Some(NOW + Duration::from_secs(20))
+        );
+        assert_eq!(look(&settings, &[seen(Activity::Busy, 10, 1)], 0, 0).next_check, None);
+        let young = [seen(Activity::Busy, 0, 0); 2];
+        assert_eq!(look(&settings, &young, 1, 0).next_check, Some(NOW + BEGINNING), "somebody waits for its beginning");
+        assert_eq!(look(&settings, &young, 0, 0).next_check, None);
     }
 
     #[test]
     fn starts_are_limited_by_a_score_and_by_failures() {
         let score = Score { start: 1, end: 2, second: 1, limit: 10 };
         let settings = PoolSettings { score: Some(score), ..PoolSettings::default() };
-        let view = |score, failures| View {
+        let view = |score, failures| PoolView {
             settings: &settings,
             backends: &[],
             waiting: 1,
@@ -369,14 +381,14 @@ mod tests {
         assert_eq!(decide(&view((9, NOW), none)).start, 1);
         let costly = PoolSettings { score: Some(Score { start: 9, ..score }), min: 5, ..PoolSettings::default() };
         for (starting, start) in [(0, 2), (1, 1), (2, 0)] {
-            let view = View { settings: &costly, starting, ..view(no_score, none) };
+            let view = PoolView { settings: &costly, starting, ..view(no_score, none) };
             assert_eq!(decide(&view).start, start, "{starting} about to be started");
         }
         let blocked = decide(&view((10, NOW), none));
-        assert_eq!((blocked.start, blocked.again), (0, Some(NOW + Duration::from_secs(1))));
+        assert_eq!((blocked.start, blocked.next_check), (0, Some(NOW + Duration::from_secs(1))));
         assert_eq!(decide(&view((12, NOW - Duration::from_secs(3)), none)).start, 1);
         let failed = decide(&view(no_score, (3, NOW)));
-        assert_eq!((failed.start, failed.again), (0, Some(NOW + Duration::from_millis(400))));
+        assert_eq!((failed.start, failed.next_check), (0, Some(NOW + Duration::from_millis(400))));
         assert_eq!(decide(&view(no_score, (60, NOW - BACK_OFF_MAX))).start, 1, "however often it has failed");
         assert_eq!(score_at((10, NOW), 2, NOW + Duration::from_secs(3)), 4);
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use sys::process::Pid;
 use sys::shm::Shared;
 
+use super::lease_state::{self, LeaseCell};
 use super::reason::Reason;
-use super::word::{self, Word};
 
 /// How many pools can be shown at once; more work all the same.
 const ROWS: usize = 256;
@@ -19,9 +19,9 @@ const ROWS: usize = 256;
 const NAME: usize = 160;
 const NUMBER: usize = size_of::<u64>();
 const FIELDS: usize = 12 + Reason::ALL.len();
-/// How many backends of a pool have a [`Word`] for their lease; more work all the same.
-pub(super) const WORDS: usize = 64;
-const ROW: usize = FIELDS + NAME / NUMBER + WORDS;
+/// How many backends of a pool have a [`LeaseCell`]; more work all the same.
+pub(super) const LEASE_CELLS: usize = 64;
+const ROW: usize = FIELDS + NAME / NUMBER + LEASE_CELLS;
 
 /// The numbers of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -101,11 +101,11 @@ pub(super) fn count_served(index: u64, worked: Duration) {
     }
 }
 
-/// The word for a lease in a row, if there is such a place.
-pub(super) fn word(index: u64, place: u64) -> Option<Word> {
-    let place = usize::try_from(place).ok().filter(|place| *place < WORDS)?;
+/// The cell for a lease in a row, if there is such a place.
+pub(super) fn lease_cell(index: u64, place: u64) -> Option<LeaseCell> {
+    let place = usize::try_from(place).ok().filter(|place| *place < LEASE_CELLS)?;
     let row = row(usize::try_from(index).ok()?)?;
-    Some(Word(&row[ROW - WORDS + place]))
+    Some(LeaseCell(&row[ROW - LEASE_CELLS + place]))
 }
 
 /// The row of a pool, as long as its manager holds it.
@@ -206,7 +206,7 @@ pub fn pools() -> Vec<PoolStats> {
     for row in (0..ROWS).filter_map(row).filter(|row| row[Field::Owner as usize].load(Acquire) != 0) {
         let number = |field: Field| row[field as usize].load(Relaxed);
         let seconds = |field: Field| number(field) as f64 / 1e6;
-        let (name, words) = row[FIELDS..].split_at(ROW - WORDS - FIELDS);
+        let (name, cells) = row[FIELDS..].split_at(ROW - LEASE_CELLS - FIELDS);
         let bytes: Vec<u8> = name.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
         let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
@@ -220,7 +220,7 @@ pub fn pools() -> Vec<PoolStats> {
         let pool = &mut pools[index];
         pool.size += number(Field::Size);
         // Backends whose lease a child merely keeps serve nobody.
-        let kept = words.iter().filter(|word| word::is_kept(word.load(Relaxed))).count() as u64;
+        let kept = cells.iter().filter(|cell| lease_state::is_kept(cell.load(Relaxed))).count() as u64;
         pool.busy += number(Field::Busy).saturating_sub(kept);
         pool.max = pool.max.max(number(Field::Max));
         pool.waiting += number(Field::Waiting);

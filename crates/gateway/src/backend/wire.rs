@@ -61,7 +61,7 @@ pub(super) struct Grant {
     pub(super) queued: bool,
     /// The lease's number.
     pub(super) lease: u64,
-    /// The row of the pool's numbers, and the place of the lease's word there; the largest number means none.
+    /// The row of the pool's numbers, and the place of the lease's cell there; the largest number means none.
     pub(super) row: u64,
     /// See `row`.
     pub(super) place: u64,

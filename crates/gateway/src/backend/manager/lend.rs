@@ -20,7 +20,7 @@ use crate::protocol::{Frames, Messages};
 /// How long to read the rest of an unwanted answer.
 const REST: Duration = Duration::from_secs(2);
 /// How often to check whether a child still needs its lease.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serves a connection of a child, from one request to the next.
 pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
@@ -29,19 +29,19 @@ pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
         runtime::log!("core", Warn, "a process of user {user} asked for a backend, and was refused");
         return;
     }
-    let Ok(line) = watch(Arc::new(connection), Interest::READABLE) else { return };
+    let Ok(connection) = watch(Arc::new(connection), Interest::READABLE) else { return };
     let mut packet = vec![0; PACKET_MAX];
-    let mut request = receive(&line, &mut packet).await;
+    let mut request = receive(&connection, &mut packet).await;
     while let Ok(length) = request {
         let Some(FromChild::Backend(version, class)) = FromChild::decode(&packet[..length]) else { return };
-        let Some((index, granted)) = get(&shared, &line, version, class).await else { return };
+        let Some((index, granted)) = get(&shared, &connection, version, class).await else { return };
         request = match granted {
             Granted::Backend { number, socket, grant } => {
-                lend(&shared, &line, &mut packet, &Lent { index, number, socket, grant }).await
+                lend(&shared, &connection, &mut packet, &Lent { index, number, socket, grant }).await
             }
             Granted::None(status, text) => {
-                match sys::local::send(line.get_ref(), &FromManager::Refused(status, text).encode(), &[]) {
-                    Ok(_) => receive(&line, &mut packet).await,
+                match sys::local::send(connection.get_ref(), &FromManager::Refused(status, text).encode(), &[]) {
+                    Ok(_) => receive(&connection, &mut packet).await,
                     Err(error) => Err(error),
                 }
             }
@@ -51,7 +51,7 @@ pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
 
 /// Gets a backend of the class, and waits for it as long as the child does; also the number of its pool. `None`: the
 /// child is gone.
-async fn get(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8]) -> Option<(usize, Granted)> {
+async fn get(shared: &Arc<Shared>, connection: &Watched, version: Version, class: &[u8]) -> Option<(usize, Granted)> {
     let (index, waiter, enqueued, wait, behind) = {
         let mut state = shared.state();
         let index = state.pool(class, version)?;
@@ -70,7 +70,7 @@ async fn get(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8
     // The other side can only close the connection now.
     let granted_or_gone = poll_fn(|cx| match given.as_mut().poll(cx) {
         Poll::Ready(granted) => Poll::Ready(Some(granted)),
-        Poll::Pending => poll_gone(line, cx).map(|()| None),
+        Poll::Pending => poll_gone(connection, cx).map(|()| None),
     })
     .await;
     let mut granted = match granted_or_gone {
@@ -104,16 +104,17 @@ struct Lent {
 }
 
 /// Lends a backend to the child at the other end for as long as it needs it. Returns the child's next message.
-async fn lend(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
+async fn lend(shared: &Arc<Shared>, connection: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
     let Lent { index, number, grant, .. } = *lent;
-    let next = match sys::local::send(line.get_ref(), &FromManager::Granted(grant).encode(), &[lent.socket.as_fd()]) {
-        Ok(_) => next_message(shared, line, packet, lent).await,
-        Err(error) => Err(error),
-    };
+    let next =
+        match sys::local::send(connection.get_ref(), &FromManager::Granted(grant).encode(), &[lent.socket.as_fd()]) {
+            Ok(_) => next_message(shared, connection, packet, lent).await,
+            Err(error) => Err(error),
+        };
     let message = next.as_ref().ok().and_then(|length| FromChild::decode(&packet[..*length]));
     if let Some(FromChild::Done(outcome)) = message {
         give_back(shared, index, number, grant.lease, &outcome);
-        return receive(line, packet).await;
+        return receive(connection, packet).await;
     }
     // It has gone or asks again, and does not need the lease any more that it may have kept.
     let was_kept = shared.state().pools[index].take_back(number, grant.lease);
@@ -128,19 +129,19 @@ async fn lend(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Le
 
 /// Listens to a child that holds a backend. Takes the backend back if the child keeps it longer than it needs, and ends
 /// it if a request takes too long.
-async fn next_message(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
+async fn next_message(shared: &Arc<Shared>, connection: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
     let Lent { index, number, grant, .. } = *lent;
     let class = shared.state().pools[index].class.clone();
     let busy = class.settings.busy;
-    let look = Some(LOOK).filter(|_| grant.more > 0);
+    let check_interval = Some(CHECK_INTERVAL).filter(|_| grant.more > 0);
     let (mut seen, mut since) = (Some((0, false)), Instant::now());
     loop {
         let left = busy.map(|busy| busy.saturating_sub(since.elapsed()));
-        let Some(patience) = look.into_iter().chain(left).min() else { break };
-        if let Ok(message) = timeout(patience, receive(line, packet)).await {
+        let Some(patience) = check_interval.into_iter().chain(left).min() else { break };
+        if let Ok(message) = timeout(patience, receive(connection, packet)).await {
             return message;
         }
-        let now = shared.state().pools[index].look(number, grant.lease);
+        let now = shared.state().pools[index].lease_state(number, grant.lease);
         match now {
             // It was taken back: the backend may have to serve, or to end.
             None => {
@@ -170,14 +171,14 @@ async fn next_message(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], l
             Some((_, false)) => {}
         }
     }
-    receive(line, packet).await
+    receive(connection, packet).await
 }
 
 /// Ready when the other side has closed the connection, or sends anything: it has nothing to say now.
-fn poll_gone(line: &Watched, cx: &mut Context<'_>) -> Poll<()> {
+fn poll_gone(connection: &Watched, cx: &mut Context<'_>) -> Poll<()> {
     loop {
-        let Ok(mut ready) = ready!(line.poll_read_ready(cx)) else { return Poll::Ready(()) };
-        match sys::socket::peek(line.get_ref(), &mut [0]) {
+        let Ok(mut ready) = ready!(connection.poll_read_ready(cx)) else { return Poll::Ready(()) };
+        match sys::socket::peek(connection.get_ref(), &mut [0]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
             _ => return Poll::Ready(()),
         }
@@ -234,11 +235,11 @@ async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
     }
 }
 
-async fn receive(line: &Watched, packet: &mut [u8]) -> io::Result<usize> {
+async fn receive(connection: &Watched, packet: &mut [u8]) -> io::Result<usize> {
     loop {
-        match sys::socket::receive(line.get_ref(), packet) {
+        match sys::socket::receive(connection.get_ref(), packet) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => line.readable().await?.clear_ready(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => connection.readable().await?.clear_ready(),
             result => return result,
         }
     }

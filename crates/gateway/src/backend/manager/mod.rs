@@ -22,9 +22,9 @@ use sys::time::monotonic;
 use sys::watch::{Interest, watch};
 
 use super::class::Class;
+use super::lease_state::LEASE_MAX;
 use super::reason::Reason;
 use super::stats;
-use super::word::LEASE_MAX;
 use crate::command::expose;
 use crate::daemon::Socket;
 use crate::gate;

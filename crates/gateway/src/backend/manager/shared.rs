@@ -11,9 +11,9 @@ use sys::signal::Signal;
 
 use super::start;
 use crate::backend::class::{Class, Version};
+use crate::backend::lease_state::LEASE_MAX;
 use crate::backend::pool::Pool;
 use crate::backend::reason::Reason;
-use crate::backend::word::LEASE_MAX;
 use crate::daemon::Users;
 
 /// How long a backend may take to follow an order to end, before it is killed.
@@ -104,7 +104,7 @@ impl Shared {
         }
         let is_blocked = pool.is_blocked(of_all);
         pool.starting += decision.start;
-        let alarm = decision.again.filter(|at| pool.alarm.is_none_or(|set| *at < set));
+        let alarm = decision.next_check.filter(|at| pool.alarm.is_none_or(|set| *at < set));
         if let Some(at) = alarm {
             pool.alarm = Some(at);
         }

@@ -106,7 +106,7 @@ async fn launch(shared: &Shared, class: &Class, number: u64, permit: &Permit) ->
 
 /// Waits for the end of a backend; kills one that does not follow the order to end.
 async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, end: Watched) {
-    let asked = shared.state().pools[index].asked(number);
+    let end_ordered = shared.state().pools[index].end_ordered(number);
     let ended = async {
         while !has_ended(pid) {
             match end.readable().await {
@@ -116,18 +116,18 @@ async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, e
         }
     };
     let mut ended = std::pin::pin!(ended);
-    let is_asked = match &asked {
-        Some(asked) => {
-            let mut asked = std::pin::pin!(asked.wait());
+    let is_ordered = match &end_ordered {
+        Some(ordered) => {
+            let mut ordered = std::pin::pin!(ordered.wait());
             poll_fn(|cx| match ended.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(false),
-                Poll::Pending => asked.as_mut().poll(cx).map(|()| true),
+                Poll::Pending => ordered.as_mut().poll(cx).map(|()| true),
             })
             .await
         }
         None => false,
     };
-    if is_asked && timeout(TERM_GRACE, ended.as_mut()).await.is_err() {
+    if is_ordered && timeout(TERM_GRACE, ended.as_mut()).await.is_err() {
         let _ = pid.kill(Signal::KILL);
         ended.await;
     }

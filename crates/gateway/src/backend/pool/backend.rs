@@ -9,10 +9,10 @@ use sys::local::Unnamed;
 use sys::process::Pid;
 
 use crate::backend::class::Version;
-use crate::backend::policy::Doing;
+use crate::backend::lease_state::LeaseCell;
+use crate::backend::policy::Activity;
 use crate::backend::reason::Reason;
 use crate::backend::stream::is_quiet;
-use crate::backend::word::Word;
 use crate::gate::Permit;
 
 /// How many requests pass between two weighings of a backend.
@@ -27,15 +27,15 @@ pub(in crate::backend) struct Backend {
     pub(super) address: Unnamed,
     /// A usable connection to it, if there is one.
     pub(super) connection: Option<Arc<OwnedFd>>,
-    pub(super) doing: Doing,
+    pub(super) activity: Activity,
     /// How many requests it is serving.
     pub(super) busy: u64,
     pub(super) since: Instant,
     pub(super) born: Instant,
     pub(super) served: u64,
-    /// The lease that a child holds of it, or 0; and the word for leases, if there is a place for one.
+    /// The lease that a child holds of it, or 0; and the cell for leases, if there is a place for one.
     pub(super) lease: u64,
-    pub(super) word: Option<(u64, Word)>,
+    pub(super) cell: Option<(u64, LeaseCell)>,
     pub(super) memory: Option<u64>,
     /// The processor time it had needed at the last look.
     pub(super) needed: Duration,
@@ -47,7 +47,7 @@ pub(in crate::backend) struct Backend {
     /// It failed at its first request.
     pub(super) fails: bool,
     /// Set when it gets the order to end.
-    pub(super) asked: Awaited<()>,
+    pub(super) end_ordered: Awaited<()>,
     /// Why it ends, once it has the order to.
     pub(super) reason: Option<Reason>,
     /// The right to its memory, as long as it lives.
@@ -83,7 +83,7 @@ impl Backend {
 
     /// Orders it to end.
     pub(super) fn end(&mut self) {
-        self.asked.set(());
+        self.end_ordered.set(());
         // A request that it serves continues.
         if self.busy == 0 {
             self.hang_up();

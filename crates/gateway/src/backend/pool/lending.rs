@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::backend::Backend;
 use super::{Granted, Pool};
 use crate::backend::class::{Concurrency, Version};
-use crate::backend::policy::{self, Doing};
+use crate::backend::lease_state::{LeaseCell, LeaseState};
+use crate::backend::policy::{self, Activity};
 use crate::backend::reason::Reason;
 use crate::backend::stats::Field;
 use crate::backend::wire::{Grant, Outcome};
-use crate::backend::word::{State, Word};
 use crate::gate;
 
 /// How often to try to take back a lease whose child goes from one request to the next meanwhile.
@@ -29,7 +29,7 @@ impl Pool {
         while !self.queue.is_empty() {
             let version = self.version;
             let free = |backend: &&mut Backend| {
-                backend.doing != Doing::Ending
+                backend.activity != Activity::Ending
                     && backend.version == version
                     && backend.busy < most
                     && (has_room || backend.busy == 0)
@@ -53,13 +53,13 @@ impl Pool {
                         self.class.name
                     );
                     backend.reason.get_or_insert(Reason::Broken);
-                    backend.doing = Doing::Ending;
+                    backend.activity = Activity::Ending;
                     backend.end();
                     continue;
                 }
             };
             let Some(waiter) = self.queue.pop_front() else { break };
-            backend.doing = Doing::Busy;
+            backend.activity = Activity::Busy;
             backend.busy += 1;
             backend.since = Instant::now();
             let waited = u64::try_from(waiter.came.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -67,10 +67,10 @@ impl Pool {
             self.row.raise(Field::LongestWait, waited);
             backend.lease = waiter.number;
             // The child assumes that it has the version it asked for.
-            let as_asked = [Version::default(), version].contains(&waiter.version);
-            let Backend { number, pid, served, lease, word, .. } = *backend;
-            if let Some((_, word)) = word {
-                word.lend(lease);
+            let same_version = [Version::default(), version].contains(&waiter.version);
+            let Backend { number, pid, served, lease, cell, .. } = *backend;
+            if let Some((_, cell)) = cell {
+                cell.lend(lease);
             }
             let grant = Grant {
                 pid,
@@ -78,22 +78,22 @@ impl Pool {
                 queued: false,
                 lease,
                 row: self.row.index(),
-                place: word.map_or(u64::MAX, |(place, _)| place),
-                more: word.filter(|_| as_asked).map_or(0, |_| policy::more(&self.class.settings, served)),
+                place: cell.map_or(u64::MAX, |(place, _)| place),
+                more: cell.filter(|_| same_version).map_or(0, |_| policy::requests_left(&self.class.settings, served)),
             };
             waiter.granted.set(Granted::Backend { number, socket, grant });
         }
     }
 
-    /// The leases that children hold: the backend's number, the lease and its word.
-    fn lent(&self) -> impl Iterator<Item = (u64, u64, Word)> {
+    /// The leases that children hold: the backend's number, the lease and its cell.
+    fn lent(&self) -> impl Iterator<Item = (u64, u64, LeaseCell)> {
         let lent = self.backends.iter().filter(|backend| backend.busy > 0);
-        lent.filter_map(|backend| Some((backend.number, backend.lease, backend.word?.1)))
+        lent.filter_map(|backend| Some((backend.number, backend.lease, backend.cell?.1)))
     }
 
     /// Takes back leases that children keep, and asks for those in use, when requests wait for more than is free.
     pub(in crate::backend) fn reclaim_for_waiting(&mut self) {
-        let free = self.backends.iter().filter(|backend| backend.doing == Doing::Idle).count();
+        let free = self.backends.iter().filter(|backend| backend.activity == Activity::Idle).count();
         if self.queue.len() > free {
             self.reclaim();
         }
@@ -102,14 +102,14 @@ impl Pool {
     /// Takes back leases that children keep, and asks for those in use. Returns whether any has come back.
     pub(in crate::backend) fn reclaim(&mut self) -> bool {
         let mut any = false;
-        for (number, lease, word) in self.lent().collect::<Vec<_>>() {
+        for (number, lease, cell) in self.lent().collect::<Vec<_>>() {
             // Meanwhile the child may go from one request to the next.
             for _ in 0..TRIES {
-                match word.look(lease) {
-                    Some((_, State::Kept)) if self.take_back(number, lease) => any = true,
-                    Some((_, State::Serving)) if self.want(number, word) => break,
-                    Some((_, State::Kept | State::Serving)) => {}
-                    Some((_, State::Wanted)) | None => break,
+                match cell.load(lease) {
+                    Some((_, LeaseState::Kept)) if self.take_back(number, lease) => any = true,
+                    Some((_, LeaseState::Serving)) if self.recall(number, cell) => break,
+                    Some((_, LeaseState::Kept | LeaseState::Serving)) => {}
+                    Some((_, LeaseState::Recalled)) | None => break,
                 }
             }
         }
@@ -117,11 +117,11 @@ impl Pool {
     }
 
     /// Asks for the return of a lease whose request is not over. `false`: it is.
-    fn want(&mut self, number: u64, word: Word) -> bool {
+    fn recall(&mut self, number: u64, cell: LeaseCell) -> bool {
         let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else { return false };
-        let Some(over) = word.want(backend.lease) else { return false };
+        let Some(served) = cell.recall(backend.lease) else { return false };
         // Only the child knows when the current request began, unless it is the first of the lease.
-        if over > 0 {
+        if served > 0 {
             backend.since = Instant::now();
         }
         true
@@ -131,19 +131,19 @@ impl Pool {
     pub(in crate::backend) fn take_back(&mut self, number: u64, lease: u64) -> bool {
         let lent = |backend: &&mut Backend| backend.number == number && backend.lease == lease;
         let Some(backend) = self.backends.iter_mut().find(lent) else { return false };
-        let Some(over) = backend.word.and_then(|(_, word)| word.take_back(lease)) else { return false };
+        let Some(served) = backend.cell.and_then(|(_, cell)| cell.take_back(lease)) else { return false };
         (backend.busy, backend.lease) = (0, 0);
-        backend.served += over;
+        backend.served += served;
         self.rest(number);
         true
     }
 
-    /// The state of a lease: how many of its requests are over, and whether the child keeps it. `None`: the lease is
+    /// The state of a lease: how many requests it has served, and whether the child keeps it. `None`: the lease is
     /// over.
-    pub(in crate::backend) fn look(&self, number: u64, lease: u64) -> Option<(u64, bool)> {
+    pub(in crate::backend) fn lease_state(&self, number: u64, lease: u64) -> Option<(u64, bool)> {
         let backend = self.backends.iter().find(|backend| backend.number == number && backend.busy > 0)?;
-        match backend.word {
-            Some((_, word)) => word.look(lease).map(|(over, state)| (over, state == State::Kept)),
+        match backend.cell {
+            Some((_, cell)) => cell.load(lease).map(|(served, state)| (served, state == LeaseState::Kept)),
             None => Some((0, false)),
         }
     }
@@ -161,8 +161,8 @@ impl Pool {
         }
         backend.busy = backend.busy.saturating_sub(1);
         backend.lease = 0;
-        if let Some((_, word)) = backend.word {
-            backend.served += word.end(lease);
+        if let Some((_, cell)) = backend.cell {
+            backend.served += cell.end(lease);
         }
         match outcome {
             Outcome::Ready | Outcome::Closed | Outcome::Last if backend.served == 0 => {
@@ -178,18 +178,18 @@ impl Pool {
         if many {
             // A process of its own has served it, and has the connection.
             backend.weigh(false, sys::process::anonymous_memory);
-            if backend.busy == 0 && backend.doing == Doing::Busy {
-                backend.doing = Doing::Idle;
+            if backend.busy == 0 && backend.activity == Activity::Busy {
+                backend.activity = Activity::Idle;
                 backend.since = Instant::now();
             }
             return None;
         }
         match outcome {
             // It had an order to end, and can follow it now.
-            Outcome::Ready | Outcome::Closed if backend.doing == Doing::Ending => backend.hang_up(),
+            Outcome::Ready | Outcome::Closed if backend.activity == Activity::Ending => backend.hang_up(),
             Outcome::Ready => {}
             Outcome::Closed => backend.hang_up(),
-            Outcome::Abandoned(_) if backend.doing != Doing::Ending => {
+            Outcome::Abandoned(_) if backend.activity != Activity::Ending => {
                 backend.busy = 1;
                 return backend.connection.clone();
             }
@@ -226,9 +226,9 @@ impl Pool {
     fn rest(&mut self, number: u64) {
         let memory = self.class.settings.memory.is_some();
         if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number)
-            && backend.doing == Doing::Busy
+            && backend.activity == Activity::Busy
         {
-            backend.doing = Doing::Idle;
+            backend.activity = Activity::Idle;
             backend.since = Instant::now();
             backend.weigh(memory, sys::process::tree_memory);
         }

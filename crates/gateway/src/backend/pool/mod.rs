@@ -13,10 +13,10 @@ use sys::local::Unnamed;
 use sys::process::Pid;
 
 use super::class::{Class, Concurrency, PoolSettings, Version};
-use super::policy::{self, Decision, Doing, HOPELESS, Seen, View};
+use super::policy::{self, Activity, BackendView, Decision, GIVE_UP_AFTER, PoolView};
 use super::reason::Reason;
 use super::share::Share;
-use super::stats::{self, Field, Row, WORDS};
+use super::stats::{self, Field, LEASE_CELLS, Row};
 use super::wire::Grant;
 use crate::gate::Permit;
 
@@ -124,7 +124,7 @@ impl Pool {
     /// Puts a request into the queue. `Err`: the answer is known at once.
     pub(super) fn enqueue(&mut self, number: u64, version: Version) -> Result<Awaited<Granted>, Granted> {
         self.used = Instant::now();
-        if self.failures.0 >= HOPELESS && self.count() == 0 && self.now() < policy::rested(self.failures) {
+        if self.failures.0 >= GIVE_UP_AFTER && self.count() == 0 && self.now() < policy::may_retry_at(self.failures) {
             self.row.add(Field::Refused, 1);
             return Err(Granted::None(503, self.hopeless()));
         }
@@ -170,14 +170,14 @@ impl Pool {
     pub(super) fn end(&mut self, number: u64, reason: Reason) {
         if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) {
             backend.reason.get_or_insert(reason);
-            backend.doing = Doing::Ending;
+            backend.activity = Activity::Ending;
             backend.end();
         }
     }
 
     /// The result that is set when a backend gets the order to end.
-    pub(super) fn asked(&self, number: u64) -> Option<Awaited<()>> {
-        self.backends.iter().find(|backend| backend.number == number).map(|backend| backend.asked.clone())
+    pub(super) fn end_ordered(&self, number: u64) -> Option<Awaited<()>> {
+        self.backends.iter().find(|backend| backend.number == number).map(|backend| backend.end_ordered.clone())
     }
 
     /// Adds a backend that was started from this version of the program's file.
@@ -191,30 +191,30 @@ impl Pool {
         let now = Instant::now();
         // Spread like the numbers, from a tenth less to a tenth more.
         let jitter = i64::try_from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).unwrap_or(0) % 201 - 100;
-        let place = (0..WORDS as u64).find(|place| {
+        let place = (0..LEASE_CELLS as u64).find(|place| {
             self.class.concurrency == Concurrency::One
-                && !self.backends.iter().any(|other| other.word.is_some_and(|(taken, _)| taken == *place))
+                && !self.backends.iter().any(|other| other.cell.is_some_and(|(taken, _)| taken == *place))
         });
-        let word = place.and_then(|place| Some((place, stats::word(self.row.index(), place)?)));
+        let cell = place.and_then(|place| Some((place, stats::lease_cell(self.row.index(), place)?)));
         self.backends.push(Backend {
             number,
             pid,
             address,
             connection: None,
-            doing: Doing::Idle,
+            activity: Activity::Idle,
             busy: 0,
             since: now,
             born: now,
             served: 0,
             lease: 0,
-            word,
+            cell,
             memory: None,
             needed: Duration::ZERO,
             weighed_at: 1,
             jitter,
             version,
             fails: false,
-            asked: Awaited::default(),
+            end_ordered: Awaited::default(),
             reason: None,
             permit: Some(permit),
         });
@@ -249,8 +249,8 @@ impl Pool {
     pub(super) fn ended(&mut self, number: u64, how: &str, well: bool) -> Option<(Backend, Reason)> {
         let index = self.backends.iter().position(|backend| backend.number == number)?;
         let backend = self.backends.swap_remove(index);
-        if let Some((_, word)) = backend.word {
-            word.end(backend.lease);
+        if let Some((_, cell)) = backend.cell {
+            cell.end(backend.lease);
         }
         // A good end is fine once it has served. The outcome of a request that it still has is known later.
         let own = well && (backend.served > 0 || backend.busy > 0);
@@ -272,7 +272,7 @@ impl Pool {
     fn fails(&mut self, how: &str) {
         self.failures = (self.failures.0 + 1, self.now());
         how.clone_into(&mut self.last_failure);
-        if self.failures.0 >= HOPELESS && self.backends.is_empty() && self.starting == 0 {
+        if self.failures.0 >= GIVE_UP_AFTER && self.backends.is_empty() && self.starting == 0 {
             let text = self.hopeless();
             self.refuse_all(503, &text);
         }
@@ -280,7 +280,7 @@ impl Pool {
 
     /// Whether any backend is serving a request.
     pub(super) fn is_busy(&self) -> bool {
-        self.backends.iter().any(|backend| backend.doing == Doing::Busy)
+        self.backends.iter().any(|backend| backend.activity == Activity::Busy)
     }
 
     /// How many requests wait.
@@ -290,7 +290,7 @@ impl Pool {
 
     /// How many backends have an order to end.
     pub(super) fn ending(&self) -> usize {
-        self.backends.iter().filter(|backend| backend.doing == Doing::Ending).count()
+        self.backends.iter().filter(|backend| backend.activity == Activity::Ending).count()
     }
 
     /// Whether requests wait only because of the limit for all classes together.
@@ -301,7 +301,7 @@ impl Pool {
 
     /// The backend that has been idle the longest, if others need its memory.
     pub(super) fn longest_idle(&self) -> Option<(Instant, u64)> {
-        let idle = self.backends.iter().filter(|backend| backend.doing == Doing::Idle);
+        let idle = self.backends.iter().filter(|backend| backend.activity == Activity::Idle);
         idle.map(|backend| (backend.since, backend.number)).min()
     }
 
@@ -321,11 +321,11 @@ impl Pool {
     /// The policy's decision, if `of_all` backends count together.
     pub(super) fn decide(&self, of_all: u64, processors: usize) -> (Decision, Vec<u64>) {
         let at = |instant: Instant| instant.saturating_duration_since(self.began);
-        let seen: Vec<Seen> = self
+        let seen: Vec<BackendView> = self
             .backends
             .iter()
-            .map(|backend| Seen {
-                doing: backend.doing,
+            .map(|backend| BackendView {
+                activity: backend.activity,
                 since: at(backend.since),
                 born: at(backend.born),
                 served: backend.served,
@@ -334,7 +334,7 @@ impl Pool {
                 jitter: backend.jitter,
             })
             .collect();
-        let decision = policy::decide(&View {
+        let decision = policy::decide(&PoolView {
             settings: &self.class.settings,
             backends: &seen,
             waiting: self.queue.len(),
