@@ -3,7 +3,6 @@
 //! The same code reads the configuration for a server; here it continues after each error. The check executes nothing
 //! that the configuration names, binds no port and needs no root privileges.
 
-mod advice;
 mod certificates;
 mod disk;
 mod errors;
@@ -22,13 +21,13 @@ use lexopt::prelude::*;
 use modules::metadata::mod_mime;
 use server::{Loaded, Server};
 
-pub(crate) use self::errors::{explained, kind, named};
-use self::report::{Finding, Read, Report, Verdict, Weight};
-use crate::boot;
+use self::report::{Read, Report, Verdict};
 use crate::cli::{self, Options};
+use crate::config;
+use crate::diagnosis::finding::{Finding, Topic, Weight};
+use crate::diagnosis::preflight::{self, Obstacle, Preflight};
 use crate::misuse;
 use crate::output;
-use crate::preflight::{self, Obstacle, Preflight};
 use crate::style::Style;
 
 /// The help page of `tsubame check`.
@@ -106,14 +105,14 @@ fn read(options: &mut Options, mut parser: lexopt::Parser) -> Result<Option<Quer
 }
 
 fn report(options: &Options, query: &Query) -> Report {
-    let mut report = Report::new(boot::config_file(options));
-    match boot::read_everything(options) {
+    let mut report = Report::new(cli::config_file(options));
+    match config::read_everything(options) {
         Ok(loaded) => examine(&mut report, query, loaded),
         Err(failed) => {
             errors::notices(&mut report, &failed.notices, &failed.tree);
             errors::all(&mut report, failed.errors.iter().chain([&failed.error]), &(&*failed).into());
-            let mut errors = report.findings.iter_mut().filter(|found| found.topic == report::Topic::Syntax);
-            if let (Some(advice), Some(found)) = (boot::misplaced(options), errors.next()) {
+            let mut errors = report.findings.iter_mut().filter(|found| found.topic == Topic::Syntax);
+            if let (Some(advice), Some(found)) = (cli::misplaced(options), errors.next()) {
                 found.instead = Some(advice);
             }
             report.read.files = failed.included.len();
@@ -141,22 +140,22 @@ fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
 /// Reports what prevents a configuration from being served. Lines that a wrong one hides may not be missing.
 fn obstacles(report: &mut Report, server: &Server, is_correct: bool) {
     for text in server.obstacles() {
-        report.stops(report::Topic::Start, "start", &text);
+        report.stops(Topic::Start, "start", &text);
     }
     if let Err(text) = mod_mime::types_are_there(server) {
-        report.stops(report::Topic::Start, "TypesConfig", &text);
+        report.stops(Topic::Start, "TypesConfig", &text);
     }
-    if let Err(text) = boot::identity(&server.main().settings) {
-        report.stops(report::Topic::Start, "User", &text);
+    if let Err(text) = config::identity(&server.main().settings) {
+        report.stops(Topic::Start, "User", &text);
     }
     let Preflight { stops, doubts } = preflight::look(server);
     for Obstacle { text, help, .. } in stops.into_iter().filter(|obstacle| is_correct || !obstacle.is_absence) {
-        let is_said = |found: &Finding| found.topic == report::Topic::Log && text.contains(&found.subject);
+        let is_said = |found: &Finding| found.topic == Topic::Log && text.contains(&found.subject);
         if !report.findings.iter().any(is_said) {
-            report.add(Finding { instead: help, ..Finding::new(Weight::Stops, report::Topic::Start, "start", text) });
+            report.add(Finding { instead: help, ..Finding::new(Weight::Stops, Topic::Start, "start", text) });
         }
     }
     for text in doubts {
-        report.add(Finding::new(Weight::Harmless, report::Topic::Start, "start", text).instead("start it as root"));
+        report.add(Finding::new(Weight::Harmless, Topic::Start, "start", text).instead("start it as root"));
     }
 }

@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 use mpm::{UPGRADE_MAX, pidfile};
 use sys::process::Pid;
 
-use crate::boot::{self, Configured, Text};
 use crate::cli::{self, Options};
+use crate::config::{self, ConfigSource, Configured};
 use crate::ctl;
+use crate::diagnosis::preflight;
+use crate::diagnosis::print;
+use crate::messages;
 use crate::output;
 use crate::running::{parent, pid_file};
 use crate::start;
@@ -24,7 +27,7 @@ fn compare(options: &Options, heir: Pid) {
     let Ok(own) = std::env::current_exe() else { return };
     if let Some(runs) = sys::process::program_file(heir).filter(|file| *file != own) {
         let (runs, own) = (runs.display(), own.display());
-        boot::print(options, &format!("it runs {runs}, and not this program ({own}): put a new one there"));
+        messages::print(options, &format!("it runs {runs}, and not this program ({own}): put a new one there"));
     }
 }
 
@@ -41,7 +44,10 @@ fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
         std::thread::sleep(UPGRADE_LOOK);
     }
     let seconds = UPGRADE_MAX.as_secs();
-    boot::print(options, &format!("no new server took over from pid {pid} within {seconds} s: its error log says why"));
+    messages::print(
+        options,
+        &format!("no new server took over from pid {pid} within {seconds} s: its error log says why"),
+    );
     ExitCode::FAILURE
 }
 
@@ -58,17 +64,17 @@ fn restart(configured: &Configured, signal: cli::Signal) -> Option<Result<io::Re
 /// Reads the configuration, then sends the signal. It sends nothing if the configuration has an error or cannot be
 /// served; a stop needs only a configuration without errors.
 pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
-    let configured = match boot::read(options, &Text::File) {
+    let configured = match config::read(options, &ConfigSource::File) {
         Ok(configured) => configured,
         Err(broken) => {
-            boot::print_failure(options, &broken);
+            print::failure(options, &broken);
             return ExitCode::FAILURE;
         }
     };
-    boot::print_notices(options, &configured.loaded.notices);
+    print::notices(options, &configured.loaded.notices);
     let ends = matches!(signal, cli::Signal::Stop | cli::Signal::GracefulStop);
-    if !ends && let Err(message) = boot::check(options, &configured) {
-        boot::print(options, &message);
+    if !ends && let Err(message) = preflight::can_start(options, &configured) {
+        messages::print(options, &message);
         return ExitCode::FAILURE;
     }
     let number = match signal {
@@ -81,15 +87,15 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
     match (parent(&configured), signal) {
         (Some(pid), _) => match restart(&configured, signal).unwrap_or_else(|| Ok(pid.kill(number))) {
             Err(why) => {
-                why.lines().for_each(|line| boot::print(options, line));
-                boot::print(options, "the restart has failed");
+                why.lines().for_each(|line| messages::print(options, line));
+                messages::print(options, "the restart has failed");
                 ExitCode::FAILURE
             }
             Ok(told) => match told {
                 Ok(()) if signal == cli::Signal::Upgrade => succeeded(options, &configured, pid),
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
-                    boot::print(options, &format!("{}: sending signal to server", sys::describe(&error)));
+                    messages::print(options, &format!("{}: sending signal to server", sys::describe(&error)));
                     ExitCode::FAILURE
                 }
             },
@@ -104,7 +110,7 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
         }
         (None, cli::Signal::Restart | cli::Signal::Graceful | cli::Signal::Upgrade) => {
             output::line("httpd not running, trying to start");
-            start::serve(options, configured, &Text::File, |_| {})
+            start::serve(options, configured, &ConfigSource::File, |_| {})
         }
     }
 }

@@ -19,12 +19,13 @@ use std::process::ExitCode;
 use lexopt::prelude::*;
 use mpm::settings::MpmSettings;
 
-use crate::boot::{self, Configured, Text};
 use crate::cli::{self, Options};
 use crate::misuse;
 use crate::output;
 use crate::style::Style;
 
+use crate::config::{self, ConfigSource, Configured};
+use crate::diagnosis::print;
 pub(crate) use serve::serve;
 use wire::{COLOURS, OTHER_SERVER, PATIENCE, PID, RESTART};
 
@@ -150,16 +151,16 @@ fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<Command>, l
 
 /// Finds the control socket of the server with this configuration, even if the configuration has become unusable.
 fn configured(options: &Options) -> Result<Meeting, ExitCode> {
-    let (socket, pid_file) = match boot::read(options, &Text::File) {
+    let (socket, pid_file) = match config::read(options, &ConfigSource::File) {
         Ok(configured) => {
             let settings = &configured.loaded.server.main().settings;
             let pid_file = settings.get::<MpmSettings>().pid_file.get().map(PathBuf::from);
             (mpm::control::path(settings), pid_file)
         }
-        Err(failed) => match boot::socket(&failed) {
+        Err(failed) => match config::socket(&failed) {
             Some((socket, pid_file)) => (Some(socket), Some(pid_file)),
             None => {
-                boot::print_failure(options, &failed);
+                print::failure(options, &failed);
                 output::complain(&format!("{} ctl: name the server's control socket with --socket", options.program));
                 return Err(ExitCode::FAILURE);
             }

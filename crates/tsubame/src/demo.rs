@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use mpm::Listeners;
 use sys::process::{Fork, Pid};
 
-use crate::boot::{self, Text};
 use crate::cli::{self, Action, Demo, Options};
+use crate::config::{self, ConfigSource};
+use crate::diagnosis::print;
 use crate::output;
 use crate::start;
 use crate::style::{Page, Style};
@@ -94,15 +95,15 @@ fn serve(options: &Options, demo: &Demo, home: &Path) -> ExitCode {
     let listen = format!("127.0.0.1:{}", demo.port.unwrap_or(PORT));
     let (root, home) = (root.to_string_lossy().into_owned(), home.to_string_lossy().into_owned());
     let variables = [("TSUBAME_LISTEN", listen.as_str()), ("TSUBAME_ROOT", &root), ("TSUBAME_HOME", &home)];
-    let text = Text::Own("embedded configuration", CONFIGURATION, &variables);
-    let configured = match boot::read(options, &text) {
+    let text = ConfigSource::Own("embedded configuration", CONFIGURATION, &variables);
+    let configured = match config::read(options, &text) {
         Ok(configured) => configured,
         Err(broken) => {
-            boot::print_failure(options, &broken);
+            print::failure(options, &broken);
             return ExitCode::FAILURE;
         }
     };
-    boot::print_notices(options, &configured.loaded.notices);
+    print::notices(options, &configured.loaded.notices);
     let mut options = Options { defines: options.defines.clone(), ..copy(options) };
     options.defines.push("FOREGROUND".into());
     start::serve(&options, configured, &text, |listeners| greet(listeners, &root, &home, demo.root.is_none()))

@@ -12,10 +12,12 @@ use server::core::{CoreServer, DOCUMENT_ROOT, HostAddress};
 use server::core_module::{SHOWN, mutex};
 use server::{Failed, Server, VirtualHost};
 
-use crate::boot::{self, Text};
 use crate::cli::{self, Action, Options};
+use crate::config::{self, ConfigSource};
+use crate::diagnosis::preflight::{self, Preflight};
+use crate::diagnosis::print;
+use crate::messages;
 use crate::output;
-use crate::preflight::{self, Preflight};
 use crate::version;
 
 /// Our own module that is always loaded.
@@ -41,9 +43,9 @@ pub(crate) fn compiled_in(options: &Options) -> ExitCode {
 
 /// `-V`: prints the compiled-in settings, and the MPM of the configuration if it can be read.
 pub(crate) fn settings(options: &Options) -> ExitCode {
-    let (language, failed) = match boot::read_language(options) {
+    let (language, failed) = match config::read_language(options) {
         Ok((language, notices)) => {
-            boot::print_notices(options, &notices);
+            print::notices(options, &notices);
             (language, None)
         }
         Err(failed) => (failed.language.clone(), Some(failed)),
@@ -51,7 +53,7 @@ pub(crate) fn settings(options: &Options) -> ExitCode {
     let code = match mpm::choose(language.loaded(), &options.program) {
         Ok(mpm) => version::print(Some(&mpm)),
         Err(error) => {
-            boot::print(options, error.own_lines(&options.program).trim_end());
+            messages::print(options, error.own_lines(&options.program).trim_end());
             return ExitCode::FAILURE;
         }
     };
@@ -60,11 +62,11 @@ pub(crate) fn settings(options: &Options) -> ExitCode {
 
 /// `-t`, `-S`, `-M`, `-L`, and the dumps that `-D` requests.
 pub(crate) fn run(options: &Options) -> ExitCode {
-    let configured = match boot::read(options, &Text::File) {
+    let configured = match config::read(options, &ConfigSource::File) {
         Ok(configured) => configured,
         Err(broken) => return refuse(options, &broken),
     };
-    boot::print_notices(options, &configured.loaded.notices);
+    print::notices(options, &configured.loaded.notices);
     // Apache prints the included files while it reads.
     if options.defined("DUMP_INCLUDES") {
         output::dump(&includes(&configured.loaded.included));
@@ -75,21 +77,21 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         output::dump(&directives(server.infos()));
     } else if !options.defined(SHOWN) {
         let dumped = is_dump(options);
-        if let Err(message) = boot::check(options, &configured)
+        if let Err(message) = preflight::can_start(options, &configured)
             && !dumped
         {
-            boot::print(options, &message);
+            messages::print(options, &message);
             return ExitCode::FAILURE;
         }
         let Preflight { stops, doubts } = if dumped { Preflight::default() } else { preflight::look(server) };
         // Apache does not report what only another user could do.
         let doubts = doubts.iter().filter(|_| !cli::is_httpd_name(&options.program));
         let stops: Vec<String> = stops.iter().map(ToString::to_string).collect();
-        stops.iter().chain(doubts).for_each(|text| boot::print(options, text));
+        stops.iter().chain(doubts).for_each(|text| messages::print(options, text));
         if !stops.is_empty() {
             return ExitCode::FAILURE;
         }
-        boot::print(options, "Syntax OK");
+        messages::print(options, "Syntax OK");
     }
     ExitCode::SUCCESS
 }
@@ -106,9 +108,9 @@ fn refuse(options: &Options, failed: &Failed) -> ExitCode {
     if options.defined("DUMP_CONFIG") && failed.of_module && shows_tree(infos) {
         output::dump(&conf::dump::dump_config(&failed.tree, infos));
     }
-    boot::print_failure(options, failed);
+    print::failure(options, failed);
     if matches!(options.action, Action::Check) && !is_dump(options) {
-        boot::print_other_errors(options, failed);
+        print::other_errors(options, failed);
     }
     ExitCode::FAILURE
 }

@@ -2,8 +2,8 @@
 //! threads, and why.
 
 mod brief;
-mod config;
 mod directives;
+mod effective;
 mod json;
 mod numbers;
 mod text;
@@ -20,11 +20,12 @@ use mpm::{Chosen, Fixed};
 use server::Server;
 use server::explain::Question;
 
-pub(crate) use config::{everything, module_ids};
+pub(crate) use effective::{everything, module_ids};
 pub(crate) use json::origin;
 
-use crate::boot::{self, Text};
 use crate::cli::{self, Options};
+use crate::config::{self, ConfigSource};
+use crate::diagnosis::print;
 use crate::misuse;
 use crate::output;
 use crate::style::Style;
@@ -99,10 +100,10 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let configured = match boot::read(&options, &Text::File) {
+    let configured = match config::read(&options, &ConfigSource::File) {
         Ok(configured) => configured,
         Err(broken) => {
-            boot::print_failure(&options, &broken);
+            print::failure(&options, &broken);
             return ExitCode::FAILURE;
         }
     };
@@ -129,7 +130,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
 
 /// Assumes the identity of the children, if this process may.
 fn become_child(server: &Server) -> Result<(), String> {
-    match boot::identity(&server.main().settings)? {
+    match config::identity(&server.main().settings)? {
         Some(children) => {
             children.assume().map_err(|error| format!("{}: cannot become the server's user", sys::describe(&error)))
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
 
-use crate::complaint::note;
+use crate::diagnosis::explanation::note;
 
 /// The number of ports to try after a busy one.
 const PORTS_MAX: u16 = 20;

@@ -3,24 +3,23 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod boot;
 mod check;
 mod cli;
-mod complaint;
 mod completions;
+mod config;
 mod control;
 mod ctl;
+mod daemon;
 mod demo;
+mod diagnosis;
 mod dump;
-mod envvars;
 mod explain;
 mod holder;
+mod messages;
 mod misuse;
 mod output;
-mod preflight;
 mod running;
 mod start;
-mod starting;
 mod style;
 mod version;
 mod watch;

@@ -9,8 +9,8 @@ use server::Server;
 use sys::cred::Identity;
 use sys::process::Pid;
 
-use crate::boot::{Configured, Text};
 use crate::cli::Options;
+use crate::config::{ConfigSource, Configured};
 
 /// The configuration that is in effect.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct Running {
 pub(crate) struct Asked<'a> {
     pub(crate) running: &'a Running,
     pub(crate) options: &'a Options,
-    pub(crate) text: &'a Text<'a>,
+    pub(crate) text: &'a ConfigSource<'a>,
     pub(crate) parent: Pid,
     pub(crate) children: Option<&'a Identity>,
     pub(crate) fixed: Fixed,

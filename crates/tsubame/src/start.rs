@@ -13,28 +13,30 @@ use server::HttpService;
 use sys::process::Reaped;
 use sys::signal::Signal;
 
-use crate::boot::{self, Configured, Text};
 use crate::cli::Options;
-use crate::complaint;
+use crate::config::{self, ConfigSource, Configured};
 use crate::ctl;
+use crate::daemon;
+use crate::diagnosis::explanation;
+use crate::diagnosis::preflight;
+use crate::diagnosis::print;
 use crate::holder;
+use crate::messages;
 use crate::output;
-use crate::preflight;
 use crate::running::{self, Asked, Running};
-use crate::starting;
 use crate::version;
 use crate::watch;
 
 /// Starts the server: `-k start`, or no `-k` at all.
 pub(crate) fn run(options: &Options) -> ExitCode {
-    let configured = match boot::read(options, &Text::File) {
+    let configured = match config::read(options, &ConfigSource::File) {
         Ok(configured) => configured,
         Err(broken) => {
-            boot::print_failure(options, &broken);
+            print::failure(options, &broken);
             return ExitCode::FAILURE;
         }
     };
-    boot::print_notices(options, &configured.loaded.notices);
+    print::notices(options, &configured.loaded.notices);
     if options.defined(crate::cli::EXPLICIT_START)
         && sys::notify::predecessor().is_none()
         && let Some(pid) = running::parent(&configured)
@@ -42,19 +44,20 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         output::line(&format!("httpd (pid {pid}) already running"));
         return ExitCode::SUCCESS;
     }
-    serve(options, configured, &Text::File, |_| {})
+    serve(options, configured, &ConfigSource::File, |_| {})
 }
 
 /// Opens sockets and logs, detaches, and serves. `ready` is called when everything that can fail has succeeded.
 pub(crate) fn serve(
     options: &Options,
     configured: Configured,
-    text: &Text<'_>,
+    text: &ConfigSource<'_>,
     ready: impl FnOnce(&Listeners),
 ) -> ExitCode {
     mod_ssl::starts_a_server();
-    if let Err(message) = boot::check(options, &configured).and_then(|()| make_runtime_directory(&configured)) {
-        boot::print(options, &message);
+    if let Err(message) = preflight::can_start(options, &configured).and_then(|()| make_runtime_directory(&configured))
+    {
+        messages::print(options, &message);
         return ExitCode::FAILURE;
     }
     let one_process = options.defined("DEBUG") || options.defined("ONE_PROCESS");
@@ -64,26 +67,26 @@ pub(crate) fn serve(
     // is a daemon already, and can report only to the log.
     let detached = !stay && predecessor.is_none();
     if detached {
-        if let Err(code) = starting::detach(options) {
+        if let Err(code) = daemon::detach(options) {
             return code;
         }
     } else if predecessor.is_none() {
-        starting::stay();
+        daemon::stay();
     }
     let main = &configured.loaded.server.main().settings;
     let listeners = match Listeners::open(main, sys::notify::passed_sockets()) {
         Ok(listeners) => listeners,
         Err(error) => {
-            boot::print(options, &error.to_string());
-            boot::print(options, "AH00015: Unable to open logs");
+            messages::print(options, &error.to_string());
+            messages::print(options, "AH00015: Unable to open logs");
             let own = preflight::wrong_lines(main.get()).and_then(|obstacle| obstacle.help);
             let notes = match (own, error.busy) {
-                (Some(help), _) => vec![complaint::note(&format!("help: {help}"))],
-                (None, Some(address)) => holder::notes(address, matches!(text, Text::Own(..))),
-                (None, None) if error.lines[0].starts_with("(13)") => vec![complaint::note(PRIVILEGED)],
+                (Some(help), _) => vec![explanation::note(&format!("help: {help}"))],
+                (None, Some(address)) => holder::notes(address, matches!(text, ConfigSource::Own(..))),
+                (None, None) if error.lines[0].starts_with("(13)") => vec![explanation::note(PRIVILEGED)],
                 (None, None) => Vec::new(),
             };
-            notes.iter().for_each(|note| boot::print(options, note));
+            notes.iter().for_each(|note| messages::print(options, note));
             return ExitCode::FAILURE;
         }
     };
@@ -91,8 +94,8 @@ pub(crate) fn serve(
         server::log::alone();
     }
     if let Err(message) = configured.loaded.server.open_logs() {
-        boot::print(options, &message);
-        boot::print(options, "AH00015: Unable to open logs");
+        messages::print(options, &message);
+        messages::print(options, "AH00015: Unable to open logs");
         return ExitCode::FAILURE;
     }
     // Every connection, file and script needs descriptors. If the system refuses more, the limit of the administrator
@@ -105,12 +108,12 @@ pub(crate) fn serve(
     let (mut first, running) = match generation(options, configured) {
         Ok(first) => first,
         Err(message) => {
-            boot::print(options, &message);
+            messages::print(options, &message);
             return ExitCode::FAILURE;
         }
     };
     if predecessor.is_none() {
-        first.log = Arc::new(starting::StartLog(Some(first.log)));
+        first.log = Arc::new(messages::StartLog(Some(first.log)));
     }
     runtime::log::set(first.log.clone());
     let about = About {
@@ -119,8 +122,8 @@ pub(crate) fn serve(
         built: version::built(),
         command_line: options.line.clone(),
         one_process,
-        ends_with_terminal: matches!(text, Text::Own(..)),
-        invocation: matches!(text, Text::File).then(|| invocation(options)).flatten().filter(|_| !one_process),
+        ends_with_terminal: matches!(text, ConfigSource::Own(..)),
+        invocation: matches!(text, ConfigSource::File).then(|| invocation(options)).flatten().filter(|_| !one_process),
         predecessor,
     };
     if !one_process && let Err(error) = server::log::keep(&options.program) {
@@ -158,7 +161,7 @@ fn invocation(options: &Options) -> Option<Invocation> {
 fn generation(options: &Options, configured: Configured) -> Result<(Generation, Running), String> {
     let Configured { loaded, mpm } = configured;
     let settings = loaded.server.main().settings.clone();
-    let identity = boot::identity(&settings).map_err(|message| message.replace("{program}", &options.program))?;
+    let identity = config::identity(&settings).map_err(|message| message.replace("{program}", &options.program))?;
     let log = loaded.server.main_log();
     // Only panics, and programs that are not scripts of the server, write to standard error.
     let _ = loaded.server.main().error_log.take_standard_error();
@@ -170,7 +173,7 @@ fn generation(options: &Options, configured: Configured) -> Result<(Generation, 
 /// The callbacks of the supervisor.
 struct Callbacks<'a> {
     options: &'a Options,
-    text: &'a Text<'a>,
+    text: &'a ConfigSource<'a>,
     /// Whether another process waits for the server to serve.
     detached: bool,
     /// The configuration in effect.
@@ -181,15 +184,15 @@ struct Callbacks<'a> {
 
 impl ParentCallbacks for Callbacks<'_> {
     fn serving(&mut self) {
-        starting::serving(self.detached);
+        messages::serving(self.detached);
     }
 
     fn reload(&mut self, _: Restart) -> Result<Generation, String> {
         let program = &self.options.program;
         server::log::find_hanging();
-        let configured = boot::read(self.options, self.text)
-            .map_err(|broken| complaint::for_log(&broken.error, &(&*broken).into(), program))?;
-        boot::check(self.options, &configured)?;
+        let configured = config::read(self.options, self.text)
+            .map_err(|broken| explanation::for_log(&broken.error, &(&*broken).into(), program))?;
+        preflight::can_start(self.options, &configured)?;
         make_runtime_directory(&configured)?;
         configured.loaded.server.open_logs()?;
         for notice in &configured.loaded.notices {

@@ -7,7 +7,8 @@ use conf::Level;
 use modules::ssl::mod_ssl::{self, NamedFile, SslServer};
 use server::{Server, VirtualHost};
 
-use super::report::{Finding, Report, Topic, Weight};
+use super::report::Report;
+use crate::diagnosis::finding::{Finding, Topic, Weight};
 
 /// Certificates are small; a larger file is not one. In bytes.
 const SIZE_MAX: u64 = 4 * 1024 * 1024;

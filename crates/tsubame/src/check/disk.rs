@@ -15,9 +15,11 @@ use server::core::{CoreDir, HandlerName, options};
 use server::survey::{self, AccessFile, Surveyed};
 use server::{Server, VirtualHost};
 
-use super::report::{Finding, Report, Topic, Weight};
-use super::{errors, lines, mistakes, scripts};
-use crate::complaint::Known;
+use super::report::Report;
+use super::{lines, mistakes, scripts};
+use crate::diagnosis::context::Known;
+use crate::diagnosis::errors::finding;
+use crate::diagnosis::finding::{Finding, Topic, Weight};
 
 /// The maximum number of directories to examine, unless the user asks for more.
 pub(super) const DIRECTORIES_MAX: usize = 100_000;
@@ -250,7 +252,7 @@ impl Walk<'_> {
         let known = Known { tree: &file.tree, ran: &self.server.ran, loaded: infos, notices: &[] };
         for error in &file.errors {
             let Error { message, .. } = error;
-            let mut finding = errors::finding(error, Weight::Loses, Topic::AccessFile, &known);
+            let mut finding = finding(error, Weight::Loses, Topic::AccessFile, &known);
             if error.unknown.is_none() {
                 let row = conf::directive::find(infos, finding.subject.trim_end_matches('>')).map(|(_, row)| row);
                 if let Some(class) =

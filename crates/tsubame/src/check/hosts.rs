@@ -9,8 +9,9 @@ use mpm::settings::MpmSettings;
 use server::core::HostAddress;
 use server::{Server, VirtualHost, survey};
 
-use super::errors::name_at;
-use super::report::{Finding, Report, Topic, Weight};
+use super::report::Report;
+use crate::diagnosis::finding::{Finding, Topic, Weight};
+use crate::diagnosis::names::name_at;
 
 /// Checks addresses and names.
 pub(super) fn all(report: &mut Report, server: &Server) {

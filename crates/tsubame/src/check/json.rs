@@ -3,7 +3,8 @@
 use modules::manual::Loss;
 use serde_json::{Value, json};
 
-use super::report::{Finding, Report, Weight};
+use super::report::Report;
+use crate::diagnosis::finding::{Finding, Weight};
 use crate::explain::origin;
 
 pub(super) fn of(report: &Report) -> String {

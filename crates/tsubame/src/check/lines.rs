@@ -11,9 +11,10 @@ use modules::manual::{self, Alone, MODULES, Other};
 use server::Server;
 use server::explain::{Fate, Layer, levels};
 
-use super::errors::named;
-use super::report::{Finding, Report, Topic, Weight};
-use crate::boot;
+use super::report::Report;
+use crate::config;
+use crate::diagnosis::finding::{Finding, Topic, Weight};
+use crate::diagnosis::names::named;
 
 /// Runs all checks that need only the lines.
 pub(super) fn all(report: &mut Report, server: &Server, wrong: &[Error]) {
@@ -88,7 +89,7 @@ fn conditions(report: &mut Report, server: &Server) {
         let mut rest = rest.trim_end_matches('>');
         let word = next_word(&mut rest);
         let name = word.trim_start_matches('!');
-        let ours = || boot::known().iter().flat_map(|info| [info.id, info.source]);
+        let ours = || config::known_modules().iter().flat_map(|info| [info.id, info.source]);
         let of_apache =
             || MODULES.iter().any(|page| page.identifier == name || name.strip_suffix(".c") == Some(page.name));
         let of_others = || Other::with_identifier(name).is_some() || Other::with_source(name).is_some();

@@ -5,8 +5,9 @@ use std::path::Path;
 use conf::Origin;
 use modules::manual::Loss;
 
-use super::report::{Finding, Report, Topic, Verdict, Weight};
-use crate::complaint::marked;
+use super::report::{Report, Verdict};
+use crate::diagnosis::excerpt::marked;
+use crate::diagnosis::finding::{Finding, Topic, Weight};
 use crate::style::{Page, Style};
 
 /// The maximum line width, in columns; longer words are not broken.

@@ -15,11 +15,11 @@ use sys::time::monotonic;
 
 use super::wire::{COLOURS, OTHER_SERVER, PATIENCE, PID, RESTART, RESTART_MAX, WORDS_MAX};
 use super::{difference, levels, status};
-use crate::boot::{self, Configured};
-use crate::complaint;
+use crate::config::{self, Configured};
+use crate::diagnosis::explanation;
+use crate::diagnosis::preflight;
 use crate::explain;
 use crate::misuse;
-use crate::preflight;
 use crate::running::{Asked, Running};
 use crate::style::Style;
 
@@ -180,8 +180,8 @@ fn restart_and_wait(words: &[String], asked: &Asked<'_>) -> Result<(), String> {
 
 /// The configuration as the parent would read it now.
 fn on_disk(asked: &Asked<'_>) -> Result<Configured, String> {
-    boot::read(asked.options, asked.text).map_err(|broken| {
-        unusable(&complaint::of(&broken.error, &(&*broken).into(), &asked.options.program, Style(false)))
+    config::read(asked.options, asked.text).map_err(|broken| {
+        unusable(&explanation::of(&broken.error, &(&*broken).into(), &asked.options.program, Style(false)))
     })
 }
 

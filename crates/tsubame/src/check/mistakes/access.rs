@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{Config, Line, Report, Topic, Weight};
+use super::line::{Config, Line, is_variable};
+use crate::check::report::Report;
+use crate::diagnosis::finding::{Topic, Weight};
 
 /// Finds `AuthType` without `AuthName`: requests that have to log in are answered with 500.
 pub(super) fn no_name(config: &Config<'_>, report: &mut Report) {
@@ -32,7 +34,7 @@ const FILES: [(&str, &str); 2] = [("AuthUserFile", "htpasswd -c"), ("AuthGroupFi
 pub(super) fn missing_password_files(config: &Config<'_>, report: &mut Report) {
     for (name, make) in FILES {
         for line in config.named(name) {
-            let Some(path) = line.words().into_iter().next().filter(|path| !super::is_variable(path)) else { continue };
+            let Some(path) = line.words().into_iter().next().filter(|path| !is_variable(path)) else { continue };
             let path = conf::paths::join(&config.server.language.server_root, &path);
             // One that may not be looked at may exist.
             if Path::new(&path).try_exists().unwrap_or(true) {

@@ -3,7 +3,9 @@
 use modules::ssl::mod_ssl::SslServer;
 use server::VirtualHost;
 
-use super::{Config, Line, Report, Topic, Weight};
+use super::line::{Config, Line};
+use crate::check::report::Report;
+use crate::diagnosis::finding::{Topic, Weight};
 
 /// The virtual host, or the main server, that a line belongs to.
 fn host_of<'a>(config: &Config<'a>, line: &Line<'_>) -> Option<&'a VirtualHost> {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Config, Report, Topic, Weight};
+use super::line::Config;
+use crate::check::report::Report;
+use crate::diagnosis::finding::{Topic, Weight};
 
 /// Finds logs whose format is a word that no `LogFormat` defines: each of their lines is that word.
 pub(super) fn unknown_nicknames(config: &Config<'_>, report: &mut Report) {

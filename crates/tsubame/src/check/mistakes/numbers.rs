@@ -1,6 +1,8 @@
 //! Numbers that are none: some directives take 0 for them, as in Apache.
 
-use super::{Config, Report, Topic, Weight};
+use super::line::Config;
+use crate::check::report::Report;
+use crate::diagnosis::finding::{Topic, Weight};
 
 /// Directives that read the digits at the beginning of a word, and need none.
 const NUMBERS: [&str; 20] = [

@@ -5,14 +5,16 @@ use std::path::Path;
 
 use server::VirtualHost;
 
-use super::{Config, Line, Report, Topic, Weight};
+use super::line::{Config, Line, is_variable};
+use crate::check::report::Report;
+use crate::diagnosis::finding::{Topic, Weight};
 
 /// Finds targets of `Alias` and `ScriptAlias` that do not exist.
 pub(super) fn missing_targets(config: &Config<'_>, report: &mut Report) {
     for line in ["Alias", "ScriptAlias"].into_iter().flat_map(|name| config.named(name)) {
         let words = line.words();
         let ([_, target] | [target]) = &words[..] else { continue };
-        if super::is_variable(target) {
+        if is_variable(target) {
             continue;
         }
         let path = conf::paths::join(&config.server.language.server_root, target);
@@ -58,7 +60,7 @@ pub(super) fn missing_error_pages(config: &Config<'_>, report: &mut Report) {
     };
     for line in config.named("ErrorDocument") {
         let words = line.words();
-        let Some(page) = words.get(1).filter(|page| page.starts_with('/') && !super::is_variable(page)) else {
+        let Some(page) = words.get(1).filter(|page| page.starts_with('/') && !is_variable(page)) else {
             continue;
         };
         let page = page.split(['?', '#']).next().unwrap_or_default();
@@ -87,7 +89,7 @@ pub(super) fn missing_sockets(config: &Config<'_>, report: &mut Report) {
     for line in ["SetHandler", "ProxyPass", "ProxyPassMatch"].into_iter().flat_map(|name| config.named(name)) {
         let Some((_, rest)) = line.node.args.split_once("unix:") else { continue };
         let Some(path) = rest.split(['|', '"', ' ']).next().filter(|path| path.starts_with('/')) else { continue };
-        if super::is_variable(path) || Path::new(path).try_exists().unwrap_or(true) {
+        if is_variable(path) || Path::new(path).try_exists().unwrap_or(true) {
             continue;
         }
         let message = format!("No program listens at {path}: requests for it are answered with 503.");

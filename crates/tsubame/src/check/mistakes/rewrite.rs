@@ -1,6 +1,8 @@
 //! Rules of mod_rewrite that never apply.
 
-use super::{Config, Line, Report, Topic, Weight};
+use super::line::{Config, Line};
+use crate::check::report::Report;
+use crate::diagnosis::finding::{Topic, Weight};
 
 /// Finds patterns that begin with a slash in a directory.
 pub(super) fn slash_in_a_directory(config: &Config<'_>, report: &mut Report) {

@@ -1,6 +1,8 @@
 //! `Alias` and `Redirect` lines behind another line that takes their requests.
 
-use super::{Config, Line, Report, Topic, Weight};
+use super::line::{Config, Line};
+use crate::check::report::Report;
+use crate::diagnosis::finding::{Topic, Weight};
 
 /// Finds lines whose path an earlier `Redirect` covers. (Apache itself warns of an `Alias` behind an `Alias`.)
 pub(super) fn never_reached(config: &Config<'_>, report: &mut Report) {

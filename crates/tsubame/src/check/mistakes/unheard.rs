@@ -1,6 +1,8 @@
 //! Lines that do nothing because another line is missing.
 
-use super::{Config, Line, Report, Topic, Weight};
+use super::line::{Config, Line};
+use crate::check::report::Report;
+use crate::diagnosis::finding::{Topic, Weight};
 
 /// Who listens to a line.
 enum Listener {

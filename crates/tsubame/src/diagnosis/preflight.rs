@@ -13,7 +13,9 @@ use mpm::settings::{Listen, MpmSettings};
 use mpm::{OpenError, pidfile};
 use server::Server;
 
-use crate::complaint;
+use super::explanation::note;
+use crate::cli::Options;
+use crate::config::{self, Configured};
 
 /// The findings.
 #[derive(Debug, Default)]
@@ -38,7 +40,7 @@ pub(crate) struct Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
-        self.help.iter().try_for_each(|help| write!(f, "\n{}", complaint::note(&format!("help: {help}"))))
+        self.help.iter().try_for_each(|help| write!(f, "\n{}", note(&format!("help: {help}"))))
     }
 }
 
@@ -132,3 +134,10 @@ impl Preflight {
 
 /// The file with the lowest port that does not need root.
 const UNPRIVILEGED: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
+
+/// Checks whether a server can start with a configuration that is correct. `Err` says what prevents it.
+pub(crate) fn can_start(options: &Options, configured: &Configured) -> Result<(), String> {
+    configured.loaded.server.can_be_served()?;
+    let settings = &configured.loaded.server.main().settings;
+    config::identity(settings).map(drop).map_err(|message| message.replace("{program}", &options.program))
+}

@@ -5,8 +5,8 @@ use conf::read::Ran;
 use conf::words::words;
 use conf::{Error, ModuleInfo};
 
-use super::errors::{name_at, named};
-use crate::complaint::Known;
+use super::context::Known;
+use super::names::{name_at, named};
 
 /// Advice for a directive of a module that is not loaded.
 pub(super) fn load(info: &ModuleInfo, name: &str, known: &Known<'_>) -> String {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Once;
 
-use crate::boot;
 use crate::cli::{self, Options};
+use crate::messages;
 
 /// The name of the file.
 const NAME: &str = "envvars";
@@ -21,7 +21,10 @@ pub(crate) fn read_beside(options: &Options, main: &str) {
         ONCE.call_once(|| {
             if let Some((file, variables)) = missing(main) {
                 let names: Vec<&str> = variables.keys().map(String::as_str).collect();
-                boot::print(options, &format!("{file} was read for variables that are not set: {}", names.join(", ")));
+                messages::print(
+                    options,
+                    &format!("{file} was read for variables that are not set: {}", names.join(", ")),
+                );
                 server::machine::supply(variables);
             }
         });

@@ -1,0 +1,10 @@
+//! The configuration that the command line names, and the modules that may take part in it.
+
+mod envvars;
+mod identity;
+mod known;
+mod read;
+
+pub(crate) use self::identity::identity;
+pub(crate) use self::known::known_modules;
+pub(crate) use self::read::{ConfigSource, Configured, read, read_everything, read_language, socket};

@@ -1,0 +1,30 @@
+//! The user and group of the children.
+
+use conf::SettingsMap;
+use modules::arch::mod_unixd;
+use server::machine::Machine;
+use sys::cred::{Identity, User};
+
+/// The user and group of the children if root starts the server. Without `User` they run as nobody: a child of a server
+/// on the network never runs as root.
+pub(crate) fn identity(settings: &SettingsMap) -> Result<Option<Identity>, String> {
+    if !sys::cred::is_root() {
+        return Ok(None);
+    }
+    let (user, group) = mod_unixd::identity(settings, &Machine)?;
+    const NOBODY: u32 = 65534;
+    let nobody = |id| if id == u32::MAX { NOBODY } else { id };
+    let (uid, gid) = (nobody(user.id), nobody(group.id));
+    if uid == 0 {
+        return Err(
+            "AH00526: User root: a web server whose children run as root is not started; name another user".into()
+        );
+    }
+    let user = sys::cred::user_by_id(uid).ok().flatten().unwrap_or(User {
+        name: String::new(),
+        uid,
+        gid,
+        home: String::new(),
+    });
+    Ok(Some(Identity::new(&user, gid)))
+}
