@@ -18,7 +18,7 @@ pub struct Trace {
     /// The parts of its settings, in the order of merging.
     pub layers: Vec<Met>,
     /// The same for its earlier paths: redirects and error documents led from them to this one.
-    pub(crate) before: Vec<Mapped>,
+    pub(crate) before: Vec<MappedPath>,
     /// What happened, in order.
     pub steps: Vec<Step>,
     /// The settings merged up to the point where the configuration became unreadable.
@@ -42,7 +42,7 @@ pub enum Met {
 
 /// A former path of a request.
 #[derive(Debug)]
-pub(crate) struct Mapped {
+pub(crate) struct MappedPath {
     pub(crate) path: String,
     pub(crate) layers: Vec<Met>,
     /// The settings for it.
@@ -160,7 +160,7 @@ impl Trace {
     /// The request continues with another path.
     pub(crate) fn redirected(&mut self, from: String, settings: Merged, to: String, why: &'static str) {
         let settings = self.cut_off.take().unwrap_or(settings);
-        self.before.push(Mapped { path: from, layers: std::mem::take(&mut self.layers), settings });
+        self.before.push(MappedPath { path: from, layers: std::mem::take(&mut self.layers), settings });
         self.note(Step::Path(to, why));
     }
 

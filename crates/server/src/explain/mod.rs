@@ -32,7 +32,7 @@ use crate::settings::core::{CoreDir, CoreServer};
 use crate::settings::section::Section;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
-use crate::trace::Mapped;
+use crate::trace::MappedPath;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::tls::session::Session;
 
@@ -149,7 +149,7 @@ pub fn explain(server: &'static Server, question: &Question) -> Result<Explanati
     let waits = before_the_answer(phases::answer(&mut request), &is_reached).is_none();
     let mut trace = request.trace.take().unwrap_or_default();
     trace.hear();
-    let last = Mapped {
+    let last = MappedPath {
         path: request.asked.uri.clone(),
         layers: std::mem::take(&mut trace.layers),
         settings: trace.cut_off.take().unwrap_or_else(|| request.dir.clone()),
@@ -185,7 +185,7 @@ fn before_the_answer<T>(work: impl Future<Output = T>, is_reached: &AtomicBool) 
     sys::block_on::block_on(limited, || ()).ok().and_then(Result::ok).flatten()
 }
 
-fn settings(server: &Server, vhost: &VirtualHost, mapped: &Mapped) -> Settings {
+fn settings(server: &Server, vhost: &VirtualHost, mapped: &MappedPath) -> Settings {
     let mut layers = layers(server, vhost, &mapped.layers);
     let dir = &mapped.settings.slots;
     judge(layers.iter_mut().flat_map(|layer| &mut layer.lines), &[&vhost.settings, dir]);

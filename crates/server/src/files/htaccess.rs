@@ -12,7 +12,7 @@ use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::settings::core::CoreDir;
 use crate::settings::merge::Layer;
-use crate::site::htaccess_cache::{HtaccessCache, Identity, Known, Parsed, Rules};
+use crate::site::htaccess_cache::{CachedLayer, CachedSettings, HtaccessCache, Identity, OverrideRules};
 use crate::site::server::Server;
 use crate::site::watched::Way;
 use crate::trace::{AccessLine, Met, Step};
@@ -46,7 +46,7 @@ pub(crate) struct Unread {
     /// The length of its directory's part of the path.
     dir: usize,
     meta: Meta,
-    rules: Rules,
+    rules: OverrideRules,
 }
 
 /// An access file that was read beside the event loop.
@@ -57,7 +57,7 @@ pub(crate) struct Apart {
 
 /// A file's settings, and whether they are to be remembered.
 struct Reading {
-    known: Known,
+    known: CachedSettings,
     settled: bool,
 }
 
@@ -80,11 +80,11 @@ impl Unread {
         (dev, ino, size, mtime, ctime)
     }
 
-    fn is_in(&self, known: &Known) -> bool {
+    fn is_in(&self, known: &CachedSettings) -> bool {
         known.identity == self.identity() && known.rules == self.rules
     }
 
-    fn remembered(&self) -> Option<Known> {
+    fn remembered(&self) -> Option<CachedSettings> {
         let files = self.server.htaccess.files.read().unwrap_or_else(PoisonError::into_inner);
         files.get(&self.path).filter(|known| self.is_in(known)).cloned()
     }
@@ -94,7 +94,7 @@ impl Unread {
         // A file changed within the last tick could change again without a trace: do not cache it.
         let settled = !is_fresh(self.meta.mtime.max(self.meta.ctime)) && !depends_on_files(&bytes);
         let (outcome, warnings) = parse(self.server, &self.path, self.dir(), bytes, &self.rules);
-        let known = Known { identity: self.identity(), rules: self.rules.clone(), outcome, warnings };
+        let known = CachedSettings { identity: self.identity(), rules: self.rules.clone(), outcome, warnings };
         if settled {
             let mut files = self.server.htaccess.files.write().unwrap_or_else(PoisonError::into_inner);
             if files.len() >= REMEMBERED_MAX {
@@ -120,7 +120,7 @@ pub(crate) fn read(
         request.trace.iter_mut().for_each(|trace| trace.note(Step::MissingAccessFile(dir.to_string())));
         return Ok(None);
     };
-    let unread = Unread { server: request.server, path, dir: dir.len(), meta, rules: Rules::of(core) };
+    let unread = Unread { server: request.server, path, dir: dir.len(), meta, rules: OverrideRules::of(core) };
     let path = &unread.path;
     let known = match unread.remembered().filter(|_| request.trace.is_none()) {
         Some(known) => known,
@@ -246,7 +246,7 @@ fn parse(
     path: &str,
     dir: &str,
     bytes: Vec<u8>,
-    rules: &Rules,
+    rules: &OverrideRules,
 ) -> (Result<Layer, String>, Vec<String>) {
     let (tree, place, mut context) = read_tree(server, path, dir, bytes, rules, Errors::first());
     let (mut ignored, mut slots) = (SettingsMap::default(), SettingsMap::default());
@@ -262,16 +262,16 @@ fn parse(
 }
 
 /// The layer of these settings: the file's former one, if its content is the same.
-fn layer_of(cache: &HtaccessCache, path: &str, rules: &Rules, tree: Vec<Node>, slots: SettingsMap) -> Layer {
-    let mut said = cache.said.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some(before) = said.get(path).filter(|before| before.rules == *rules && before.tree == tree) {
+fn layer_of(cache: &HtaccessCache, path: &str, rules: &OverrideRules, tree: Vec<Node>, slots: SettingsMap) -> Layer {
+    let mut layers = cache.layers.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(before) = layers.get(path).filter(|before| before.rules == *rules && before.tree == tree) {
         return before.layer.clone();
     }
     let layer = Layer::new(slots);
-    if said.len() >= REMEMBERED_MAX {
-        said.clear();
+    if layers.len() >= REMEMBERED_MAX {
+        layers.clear();
     }
-    said.insert(path.to_string(), Parsed { rules: rules.clone(), tree, layer: layer.clone() });
+    layers.insert(path.to_string(), CachedLayer { rules: rules.clone(), tree, layer: layer.clone() });
     layer
 }
 
@@ -281,7 +281,7 @@ pub(super) fn read_tree(
     path: &str,
     dir: &str,
     bytes: Vec<u8>,
-    rules: &Rules,
+    rules: &OverrideRules,
     errors: Errors,
 ) -> (Result<Vec<Node>, Error>, Place, Context) {
     let place = rules.place(dir);

@@ -19,7 +19,7 @@ use crate::request::Request;
 use crate::request::hooks::Handler;
 use crate::settings::core::CoreDir;
 use crate::settings::core::etag::{Bits, DIGEST};
-use crate::site::file_cache::{Content, Kept, SMALL, open};
+use crate::site::file_cache::{CachedFile, Content, SMALL, open};
 use crate::site::links::Links;
 use runtime::CoopBudget;
 
@@ -63,7 +63,7 @@ fn at_once(request: &mut Request) -> Option<Answer> {
         Err(answer) => return Some(answer),
     };
     let (parts, links) = (request.dir::<CoreDir>().etag.effective(), request.links());
-    let is_same = |kept: &Arc<Kept>| kept.meta == meta && kept.parts == parts && kept.links == links;
+    let is_same = |kept: &Arc<CachedFile>| kept.meta == meta && kept.parts == parts && kept.links == links;
     match request.mapped.kept.take().filter(is_same) {
         Some(kept) => Some(serve(request, &kept)),
         // A file that is read at once anyway is digested at once, and does not queue behind large files.
@@ -85,7 +85,7 @@ async fn after_digest(request: &mut Request) -> Answer {
 /// A file whose digest is being computed: its name and identity, the parts of its tag, and the links that may be on the
 /// way.
 type Digested = (String, [i128; 5], Bits, Links);
-type Opened = Result<Arc<Kept>, Arc<io::Error>>;
+type Opened = Result<Arc<CachedFile>, Arc<io::Error>>;
 static DIGESTS: LazyLock<Mutex<HashMap<Digested, Awaited<Opened>>>> = LazyLock::new(Mutex::default);
 
 fn digests() -> MutexGuard<'static, HashMap<Digested, Awaited<Opened>>> {
@@ -117,7 +117,7 @@ struct Digesting {
 }
 
 impl Digesting {
-    fn run(mut self, open: fn(&str, Bits, Links) -> io::Result<Kept>) {
+    fn run(mut self, open: fn(&str, Bits, Links) -> io::Result<CachedFile>) {
         self.opened = Err(Arc::new(io::Error::other("computing the digest has panicked")));
         self.opened = open(&self.key.0, self.key.2, self.key.3).map(Arc::new).map_err(Arc::new);
     }
@@ -225,7 +225,7 @@ fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
     }
 }
 
-fn serve(request: &mut Request, kept: &Kept) -> Answer {
+fn serve(request: &mut Request, kept: &CachedFile) -> Answer {
     request.mapped.stat = Some(kept.meta);
     request.answer.headers_out.set("Last-Modified", kept.modified.clone());
     if let Some(etag) = &kept.etag {

@@ -13,7 +13,7 @@ use crate::files::htaccess::{self, SIZE_MAX};
 use crate::paths::{c_path, join};
 use crate::settings::merge::{Layer, Merged};
 use crate::settings::section::{Matcher, Section};
-use crate::site::htaccess_cache::Rules;
+use crate::site::htaccess_cache::OverrideRules;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
 
@@ -74,7 +74,7 @@ pub fn enter(server: &Server, host: &VirtualHost, above: &Surveyed, dir: &str) -
         file.passed_over = true;
         return Surveyed { merged, file: Some(file) };
     }
-    let slots = examine(server, dir, &Rules::of(merged.slots.get()), &mut file);
+    let slots = examine(server, dir, &OverrideRules::of(merged.slots.get()), &mut file);
     let merged = server.merger.merge(&merged, &Layer::new(slots));
     Surveyed { merged, file: Some(file) }
 }
@@ -147,7 +147,7 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// The settings in a file, and its errors.
-fn examine(server: &Server, dir: &str, rules: &Rules, file: &mut AccessFile) -> SettingsMap {
+fn examine(server: &Server, dir: &str, rules: &OverrideRules, file: &mut AccessFile) -> SettingsMap {
     let mut slots = SettingsMap::default();
     let bytes = match htaccess::fetch(&file.path) {
         Ok(bytes) => bytes,

@@ -41,7 +41,7 @@ pub struct LogFile {
     program: OnceLock<u64>,
     /// The open file, unless it has no name that could lead elsewhere.
     identity: Mutex<Option<Identity>>,
-    kept: Mutex<Kept>,
+    kept: Mutex<LineBuffer>,
     lost: Arc<Lost>,
 }
 
@@ -59,7 +59,7 @@ struct Open {
 
 /// Lines that have not been written yet.
 #[derive(Debug, Default)]
-struct Kept {
+struct LineBuffer {
     lines: Vec<u8>,
     /// The reader did not take the last write.
     behind: bool,
@@ -254,18 +254,18 @@ impl LogFile {
         self.write(&mut self.kept());
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, LineBuffer> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let process = sys::process::forks();
         if kept.process != process {
-            *kept = Kept { process, ..Kept::default() };
+            *kept = LineBuffer { process, ..LineBuffer::default() };
         }
         kept
     }
 
     /// Writes lines without ever waiting. Lines that cannot be written at all are lost: a full disk or a dead program
     /// must not stop the server.
-    fn write(&self, kept: &mut Kept) {
+    fn write(&self, kept: &mut LineBuffer) {
         let mut written = 0;
         kept.behind = false;
         while let Some(open) = self.open.get().filter(|_| written < kept.lines.len()) {

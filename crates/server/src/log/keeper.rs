@@ -60,14 +60,14 @@ struct Keeper {
     /// The number of the last question.
     number: u64,
     /// The question that is not answered yet.
-    asked: Option<Asked>,
+    asked: Option<Inquiry>,
     /// File systems that did not answer, by device, and when.
     hanging: Vec<(u64, Instant)>,
     /// Descriptors that cannot be closed while their file systems hang.
     set_aside: Vec<(u64, OwnedFd)>,
 }
 
-struct Asked {
+struct Inquiry {
     since: Instant,
     /// The names that it is about, each with the device of the open file, without those that were answered.
     about: VecDeque<(String, Option<u64>)>,
@@ -301,7 +301,7 @@ impl Keeper {
         self.number += 1;
         let question = [&self.number.to_ne_bytes(), question].concat();
         local::send(&sockets.questions.0, &question, &[]).ok()?;
-        self.asked = Some(Asked { since: Instant::now(), about, told: false });
+        self.asked = Some(Inquiry { since: Instant::now(), about, told: false });
         Some(())
     }
 

@@ -154,7 +154,7 @@ pub(super) fn end_all() {
             since = Instant::now();
         }
         match orders.peek() {
-            Some((patience, signal)) if since.elapsed() >= *patience => {
+            Some((body_deadline, signal)) if since.elapsed() >= *body_deadline => {
                 alive.iter().for_each(|pid| drop(pid.kill(*signal)));
                 orders.next();
                 told = true;

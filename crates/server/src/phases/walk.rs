@@ -330,7 +330,7 @@ fn find_file(request: &mut Request) -> Result<(), Flow> {
     if let Some(kept) = request.server.files.find(&request.mapped.filename) {
         if !kept.look.holds(request.account.tick, request.account.start) {
             match look(request, &request.mapped.filename)? {
-                Found::File(meta) if meta == kept.meta => kept.look.renew(request.account.start),
+                Located::File(meta) if meta == kept.meta => kept.look.renew(request.account.start),
                 _ => return find_part(request),
             }
         }
@@ -349,7 +349,7 @@ fn find_part(request: &mut Request) -> Result<(), Flow> {
     let mut missing = 0;
     loop {
         match look(request, name.trim_end_matches('/'))? {
-            Found::File(meta) => {
+            Located::File(meta) => {
                 let split = name.len();
                 if meta.is_dir() {
                     // A directory keeps the requested slash, and no more.
@@ -375,7 +375,7 @@ fn find_part(request: &mut Request) -> Result<(), Flow> {
                 request.mapped.stat = Some(meta);
                 return Ok(());
             }
-            Found::Nothing => {
+            Located::Nothing => {
                 request.mapped.stat = None;
                 missing += 1;
                 if missing == MISSING_MAX {
@@ -400,26 +400,26 @@ fn existing(request: &Request, name: &str) -> Result<usize, Flow> {
     let mut there = 0;
     for (end, _) in name.match_indices('/').skip(1) {
         match look(request, &name[..end])? {
-            Found::File(meta) if meta.is_dir() => there = end,
-            Found::File(_) => return Ok(end),
-            Found::Nothing => break,
+            Located::File(meta) if meta.is_dir() => there = end,
+            Located::File(_) => return Ok(end),
+            Located::Nothing => break,
         }
     }
     Ok(there)
 }
 
-enum Found {
+enum Located {
     File(Meta),
     Nothing,
 }
 
-fn look(request: &Request, path: &str) -> Result<Found, Flow> {
+fn look(request: &Request, path: &str) -> Result<Located, Flow> {
     let path = if path.is_empty() { "/" } else { path };
     let Some(os) = c_path(path) else { return Err(Flow::Status(404)) };
     match sys::file::stat(&os) {
-        Ok(meta) => Ok(Found::File(meta)),
+        Ok(meta) => Ok(Located::File(meta)),
         Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Found::Nothing),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Located::Nothing),
             io::ErrorKind::PermissionDenied => {
                 let text = format!(
                     "AH00035: access to {} denied (filesystem path '{path}') because search permissions are missing on \

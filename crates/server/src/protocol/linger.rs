@@ -8,7 +8,7 @@ use runtime::executor::Timer;
 use runtime::{CoopBudget, Stage};
 
 use crate::transport::endpoint::Transport;
-use crate::transport::standing::For;
+use crate::transport::park_state::WaitingFor;
 
 /// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
 pub(super) const LINGER: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ const PIECE: usize = 4096;
 /// (`held`), a client that is silent for a while is abandoned, as in Apache.
 pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: bool, at_most: Duration) -> Stage {
     let begun = Instant::now();
-    transport.standing().wait(For::End, begun);
+    transport.park_state().wait(WaitingFor::End, begun);
     let deadline = begun + at_most;
     let silence = if held { SHORT_LINGER } else { at_most };
     // The last bytes of an answer may have left no room in the socket for an announcement of the end.
@@ -37,7 +37,7 @@ pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: b
         let read = poll_fn(|cx| match transport.poll_read(cx, &mut sink, PIECE) {
             Poll::Ready(read) => Poll::Ready(read.ok()),
             // Others need its descriptor.
-            Poll::Pending => transport.standing().poll_away(cx).map(|_| None),
+            Poll::Pending => transport.park_state().poll_evicted(cx).map(|_| None),
         });
         match timer.until(next, read).await {
             Some(Some(read)) if read > 0 => {}

@@ -1,10 +1,10 @@
 //! Protocols: they turn a transport's bytes into requests, and answers into bytes.
 
+pub(crate) mod body_deadline;
+mod discard;
 pub(crate) mod h1;
 pub(crate) mod h2;
 mod linger;
 mod negotiation;
-pub(crate) mod patience;
 pub(crate) mod service;
 mod tunnel;
-mod unsent;

@@ -28,12 +28,12 @@ use crate::settings::core::CoreServer;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
 use crate::transport::endpoint::{Endpoint, Transport};
+use crate::transport::park_state::{HeldMemory, WaitingFor};
 use crate::transport::socket::Socket;
-use crate::transport::standing::{For, Held};
 use crate::transport::tls::{Admitted, Configured, Handshake, Progress, Tls, Verdict, take_remarks};
 
 /// A connection whose first bytes belong to no protocol yet.
-pub(super) struct Opening {
+pub(super) struct Negotiation {
     running: Running,
     /// Its encryption, if it is to be encrypted.
     encryption: Option<&'static Encryption>,
@@ -61,19 +61,19 @@ enum Phase {
     Speaking(Box<dyn Connection>),
 }
 
-impl Opening {
+impl Negotiation {
     pub(super) fn new(
         running: Running,
         encryption: Option<&'static Encryption>,
         socket: Arc<Socket>,
         (local, peer): (SocketAddr, SocketAddr),
         workers: Arc<Workers>,
-    ) -> Opening {
+    ) -> Negotiation {
         let preface = running
             .hooks
             .preface
             .filter(|preface| (preface.is_expected)(running.server, peer.ip().to_canonical(), local));
-        Opening {
+        Negotiation {
             running,
             encryption,
             socket,
@@ -174,15 +174,15 @@ impl Opening {
 
     /// Waits for more of the client's bytes, and sends pending ones meanwhile.
     async fn read(&mut self) -> Stage {
-        let standing = self.socket.standing();
-        standing.wait(For::Head, self.start);
+        let park_state = self.socket.park_state();
+        park_state.wait(WaitingFor::Head, self.start);
         let handshake = match &self.phase {
             Phase::Shaking(handshake) => handshake.held(),
             Phase::Silent | Phase::Speaking(_) => 0,
         };
-        standing.hold(Held::Input, self.buffer.len() + handshake);
+        park_state.hold(HeldMemory::Input, self.buffer.len() + handshake);
         let next = self.read_on().await;
-        self.socket.standing().go_on();
+        self.socket.park_state().go_on();
         next
     }
 
@@ -195,7 +195,7 @@ impl Opening {
         if let Some(limit) = limit {
             deadline = deadline.min(limit.deadline(self.start, self.received));
         }
-        let Opening { timer, socket, buffer, phase, .. } = self;
+        let Negotiation { timer, socket, buffer, phase, .. } = self;
         let received = timer.until(
             deadline,
             poll_fn(|cx| {
@@ -205,7 +205,7 @@ impl Opening {
                 };
                 match read {
                     Poll::Ready(read) => Poll::Ready(read.map(Some)),
-                    Poll::Pending => socket.standing().poll_away(cx).map(|_| Ok(None)),
+                    Poll::Pending => socket.park_state().poll_evicted(cx).map(|_| Ok(None)),
                 }
             }),
         );
@@ -315,7 +315,7 @@ impl Opening {
     /// Hands the connection to a protocol, with the bytes already received for it.
     fn speak<T: Transport + 'static>(&mut self, transport: Arc<T>, is_http2: bool) -> Stage {
         let (workers, received) = (self.workers.clone(), std::mem::take(&mut self.buffer));
-        self.socket.standing().hold(Held::Input, 0);
+        self.socket.park_state().hold(HeldMemory::Input, 0);
         let announced = self.announced;
         let tell = |client: &Client| announced.into_iter().for_each(|announced| client.announce(announced));
         self.phase = Phase::Speaking(if is_http2 {
@@ -371,7 +371,7 @@ impl Phase {
     }
 }
 
-impl Connection for Opening {
+impl Connection for Negotiation {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
         if let Phase::Silent | Phase::Shaking(_) = self.phase {
             return match stage {

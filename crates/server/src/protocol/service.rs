@@ -9,12 +9,12 @@ use crate::exchange::Running;
 use crate::module::with_infos;
 use crate::phases;
 use crate::protocol::h1::connection::HttpConnection;
-use crate::protocol::negotiation::Opening;
+use crate::protocol::negotiation::Negotiation;
 use crate::request::hooks::Hooks;
 use crate::site::server::Server;
 use crate::transport::endpoint::Endpoint;
+use crate::transport::park_state::{self};
 use crate::transport::socket::Socket;
-use crate::transport::standing::{self};
 
 /// The server from the view of the MPM.
 pub struct HttpService {
@@ -50,7 +50,7 @@ impl Service for HttpService {
             let encryption = self.hooks.encryption.filter(|encryption| (encryption.is_expected)(host));
             if encryption.is_some() || self.h2c && host.plan.h2c {
                 let ends = (local, accepted.peer);
-                return Box::new(Opening::new(self.running(), encryption, socket, ends, accepted.workers));
+                return Box::new(Negotiation::new(self.running(), encryption, socket, ends, accepted.workers));
             }
         }
         let mut connection = HttpConnection::new(self.running(), socket, accepted.peer, accepted.workers);
@@ -61,7 +61,7 @@ impl Service for HttpService {
     fn child_started(&self, children: usize) {
         // Memory that one client made large must not stay large for good.
         sys::memory::large_blocks_apart();
-        standing::child_started(children);
+        park_state::child_started(children);
         self.server.child_started(children);
     }
 
@@ -80,11 +80,11 @@ impl Service for HttpService {
     }
 
     fn make_room(&self, most: usize) -> usize {
-        standing::make_room(most)
+        park_state::make_room(most)
     }
 
     fn tidy(&self) -> Tidying {
-        Box::pin(standing::tidy())
+        Box::pin(park_state::tidy())
     }
 
     fn before_end(&self) {

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use runtime::executor::Timer;
 
-use crate::transport::stream::Carried;
+use crate::transport::stream::TunnelTraffic;
 
 /// Waits until a handler has finished speaking; `false`: the client is gone (`None`). Checks after each `timeout`: a
 /// tunnel that has carried nothing since the last check ends, and so does any tunnel when this process should end.
 pub(super) async fn until_silent(
     timer: &mut Timer,
     timeout: Duration,
-    carried: &Carried,
+    carried: &TunnelTraffic,
     spoken: impl Future<Output = Option<()>>,
 ) -> bool {
     let mut spoken = pin!(spoken);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sys::file::Meta;
 
-use crate::site::file_cache::Kept;
+use crate::site::file_cache::CachedFile;
 use crate::site::links::Links;
 
 /// The mapping of a request's path.
@@ -22,7 +22,7 @@ pub struct Mapped {
     /// The file, if it exists.
     pub stat: Option<Meta>,
     /// The cached data of that file.
-    pub(crate) kept: Option<Arc<Kept>>,
+    pub(crate) kept: Option<Arc<CachedFile>>,
     /// The URL prefix and directory of the `Alias` that mapped it.
     pub context: Option<(String, String)>,
     /// The directory for the URL paths of this request, if it is not that of the virtual host.

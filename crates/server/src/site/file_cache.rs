@@ -32,13 +32,13 @@ pub(crate) struct FileCache(RwLock<Files>);
 
 #[derive(Default)]
 struct Files {
-    by_name: HashMap<String, Arc<Kept>>,
+    by_name: HashMap<String, Arc<CachedFile>>,
     bytes: u64,
 }
 
 /// A recently served file.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedFile {
     /// Its identity when it was opened.
     pub(crate) meta: Meta,
     /// When the system last confirmed this identity.
@@ -58,7 +58,7 @@ pub(crate) enum Content {
 }
 
 /// Opens a file; from now on everything refers to the opened file.
-pub(crate) fn open(name: &str, parts: etag::Bits, links: Links) -> std::io::Result<Kept> {
+pub(crate) fn open(name: &str, parts: etag::Bits, links: Links) -> std::io::Result<CachedFile> {
     let path = c_path(name).ok_or(std::io::ErrorKind::NotFound)?;
     let file = links.open(&path)?;
     let meta = sys::file::fstat(&file)?;
@@ -71,7 +71,7 @@ pub(crate) fn open(name: &str, parts: etag::Bits, links: Links) -> std::io::Resu
         0 => tag_of(&meta, parts),
         _ => Some(format!("\"{}\"", STANDARD.encode(digest(&content)?))),
     };
-    Ok(Kept {
+    Ok(CachedFile {
         look: Look::default(),
         etag: etag.map(Into::into),
         modified: String::from_utf8_lossy(&http::date::http_date(seconds)).into(),
@@ -146,11 +146,11 @@ fn small(file: &OwnedFd, size: u64) -> Option<Bytes> {
 
 impl FileCache {
     /// The cached file.
-    pub(crate) fn find(&self, name: &str) -> Option<Arc<Kept>> {
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<CachedFile>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
     }
 
-    pub(crate) fn keep(&self, name: &str, kept: &Arc<Kept>) {
+    pub(crate) fn keep(&self, name: &str, kept: &Arc<CachedFile>) {
         let now = sys::time::realtime().as_nanos() as i128;
         // Its tag would still change from weak to strong, or its content unnoticed.
         let weak = kept.etag.as_deref().is_some_and(|etag| etag.starts_with("W/"));

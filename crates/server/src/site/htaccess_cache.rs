@@ -13,17 +13,17 @@ pub(crate) type Identity = (u64, u64, u64, i128, i128);
 
 /// The settings of a file when it was read: for this identity, under these rules.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct CachedSettings {
     pub(crate) identity: Identity,
-    pub(crate) rules: Rules,
+    pub(crate) rules: OverrideRules,
     pub(crate) outcome: Result<Layer, String>,
     pub(crate) warnings: Vec<String>,
 }
 
 /// The result of a file's last reading. A file that is read again with the same content is the same layer: within one
 /// request, an internal redirect or a look-up then finds the same settings, and needs no second access check.
-pub(crate) struct Parsed {
-    pub(crate) rules: Rules,
+pub(crate) struct CachedLayer {
+    pub(crate) rules: OverrideRules,
     pub(crate) tree: Vec<Node>,
     pub(crate) layer: Layer,
 }
@@ -31,20 +31,20 @@ pub(crate) struct Parsed {
 /// `.htaccess` files read so far, by path.
 #[derive(Default)]
 pub(crate) struct HtaccessCache {
-    pub(crate) files: RwLock<HashMap<String, Known>>,
-    pub(crate) said: RwLock<HashMap<String, Parsed>>,
+    pub(crate) files: RwLock<HashMap<String, CachedSettings>>,
+    pub(crate) layers: RwLock<HashMap<String, CachedLayer>>,
 }
 
 /// The directives that an access file may use here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rules {
+pub(crate) struct OverrideRules {
     over: Override,
     list: Option<Arc<HashSet<String>>>,
 }
 
-impl Rules {
-    pub(crate) fn of(core: &CoreDir) -> Rules {
-        Rules {
+impl OverrideRules {
+    pub(crate) fn of(core: &CoreDir) -> OverrideRules {
+        OverrideRules {
             over: core.allow_override.get().copied().unwrap_or_default(),
             list: core.allow_override_list.get().cloned(),
         }

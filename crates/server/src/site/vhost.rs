@@ -120,18 +120,18 @@ struct Group {
 }
 
 /// An address and a port, as `<VirtualHost>` has them.
-type Place = (Option<IpAddr>, Option<u16>);
+type AddressPort = (Option<IpAddr>, Option<u16>);
 
 /// Data for the choice, computed once.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     /// In the order of their places.
-    groups: Vec<(Place, Group)>,
+    groups: Vec<(AddressPort, Group)>,
 }
 
 impl Hosts {
     pub(crate) fn new(hosts: &[VirtualHost]) -> Hosts {
-        let mut groups: BTreeMap<Place, Group> = BTreeMap::new();
+        let mut groups: BTreeMap<AddressPort, Group> = BTreeMap::new();
         for host in &hosts[1..] {
             for address in &host.addresses {
                 let names = std::iter::once(&host.name).chain(&host.aliases);
@@ -164,7 +164,7 @@ impl Hosts {
     /// An exact address takes precedence over any address, and an exact port over any port.
     fn group(&self, local: SocketAddr) -> Option<&Group> {
         let ip = local.ip().to_canonical();
-        let group = |place: Place| {
+        let group = |place: AddressPort| {
             self.groups.binary_search_by(|(other, _)| other.cmp(&place)).ok().map(|at| &self.groups[at].1)
         };
         let port = Some(local.port());

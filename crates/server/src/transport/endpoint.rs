@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use crate::transport::standing::Standing;
+use crate::transport::park_state::ParkState;
 
 /// The ends of a connection: all that a request may know of its transport.
 pub trait Endpoint: Send + Sync {
@@ -60,7 +60,7 @@ pub trait Transport: Endpoint {
     }
 
     /// The connection's record of what it waits for, and what it holds meanwhile.
-    fn standing(&self) -> &Standing;
+    fn park_state(&self) -> &ParkState;
 
     /// Sends a message that nothing may come in between, and that is not tried again: it goes out as a whole, if not at
     /// once then before anything else. Pending: nothing of it was sent.

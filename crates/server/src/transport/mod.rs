@@ -3,8 +3,8 @@
 //! A transport knows nothing of the protocol spoken over it, and no protocol knows what carries its bytes.
 
 pub(crate) mod endpoint;
+pub mod park_state;
 pub(crate) mod socket;
-pub mod standing;
 pub(crate) mod stream;
 pub mod tls;
 pub(crate) use self::endpoint::unless_reset;

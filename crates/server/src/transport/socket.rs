@@ -13,14 +13,14 @@ use std::task::{Context, Poll, ready};
 
 use sys::watch::{Interest, Watched, watch};
 
-use super::standing::Standing;
+use super::park_state::ParkState;
 use crate::message::buffers;
 use crate::transport::endpoint::{Endpoint, Transport};
 
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    standing: Standing,
+    park_state: ParkState,
     registered: OnceLock<Watched>,
     socket: Arc<OwnedFd>,
 }
@@ -95,15 +95,15 @@ impl Transport for Socket {
         sys::socket::shutdown_write(&self.socket)
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn park_state(&self) -> &ParkState {
+        &self.park_state
     }
 }
 
 impl Socket {
     /// Takes a non-blocking socket.
     pub(crate) fn new(socket: OwnedFd) -> Socket {
-        Socket { standing: Standing::default(), registered: OnceLock::new(), socket: Arc::new(socket) }
+        Socket { park_state: ParkState::default(), registered: OnceLock::new(), socket: Arc::new(socket) }
     }
 
     fn register(&self) -> io::Result<&Watched> {

@@ -18,12 +18,12 @@ const TURN_BYTES: u64 = 1024 * 1024;
 
 /// Bytes that a stream has carried.
 #[derive(Default)]
-pub(crate) struct Carried {
+pub(crate) struct TunnelTraffic {
     pub(crate) sent: AtomicU64,
     pub(crate) received: AtomicU64,
 }
 
-impl Carried {
+impl TunnelTraffic {
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -39,7 +39,7 @@ pub(crate) struct Stream {
     /// Received, but not read yet.
     buffer: Vec<u8>,
     used: usize,
-    carried: Arc<Carried>,
+    carried: Arc<TunnelTraffic>,
     /// Bytes carried since the last turn of others, and the turn that is due after too many of them. A wait does not
     /// count as a turn: it may be that of one direction, while the other one continues.
     since: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Makes one; `buffer` holds bytes that were already received, and are read first.
-    pub(crate) fn new(transport: Arc<dyn Transport>, buffer: Vec<u8>, carried: Arc<Carried>) -> Stream {
+    pub(crate) fn new(transport: Arc<dyn Transport>, buffer: Vec<u8>, carried: Arc<TunnelTraffic>) -> Stream {
         carried.received.store(buffer.len() as u64, Ordering::Relaxed);
         Stream { transport, buffer, used: 0, carried, since: 0, turn: None }
     }
@@ -67,7 +67,7 @@ impl Stream {
     }
 
     /// Counts the bytes moved.
-    fn note(&mut self, polled: &Poll<io::Result<usize>>, which: fn(&Carried) -> &AtomicU64) {
+    fn note(&mut self, polled: &Poll<io::Result<usize>>, which: fn(&TunnelTraffic) -> &AtomicU64) {
         if let Poll::Ready(Ok(count)) = polled {
             self.since += *count as u64;
             which(&self.carried).fetch_add(*count as u64, Ordering::Relaxed);
@@ -118,13 +118,13 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::task::Waker;
 
-    use super::super::standing::Standing;
+    use super::super::park_state::ParkState;
     use super::*;
     use crate::transport::endpoint::Endpoint;
 
     /// A client that sends without end and accepts everything.
     #[derive(Default)]
-    struct Tireless(Standing);
+    struct Tireless(ParkState);
 
     impl Endpoint for Tireless {
         fn local(&self) -> io::Result<SocketAddr> {
@@ -162,14 +162,14 @@ mod tests {
             Ok(())
         }
 
-        fn standing(&self) -> &Standing {
+        fn park_state(&self) -> &ParkState {
             &self.0
         }
     }
 
     #[test]
     fn a_stream_without_end_leaves_others_their_turn() {
-        let carried = Arc::new(Carried::default());
+        let carried = Arc::new(TunnelTraffic::default());
         let mut stream = Stream::new(Arc::new(Tireless::default()), b"early".to_vec(), carried.clone());
         let mut cx = Context::from_waker(Waker::noop());
         let mut piece = [0; 4096];

@@ -9,10 +9,10 @@ use http::h1::framing::Framing;
 
 use crate::message::body::{BodyError, BodySource, RequestBody};
 use crate::message::fields::Fields;
-use crate::protocol::patience::Patience;
+use crate::protocol::body_deadline::BodyDeadline;
 use crate::settings::read_timeout::BodyRules;
 use crate::transport::endpoint::Transport;
-use crate::transport::standing::{Away, For, Held};
+use crate::transport::park_state::{Evicted, HeldMemory, WaitingFor};
 
 /// The connection's view of the body being read.
 pub(super) struct Incoming(Arc<Mutex<Inner>>);
@@ -22,7 +22,7 @@ struct Source(Arc<Mutex<Inner>>);
 
 struct Inner {
     transport: Arc<dyn Transport>,
-    patience: Patience,
+    body_deadline: BodyDeadline,
     framing: Remaining,
     /// Received but not decoded; after the body's end, the beginning of the next request.
     raw: Vec<u8>,
@@ -59,7 +59,7 @@ pub(super) fn incoming(
     };
     let inner = Arc::new(Mutex::new(Inner {
         transport: transport.clone(),
-        patience: Patience::new(rules),
+        body_deadline: BodyDeadline::new(rules),
         framing,
         expects: expects && raw.is_empty(),
         raw,
@@ -82,7 +82,7 @@ impl Incoming {
 
     /// Bytes received for it so far, without those that came with the head.
     pub(super) fn received(&self) -> u64 {
-        lock(&self.0).patience.received()
+        lock(&self.0).body_deadline.received()
     }
 
     /// The bytes received after its end.
@@ -143,7 +143,7 @@ impl Inner {
                     return Poll::Ready(Err(BodyError::Closed));
                 }
             }
-            let deadline = self.patience.deadline();
+            let deadline = self.body_deadline.deadline();
             if self.used == self.raw.len() {
                 self.raw.clear();
                 self.used = 0;
@@ -151,21 +151,21 @@ impl Inner {
             match self.transport.poll_read(cx, &mut self.raw, PIECE) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
                 Poll::Ready(Ok(read)) => {
-                    self.transport.standing().go_on();
-                    self.patience.note(read);
+                    self.transport.park_state().go_on();
+                    self.body_deadline.note(read);
                 }
                 Poll::Pending => {
-                    let standing = self.transport.standing();
-                    standing.wait(For::Body, self.patience.since());
-                    let failed = match standing.poll_away(cx) {
-                        Poll::Ready(Away::Memory) => BodyError::TooLarge,
-                        Poll::Ready(Away::Place) => BodyError::Timeout,
+                    let park_state = self.transport.park_state();
+                    park_state.wait(WaitingFor::Body, self.body_deadline.since());
+                    let failed = match park_state.poll_evicted(cx) {
+                        Poll::Ready(Evicted::Memory) => BodyError::TooLarge,
+                        Poll::Ready(Evicted::Place) => BodyError::Timeout,
                         Poll::Pending => {
-                            ready!(self.patience.poll_over(cx, deadline));
+                            ready!(self.body_deadline.poll_over(cx, deadline));
                             BodyError::Timeout
                         }
                     };
-                    standing.go_on();
+                    park_state.go_on();
                     return Poll::Ready(Err(failed));
                 }
             }
@@ -212,7 +212,9 @@ impl Inner {
                         }
                         Step::More => {
                             self.used = self.raw.len();
-                            self.transport.standing().hold(Held::Input, self.beside.saturating_add(chunked.held()));
+                            self.transport
+                                .park_state()
+                                .hold(HeldMemory::Input, self.beside.saturating_add(chunked.held()));
                         }
                         Step::End(used) => self.used += used,
                     }

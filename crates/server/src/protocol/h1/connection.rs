@@ -20,7 +20,7 @@ use crate::request::Client;
 use crate::request::hooks::Preface;
 use crate::site::vhost::VirtualHost;
 use crate::transport::endpoint::Transport;
-use crate::transport::stream::Carried;
+use crate::transport::stream::TunnelTraffic;
 
 /// The size of a read of a head, in bytes.
 pub(in crate::protocol) const HEAD_PIECE: usize = 4096;
@@ -121,5 +121,5 @@ pub(crate) struct Open {
     pub(super) sending: Sending,
     pub(super) head_len: u64,
     pub(super) speaking: Speaking,
-    pub(super) carried: Arc<Carried>,
+    pub(super) carried: Arc<TunnelTraffic>,
 }

@@ -30,7 +30,7 @@ use crate::message::buffers;
 use crate::message::head::RequestHead;
 use crate::settings::plan::Plan;
 use crate::transport;
-use crate::transport::standing::{Away, For, Held};
+use crate::transport::park_state::{Evicted, HeldMemory, WaitingFor};
 
 pub(super) use self::connection::{HEAD_PIECE, HttpConnection};
 
@@ -116,9 +116,9 @@ impl HttpConnection {
     /// Reads a head to its end, or to its first error.
     async fn read_head(&mut self) -> Stage {
         let start = Instant::now();
-        self.transport.standing().wait(For::Head, start);
+        self.transport.park_state().wait(WaitingFor::Head, start);
         let next = self.read_head_since(start).await;
-        self.transport.standing().go_on();
+        self.transport.park_state().go_on();
         next
     }
 
@@ -132,12 +132,12 @@ impl HttpConnection {
             if let Some(limit) = plan.head_timeout {
                 deadline = deadline.min(limit.deadline(start, self.buffer.len() as u64));
             }
-            self.transport.standing().hold(Held::Input, self.buffer.len());
+            self.transport.park_state().hold(HeldMemory::Input, self.buffer.len());
             self.announced = None; // The end of a head may be sent after the tick that announced its beginning.
             let Self { timer, transport, buffer, .. } = self;
             let received = poll_fn(|cx| match transport.poll_read(cx, buffer, HEAD_PIECE) {
                 Poll::Ready(received) => Poll::Ready(Ok(received)),
-                Poll::Pending => transport.standing().poll_away(cx).map(Err),
+                Poll::Pending => transport.park_state().poll_evicted(cx).map(Err),
             });
             self.cut_off = match timer.until(deadline, received).await {
                 Some(Ok(Ok(0))) if !self.buffer.is_empty() => Some(Refusal::Truncated),
@@ -148,8 +148,8 @@ impl HttpConnection {
                 Some(Ok(Err(_))) => return Stage::Closed,
                 Some(Ok(Ok(_))) if self.is_partial(&plan, &mut head) => continue,
                 Some(Ok(Ok(_))) => None,
-                Some(Err(Away::Memory)) => Some(Refusal::NoRoom),
-                Some(Err(Away::Place)) | None => Some(Refusal::Timeout),
+                Some(Err(Evicted::Memory)) => Some(Refusal::NoRoom),
+                Some(Err(Evicted::Place)) | None => Some(Refusal::Timeout),
             };
             return Stage::Serve;
         }

@@ -22,7 +22,7 @@ use crate::module::hook::Module;
 use crate::protocol::service::HttpService;
 use crate::settings::read_timeout::BodyRules;
 use crate::transport::endpoint::{Endpoint, Transport};
-use crate::transport::standing::Standing;
+use crate::transport::park_state::ParkState;
 use crate::{core_module, module};
 
 /// A transport with a scripted client.
@@ -33,7 +33,7 @@ struct Script {
     /// It takes no bytes.
     full: AtomicBool,
     sent: Mutex<Vec<u8>>,
-    standing: Standing,
+    park_state: ParkState,
 }
 
 impl Endpoint for Script {
@@ -81,8 +81,8 @@ impl Transport for Script {
         Ok(())
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn park_state(&self) -> &ParkState {
+        &self.park_state
     }
 }
 

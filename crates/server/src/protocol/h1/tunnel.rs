@@ -14,7 +14,7 @@ use crate::message::tunnel::Tunnel;
 use crate::protocol::h1::connection::Open;
 use crate::protocol::tunnel::until_silent;
 use crate::transport;
-use crate::transport::stream::{Carried, Stream};
+use crate::transport::stream::{Stream, TunnelTraffic};
 
 impl HttpConnection {
     /// Answers 101, and leaves the connection to the handler.
@@ -36,7 +36,7 @@ impl HttpConnection {
             return self.finish(sending, written.is_ok(), head_len);
         }
         sending.exchange.row.park();
-        let carried = Arc::new(Carried::default());
+        let carried = Arc::new(TunnelTraffic::default());
         let stream = Stream::new(self.transport.clone(), std::mem::take(&mut self.buffer), carried.clone());
         let speaking = (tunnel.speak)(Box::new(stream));
         self.tunnel = Some(Box::new(Open { sending, head_len, speaking, carried }));

@@ -9,7 +9,7 @@ use runtime::Stage;
 
 use super::connection::{HEAD_PIECE, HttpConnection};
 use crate::protocol::linger::linger;
-use crate::transport::standing::For;
+use crate::transport::park_state::WaitingFor;
 use runtime::tick;
 
 impl HttpConnection {
@@ -38,9 +38,9 @@ impl Future for Idle<'_> {
         let read = match transport.poll_read(cx, buffer, HEAD_PIECE) {
             Poll::Ready(read) => read,
             Poll::Pending => {
-                let standing = transport.standing();
-                standing.wait(For::Request, *idle_since);
-                let away = standing.poll_away(cx).map(drop);
+                let park_state = transport.park_state();
+                park_state.wait(WaitingFor::Request, *idle_since);
+                let away = park_state.poll_evicted(cx).map(drop);
                 let passed = if away.is_ready() { away } else { timer.poll_passed(cx, *idle_until) };
                 // A request that has come in time is served, even if no event has announced it yet.
                 let end = |()| {
@@ -52,7 +52,7 @@ impl Future for Idle<'_> {
                 };
                 let next = passed.map(end);
                 if next.is_ready() {
-                    standing.go_on();
+                    park_state.go_on();
                 }
                 self.waited = true;
                 return next;
@@ -69,7 +69,7 @@ impl Future for Idle<'_> {
         };
         let waited = self.waited;
         if waited {
-            self.connection.transport.standing().go_on();
+            self.connection.transport.park_state().go_on();
         }
         self.connection.announced = tick::present().filter(|_| waited);
         Poll::Ready(next)

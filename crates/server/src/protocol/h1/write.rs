@@ -19,11 +19,11 @@ use crate::message::buffers;
 use crate::message::response::{Body, BodyStream};
 use crate::message::sent::{Delimiter, Persist};
 use crate::phases::process::Response;
+use crate::protocol::discard::DiscardBody;
 use crate::protocol::h1::head::names_close;
-use crate::protocol::unsent::Unsent;
 use crate::request::Request;
 use crate::transport;
-use crate::transport::standing::Held;
+use crate::transport::park_state::HeldMemory;
 
 /// How much of an unread request body is discarded to keep the connection, in bytes.
 const DISCARD_MAX: u64 = 256 * 1024;
@@ -99,7 +99,7 @@ impl HttpConnection {
             body = if request.asked.header_only { Body::Empty } else { page };
         } else if bodyless && !raw {
             body = match body {
-                Body::Stream(source) => Body::Stream(Box::new(Unsent(source))),
+                Body::Stream(source) => Body::Stream(Box::new(DiscardBody(source))),
                 _ => Body::Empty,
             };
         }
@@ -205,9 +205,9 @@ impl HttpConnection {
                 // Progress moves the deadline.
                 Poll::Pending if outgoing.sent > before => Poll::Ready(None),
                 Poll::Pending => {
-                    let standing = self.transport.standing();
-                    standing.hold(Held::Answer, outgoing.in_memory());
-                    standing.poll_away(cx).map(|_| Some(Err(io::ErrorKind::TimedOut.into())))
+                    let park_state = self.transport.park_state();
+                    park_state.hold(HeldMemory::Answer, outgoing.in_memory());
+                    park_state.poll_evicted(cx).map(|_| Some(Err(io::ErrorKind::TimedOut.into())))
                 }
                 Poll::Ready(result) => Poll::Ready(Some(result)),
             });
@@ -227,9 +227,9 @@ impl HttpConnection {
         buffers::give(outgoing.take_front());
         let incoming = self.incoming.take();
         let rest = incoming.as_ref().map(Incoming::take_rest);
-        let standing = self.transport.standing();
-        standing.hold(Held::Input, 0);
-        standing.hold(Held::Answer, 0);
+        let park_state = self.transport.park_state();
+        park_state.hold(HeldMemory::Input, 0);
+        park_state.hold(HeldMemory::Answer, 0);
         let transfer = Transfer {
             sent: outgoing.sent + exchange.request.account.sent.interim,
             body: match exchange.request.account.sent.body {

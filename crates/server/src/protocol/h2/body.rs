@@ -9,10 +9,10 @@ use h2::RecvStream;
 use http::Limits;
 use http_types::HeaderMap;
 
-use super::answer::Respond;
+use super::response::Responder;
 use crate::message::body::{BodyError, BodySource};
 use crate::message::fields::Fields;
-use crate::protocol::patience::Patience;
+use crate::protocol::body_deadline::BodyDeadline;
 use crate::settings::read_timeout::BodyRules;
 
 /// The source of a request's body.
@@ -21,8 +21,8 @@ pub(super) struct Source {
     /// The bytes that the client has announced and not sent yet; the protocol enforces the announced length.
     announced: Option<u64>,
     /// The way to send `100 Continue`, if the client expects it.
-    expects: Option<Arc<Respond>>,
-    patience: Patience,
+    expects: Option<Arc<Responder>>,
+    body_deadline: BodyDeadline,
     limits: Limits,
     received: Arc<AtomicU64>,
     state: State,
@@ -39,7 +39,7 @@ impl Source {
     pub(super) fn new(
         stream: RecvStream,
         announced: Option<u64>,
-        expects: Option<Arc<Respond>>,
+        expects: Option<Arc<Responder>>,
         rules: BodyRules,
         received: Arc<AtomicU64>,
     ) -> Option<Source> {
@@ -48,7 +48,7 @@ impl Source {
             announced,
             expects,
             limits: rules.limits,
-            patience: Patience::new(rules),
+            body_deadline: BodyDeadline::new(rules),
             received,
             state: State::Data,
         })
@@ -68,15 +68,15 @@ impl Source {
             return Poll::Ready(Ok(there));
         }
         self.go_on();
-        let deadline = self.patience.deadline();
-        ready!(self.patience.poll_over(cx, deadline));
+        let deadline = self.body_deadline.deadline();
+        ready!(self.body_deadline.poll_over(cx, deadline));
         Poll::Ready(Err(BodyError::Timeout))
     }
 
     fn take(&mut self, piece: &Bytes) {
         self.expects = None;
-        self.patience.note(piece.len());
-        self.received.store(self.patience.received(), Ordering::Relaxed);
+        self.body_deadline.note(piece.len());
+        self.received.store(self.body_deadline.received(), Ordering::Relaxed);
         self.announced = self.announced.map(|left| left.saturating_sub(piece.len() as u64));
         // The handler now owns the piece: the client may send as much again.
         let _ = self.stream.flow_control().release_capacity(piece.len());

@@ -13,7 +13,7 @@ use http_types::request::Parts;
 use crate::message::head::RequestHead;
 
 /// A client's request, before its body.
-pub(super) struct Asked {
+pub(super) struct ReceivedHead {
     pub(super) head: RequestHead,
     /// Why the request has to be refused.
     pub(super) error: Option<HeadError>,
@@ -29,7 +29,7 @@ pub(super) struct Asked {
 pub(super) struct Malformed;
 
 /// Reads a head.
-pub(super) fn read(parts: &Parts, limits: &Limits) -> Result<Asked, Malformed> {
+pub(super) fn read(parts: &Parts, limits: &Limits) -> Result<ReceivedHead, Malformed> {
     let fields = &parts.headers;
     if fields.values().any(|value| value.as_bytes().trim_ascii().len() != value.len()) {
         return Err(Malformed);
@@ -73,7 +73,7 @@ pub(super) fn read(parts: &Parts, limits: &Limits) -> Result<Asked, Malformed> {
     let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
     let expects =
         fields.get(header::EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-    Ok(Asked { head, error, length, expects, protocol })
+    Ok(ReceivedHead { head, error, length, expects, protocol })
 }
 
 /// The head that a program gets for an HTTP/2 request. `None`: the request is refused.

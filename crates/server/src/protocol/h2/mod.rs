@@ -5,11 +5,11 @@
 //! A connection with streams is in the stage `Serve`, and holds a worker only while something runs. Without streams it
 //! waits as HTTP/1 does.
 
-mod answer;
 mod body;
 pub mod head;
 mod meter;
 mod queue;
+mod response;
 mod stream;
 mod tasks;
 mod tunnel;
@@ -30,7 +30,7 @@ use runtime::scoreboard::{Gauge, Workers};
 use runtime::{Connection, Stage, Stepping, tick};
 
 use self::queue::{Data, Queue};
-use self::stream::{Begun, Common};
+use self::stream::{Common, NewStream};
 use self::tasks::{Outside, Tasks};
 use self::window::Share;
 use self::wire::{Line, Wire};
@@ -39,7 +39,7 @@ use crate::exchange::{self, Running};
 use crate::request::{Client, Stream};
 use crate::settings::http2::Http2;
 use crate::transport::endpoint::Transport;
-use crate::transport::standing::{For, Held};
+use crate::transport::park_state::{HeldMemory, WaitingFor};
 
 /// How many rounds a connection may run before other connections get a turn.
 const ROUNDS: u32 = 8;
@@ -60,7 +60,7 @@ pub(super) struct Http2Connection {
     /// The waker of the engine.
     outside: Outside,
     /// Requests whose heads have arrived, but that are not served yet.
-    begun: Vec<Begun>,
+    begun: Vec<NewStream>,
     timer: Timer,
     /// The deadline for the client's next request.
     idle_until: Instant,
@@ -192,13 +192,13 @@ impl Http2Connection {
     }
 
     /// Waits for the client's next request, or the first.
-    async fn wait(&mut self, what: For) -> Stage {
+    async fn wait(&mut self, what: WaitingFor) -> Stage {
         let mut waited = false;
-        self.transport.standing().wait(what, self.idle_since);
+        self.transport.park_state().wait(what, self.idle_since);
         let next = poll_fn(|cx| match self.poll(cx, false, std::mem::replace(&mut waited, true)) {
             Poll::Ready(next) => Poll::Ready(next),
             Poll::Pending => {
-                let away = self.transport.standing().poll_away(cx).map(drop);
+                let away = self.transport.park_state().poll_evicted(cx).map(drop);
                 if away.is_pending() && self.timer.poll_passed(cx, self.idle_until).is_pending() {
                     return Poll::Pending;
                 }
@@ -207,7 +207,7 @@ impl Http2Connection {
             }
         })
         .await;
-        self.transport.standing().go_on();
+        self.transport.park_state().go_on();
         next
     }
 
@@ -305,18 +305,18 @@ impl Http2Connection {
 
     /// Records what the client has not read. Ready if there is no room for that any more.
     fn hold(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let standing = self.transport.standing();
+        let park_state = self.transport.park_state();
         let held = self.common.line.unsent() + self.common.queue.held();
-        standing.hold(Held::Answer, held);
+        park_state.hold(HeldMemory::Answer, held);
         if held == 0 {
             return Poll::Pending;
         }
         let sent = self.common.line.sent();
         if sent - self.read_before >= READS {
             self.read_before = sent;
-            standing.renew();
+            park_state.renew();
         }
-        standing.poll_away(cx).map(drop)
+        park_state.poll_evicted(cx).map(drop)
     }
 
     /// Drives the protocol, and takes the requests that it has found.
@@ -337,7 +337,7 @@ impl Http2Connection {
                     match connection.poll_accept(cx) {
                         Poll::Ready(Some(Ok((request, respond)))) => {
                             let tick = tick::present().filter(|_| announced && common.line.came_at_once());
-                            begun.push(Begun { request, respond, tick });
+                            begun.push(NewStream { request, respond, tick });
                         }
                         Poll::Ready(Some(Err(error))) => break Some(error),
                         Poll::Ready(None) => break None,
@@ -418,8 +418,8 @@ impl Connection for Http2Connection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
         match stage {
             Stage::Serve => Stepping::waiting(self.serve()),
-            Stage::ReadHead => Stepping::waiting(self.wait(For::Head)),
-            Stage::KeepAlive => Stepping::waiting(self.wait(For::Request)),
+            Stage::ReadHead => Stepping::waiting(self.wait(WaitingFor::Head)),
+            Stage::KeepAlive => Stepping::waiting(self.wait(WaitingFor::Request)),
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
             Stage::Linger => Stepping::waiting(self.linger(LINGER)),
             Stage::ShortLinger => Stepping::waiting(self.linger(SHORT_LINGER)),

@@ -11,18 +11,18 @@ use h2::{Reason, RecvStream};
 use runtime::scoreboard::{Gauge, Workers};
 use runtime::tick;
 
-use super::answer::{Broken, Respond, Sending, Sink};
 use super::body::Source;
 use super::head::{self, Malformed};
 use super::queue::{Data, Queue};
+use super::response::{Responder, SendError, Sending, Sink};
 use super::tunnel;
 use super::wire::Line;
 use crate::exchange::{Exchange, Received, Refusal, Running, Transfer};
 use crate::message::body::RequestBody;
 use crate::message::response::{Body, BodyStream};
 use crate::phases::process::Response;
-use crate::protocol::h2::answer::{Carried, fields};
-use crate::protocol::unsent::Unsent;
+use crate::protocol::discard::DiscardBody;
+use crate::protocol::h2::response::{Transferred, fields};
 use crate::request::{Client, Stream};
 use crate::settings::read_timeout::BodyRules;
 use crate::site::vhost::VirtualHost;
@@ -80,7 +80,7 @@ impl Drop for Counted<'_> {
 }
 
 /// A request whose head has arrived.
-pub(super) struct Begun {
+pub(super) struct NewStream {
     pub(super) request: http_types::Request<RecvStream>,
     pub(super) respond: SendResponse<Data>,
     /// The tick that announced the request.
@@ -88,9 +88,9 @@ pub(super) struct Begun {
 }
 
 /// Serves a request, from its head to the end of its answer.
-pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
+pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let _counted = Counted::of(&common.workers);
-    let Begun { request, mut respond, tick } = begun;
+    let NewStream { request, mut respond, tick } = begun;
     let (parts, body) = request.into_parts();
     let asked = match head::read(&parts, &common.host.plan.limits) {
         Ok(asked) => asked,
@@ -105,7 +105,7 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
     let number = respond.stream_id().as_u32();
     let is_tunnel = asked.protocol.is_some();
     let is_websocket = asked.protocol.as_deref().is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"));
-    let respond = Arc::new(Respond::new(respond, asked.protocol));
+    let respond = Arc::new(Responder::new(respond, asked.protocol));
     let head_len = asked.head.len();
     let stream = Some(Stream { number, ..common.first });
     let received = Received { head: asked.head, broken: asked.error.map(Refusal::Head), stream };
@@ -136,7 +136,7 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
     };
     let response = respond.unless_reset(answer).await;
     exchange.request.interim = None;
-    let mut carried = Carried { head: 0, body: 0, complete: false };
+    let mut carried = Transferred { head: 0, body: 0, complete: false };
     match response {
         None => {}
         Some(Response { tunnel: Some(tunnel), .. }) => match body {
@@ -158,9 +158,9 @@ pub(super) async fn serve(common: Arc<Common>, begun: Begun) {
 }
 
 /// Sends an answer.
-async fn answer_with(exchange: &mut Exchange, respond: &Respond, response: Response, common: &Common) -> Carried {
+async fn answer_with(exchange: &mut Exchange, respond: &Responder, response: Response, common: &Common) -> Transferred {
     let request = &mut exchange.request;
-    let failed = Carried { head: 0, body: 0, complete: false };
+    let failed = Transferred { head: 0, body: 0, complete: false };
     if response.raw || request.answer.status() < 200 {
         request.log("http2", Level::Error, "this answer exists only in HTTP/1: it cannot be sent over HTTP/2");
         respond.reset(Reason::INTERNAL_ERROR);
@@ -178,13 +178,13 @@ async fn answer_with(exchange: &mut Exchange, respond: &Respond, response: Respo
     let is_bodyless = request.asked.header_only || http::status::is_bodyless(request.answer.status());
     let mut unsent = None;
     if is_bodyless && let Body::Stream(source) = std::mem::take(&mut body) {
-        unsent = Some(Unsent(source));
+        unsent = Some(DiscardBody(source));
     }
     let (has_none, is_read) = (is_bodyless || body.length() == Some(0), request.body.is_done());
     let ends = has_none && is_read;
     let Sink { fields, size, .. } = sink;
     let Ok(stream) = respond.begin(request.answer.status(), fields, ends) else { return failed };
-    let mut carried = Carried { head: size, body: 0, complete: ends };
+    let mut carried = Transferred { head: size, body: 0, complete: ends };
     if let Some(mut source) = unsent {
         source.next().await;
     }
@@ -208,12 +208,12 @@ async fn answer_with(exchange: &mut Exchange, respond: &Respond, response: Respo
     };
     match sent {
         Ok(()) => carried.complete = true,
-        Err(Broken::Reset) => {}
-        Err(Broken::Late) => {
+        Err(SendError::Reset) => {}
+        Err(SendError::Late) => {
             request.log("http2", Level::Info, "the client no longer reads the answer (Timeout): resetting its stream");
             sending.break_off(Reason::CANCEL);
         }
-        Err(Broken::Failed) => sending.break_off(Reason::INTERNAL_ERROR),
+        Err(SendError::Failed) => sending.break_off(Reason::INTERNAL_ERROR),
     }
     carried.body = sending.sent;
     carried

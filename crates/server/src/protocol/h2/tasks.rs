@@ -11,37 +11,37 @@ pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The futures of a connection's streams, and the wakers of whatever else drives it.
 pub(super) struct Tasks {
-    ring: Arc<Ring>,
-    places: Vec<Option<Place>>,
+    ready_list: Arc<ReadyList>,
+    places: Vec<Option<Slot>>,
     free: Vec<usize>,
     /// The places to poll in this round.
     round: Vec<usize>,
 }
 
-struct Place {
+struct Slot {
     task: Task,
     /// Smaller values go first (RFC 9218).
     urgency: u8,
-    bell: Arc<Bell>,
+    wake_event: Arc<WakeEvent>,
     waker: Waker,
 }
 
 /// The tasks that were woken.
 #[derive(Default)]
-struct Ring {
-    rung: Mutex<Rung>,
+struct ReadyList {
+    ready: Mutex<Ready>,
 }
 
 #[derive(Default)]
-struct Rung {
+struct Ready {
     places: Vec<usize>,
     /// The waker of the connection's own future, while it waits.
     sleeper: Option<Waker>,
 }
 
 /// The waker of one task.
-struct Bell {
-    ring: Arc<Ring>,
+struct WakeEvent {
+    ready_list: Arc<ReadyList>,
     place: usize,
     is_rung: AtomicBool,
 }
@@ -49,13 +49,13 @@ struct Bell {
 /// The place of the protocol itself, which is no stream.
 const OUTSIDE: usize = usize::MAX;
 
-impl Ring {
-    fn lock(&self) -> MutexGuard<'_, Rung> {
-        self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+impl ReadyList {
+    fn lock(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Wake for Bell {
+impl Wake for WakeEvent {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -65,9 +65,9 @@ impl Wake for Bell {
             return;
         }
         let sleeper = {
-            let mut rung = self.ring.lock();
-            rung.places.push(self.place);
-            rung.sleeper.take()
+            let mut ready = self.ready_list.lock();
+            ready.places.push(self.place);
+            ready.sleeper.take()
         };
         if let Some(sleeper) = sleeper {
             sleeper.wake();
@@ -77,14 +77,14 @@ impl Wake for Bell {
 
 /// A waker that belongs to no stream, and whether it was called.
 pub(super) struct Outside {
-    bell: Arc<Bell>,
+    wake_event: Arc<WakeEvent>,
     waker: Waker,
 }
 
 impl Outside {
     /// Whether the waker was called since the last time this was asked.
     pub(super) fn was_called(&self) -> bool {
-        self.bell.is_rung.swap(false, Ordering::AcqRel)
+        self.wake_event.is_rung.swap(false, Ordering::AcqRel)
     }
 
     pub(super) fn waker(&self) -> &Waker {
@@ -94,17 +94,17 @@ impl Outside {
 
 impl Tasks {
     pub(super) fn new() -> Tasks {
-        Tasks { ring: Arc::default(), places: Vec::new(), free: Vec::new(), round: Vec::new() }
+        Tasks { ready_list: Arc::default(), places: Vec::new(), free: Vec::new(), round: Vec::new() }
     }
 
     /// A waker for code that is polled beside the streams.
     pub(super) fn outside(&self) -> Outside {
-        let bell = self.bell(OUTSIDE);
-        Outside { waker: Waker::from(bell.clone()), bell }
+        let wake_event = self.wake_event(OUTSIDE);
+        Outside { waker: Waker::from(wake_event.clone()), wake_event }
     }
 
-    fn bell(&self, place: usize) -> Arc<Bell> {
-        Arc::new(Bell { ring: self.ring.clone(), place, is_rung: AtomicBool::new(false) })
+    fn wake_event(&self, place: usize) -> Arc<WakeEvent> {
+        Arc::new(WakeEvent { ready_list: self.ready_list.clone(), place, is_rung: AtomicBool::new(false) })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -117,15 +117,15 @@ impl Tasks {
             self.places.push(None);
             self.places.len() - 1
         });
-        let bell = self.bell(place);
-        let waker = Waker::from(bell.clone());
+        let wake_event = self.wake_event(place);
+        let waker = Waker::from(wake_event.clone());
         waker.wake_by_ref();
-        self.places[place] = Some(Place { task, urgency, bell, waker });
+        self.places[place] = Some(Slot { task, urgency, wake_event, waker });
     }
 
     /// Polls the tasks that were woken. `all`: polls every task, because their wakers may not have been called.
     pub(super) fn poll_round(&mut self, all: bool) {
-        std::mem::swap(&mut self.round, &mut self.ring.lock().places);
+        std::mem::swap(&mut self.round, &mut self.ready_list.lock().places);
         if all {
             self.round.clear();
             self.round.extend(0..self.places.len());
@@ -141,8 +141,8 @@ impl Tasks {
 
     fn poll_one(&mut self, at: usize) {
         let Some(place @ Some(_)) = self.places.get_mut(at) else { return };
-        let Some(Place { task, bell, waker, .. }) = place else { return };
-        bell.is_rung.store(false, Ordering::Release);
+        let Some(Slot { task, wake_event, waker, .. }) = place else { return };
+        wake_event.is_rung.store(false, Ordering::Release);
         if task.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
             *place = None;
             self.free.push(at);
@@ -151,12 +151,12 @@ impl Tasks {
 
     /// Waits until a task or `outside` is woken; ready at once if one already was.
     pub(super) fn poll_woken(&self, outside: &Outside, cx: &mut Context<'_>) -> Poll<()> {
-        let mut rung = self.ring.lock();
+        let mut ready = self.ready_list.lock();
         // `outside` may have been woken while a round took the list.
-        if !rung.places.is_empty() || outside.bell.is_rung.load(Ordering::Acquire) {
+        if !ready.places.is_empty() || outside.wake_event.is_rung.load(Ordering::Acquire) {
             return Poll::Ready(());
         }
-        rung.sleeper = Some(cx.waker().clone());
+        ready.sleeper = Some(cx.waker().clone());
         Poll::Pending
     }
 }

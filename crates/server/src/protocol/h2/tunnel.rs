@@ -11,12 +11,12 @@ use h2::{Reason, RecvStream, SendStream};
 use runtime::executor::Timer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::answer::{Respond, fields, poll_room};
 use super::queue::{Data, Queue};
+use super::response::{Responder, fields, poll_room};
 use crate::exchange::Exchange;
 use crate::message::response::{Body, BodyStream, Piece};
 use crate::message::tunnel::Tunnel;
-use crate::protocol::h2::answer::Carried;
+use crate::protocol::h2::response::Transferred;
 use crate::protocol::h2::stream::Common;
 use crate::protocol::tunnel::until_silent;
 use crate::transport;
@@ -24,22 +24,22 @@ use crate::transport;
 /// Answers 200, and hands the stream to the handler.
 pub(super) async fn speak(
     exchange: &mut Exchange,
-    respond: &Respond,
+    respond: &Responder,
     tunnel: Tunnel,
     body: RecvStream,
     received: &Arc<AtomicU64>,
     common: &Common,
-) -> Carried {
+) -> Transferred {
     let request = &mut exchange.request;
     request.answer.set_status(200);
-    let failed = Carried { head: 0, body: 0, complete: false };
+    let failed = Transferred { head: 0, body: 0, complete: false };
     let Ok(sink) = fields(request, &Body::Stream(Box::new(Endless))) else {
         respond.reset(Reason::INTERNAL_ERROR);
         return failed;
     };
     let Ok(send) = respond.begin(200, sink.fields, false) else { return failed };
     exchange.row.park();
-    let carried = Arc::new(transport::stream::Carried::default());
+    let carried = Arc::new(transport::stream::TunnelTraffic::default());
     let stream = Stream {
         recv: body,
         send,
@@ -57,7 +57,7 @@ pub(super) async fn speak(
     let timeout = exchange.request.vhost.plan.timeout;
     let complete = until_silent(&mut Timer::default(), timeout, &carried, spoken).await;
     received.store(carried.received(), Ordering::Relaxed);
-    Carried { head: sink.size, body: carried.sent(), complete }
+    Transferred { head: sink.size, body: carried.sent(), complete }
 }
 
 /// A body of unknown length.
@@ -75,7 +75,7 @@ struct Stream {
     send: SendStream<Data>,
     /// Bytes received, but not read yet.
     buffer: Bytes,
-    carried: Arc<transport::stream::Carried>,
+    carried: Arc<transport::stream::TunnelTraffic>,
     largest: usize,
     queue: Arc<Queue>,
     is_ended: bool,

@@ -14,7 +14,7 @@ use super::protection::{HEADER, MOST_CONTENT};
 use super::records::{Left, Records};
 use crate::transport::socket::{Direction, Socket};
 use crate::transport::tls::session::{ID, Session};
-use crate::transport::tls::{Tls, told};
+use crate::transport::tls::{Tls, handshake_context};
 
 /// The configuration selected for a client.
 pub struct Configured {
@@ -31,11 +31,11 @@ pub(crate) struct Handshake {
 
 enum State {
     /// Waiting for the ClientHello.
-    Hello(Arriving),
+    Hello(PartialMessage),
     /// The ClientHello has arrived, in these bytes; a configuration is needed.
     Greeted(Box<Accepted>, Vec<u8>),
     /// Exchanging the remaining messages.
-    Going(Box<Going>),
+    InProgress(Box<InProgress>),
     /// The handshake failed; the bytes of the alert are still to be sent.
     Failed(AcceptedAlert, Vec<u8>),
     Over,
@@ -43,7 +43,7 @@ enum State {
 
 /// A ClientHello of which a part has arrived. rustls would keep a copy of the part, so it gets the whole at once.
 #[derive(Default)]
-struct Arriving {
+struct PartialMessage {
     /// All bytes so far.
     seen: Vec<u8>,
     /// Where the first record begins of which the end has not been seen.
@@ -56,7 +56,7 @@ struct Arriving {
 /// The size of the header of a handshake message, in bytes: type, length.
 const MESSAGE_HEADER: usize = 4;
 
-impl Arriving {
+impl PartialMessage {
     /// Whether rustls should look: the message is whole, or is none.
     fn is_due(&mut self) -> bool {
         loop {
@@ -97,7 +97,7 @@ const MOST_UNFINISHED: usize = 0xffff;
 const CERTIFICATE_REQUIRED: [u8; 7] = [21, 3, 3, 0, 2, 2, 116];
 const HANDSHAKE_FAILURE: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
 
-pub(super) struct Going {
+pub(super) struct InProgress {
     pub(super) connection: UnbufferedServerConnection,
     left: Left,
     /// The end of the last record in `left.wire` that rustls may see.
@@ -120,9 +120,9 @@ pub(crate) enum Progress {
 
 /// The reason why a handshake failed, as a clause for the log.
 #[derive(Debug)]
-pub(crate) struct Broken(pub(crate) String);
+pub(crate) struct HandshakeError(pub(crate) String);
 
-impl fmt::Display for Broken {
+impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -130,17 +130,17 @@ impl fmt::Display for Broken {
 
 impl Handshake {
     pub(crate) fn new() -> Handshake {
-        Handshake { state: State::Hello(Arriving::default()) }
+        Handshake { state: State::Hello(PartialMessage::default()) }
     }
 
     /// Whether the next step computes keys or signatures.
     pub(crate) fn computes(&self) -> bool {
-        matches!(self.state, State::Going(_))
+        matches!(self.state, State::InProgress(_))
     }
 
     /// Consumes all received bytes and advances the handshake as much as they allow. Computes keys and signatures,
     /// except for the ClientHello.
-    pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, socket: &Arc<Socket>) -> Result<Progress, Broken> {
+    pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, socket: &Arc<Socket>) -> Result<Progress, HandshakeError> {
         match &mut self.state {
             State::Hello(arriving) => {
                 arriving.seen.reserve_exact(bytes.len());
@@ -153,7 +153,7 @@ impl Handshake {
                 let mut acceptor = Acceptor::default();
                 let mut rest = &seen[..];
                 let accepted = loop {
-                    let read = acceptor.read_tls(&mut rest).map_err(|error| Broken(error.to_string()))?;
+                    let read = acceptor.read_tls(&mut rest).map_err(|error| HandshakeError(error.to_string()))?;
                     match acceptor.accept() {
                         Ok(None) if read > 0 => {}
                         accepted => break accepted,
@@ -162,7 +162,7 @@ impl Handshake {
                 match accepted {
                     // Not even a part of a message: what has come so far is not a handshake.
                     Ok(None) if seen.len() > MOST_UNFINISHED => {
-                        Err(Broken("the client sent what belongs to no handshake".into()))
+                        Err(HandshakeError("the client sent what belongs to no handshake".into()))
                     }
                     Ok(None) => Ok(Progress::Wants),
                     Ok(Some(accepted)) => {
@@ -172,7 +172,7 @@ impl Handshake {
                     Err((error, alert)) => Err(self.fail(error.to_string(), alert)),
                 }
             }
-            State::Going(going) => {
+            State::InProgress(going) => {
                 going.left.wire.append(bytes);
                 if !going.advance()? {
                     return Ok(Progress::Wants);
@@ -192,7 +192,7 @@ impl Handshake {
         match &self.state {
             State::Hello(arriving) => arriving.seen.len(),
             State::Greeted(_, bytes) | State::Failed(_, bytes) => bytes.len(),
-            State::Going(going) => going.left.wire.len() + going.left.unsent.len(),
+            State::InProgress(going) => going.left.wire.len() + going.left.unsent.len(),
             State::Over => 0,
         }
     }
@@ -206,14 +206,14 @@ impl Handshake {
     }
 
     /// Continues with this configuration: computes keys and the server's part of the handshake.
-    pub(crate) fn configure(&mut self, configured: Configured) -> Result<(), Broken> {
+    pub(crate) fn configure(&mut self, configured: Configured) -> Result<(), HandshakeError> {
         let State::Greeted(accepted, wire) = std::mem::replace(&mut self.state, State::Over) else {
-            return Err(Broken("a configuration before the client has spoken".into()));
+            return Err(HandshakeError("a configuration before the client has spoken".into()));
         };
         let server_name = accepted.client_hello().server_name().map(|name| name.to_ascii_lowercase().into());
         let connection = UnbufferedServerConnection::new(configured.config);
-        let mut going = Box::new(Going {
-            connection: connection.map_err(|error| Broken(error.to_string()))?,
+        let mut going = Box::new(InProgress {
+            connection: connection.map_err(|error| HandshakeError(error.to_string()))?,
             left: Left { wire, ..Left::default() },
             shown: 0,
             server_name,
@@ -221,17 +221,17 @@ impl Handshake {
             certificate: None,
             id: sys::random::bytes(),
         });
-        told::take_shown();
+        handshake_context::take_shown();
         let advanced = going.advance();
-        going.certificate = told::take_shown();
-        self.state = State::Going(going);
+        going.certificate = handshake_context::take_shown();
+        self.state = State::InProgress(going);
         advanced.map(|_| ())
     }
 
     /// Sends pending bytes. Ready once none are left.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> Poll<io::Result<()>> {
         match &mut self.state {
-            State::Going(going) => poll_send_all(cx, socket, &mut going.left.unsent),
+            State::InProgress(going) => poll_send_all(cx, socket, &mut going.left.unsent),
             State::Failed(alert, bytes) => {
                 while alert.write(bytes)? > 0 {}
                 poll_send_all(cx, socket, bytes)
@@ -240,22 +240,22 @@ impl Handshake {
         }
     }
 
-    fn fail(&mut self, why: String, alert: AcceptedAlert) -> Broken {
+    fn fail(&mut self, why: String, alert: AcceptedAlert) -> HandshakeError {
         self.state = State::Failed(alert, Vec::new());
-        Broken(why)
+        HandshakeError(why)
     }
 
-    fn complete(&mut self, socket: &Arc<Socket>) -> Result<Progress, Broken> {
-        let State::Going(going) = std::mem::replace(&mut self.state, State::Over) else {
-            return Err(Broken("an end without a beginning".into()));
+    fn complete(&mut self, socket: &Arc<Socket>) -> Result<Progress, HandshakeError> {
+        let State::InProgress(going) = std::mem::replace(&mut self.state, State::Over) else {
+            return Err(HandshakeError("an end without a beginning".into()));
         };
-        let session = going.session().ok_or_else(|| Broken("a handshake that agreed on nothing".into()))?;
-        let records = Records::new(going.connection, going.left).map_err(|error| Broken(error.to_string()))?;
+        let session = going.session().ok_or_else(|| HandshakeError("a handshake that agreed on nothing".into()))?;
+        let records = Records::new(going.connection, going.left).map_err(|error| HandshakeError(error.to_string()))?;
         Ok(Progress::Complete(Arc::new(Tls { socket: socket.clone(), session, records: records.into() })))
     }
 }
 
-impl Going {
+impl InProgress {
     /// What was agreed on; `None`: nothing.
     fn session(&self) -> Option<Session> {
         let connection = &self.connection;
@@ -280,10 +280,10 @@ impl Going {
     }
 
     /// Advances as far as the received bytes allow. Whether the handshake is complete.
-    fn advance(&mut self) -> Result<bool, Broken> {
-        told::set_session(self.id);
+    fn advance(&mut self) -> Result<bool, HandshakeError> {
+        handshake_context::set_session(self.id);
         let advanced = self.process();
-        if let Some(id) = told::take_resumed()
+        if let Some(id) = handshake_context::take_resumed()
             && self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
         {
             self.id = id;
@@ -293,7 +293,7 @@ impl Going {
 
     /// rustls sees one record after the other, and none after the handshake: it would answer an early request for new
     /// keys with a message that it does not hand over.
-    fn process(&mut self) -> Result<bool, Broken> {
+    fn process(&mut self) -> Result<bool, HandshakeError> {
         let mut broken = None;
         let mut lacks_certificate = false;
         loop {
@@ -306,7 +306,7 @@ impl Going {
                     let start = unsent.len();
                     if let Err(EncodeError::InsufficientSize(needs)) = message.encode(&mut []) {
                         unsent.resize(start + needs.required_size, 0);
-                        message.encode(&mut unsent[start..]).map_err(|error| Broken(error.to_string()))?;
+                        message.encode(&mut unsent[start..]).map_err(|error| HandshakeError(error.to_string()))?;
                     }
                     if lacks_certificate && unsent[start..] == CERTIFICATE_REQUIRED {
                         unsent.truncate(start);
@@ -319,7 +319,7 @@ impl Going {
                 Err(error) => {
                     let is_tls12 = self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_2);
                     lacks_certificate = is_tls12 && error == rustls::Error::NoCertificatesPresented;
-                    broken = Some(Broken(error.to_string()));
+                    broken = Some(HandshakeError(error.to_string()));
                 }
             }
             wire.drain(..discard);
@@ -337,7 +337,7 @@ impl Going {
             match wire.get(self.shown..) {
                 Some(&[_, _, _, high, low, ..]) => self.shown += HEADER + usize::from(u16::from_be_bytes([high, low])),
                 _ if wire.len() > MOST_UNFINISHED => {
-                    return Err(Broken("the client sent what belongs to no handshake".into()));
+                    return Err(HandshakeError("the client sent what belongs to no handshake".into()));
                 }
                 _ => return Ok(false),
             }

@@ -17,26 +17,26 @@ use rustls::AlertDescription;
 
 use self::protection::Fault;
 use self::records::Records;
+use super::park_state::{HeldMemory, ParkState};
 use super::socket::{Direction, Socket};
-use super::standing::{Held, Standing};
 use crate::message::buffers;
 use crate::transport::endpoint::{Endpoint, Transport};
 
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub(crate) mod handshake;
+mod handshake_context;
 mod protection;
 mod records;
 pub(crate) mod session;
 #[cfg(test)]
 mod tests;
-mod told;
 
 pub use self::handshake::Configured;
 pub(crate) use self::handshake::{Handshake, Progress};
+pub(crate) use self::handshake_context::take_remarks;
+pub use self::handshake_context::{remark, resumed, session, shown};
 pub use self::session::{ID, Session, Trust};
-pub(crate) use self::told::take_remarks;
-pub use self::told::{remark, resumed, session, shown};
 
 /// The size of the pieces in which answers are encrypted, in bytes: four full records.
 const PIECE: usize = 64 * 1024;
@@ -105,13 +105,13 @@ impl Tls {
                 Ok((sent, sent < bytes.len()))
             });
             let Poll::Ready(sent) = sent else {
-                let standing = self.socket.standing();
-                standing.hold(Held::Sealed, records.unsent().len());
-                return standing.poll_away(cx).map(|_| Err(io::ErrorKind::TimedOut.into()));
+                let park_state = self.socket.park_state();
+                park_state.hold(HeldMemory::Sealed, records.unsent().len());
+                return park_state.poll_evicted(cx).map(|_| Err(io::ErrorKind::TimedOut.into()));
             };
             records.note_sent(sent?);
         }
-        self.socket.standing().hold(Held::Sealed, 0);
+        self.socket.park_state().hold(HeldMemory::Sealed, 0);
         Poll::Ready(Ok(()))
     }
 
@@ -250,8 +250,8 @@ impl Transport for Tls {
         self.socket.reset()
     }
 
-    fn standing(&self) -> &Standing {
-        self.socket.standing()
+    fn park_state(&self) -> &ParkState {
+        self.socket.park_state()
     }
 
     fn has_input(&self) -> bool {

@@ -8,7 +8,7 @@ use runtime::executor::Timer;
 use crate::settings::read_timeout::BodyRules;
 
 /// The deadline of a body, which moves as pieces of it come.
-pub(super) struct Patience {
+pub(super) struct BodyDeadline {
     rules: BodyRules,
     timer: Timer,
     received: u64,
@@ -23,9 +23,9 @@ pub(super) struct Patience {
 /// A client that sends so many bytes is not silent.
 const MUCH: u64 = 16 * 1024;
 
-impl Patience {
-    pub(super) fn new(rules: BodyRules) -> Patience {
-        Patience { rules, timer: Timer::default(), received: 0, started: None, waiting: None, slow: None }
+impl BodyDeadline {
+    pub(super) fn new(rules: BodyRules) -> BodyDeadline {
+        BodyDeadline { rules, timer: Timer::default(), received: 0, started: None, waiting: None, slow: None }
     }
 
     /// Bytes received for it so far.

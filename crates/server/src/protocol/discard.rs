@@ -4,9 +4,9 @@ use crate::message::response::{BodyStream, Piece};
 use runtime::CoopBudget;
 
 /// A body that is produced but not sent, so that its producer can finish.
-pub(super) struct Unsent(pub(super) Box<dyn BodyStream>);
+pub(super) struct DiscardBody(pub(super) Box<dyn BodyStream>);
 
-impl BodyStream for Unsent {
+impl BodyStream for DiscardBody {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(async move {
             let mut budget = CoopBudget::new();

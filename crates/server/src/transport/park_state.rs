@@ -32,7 +32,7 @@ const SAY_AGAIN: Duration = Duration::from_secs(10);
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum For {
+pub enum WaitingFor {
     /// The end of a client to which nothing more is said.
     End = 1,
     /// The next request.
@@ -45,7 +45,7 @@ pub enum For {
 
 /// What a connection holds while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum HeldMemory {
     /// What the client has sent of a handshake, a head, or trailers.
     Input = 0,
     /// An answer, not sealed yet.
@@ -56,7 +56,7 @@ pub enum Held {
 
 /// Why a connection has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Away {
+pub enum Evicted {
     /// Waiting clients hold as much memory as they may.
     Memory = 1,
     /// Others need its descriptor, or its place.
@@ -70,14 +70,14 @@ struct Entry {
     held: [AtomicUsize; 3],
     /// Since when it has held more than the usual, in µs; 0: it does not.
     since: AtomicU64,
-    /// An [`Away`]; 0: it may stay.
+    /// An [`Evicted`]; 0: it may stay.
     away: AtomicU8,
     waker: Mutex<Option<Waker>>,
 }
 
 /// The record of one connection.
 #[derive(Debug)]
-pub struct Standing {
+pub struct ParkState {
     entry: Arc<Entry>,
     place: usize,
 }
@@ -142,9 +142,9 @@ fn memory() -> Option<u64> {
     machine.into_iter().chain(groups).chain(limit).min()
 }
 
-impl Default for Standing {
+impl Default for ParkState {
     /// For a new connection.
-    fn default() -> Standing {
+    fn default() -> ParkState {
         let entry = Arc::new(Entry::default());
         let mut all = lock(&ALL);
         all.count += 1;
@@ -159,13 +159,13 @@ impl Default for Standing {
                 all.entries.len() - 1
             }
         };
-        Standing { entry, place }
+        ParkState { entry, place }
     }
 }
 
-impl Drop for Standing {
+impl Drop for ParkState {
     fn drop(&mut self) {
-        [Held::Input, Held::Answer, Held::Sealed].into_iter().for_each(|what| self.hold(what, 0));
+        [HeldMemory::Input, HeldMemory::Answer, HeldMemory::Sealed].into_iter().for_each(|what| self.hold(what, 0));
         let mut all = lock(&ALL);
         all.entries[self.place] = None;
         all.free.push(self.place);
@@ -178,20 +178,20 @@ impl Drop for Standing {
     }
 }
 
-impl Standing {
+impl ParkState {
     /// It waits for its client since then. Repeating this changes nothing but the time.
-    pub(crate) fn wait(&self, what: For, since: Instant) {
+    pub(crate) fn wait(&self, what: WaitingFor, since: Instant) {
         self.entry.waits.store(micros(since) << 3 | what as u64, Ordering::Relaxed);
     }
 
     /// It does not wait any more.
     pub(crate) fn go_on(&self) {
         self.entry.waits.store(0, Ordering::Relaxed);
-        let _ = self.entry.away.compare_exchange(Away::Place as u8, 0, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.entry.away.compare_exchange(Evicted::Place as u8, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// It holds so many bytes of a kind.
-    pub(crate) fn hold(&self, what: Held, bytes: usize) {
+    pub(crate) fn hold(&self, what: HeldMemory, bytes: usize) {
         let counted = if bytes > USUAL { bytes } else { 0 };
         let slot = &self.entry.held[what as usize];
         if counted == 0 && slot.load(Ordering::Relaxed) == 0 {
@@ -229,11 +229,11 @@ impl Standing {
     }
 
     /// Ready once the connection has to go.
-    pub(crate) fn poll_away(&self, cx: &mut Context<'_>) -> Poll<Away> {
+    pub(crate) fn poll_evicted(&self, cx: &mut Context<'_>) -> Poll<Evicted> {
         let away = || match self.entry.away.load(Ordering::Acquire) {
             0 => Poll::Pending,
-            1 => Poll::Ready(Away::Memory),
-            _ => Poll::Ready(Away::Place),
+            1 => Poll::Ready(Evicted::Memory),
+            _ => Poll::Ready(Evicted::Place),
         };
         // A thread with only one connection finds out when it looks next: to be woken by others would cost it a system
         // call with each wait, and there are few such connections.
@@ -252,7 +252,7 @@ impl Entry {
         self.held.iter().map(|slot| slot.load(Ordering::Relaxed)).sum()
     }
 
-    fn send_away(&self, why: Away) {
+    fn send_away(&self, why: Evicted) {
         self.away.store(why as u8, Ordering::Release);
         let waker = lock(&self.waker).take();
         if let Some(waker) = waker {
@@ -266,7 +266,7 @@ fn relieve(most: usize) {
     let entries: Vec<Arc<Entry>> =
         lock(&ALL).entries.iter().flatten().filter(|entry| entry.held() > 0).cloned().collect();
     let (gone, mut staying): (Vec<_>, Vec<_>) =
-        entries.into_iter().partition(|entry| entry.away.load(Ordering::Acquire) == Away::Memory as u8);
+        entries.into_iter().partition(|entry| entry.away.load(Ordering::Acquire) == Evicted::Memory as u8);
     let leaving: usize = gone.iter().map(|entry| entry.held()).sum();
     let mut left = HELD.load(Ordering::Relaxed).saturating_sub(leaving);
     staying.sort_by_key(|entry| entry.since.load(Ordering::Relaxed));
@@ -275,7 +275,7 @@ fn relieve(most: usize) {
             break;
         }
         left = left.saturating_sub(entry.held());
-        entry.send_away(Away::Memory);
+        entry.send_away(Evicted::Memory);
         say();
     }
 }
@@ -295,7 +295,7 @@ fn say() {
 /// those that have waited longest. Returns how many were asked.
 pub(crate) fn make_room(most: usize) -> usize {
     let chosen = choose(lock(&ALL).entries.iter().flatten(), most);
-    chosen.iter().for_each(|entry| entry.send_away(Away::Place));
+    chosen.iter().for_each(|entry| entry.send_away(Evicted::Place));
     chosen.len()
 }
 
@@ -306,9 +306,9 @@ fn choose<'a>(all: impl Iterator<Item = &'a Arc<Entry>>, most: usize) -> Vec<Arc
         .filter_map(|entry| {
             let waits = entry.waits.load(Ordering::Relaxed);
             let (since, what) = (waits >> 3, waits & 7);
-            let before = if what >= For::Head as u64 { early } else { late };
+            let before = if what >= WaitingFor::Head as u64 { early } else { late };
             let is_asked = entry.away.load(Ordering::Acquire) != 0;
-            (what != 0 && since <= before && !is_asked).then_some((what != For::End as u64, since, entry))
+            (what != 0 && since <= before && !is_asked).then_some((what != WaitingFor::End as u64, since, entry))
         })
         .collect();
     waiting.sort_by_key(|(speaks, since, _)| (*speaks, *since));
@@ -355,13 +355,13 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let budget = BUDGET.load(Ordering::Relaxed);
         let each = budget / 16;
-        let mut all: Vec<Standing> = Vec::new();
-        let is_away = |one: &Standing, cx: &mut Context<'_>| one.poll_away(cx) == Poll::Ready(Away::Memory);
+        let mut all: Vec<ParkState> = Vec::new();
+        let is_away = |one: &ParkState, cx: &mut Context<'_>| one.poll_evicted(cx) == Poll::Ready(Evicted::Memory);
         for number in 0..24 {
-            let one = Standing::default();
-            one.hold(Held::Input, USUAL);
+            let one = ParkState::default();
+            one.hold(HeldMemory::Input, USUAL);
             assert_eq!(one.entry.held(), 0, "what is usual is not counted");
-            one.hold([Held::Input, Held::Answer, Held::Sealed][number % 3], each);
+            one.hold([HeldMemory::Input, HeldMemory::Answer, HeldMemory::Sealed][number % 3], each);
             all.push(one);
         }
         let away = all.iter().take_while(|one| is_away(one, &mut cx)).count();
@@ -370,12 +370,12 @@ mod tests {
         // A client that reads counts as new.
         let slow = &all[away];
         slow.renew();
-        let more: Vec<Standing> = (0..away).map(|_| Standing::default()).collect();
-        all.iter().take(away).for_each(|one| one.hold(Held::Input, 0));
-        all.iter().take(away).for_each(|one| one.hold(Held::Answer, 0));
-        all.iter().take(away).for_each(|one| one.hold(Held::Sealed, 0));
+        let more: Vec<ParkState> = (0..away).map(|_| ParkState::default()).collect();
+        all.iter().take(away).for_each(|one| one.hold(HeldMemory::Input, 0));
+        all.iter().take(away).for_each(|one| one.hold(HeldMemory::Answer, 0));
+        all.iter().take(away).for_each(|one| one.hold(HeldMemory::Sealed, 0));
         assert!(!is_away(&all[0], &mut cx), "it has nothing left");
-        more.iter().for_each(|one| one.hold(Held::Answer, each));
+        more.iter().for_each(|one| one.hold(HeldMemory::Answer, each));
         assert!(!is_away(&all[away], &mut cx));
         drop((all, more));
         assert_eq!(HELD.load(Ordering::Relaxed), 0);
@@ -386,9 +386,15 @@ mod tests {
     fn places_go_to_those_that_speak() {
         micros(Instant::now());
         let now = Instant::now() + Duration::from_secs(1);
-        let waits = [(For::Head, 0), (For::Request, 1), (For::Request, 0), (For::End, 0), (For::Body, 0)];
+        let waits = [
+            (WaitingFor::Head, 0),
+            (WaitingFor::Request, 1),
+            (WaitingFor::Request, 0),
+            (WaitingFor::End, 0),
+            (WaitingFor::Body, 0),
+        ];
         let some = waits.map(|(what, before)| {
-            let one = Standing::default();
+            let one = ParkState::default();
             // A clock of which the beginning is not long ago.
             one.wait(what, now.checked_sub(Duration::from_millis(1000 + before)).unwrap_or(now));
             one
@@ -399,11 +405,11 @@ mod tests {
             chosen.iter().filter_map(place).collect::<Vec<_>>()
         };
         assert_eq!(chosen(), [3, 1]);
-        some[1].entry.send_away(Away::Place);
+        some[1].entry.send_away(Evicted::Place);
         assert_eq!(chosen(), [3, 2], "who was asked is leaving");
         let mut cx = Context::from_waker(Waker::noop());
-        assert_eq!(some[1].poll_away(&mut cx), Poll::Ready(Away::Place));
+        assert_eq!(some[1].poll_evicted(&mut cx), Poll::Ready(Evicted::Place));
         some[1].go_on();
-        assert!(some[1].poll_away(&mut cx).is_pending(), "its request has come");
+        assert!(some[1].poll_evicted(&mut cx).is_pending(), "its request has come");
     }
 }

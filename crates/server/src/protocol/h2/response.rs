@@ -33,15 +33,15 @@ use crate::request::fields_out::FieldSink;
 use crate::request::{self, Request};
 
 /// Sends interim responses and the head of the answer to one request.
-pub(super) struct Respond {
+pub(super) struct Responder {
     stream: Mutex<SendResponse<Data>>,
     /// The protocol of an extended CONNECT (RFC 8441 section 4).
     protocol: Option<String>,
 }
 
-impl Respond {
-    pub(super) fn new(stream: SendResponse<Data>, protocol: Option<String>) -> Respond {
-        Respond { stream: Mutex::new(stream), protocol }
+impl Responder {
+    pub(super) fn new(stream: SendResponse<Data>, protocol: Option<String>) -> Responder {
+        Responder { stream: Mutex::new(stream), protocol }
     }
 
     fn lock(&self) -> MutexGuard<'_, SendResponse<Data>> {
@@ -83,7 +83,7 @@ fn head(status: u16, fields: HeaderMap) -> Response<()> {
     head
 }
 
-impl Interim for Respond {
+impl Interim for Responder {
     fn send<'a>(&'a self, _: &'a RequestHead, status: u16, fields: &'a Fields, _: Duration) -> SendingInterim<'a> {
         Box::pin(async move {
             let mut sink = Sink::new(None);
@@ -145,7 +145,7 @@ impl FieldSink for Sink {
 
 /// Why a body was not sent completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum SendError {
     /// The client reset the stream, or is gone.
     Reset,
     /// The client did not read in time (`Timeout`).
@@ -184,7 +184,7 @@ impl Sending {
 
     /// Sends a body in pieces, and its end. `left`: its length. Waits for the source without a limit: it has its own
     /// deadlines.
-    pub(super) async fn pieces(&mut self, source: &mut dyn BodyStream, mut left: Option<u64>) -> Result<(), Broken> {
+    pub(super) async fn pieces(&mut self, source: &mut dyn BodyStream, mut left: Option<u64>) -> Result<(), SendError> {
         let mut budget = CoopBudget::new();
         loop {
             budget.step().await;
@@ -198,14 +198,14 @@ impl Sending {
                 let stream = &mut self.stream;
                 poll_fn(|cx| match next.as_mut().poll(cx) {
                     Poll::Ready(piece) => Poll::Ready(Ok(piece)),
-                    Poll::Pending => stream.poll_reset(cx).map(|_| Err(Broken::Reset)),
+                    Poll::Pending => stream.poll_reset(cx).map(|_| Err(SendError::Reset)),
                 })
                 .await?
             };
             match piece {
                 None if left == Some(0) && self.sent > 0 => return Ok(()),
                 None => return self.end().await,
-                Some(Err(_)) => return Err(Broken::Failed),
+                Some(Err(_)) => return Err(SendError::Failed),
                 Some(Ok(bytes)) if bytes.is_empty() => {}
                 Some(Ok(bytes)) => {
                     left = left.map(|left| left.saturating_sub(bytes.len() as u64));
@@ -216,7 +216,7 @@ impl Sending {
     }
 
     /// Sends a part of a file. Its bytes are read when the client has room for them, and no more of them than that.
-    pub(super) async fn file(&mut self, part: FilePart) -> Result<(), Broken> {
+    pub(super) async fn file(&mut self, part: FilePart) -> Result<(), SendError> {
         let FilePart { file, mut offset, length: mut left } = part;
         let mut budget = CoopBudget::new();
         while left > 0 {
@@ -228,7 +228,7 @@ impl Sending {
             let mut piece = vec![0; room];
             let read = match sys::file::read_at(&file, &mut piece, offset) {
                 // It was truncated: the promised length cannot be kept.
-                Ok(0) | Err(_) => return Err(Broken::Failed),
+                Ok(0) | Err(_) => return Err(SendError::Failed),
                 Ok(read) => read,
             };
             piece.truncate(read);
@@ -239,13 +239,13 @@ impl Sending {
             }
             self.sent += read as u64;
             let data = Data::new(piece.into(), &self.queue);
-            self.stream.send_data(data, left == 0).map_err(|_| Broken::Reset)?;
+            self.stream.send_data(data, left == 0).map_err(|_| SendError::Reset)?;
         }
         Ok(())
     }
 
     /// Sends a piece, as fast as the client reads it. `ends`: it is the last one.
-    pub(super) async fn piece(&mut self, mut bytes: Bytes, ends: bool) -> Result<(), Broken> {
+    pub(super) async fn piece(&mut self, mut bytes: Bytes, ends: bool) -> Result<(), SendError> {
         if ends {
             self.drain().await;
         }
@@ -259,15 +259,15 @@ impl Sending {
             self.sent += part.len() as u64;
             holding.less(part.len());
             let data = Data::new(part, &queue);
-            self.stream.send_data(data, ends && bytes.is_empty()).map_err(|_| Broken::Reset)?;
+            self.stream.send_data(data, ends && bytes.is_empty()).map_err(|_| SendError::Reset)?;
         }
         Ok(())
     }
 
     /// Ends the stream after the answer.
-    pub(super) async fn end(&mut self) -> Result<(), Broken> {
+    pub(super) async fn end(&mut self) -> Result<(), SendError> {
         self.drain().await;
-        self.stream.send_data(Data::default(), true).map_err(|_| Broken::Reset)
+        self.stream.send_data(Data::default(), true).map_err(|_| SendError::Reset)
     }
 
     /// Lets the client finish sending its request before the answer ends, if that does not take too long: many clients
@@ -285,19 +285,19 @@ impl Sending {
     }
 
     /// How many bytes may be sent now in one frame.
-    fn poll_pace(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Broken>> {
+    fn poll_pace(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, SendError>> {
         let Some(pace) = &mut self.pace else { return Poll::Ready(Ok(self.largest)) };
         match pace.poll(cx, self.sent) {
             Poll::Ready(most) => Poll::Ready(Ok(most.min(self.largest))),
-            Poll::Pending => self.stream.poll_reset(cx).map(|_| Err(Broken::Reset)),
+            Poll::Pending => self.stream.poll_reset(cx).map(|_| Err(SendError::Reset)),
         }
     }
 
     /// How many bytes the client accepts now.
-    fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize, deadline: Instant) -> Poll<Result<usize, Broken>> {
+    fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize, deadline: Instant) -> Poll<Result<usize, SendError>> {
         match poll_room(&mut self.stream, &self.queue, cx, wanted) {
-            Poll::Ready(room) => Poll::Ready(room.ok_or(Broken::Reset)),
-            Poll::Pending => self.timer.poll_passed(cx, deadline).map(|()| Err(Broken::Late)),
+            Poll::Ready(room) => Poll::Ready(room.ok_or(SendError::Reset)),
+            Poll::Pending => self.timer.poll_passed(cx, deadline).map(|()| Err(SendError::Late)),
         }
     }
 
@@ -331,7 +331,7 @@ pub(super) fn poll_room(
 }
 
 /// The bytes of an answer that went to the client.
-pub(crate) struct Carried {
+pub(crate) struct Transferred {
     /// The size of its fields, without compression.
     pub(crate) head: u64,
     pub(crate) body: u64,
