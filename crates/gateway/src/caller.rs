@@ -32,14 +32,14 @@ pub struct Caller {
     pub timeout_message: &'static TimeoutMessage,
     /// How long a script may do nothing.
     pub timeout: Duration,
-    /// The script speaks to the client itself: its output is the whole answer (non-parsed header).
+    /// The script speaks to the client itself: its output is the whole response (non-parsed header).
     pub nph: bool,
     /// The script's fields go out as they are, its length included (mod_php). Those of other scripts are joined to one for
     /// each name, and the server makes the length.
     pub as_is: bool,
     /// `ScriptLog`
     pub log: Option<ScriptLog>,
-    /// Whether the access log records the script's cost: then the answer ends with its process.
+    /// Whether the access log records the script's cost: then the response ends with its process.
     pub accounts: bool,
 }
 

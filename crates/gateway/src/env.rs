@@ -145,7 +145,7 @@ async fn of_cgi(request: &Request, all: &mut Variables) {
     let mut add = |name: &'static str, value: Value| all.push((Cow::Borrowed(name), value));
     let included = request.is_lookup();
     add("GATEWAY_INTERFACE", Value::Static("CGI/1.1"));
-    // A part of another answer negotiates nothing with the client.
+    // A part of another response negotiates nothing with the client.
     add("SERVER_PROTOCOL", Value::Static(request.protocol()));
     add("REQUEST_METHOD", request.asked.method.to_string().into());
     add("QUERY_STRING", request.asked.args.as_ref().map_or(Value::Static(""), Value::from));

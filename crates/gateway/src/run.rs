@@ -20,7 +20,7 @@ use crate::script::piped::Piped;
 use crate::script::{Event, Script, fail};
 use crate::script_log::{Failure, complain};
 
-/// Runs the script in the request's file, and turns its output into an answer.
+/// Runs the script in the request's file, and turns its output into a response.
 pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> Answer {
     env::add(request).await;
     let permit =
@@ -128,7 +128,7 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller, daemons: 
 
 fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure) -> u16 {
     let path = request.mapped.filename.clone();
-    let said = match failure {
+    let text = match failure {
         command::Failure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),
         command::Failure::Refused(why) => {
             let refusal = owners::run_as(request).map(|run_as| (run_as.rules.refusal)(why));
@@ -151,7 +151,7 @@ fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure
         }
     };
     // For the reader of the log it is as if the script itself had said so.
-    complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &said);
+    complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &text);
     let text = format!("End of script output before headers: {}", base_name(&path));
     response::complain_to_client(request, caller.module, &text);
     if let Some(log) = &caller.log {

@@ -1,4 +1,4 @@
-//! `ScriptLog`: a file that shows the requests and answers of scripts that failed.
+//! `ScriptLog`: a file that shows the requests and responses of scripts that failed.
 
 use std::io::Write as _;
 
@@ -39,13 +39,13 @@ impl ScriptLog {
         self.write(&entry);
     }
 
-    /// Writes the request and the answer of a script that failed.
+    /// Writes the request and the response of a script that failed.
     pub(crate) fn failure(&self, request: &Request, failure: &Failure<'_>) {
         let mut entry = heading(request, failure.status);
         entry.extend_from_slice(b"%request\n");
-        let mut asked = Fields::default();
-        request.headers().into_iter().for_each(|(name, value)| asked.merge(name.into_owned(), &value));
-        fields(&mut entry, &asked);
+        let mut headers = Fields::default();
+        request.headers().into_iter().for_each(|(name, value)| headers.merge(name.into_owned(), &value));
+        fields(&mut entry, &headers);
         if matches!(&*request.asked.method, "POST" | "PUT") && !failure.body.is_empty() {
             entry.push(b'\n');
             entry.extend_from_slice(failure.body);

@@ -12,7 +12,7 @@ use super::run::{Head, begin_with_one};
 use crate::caller::Caller;
 use crate::env;
 use crate::protocol::fastcgi::Role;
-use crate::response::{self, Reply};
+use crate::response::{self, ResponseHeader};
 use crate::script::Script;
 
 /// The prefix of fields that become variables for the handler of the request.
@@ -35,9 +35,9 @@ const WITHHELD: [&str; 9] = [
 pub enum Verdict {
     /// It is allowed.
     Allowed,
-    /// It is refused: the status of the answer.
+    /// It is refused: the status of the response.
     Refused(u16),
-    /// There is no verdict, because there is no answer: the status.
+    /// There is no verdict, because there is no response: the status.
     Failed(u16),
 }
 
@@ -50,8 +50,8 @@ pub async fn authorize(
     variables: &[(&str, &str)],
 ) -> Verdict {
     let handler_state = HandlerState::of(request);
-    let reply = request_verdict(request, caller, class, stderr, variables).await;
-    handler_state.verdict(request, caller, reply)
+    let header = request_verdict(request, caller, class, stderr, variables).await;
+    handler_state.verdict(request, caller, header)
 }
 
 /// Asks a server that already runs.
@@ -64,8 +64,8 @@ pub async fn authorize_at(
     variables: &[(&str, &str)],
 ) -> Verdict {
     let handler_state = HandlerState::of(request);
-    let reply = request_verdict_at(request, caller, server, remote_protocol, stderr, variables).await;
-    handler_state.verdict(request, caller, reply)
+    let header = request_verdict_at(request, caller, server, remote_protocol, stderr, variables).await;
+    handler_state.verdict(request, caller, header)
 }
 
 /// The body and variables that are for the handler of the request, not for an application that is asked before it.
@@ -81,11 +81,11 @@ impl HandlerState {
         HandlerState { body, env: request.env.clone(), cost: request.account.script.take() }
     }
 
-    /// Puts them back, and returns the meaning of the answer.
-    fn verdict(self, request: &mut Request, caller: &Caller, reply: Result<Reply, u16>) -> Verdict {
+    /// Puts them back, and returns the meaning of the response.
+    fn verdict(self, request: &mut Request, caller: &Caller, header: Result<ResponseHeader, u16>) -> Verdict {
         (request.body, request.env, request.account.script) = (self.body, self.env, self.cost);
-        match reply {
-            Ok(reply) => judge(request, reply, caller),
+        match header {
+            Ok(header) => judge(request, header, caller),
             Err(status) => Verdict::Failed(status),
         }
     }
@@ -97,7 +97,7 @@ async fn request_verdict(
     class: &Class,
     stderr: StderrMessages,
     variables: &[(&str, &str)],
-) -> Result<Reply, u16> {
+) -> Result<ResponseHeader, u16> {
     let bytes = request_bytes(request, variables, true).await?;
     // It only decides, so asking again is safe for any request.
     let script = begin_with_one(request, caller, class, &HEAD, bytes, stderr, true).await?;
@@ -111,7 +111,7 @@ async fn request_verdict_at(
     remote_protocol: &'static RemoteProtocol,
     stderr: StderrMessages,
     variables: &[(&str, &str)],
-) -> Result<Reply, u16> {
+) -> Result<ResponseHeader, u16> {
     let bytes = request_bytes(request, variables, false).await?;
     let script = remote::begin(request, caller, server, &HEAD, bytes, remote_protocol, stderr).await?;
     read_response(request, script, caller).await
@@ -130,26 +130,26 @@ async fn request_bytes(request: &mut Request, variables: &[(&str, &str)], keep: 
     HEAD.bytes(request, keep).map_err(|_| 500)
 }
 
-async fn read_response(request: &mut Request, script: Script, caller: &Caller) -> Result<Reply, u16> {
-    let (mut script, reply) = response::read_header(request, script, caller).await?;
+async fn read_response(request: &mut Request, script: Script, caller: &Caller) -> Result<ResponseHeader, u16> {
+    let (mut script, header) = response::read_header(request, script, caller).await?;
     // The rest of its output is for nobody.
     if let Err(event) = script.drain(request).await {
         return Err(script.fail(request, event));
     }
-    Ok(reply)
+    Ok(header)
 }
 
 /// The meaning of a header: 200 is yes, everything else is no.
-fn judge(request: &mut Request, mut reply: Reply, caller: &Caller) -> Verdict {
-    let status = reply.status.take().map_or(Some(200), |text| text.trim().get(..3)?.parse().ok());
-    let (variables, others): (Vec<_>, Vec<_>) = std::mem::take(&mut reply.fields)
+fn judge(request: &mut Request, mut header: ResponseHeader, caller: &Caller) -> Verdict {
+    let status = header.status.take().map_or(Some(200), |text| text.trim().get(..3)?.parse().ok());
+    let (variables, others): (Vec<_>, Vec<_>) = std::mem::take(&mut header.fields)
         .into_iter()
         .partition(|(name, _)| name.get(..VARIABLE.len()).is_some_and(|start| start.eq_ignore_ascii_case(VARIABLE)));
-    let is_allowed = status == Some(200) && reply.location.is_none();
-    let location = reply.location.take().filter(|_| status.is_some_and(|status| (300..400).contains(&status)));
-    let reply = Reply { fields: others, location, ..Reply::default() };
+    let is_allowed = status == Some(200) && header.location.is_none();
+    let location = header.location.take().filter(|_| status.is_some_and(|status| (300..400).contains(&status)));
+    let header = ResponseHeader { fields: others, location, ..ResponseHeader::default() };
     let name = request.mapped.filename.clone();
-    if let Err(status) = response::apply(request, reply, caller.module, &name, true) {
+    if let Err(status) = response::apply(request, header, caller.module, &name, true) {
         return Verdict::Failed(status);
     }
     if is_allowed {

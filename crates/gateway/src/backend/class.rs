@@ -158,7 +158,7 @@ pub struct PoolSettings {
     pub lifetime: Option<Duration>,
     /// How many requests one serves.
     pub requests: Option<u64>,
-    /// How long a request may take, from the moment it gets a backend to the end of its answer.
+    /// How long a request may take, from the moment it gets a backend to the end of its response.
     pub busy: Option<Duration>,
     /// The memory limit of a backend, in bytes, give or take a tenth, so that not all end at once.
     pub memory: Option<u64>,

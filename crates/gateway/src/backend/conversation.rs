@@ -1,4 +1,4 @@
-//! A backend that is talked to over a stream: the request's body and its answer go over the same connection, framed by
+//! A backend that is talked to over a stream: the request's body and its response go over the same connection, framed by
 //! the [protocol](crate::protocol).
 
 use std::io;
@@ -24,7 +24,7 @@ use crate::script::{Event, FIRST_PIECE, Failure, PIECE, Source, take_lines};
 /// How many pieces are received or sent before others get their turn.
 const STEPS: usize = 16;
 
-/// The longest position in an answer at which another reader continues, in bytes.
+/// The longest position in a response at which another reader continues, in bytes.
 const POSITION_MAX: usize = 4096;
 
 /// How a module logs what its backends write to their standard error.
@@ -63,7 +63,7 @@ pub(crate) struct Conversation {
     ended: bool,
     /// Why it cannot go on, reported after everything that came before.
     failure: Option<Failure>,
-    /// The answer is complete.
+    /// The response is complete.
     completed: bool,
     lease: Option<Lease>,
     cost: Arc<ScriptUse>,
@@ -227,7 +227,7 @@ impl Conversation {
                 let status = page.unwrap_or(500);
                 Some(Event::Failed(Failure { status, text, level: Level::Debug, lost: false, nothing_sent: false }))
             }
-            // Earlier output counts: a header may be there, and with it an answer.
+            // Earlier output counts: a header may be there, and with it a response.
             Some((status, text)) if output.is_empty() => {
                 let text = format!("{}: {text}", request.mapped.filename);
                 Some(Event::Failed(Failure { status, text, level: Level::Error, lost: false, nothing_sent: false }))
@@ -260,7 +260,7 @@ impl Conversation {
         }
     }
 
-    /// The connection ended before the answer did.
+    /// The connection ended before the response did.
     fn lost(&mut self, request: &Request, error: Option<&io::Error>) -> Event {
         self.ended = true;
         self.give_back(Outcome::Failed);
@@ -282,12 +282,12 @@ impl Conversation {
         }
     }
 
-    /// Whether the connection can serve another request: the answer is complete, and the whole request has been sent.
+    /// Whether the connection can serve another request: the response is complete, and the whole request has been sent.
     pub(crate) fn is_reusable(&self) -> bool {
         self.completed && self.has_sent_request()
     }
 
-    /// Gives the backend back after a complete answer. Returns why there is no answer, if the backend says so.
+    /// Gives the backend back after a complete response. Returns why there is no response, if the backend says so.
     fn end(&mut self, end: End) -> Option<(u16, String)> {
         self.ended = true;
         self.completed = !end.last && !self.protocol.ends_with_connection();

@@ -19,7 +19,7 @@ use super::wire::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
 
 /// How soon to retry a connection to a socket whose queue is full.
 const RETRY: Duration = Duration::from_millis(5);
-/// How much longer than the class says to wait for the manager's answer: the manager itself reports an overlong wait.
+/// How much longer than the class says to wait for the manager's response: the manager itself reports an overlong wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a request asks if one manager after the other dies.
 const TRIES: u32 = 3;
@@ -168,7 +168,7 @@ impl Lease {
     }
 }
 
-/// Asks the manager for a backend. Returns its answer, with the connection used.
+/// Asks the manager for a backend. Returns its response, with the connection used.
 async fn request_backend(
     mut connection: Option<Watched>,
     packet: &[u8],
@@ -188,7 +188,7 @@ async fn request_backend(
                 connection
             }
         };
-        // Only the manager's answer can end this wait.
+        // Only the manager's response can end this wait.
         let message = runtime::release_worker(timeout_at(deadline, receive(&connection, &mut descriptors))).await;
         match message.map_err(io::Error::from).and_then(|message| message) {
             Ok(message) => return Ok((connection, message, descriptors)),

@@ -84,7 +84,7 @@ pub struct RemoteProtocol {
     pub failed: fn(&str) -> String,
     /// The status for that.
     pub status: u16,
-    /// Its answers begin with a status line, as in HTTP.
+    /// Its responses begin with a status line, as in HTTP.
     pub status_line: bool,
 }
 
@@ -150,7 +150,7 @@ pub async fn converse(
     }
 }
 
-/// Sends a request over a connection of its own, and waits until the answer begins. `Err`: it does not; this is the
+/// Sends a request over a connection of its own, and waits until the response begins. `Err`: it does not; this is the
 /// status, and the reason is logged.
 pub(super) async fn begin(
     request: &mut Request,
@@ -253,7 +253,7 @@ fn connections() -> MutexGuard<'static, Option<HashMap<Address, Connections>>> {
     CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request over a fresh connection, until its answer begins. It may wait for the very process that a kept connection
+/// A request over a fresh connection, until its response begins. It may wait for the very process that a kept connection
 /// would occupy: meanwhile none is kept.
 struct Unanswered(Address);
 

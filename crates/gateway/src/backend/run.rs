@@ -73,7 +73,7 @@ impl Head {
     }
 }
 
-/// Lets a backend of the class serve the request, and turns its output into an answer.
+/// Lets a backend of the class serve the request, and turns its output into a response.
 pub async fn converse(
     request: &mut Request,
     caller: Caller,
@@ -93,8 +93,8 @@ pub async fn converse(
     }
 }
 
-/// Gives the request to a backend of the class, and waits until the answer begins. `may_repeat`: asking twice is as
-/// good as asking once. `Err`: there is no answer; this is the status, and the reason is logged.
+/// Gives the request to a backend of the class, and waits until the response begins. `may_repeat`: asking twice is as
+/// good as asking once. `Err`: there is no response; this is the status, and the reason is logged.
 pub(super) async fn begin_with_one(
     request: &mut Request,
     caller: &Caller,
@@ -111,7 +111,7 @@ pub(super) async fn begin_with_one(
             Err(none) => return Err(no_backend(request, caller, class, none)),
         };
         if lease.queued && request.client.has_ended() {
-            // It has closed the connection meanwhile, so the next request need not wait for an unread answer.
+            // It has closed the connection meanwhile, so the next request need not wait for an unread response.
             lease.done(Outcome::Ready, stream);
             request.log(
                 caller.module,
@@ -183,7 +183,7 @@ pub(super) fn is_safe(request: &Request) -> bool {
     matches!(&*request.asked.method, "GET" | "HEAD" | "OPTIONS")
 }
 
-/// Logs why there is no answer. Returns its status.
+/// Logs why there is no response. Returns its status.
 fn failed(request: &Request, caller: &Caller, failure: &Failure) -> u16 {
     request.log(caller.module, failure.level, &failure.text);
     failure.status
@@ -195,7 +195,7 @@ pub(super) fn too_long(request: &Request, caller: &Caller, length: usize) -> Ans
     Answer::Status(400)
 }
 
-/// Logs why there is no backend. Returns the status of the answer.
+/// Logs why there is no backend. Returns the status of the response.
 fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBackend) -> u16 {
     let (status, why) = match none {
         NoBackend::Refused(status, why) => (status, why),

@@ -77,7 +77,7 @@ impl Stream {
 }
 
 /// Whether nothing has come over a connection, and it has not ended. Unsolicited output of a backend belongs to no
-/// answer.
+/// response.
 pub(crate) fn is_quiet(connection: &OwnedFd) -> bool {
     sys::socket::peek(connection, &mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }

@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
     Closed,
     /// It has announced its end.
     Last,
-    /// Nobody waits for the rest of its answer, which continues at this position ([`Frames`](crate::protocol::Frames)).
+    /// Nobody waits for the rest of its response, which continues at this position ([`Frames`](crate::protocol::Frames)).
     Abandoned(Vec<u8>),
     /// The request was given up, and the state of the backend is unknown.
     Broken,
@@ -317,12 +317,12 @@ mod tests {
             Outcome::Broken,
             Outcome::Failed,
         ];
-        for asked in outcomes.map(FromChild::Done).into_iter().chain([FromChild::Backend([1, 2, u64::MAX], b"xyz")]) {
-            assert_eq!(FromChild::decode(&asked.encode()), Some(asked));
+        for message in outcomes.map(FromChild::Done).into_iter().chain([FromChild::Backend([1, 2, u64::MAX], b"xyz")]) {
+            assert_eq!(FromChild::decode(&message.encode()), Some(message));
         }
         let grant = Grant { pid: Pid::own(), served: 7, queued: true, lease: 1, row: 2, place: u64::MAX, more: 3 };
-        for told in [FromManager::Granted(grant), FromManager::Refused(503, "why".into())] {
-            assert_eq!(FromManager::decode(&told.encode()), Some(told));
+        for message in [FromManager::Granted(grant), FromManager::Refused(503, "why".into())] {
+            assert_eq!(FromManager::decode(&message.encode()), Some(message));
         }
         assert_eq!((FromChild::decode(&[]), FromChild::decode(&[9])), (None, None));
         assert_eq!((FromManager::decode(&[0, 1]), FromManager::decode(&[9])), (None, None));

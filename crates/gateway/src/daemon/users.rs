@@ -71,8 +71,8 @@ impl Users {
 async fn outcome(starting: Starting) -> io::Result<Pid> {
     let pid = starting.pid;
     let watched = watch(Arc::new(starting.outcome.try_clone()?), Interest::READABLE)?;
-    let told = timeout(PATIENCE, watched.readable()).await.map(|ready| ready.map(drop));
-    let result = match told {
+    let reported = timeout(PATIENCE, watched.readable()).await.map(|ready| ready.map(drop));
+    let result = match reported {
         Ok(Ok(())) => starting.result(),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(io::Error::from_raw_os_error(TIMED_OUT)),

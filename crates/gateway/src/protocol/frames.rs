@@ -24,7 +24,7 @@ impl Frames {
         Frames { protocol, header: [0; HEADER], filled: 0, head: FrameHeader::default(), buffered: Vec::new() }
     }
 
-    /// Takes received bytes. It reads nothing after the end of the answer: bytes there are invalid.
+    /// Takes received bytes. It reads nothing after the end of the response: bytes there are invalid.
     pub(crate) fn read(
         &mut self,
         mut bytes: &[u8],
@@ -121,7 +121,7 @@ impl Frames {
 mod tests {
     use super::*;
 
-    /// An answer of both protocols.
+    /// A response of both protocols.
     fn answers() -> [(Protocol, Vec<u8>); 2] {
         let mut fastcgi = vec![1, 6, 0, 1, 0, 5, 3, 0];
         fastcgi.extend_from_slice(b"hello\0\0\0");

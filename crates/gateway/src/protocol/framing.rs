@@ -32,7 +32,7 @@ impl Protocol {
         }
     }
 
-    /// Whether the end of the connection is the end of the answer.
+    /// Whether the end of the connection is the end of the response.
     pub(crate) fn ends_with_connection(self) -> bool {
         self == Protocol::Plain
     }

@@ -3,10 +3,10 @@
 use super::message::InvalidFrame;
 use super::{Frames, Messages, Protocol};
 
-/// What an answer consists of: output, errors, notes, end. `Err`: why it is invalid.
+/// What a response consists of: output, errors, notes, end. `Err`: why it is invalid.
 type Decoded = Result<(Vec<u8>, Vec<u8>, usize, bool), InvalidFrame>;
 
-/// Reads an answer whole and in pieces of this size, between which another reader takes over.
+/// Reads a response whole and in pieces of this size, between which another reader takes over.
 ///
 /// # Panics
 /// If the results differ.

@@ -11,16 +11,16 @@ pub(crate) struct Messages {
     pub(crate) errors: Vec<u8>,
     /// Other messages to log.
     pub(crate) notes: Vec<(Level, String)>,
-    /// Set once the answer is complete.
+    /// Set once the response is complete.
     pub(crate) end: Option<End>,
 }
 
-/// The end of an answer.
+/// The end of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
     /// The exit status of the program that ran.
     pub(crate) status: i32,
-    /// Why there is no answer, with its status.
+    /// Why there is no response, with its status.
     pub(crate) refused: Option<(u16, String)>,
     /// The server's own page for this status is wanted, if the script wrote nothing but that status.
     pub(crate) page: Option<u16>,

@@ -1,6 +1,6 @@
 //! The messages to and from a backend over a stream, without I/O.
 //!
-//! | protocol | a request | an answer |
+//! | protocol | a request | a response |
 //! |---|---|---|
 //! | FastCGI ([`fastcgi`]) | records | records |
 //! | the protocol of runtimes ([`script_runtime`]) | frames | frames |

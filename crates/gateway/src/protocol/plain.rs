@@ -1,4 +1,4 @@
-//! Protocols with a head of their own, and nothing else: the plain body follows, and the answer is what a CGI script
+//! Protocols with a head of their own, and nothing else: the plain body follows, and the response is what a CGI script
 //! would write.
 
 /// SCGI: a netstring of variables (<https://python.ca/scgi/protocol.txt>). `CONTENT_LENGTH` is the first of them, and `SCGI` the

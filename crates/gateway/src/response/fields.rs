@@ -1,4 +1,4 @@
-//! From a script's header to the fields of an answer.
+//! From the header of a script's response to the fields of the server's response.
 
 use std::borrow::Cow;
 
@@ -7,34 +7,41 @@ use http::date::{http_date, parse_http_date};
 use http::text::to_bytes;
 use server::{Fields, Request, Unsendable};
 
-use super::header::Reply;
+use super::header::ResponseHeader;
 
 /// How much of a line a message shows, in characters.
 const SHOWN: usize = 30;
 
-/// Copies a script's reply into the answer. `Err`: the reply must not be sent, and this is the status.
+/// Copies the header of a script's response into the server's response. `Err`: it must not be sent, and this is the
+/// status.
 ///
-/// The script's fields go into the table that applies to all answers, including errors ("always" in the manual of
+/// The script's fields go into the table that applies to all responses, including errors ("always" in the manual of
 /// mod_headers); those that Apache knows go into the other one. `joins`: fields with the same name become one.
-pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &str, joins: bool) -> Result<(), u16> {
-    check(request, &reply)?;
-    if let Some(text) = &reply.status {
+pub fn apply(
+    request: &mut Request,
+    header: ResponseHeader,
+    module: &'static str,
+    name: &str,
+    joins: bool,
+) -> Result<(), u16> {
+    check(request, &header)?;
+    if let Some(text) = &header.status {
         status(request, text.trim_end(), module, name);
     }
-    if let Some(text) = &reply.content_type {
+    if let Some(text) = &header.content_type {
         match media_type(text) {
             // As good as none.
             empty if empty.is_empty() => request.answer.clear_content_type(),
             named => request.answer.set_script_type(named),
         }
     }
-    let known = [("Location", reply.location), ("ETag", reply.etag), ("Content-Range", reply.content_range)];
+    let known = [("Location", header.location), ("ETag", header.etag), ("Content-Range", header.content_range)];
     for (name, value) in known {
         if let Some(value) = value {
             request.answer.headers_out.set(name, value);
         }
     }
-    if let Some(modified) = reply.last_modified.and_then(|text| parse_http_date(text.as_bytes())) {
+    if let Some(modified) = header.last_modified.and_then(|text| parse_http_date(text.as_bytes())) {
         // Nothing can have changed in the future.
         let date = http_date(modified.min(sys::time::realtime_coarse().as_secs() as i64));
         request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
@@ -49,7 +56,7 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
     for (name, value) in std::mem::take(out).iter() {
         put(out, name.to_string().into(), value.to_string());
     }
-    for (name, value) in reply.fields {
+    for (name, value) in header.fields {
         match () {
             () if name.eq_ignore_ascii_case("Connection") => {
                 // Framing and connection belong to the server, but a script may ask for the end.
@@ -64,30 +71,30 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
     Ok(())
 }
 
-/// The fields of a script's interim reply. `Err`: they must not be sent, and this is the status.
-pub(crate) fn early(request: &Request, reply: Reply) -> Result<Fields, u16> {
-    check(request, &reply)?;
-    let mut early = Fields::default();
+/// The fields of a script's interim response. `Err`: they must not be sent, and this is the status.
+pub(crate) fn interim(request: &Request, header: ResponseHeader) -> Result<Fields, u16> {
+    check(request, &header)?;
+    let mut interim = Fields::default();
     let is_ours = |name: &str| OURS.iter().chain(&["Connection"]).any(|ours| name.eq_ignore_ascii_case(ours));
-    for (name, value) in reply.fields.into_iter().filter(|(name, _)| !is_ours(name)) {
-        early.add(name, value);
+    for (name, value) in header.fields.into_iter().filter(|(name, _)| !is_ours(name)) {
+        interim.add(name, value);
     }
-    Ok(early)
+    Ok(interim)
 }
 
 /// Fields about the use of this connection, or that the server makes itself.
 const OURS: [&str; 4] = ["Transfer-Encoding", "Keep-Alive", "Date", "Server"];
 
 /// Refuses names and values that cannot be sent as fields (RFC 9110 section 5).
-fn check(request: &Request, reply: &Reply) -> Result<(), u16> {
+fn check(request: &Request, header: &ResponseHeader) -> Result<(), u16> {
     let known = [
-        ("Content-Type", &reply.content_type),
-        ("Location", &reply.location),
-        ("ETag", &reply.etag),
-        ("Content-Range", &reply.content_range),
+        ("Content-Type", &header.content_type),
+        ("Location", &header.location),
+        ("ETag", &header.etag),
+        ("Content-Range", &header.content_range),
     ];
     let known = known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-    let others = reply.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let others = header.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     for (name, value) in known.chain(others) {
         if !http::name::is_valid(&to_bytes(name)) || has_control(value) {
             request.log("http", Level::Error, Unsendable::new(name, &to_bytes(value)).line());

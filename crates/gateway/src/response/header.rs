@@ -15,7 +15,7 @@ pub const FIELDS_MAX: usize = 4096;
 
 /// A script's header. Fields that mean something to the server have a place of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
+pub struct ResponseHeader {
     /// `Status`: number and reason, as written.
     pub status: Option<String>,
     /// `Content-Type`
@@ -34,9 +34,9 @@ pub struct Reply {
     pub fields: Vec<(String, String)>,
 }
 
-impl Reply {
-    /// Whether these are early hints (RFC 8297): the header of the answer follows.
-    pub fn is_early(&self) -> bool {
+impl ResponseHeader {
+    /// Whether these are early hints (RFC 8297): the header of the response follows.
+    pub fn is_interim(&self) -> bool {
         let status = self.status.as_deref().and_then(|text| text.trim_end().strip_prefix("103"));
         status.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     }
@@ -57,15 +57,15 @@ pub struct Parser {
     /// Everything before this has been parsed.
     at: usize,
     lines: usize,
-    /// A status line comes first, as in a whole answer.
+    /// A status line comes first, as in a whole response.
     has_status_line: bool,
-    reply: Reply,
+    header: ResponseHeader,
 }
 
 impl Parser {
-    /// For the header of a whole answer, after its status line.
+    /// For the header of a whole response, after its status line.
     #[must_use]
-    pub fn of_answer() -> Parser {
+    pub fn with_status_line() -> Parser {
         Parser { has_status_line: true, ..Parser::default() }
     }
 
@@ -88,7 +88,7 @@ impl Parser {
             }
             if std::mem::take(&mut self.has_status_line) && text.starts_with(b"HTTP/") {
                 let status = text.iter().position(|byte| *byte == b' ').map_or(&b""[..], |blank| &text[blank + 1..]);
-                self.reply.status = Some(from_bytes(status).into_owned());
+                self.header.status = Some(from_bytes(status).into_owned());
                 continue;
             }
             self.field(text)?;
@@ -106,9 +106,9 @@ impl Parser {
         self.at
     }
 
-    /// The parsed reply.
-    pub fn into_reply(self) -> Reply {
-        self.reply
+    /// The parsed header.
+    pub fn into_header(self) -> ResponseHeader {
+        self.header
     }
 
     fn field(&mut self, line: &[u8]) -> Result<(), Fault> {
@@ -117,19 +117,19 @@ impl Parser {
         };
         let (name, value) = (from_bytes(&line[..colon]), from_bytes(&line[colon + 1..]));
         let value = value.trim_start_matches([' ', '\t', '\x0b', '\x0c']).to_string();
-        let reply = &mut self.reply;
+        let header = &mut self.header;
         let own: [(&str, &mut Option<String>); 7] = [
-            ("Content-Type", &mut reply.content_type),
-            ("Status", &mut reply.status),
-            ("Location", &mut reply.location),
-            ("Content-Length", &mut reply.content_length),
-            ("Last-Modified", &mut reply.last_modified),
-            ("ETag", &mut reply.etag),
-            ("Content-Range", &mut reply.content_range),
+            ("Content-Type", &mut header.content_type),
+            ("Status", &mut header.status),
+            ("Location", &mut header.location),
+            ("Content-Length", &mut header.content_length),
+            ("Last-Modified", &mut header.last_modified),
+            ("ETag", &mut header.etag),
+            ("Content-Range", &mut header.content_range),
         ];
         match own.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(&name)) {
             Some((_, place)) => *place = Some(value),
-            None => reply.fields.push((name.into_owned(), value)),
+            None => header.fields.push((name.into_owned(), value)),
         }
         Ok(())
     }
@@ -140,14 +140,14 @@ mod tests {
     use super::*;
 
     /// Parses `text` whole, and byte by byte; both results must be the same.
-    fn read(text: &[u8]) -> (Result<Option<usize>, Fault>, Reply) {
+    fn read(text: &[u8]) -> (Result<Option<usize>, Fault>, ResponseHeader) {
         let mut whole = Parser::default();
         let result = whole.advance(text);
         let mut slow = Parser::default();
         let again = (0..=text.len()).map(|end| slow.advance(&text[..end])).find(|step| *step != Ok(None));
         assert_eq!(again.unwrap_or(Ok(None)), result);
-        assert_eq!(slow.reply, whole.reply);
-        (result, whole.into_reply())
+        assert_eq!(slow.header, whole.header);
+        (result, whole.into_header())
     }
 
     #[test]
@@ -168,15 +168,15 @@ mod tests {
 
     #[test]
     fn fields_with_a_meaning() {
-        let (_, reply) = read(
+        let (_, header) = read(
             b"status: 404 Gone \ncontent-TYPE:\t text/x\nLocation:/x\nETag: \"e\"\nLast-Modified: d\nContent-Length: 3\n\
               X-A:1 \nX-A: a\rb\n: x\nX-B: a\0b\nX-E:\nSet-Cookie: a=1\n\n",
         );
         let text = |text: &str| Some(text.to_string());
-        assert_eq!((reply.status, reply.content_type), (text("404 Gone "), text("text/x")));
-        assert_eq!((reply.location, reply.etag, reply.last_modified), (text("/x"), text("\"e\""), text("d")));
-        assert_eq!(reply.content_length, text("3"));
-        let fields: Vec<_> = reply.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!((header.status, header.content_type), (text("404 Gone "), text("text/x")));
+        assert_eq!((header.location, header.etag, header.last_modified), (text("/x"), text("\"e\""), text("d")));
+        assert_eq!(header.content_length, text("3"));
+        let fields: Vec<_> = header.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(fields, [("X-A", "1 "), ("X-A", "ab"), ("", "x"), ("X-B", "a"), ("X-E", ""), ("Set-Cookie", "a=1")]);
     }
 

@@ -9,5 +9,5 @@ mod relay;
 
 pub(crate) use fields::complain_to_client;
 pub use fields::{apply, media_type, shown};
-pub use header::{FIELDS_MAX, Fault, HEADER_MAX, LINE_MAX, Parser, Reply};
+pub use header::{FIELDS_MAX, Fault, HEADER_MAX, LINE_MAX, Parser, ResponseHeader};
 pub(crate) use relay::{read_header, relay, stream, turn_away};

@@ -1,4 +1,4 @@
-//! From a script's output to an answer, whatever ran it.
+//! From a script's output to the server's response, whatever ran the script.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use server::paths::base_name;
 use server::{Answer, Body, Keep, Request};
 
 use super::fields;
-use super::header::{Fault, HEADER_MAX, Parser, Reply};
+use super::header::{Fault, HEADER_MAX, Parser, ResponseHeader};
 use crate::caller::Caller;
 use crate::gate::Refusal;
 use crate::script::{self, Event, Output, Script};
 use crate::script_log::Failure;
 
-/// How long to wait for the end of an output before the answer begins: an answer of known length is one write, and
+/// How long to wait for the end of an output before the response begins: a response of known length is one write, and
 /// keeps the connection open for HTTP/1.0 clients too. Nobody notices the delay.
 const MOMENT: Duration = Duration::from_millis(2);
-/// How many interim answers a script may send.
-const HINTS_MAX: usize = 16;
+/// How many interim responses a script may send.
+const INTERIM_MAX: usize = 16;
 /// How much of a failed script's output is kept for the script log, in bytes.
 const LOGGED_MAX: usize = 64 * 1024;
 
-/// Turns a script's output into an answer.
+/// Turns a script's output into a response.
 pub(crate) async fn relay(request: &mut Request, script: Script, caller: &Caller) -> Answer {
     // Other protocols have no textual head to pass on.
     if caller.nph && request.asked.version < Version::Http2 {
         return Answer::Raw(stream(request, script, None));
     }
     match read_header(request, script, caller).await {
-        Ok((script, reply)) => send(request, script, reply, caller).await,
+        Ok((script, header)) => send(request, script, header, caller).await,
         Err(status) => Answer::Status(status),
     }
 }
@@ -46,22 +46,22 @@ pub(crate) async fn read_header(
     request: &mut Request,
     mut script: Script,
     caller: &Caller,
-) -> Result<(Script, Reply), u16> {
-    let mut parser = if caller.nph { Parser::of_answer() } else { Parser::default() };
-    let mut hints = Hints::default();
+) -> Result<(Script, ResponseHeader), u16> {
+    let mut parser = if caller.nph { Parser::with_status_line() } else { Parser::default() };
+    let mut interim = InterimResponses::default();
     loop {
         match parser.advance(&script.output) {
             Ok(Some(length)) => {
                 script.output.drain(..length);
-                let reply = std::mem::take(&mut parser).into_reply();
-                if !reply.is_early() {
-                    return Ok((script, reply));
+                let header = std::mem::take(&mut parser).into_header();
+                if !header.is_interim() {
+                    return Ok((script, header));
                 }
-                if !hints.allow(length) {
+                if !interim.allow(length) {
                     return Err(bad_header(request, script, &parser, Fault::TooLong, caller).await);
                 }
-                let early = fields::early(request, reply)?;
-                if let Err(error) = request.send_interim(103, &early).await {
+                let fields = fields::interim(request, header)?;
+                if let Err(error) = request.send_interim(103, &fields).await {
                     request.log_os(caller.module, Level::Debug, &error, "early hints of a script are not sent");
                 }
                 continue;
@@ -85,19 +85,19 @@ pub(crate) async fn read_header(
     }
 }
 
-/// A script's interim answers (103, RFC 8297).
+/// A script's interim responses (103, RFC 8297).
 #[derive(Default)]
-struct Hints {
+struct InterimResponses {
     number: usize,
     bytes: usize,
 }
 
-impl Hints {
+impl InterimResponses {
     /// Whether one more of this length is acceptable.
     fn allow(&mut self, length: usize) -> bool {
         self.number += 1;
         self.bytes += length;
-        self.number <= HINTS_MAX && self.bytes <= HEADER_MAX
+        self.number <= INTERIM_MAX && self.bytes <= HEADER_MAX
     }
 }
 
@@ -150,12 +150,12 @@ fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script,
     }
 }
 
-/// From a header to an answer.
-async fn send(request: &mut Request, mut script: Script, reply: Reply, caller: &Caller) -> Answer {
+/// From a header to a response.
+async fn send(request: &mut Request, mut script: Script, header: ResponseHeader, caller: &Caller) -> Answer {
     let name = base_name(&request.mapped.filename).to_string();
-    let decided = reply.status.is_some();
-    let length = reply.content_length.clone().filter(|_| caller.as_is || request.env.contains("ap_trust_cgilike_cl"));
-    if let Err(status) = fields::apply(request, reply, caller.module, &name, !caller.as_is) {
+    let decided = header.status.is_some();
+    let length = header.content_length.clone().filter(|_| caller.as_is || request.env.contains("ap_trust_cgilike_cl"));
+    if let Err(status) = fields::apply(request, header, caller.module, &name, !caller.as_is) {
         drop(script);
         return Answer::Status(status);
     }
@@ -173,7 +173,7 @@ async fn send(request: &mut Request, mut script: Script, reply: Reply, caller: &
         return Answer::Body(Body::Empty);
     }
     let promised = length.and_then(|text| text.trim().parse().ok());
-    // An answer that is already complete has a length, and ranges. An empty one to HEAD does not tell the length for
+    // A response that is already complete has a length, and ranges. An empty one to HEAD does not tell the length for
     // GET.
     let whole = promised.is_none() && script.complete(request, MOMENT).await;
     if whole && !(request.asked.header_only && script.output.is_empty()) {
@@ -198,7 +198,7 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
     }
     // That was for this server, whatever the result.
     request.answer.headers_out.remove("Location");
-    // The body was for this script; the new answer is made without it, as in Apache.
+    // The body was for this script; the new response is made without it, as in Apache.
     loop {
         match request.body.read().await {
             Ok(Some(_)) => runtime::yield_now().await,

@@ -1,4 +1,4 @@
-//! The output of a script as the body of an answer.
+//! The output of a script as the body of a response.
 
 use std::io;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::running::Script;
 use super::source::{Event, Failure};
 use crate::caller::TimeoutMessage;
 
-/// The output of a script as the body of an answer, sent as it comes.
+/// The output of a script as the body of a response, sent as it comes.
 pub(crate) struct Output {
     pub(crate) script: Script,
     /// The request for error log lines, while the real one is on its way.
@@ -63,7 +63,7 @@ impl BodyStream for Output {
 }
 
 impl Script {
-    /// Logs why there will be no more output. Returns the status for an answer that has not begun.
+    /// Logs why there will be no more output. Returns the status for a response that has not begun.
     pub(crate) fn fail(&self, request: &Request, event: Event) -> u16 {
         fail(request, self.module, self.timeout_message, self.timeout, event)
     }

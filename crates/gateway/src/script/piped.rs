@@ -41,7 +41,7 @@ pub(crate) struct Piped {
     brief_until: Option<Instant>,
     module: &'static str,
     log: Option<ScriptLog>,
-    /// Whether its cost must be known when the answer ends.
+    /// Whether its cost must be known when the response ends.
     accounts: bool,
 }
 

@@ -30,13 +30,13 @@ pub(crate) enum Event {
 /// Why a script cannot go on.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The status for an answer that has not begun.
+    /// The status for a response that has not begun.
     pub(crate) status: u16,
     /// The text to log.
     pub(crate) text: String,
     /// Its level.
     pub(crate) level: Level,
-    /// The connection ended before the first byte of the answer: another backend may be tried.
+    /// The connection ended before the first byte of the response: another backend may be tried.
     pub(crate) lost: bool,
     /// In addition, nothing of the request had been sent.
     pub(crate) nothing_sent: bool,

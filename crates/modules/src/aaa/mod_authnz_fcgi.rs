@@ -9,7 +9,7 @@ use conf::directive::Args::Raw;
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, row, settings};
 use gateway::backend::remote::{self, RemoteProtocol};
-use gateway::backend::{Verdict as Said, authorize_at};
+use gateway::backend::{self, authorize_at};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::PhaseHook::Later;
 use server::authz::{Authn, AuthnProvider, AuthzCheck, AuthzProvider, Verdict};
@@ -209,7 +209,7 @@ fn set_check(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
 }
 
 /// Asks a server. With `password` it checks that; otherwise `role` says what to decide.
-async fn ask(request: &mut Request, server: &remote::Server, role: &str, password: Option<&str>) -> Said {
+async fn ask(request: &mut Request, server: &remote::Server, role: &str, password: Option<&str>) -> backend::Verdict {
     let caller = Caller {
         module: "authnz_fcgi",
         timeout_message: &TIMEOUT_MESSAGE,
@@ -231,12 +231,12 @@ async fn check_password(request: &mut Request, user: &str, password: &str) -> Au
     let Some(asked) = request.dir::<FcgiDir>().asked.get().cloned() else { return Authn::Error };
     request.login.user = Some(user.to_string());
     match ask(request, &asked.server, AUTHENTICATOR, Some(password)).await {
-        Said::Allowed => {
+        backend::Verdict::Allowed => {
             asked.answers_for(request);
             Authn::Granted
         }
-        Said::Refused(_) => Authn::Denied,
-        Said::Failed(_) => Authn::Error,
+        backend::Verdict::Refused(_) => Authn::Denied,
+        backend::Verdict::Failed(_) => Authn::Error,
     }
 }
 
@@ -251,9 +251,9 @@ async fn may(request: &mut Request) -> Verdict {
         return if is_known { Verdict::Granted } else { Verdict::Denied };
     }
     match ask(request, &asked.server, AUTHORIZER, None).await {
-        Said::Allowed => Verdict::Granted,
-        Said::Refused(_) => Verdict::Denied,
-        Said::Failed(_) => Verdict::Error,
+        backend::Verdict::Allowed => Verdict::Granted,
+        backend::Verdict::Refused(_) => Verdict::Denied,
+        backend::Verdict::Failed(_) => Verdict::Error,
     }
 }
 
@@ -288,13 +288,13 @@ async fn check_user(request: &mut Request) -> Flow {
         return Flow::Status(500);
     };
     match ask(request, &asked.server, AUTHENTICATOR, password.as_deref()).await {
-        Said::Allowed => {
+        backend::Verdict::Allowed => {
             asked.answers_for(request);
             name_user(request, check)
         }
-        Said::Refused(status) if check.decides => Flow::Status(status),
-        Said::Refused(_) => Flow::Declined,
-        Said::Failed(status) => Flow::Status(status),
+        backend::Verdict::Refused(status) if check.decides => Flow::Status(status),
+        backend::Verdict::Refused(_) => Flow::Declined,
+        backend::Verdict::Failed(status) => Flow::Status(status),
     }
 }
 

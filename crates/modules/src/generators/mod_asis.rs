@@ -78,7 +78,7 @@ fn fields(request: &mut Request, head: &[u8]) -> Result<usize, Option<u16>> {
     let mut parser = Parser::default();
     let fault = match parser.advance(head) {
         Ok(Some(length)) => {
-            response::apply(request, parser.into_reply(), "asis", &name, true).map_err(Some)?;
+            response::apply(request, parser.into_header(), "asis", &name, true).map_err(Some)?;
             return Ok(length);
         }
         Err(Fault::Malformed(line)) => {

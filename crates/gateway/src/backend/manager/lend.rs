@@ -17,7 +17,7 @@ use crate::backend::reason::Reason;
 use crate::backend::wire::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
 use crate::protocol::{Frames, Messages};
 
-/// How long to read the rest of an unwanted answer.
+/// How long to read the rest of an unwanted response.
 const REST: Duration = Duration::from_secs(2);
 /// How often to check whether a child still needs its lease.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -164,7 +164,7 @@ async fn next_message(shared: &Arc<Shared>, connection: &Watched, packet: &mut [
                 );
                 runtime::log!(&class.module, Warn, "{text}");
                 shared.state().pools[index].end(number, Reason::Timeout);
-                // The child that waits for its answer learns of it at once.
+                // The child that waits for its response learns of it at once.
                 let _ = sys::socket::shutdown(&lent.socket);
                 break;
             }
@@ -206,7 +206,7 @@ fn give_back(shared: &Arc<Shared>, index: usize, number: u64, lease: u64, outcom
     shared.settle_all(index);
 }
 
-/// Reads the rest of an unwanted answer. Returns whether it has ended.
+/// Reads the rest of an unwanted response. Returns whether it has ended.
 async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
     let Ok(watched) = watch(socket, Interest::READABLE) else { return false };
     let (mut received, mut decoded) = (vec![0; PIECE], Messages::default());
@@ -223,7 +223,7 @@ async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
                 if let Some(end) = decoded.end {
                     return !end.last;
                 }
-                // An endless answer must not starve the others.
+                // An endless response must not starve the others.
                 yield_now().await;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => match watched.readable().await {

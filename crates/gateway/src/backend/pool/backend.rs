@@ -60,7 +60,7 @@ impl Backend {
         if many {
             return self.address.connect().map(Arc::new);
         }
-        // It may have closed the connection after its last answer.
+        // It may have closed the connection after its last response.
         if self.connection.as_ref().is_some_and(|connection| !is_quiet(connection)) {
             self.hang_up();
         }

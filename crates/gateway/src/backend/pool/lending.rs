@@ -149,7 +149,7 @@ impl Pool {
     }
 
     /// Ends a lease after a request has left its backend. Returns whether the backend is still busy with it: the rest
-    /// of its answer has to be read.
+    /// of its response has to be read.
     pub(in crate::backend) fn release(&mut self, number: u64, lease: u64, outcome: &Outcome) -> Option<Arc<OwnedFd>> {
         let many = self.class.concurrency != Concurrency::One;
         let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else {
@@ -211,7 +211,7 @@ impl Pool {
         }
     }
 
-    /// Handles the end of an unwanted answer; `ready`: the backend can serve again.
+    /// Handles the end of an unwanted response; `ready`: the backend can serve again.
     pub(in crate::backend) fn drained(&mut self, number: u64, ready: bool) {
         if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) {
             backend.busy = 0;

@@ -121,7 +121,7 @@ impl Pool {
         }
     }
 
-    /// Puts a request into the queue. `Err`: the answer is known at once.
+    /// Puts a request into the queue. `Err`: the response is known at once.
     pub(super) fn enqueue(&mut self, number: u64, version: Version) -> Result<Awaited<Granted>, Granted> {
         self.used = Instant::now();
         if self.failures.0 >= GIVE_UP_AFTER && self.count() == 0 && self.now() < policy::may_retry_at(self.failures) {

@@ -1,4 +1,4 @@
-//! A server that already runs, as the source of an answer: its failures are logged in its module's words, and its
+//! A server that already runs, as the source of a response: its failures are logged in its module's words, and its
 //! connection is given back if it stays open.
 
 use std::task::{Context, Poll};
