@@ -40,9 +40,9 @@ pub(crate) struct Command {
     pub(crate) owner: Option<Owner>,
 }
 
-/// The things that a program gets from the process that starts it.
+/// What a program gets from the process that starts it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'a> {
+pub(crate) struct StartOptions<'a> {
     /// Standard input, output and error.
     pub(crate) stdio: [BorrowedFd<'a>; 3],
     /// Further descriptors.
@@ -51,10 +51,10 @@ pub(crate) struct Given<'a> {
     pub(crate) ends_with_us: bool,
 }
 
-impl<'a> Given<'a> {
-    /// The things that a script gets.
-    pub(crate) fn script(stdio: [BorrowedFd<'a>; 3]) -> Given<'a> {
-        Given { stdio, more: &[], ends_with_us: false }
+impl<'a> StartOptions<'a> {
+    /// What a script gets.
+    pub(crate) fn script(stdio: [BorrowedFd<'a>; 3]) -> StartOptions<'a> {
+        StartOptions { stdio, more: &[], ends_with_us: false }
     }
 }
 
@@ -103,27 +103,27 @@ impl Command {
 
     /// Starts it, as leader of its own process group, and stores its process number in `number` before it does
     /// anything. A program with an owner is never started like this.
-    pub(crate) fn start(&self, given: Given<'_>, number: Option<&AtomicU64>) -> io::Result<Pid> {
+    pub(crate) fn start(&self, options: StartOptions<'_>, number: Option<&AtomicU64>) -> io::Result<Pid> {
         if self.owner.is_some() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        self.spawn(given, None, |spawn| number.map_or_else(|| spawn.start(), |at| spawn.start_noted(at)))
+        self.spawn(options, None, |spawn| number.map_or_else(|| spawn.start(), |at| spawn.start_noted(at)))
     }
 
     /// Starts it as another user, which only root can do; with `place`, starts the program of that name in that
     /// directory, and works there.
     pub(crate) fn start_as(
         &self,
-        given: Given<'_>,
+        options: StartOptions<'_>,
         identity: &Identity,
         place: Option<(BorrowedFd<'_>, &CStr)>,
     ) -> io::Result<Starting> {
-        self.spawn(given, place, |spawn| spawn.start_as(identity))
+        self.spawn(options, place, |spawn| spawn.start_as(identity))
     }
 
     fn spawn<T>(
         &self,
-        given: Given<'_>,
+        options: StartOptions<'_>,
         place: Option<(BorrowedFd<'_>, &CStr)>,
         start: impl FnOnce(&Spawn<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
@@ -135,19 +135,19 @@ impl Command {
             argv: &argv,
             env: &env,
             directory: place.map(|(directory, _)| Directory::Open(directory)).or(directory),
-            stdio: given.stdio,
-            more: given.more,
+            stdio: options.stdio,
+            more: options.more,
             own_group: true,
             limits: &self.limits,
             nicer: self.nicer,
-            end_with_us: given.ends_with_us.then_some(Signal::TERM),
+            end_with_us: options.ends_with_us.then_some(Signal::TERM),
         })
     }
 }
 
 /// Why a script could not be started.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum StartFailure {
     /// The file cannot be executed.
     Exec(io::Error),
     /// The system has no room for another process.
@@ -160,12 +160,12 @@ pub(crate) enum Failure {
     Refused(u64),
 }
 
-impl Failure {
+impl StartFailure {
     /// An error of the attempt to start a program.
-    pub(crate) fn of_start(error: io::Error) -> Failure {
+    pub(crate) fn of_start(error: io::Error) -> StartFailure {
         match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::System(error),
-            _ => Failure::Exec(error),
+            io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => StartFailure::System(error),
+            _ => StartFailure::Exec(error),
         }
     }
 }
@@ -236,7 +236,7 @@ mod tests {
             nicer: 0,
             owner: Some((sys::cred::uid(), 0)),
         };
-        let started = command.start(Given::script([null.as_fd(), null.as_fd(), null.as_fd()]), None);
+        let started = command.start(StartOptions::script([null.as_fd(), null.as_fd(), null.as_fd()]), None);
         assert_eq!(started.map_err(|error| error.kind()), Err(io::ErrorKind::PermissionDenied));
     }
 

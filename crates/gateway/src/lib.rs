@@ -10,12 +10,12 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod body_buffer;
 mod caller;
 mod command;
 pub mod daemon;
 pub mod env;
 pub mod gate;
-pub mod gathered;
 pub mod owners;
 mod process;
 pub mod protocol;

@@ -15,10 +15,10 @@ use crate::gate::{self, Permit};
 use crate::owners;
 use crate::process::spawn;
 use crate::response;
-use crate::script::input::{Input, Stopped};
+use crate::script::input::{Input, InputStopped};
 use crate::script::piped::Piped;
 use crate::script::{Event, Script, fail};
-use crate::script_log::{Failure, complain};
+use crate::script_log::{FailedRun, complain};
 
 /// Runs the script in the request's file, and turns its output into a response.
 pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> Answer {
@@ -110,12 +110,12 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller, daemons: 
             Ok((stdin, input)) => (Some(stdin), Some(input)),
             Err(error) => {
                 permit.not_started();
-                return Err(not_started(request, caller, command::Failure::System(error)));
+                return Err(not_started(request, caller, command::StartFailure::System(error)));
             }
         },
     };
     if let Some(feeding) = &mut input
-        && let Poll::Ready(Err(Stopped::Body(error))) = poll_fn(|cx| Poll::Ready(feeding.poll(cx))).await
+        && let Poll::Ready(Err(InputStopped::Body(error))) = poll_fn(|cx| Poll::Ready(feeding.poll(cx))).await
     {
         return Err(fail(request, caller.module, caller.timeout_message, caller.timeout, Event::Body(error)));
     }
@@ -126,25 +126,25 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller, daemons: 
     }
 }
 
-fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure) -> u16 {
+fn not_started(request: &mut Request, caller: &Caller, failure: command::StartFailure) -> u16 {
     let path = request.mapped.filename.clone();
     let text = match failure {
-        command::Failure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),
-        command::Failure::Refused(why) => {
+        command::StartFailure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),
+        command::StartFailure::Refused(why) => {
             let refusal = owners::run_as(request).map(|run_as| (run_as.rules.refusal)(why));
             format!("{}: ({path})", refusal.as_deref().unwrap_or("a daemon refuses to start the script"))
         }
-        command::Failure::NoDaemon => {
+        command::StartFailure::NoDaemon => {
             let text = format!("a script that runs as its owner needs a daemon, and there is none: {path}");
             request.log(caller.module, Level::Error, text);
             return 500;
         }
-        command::Failure::System(error) => {
+        command::StartFailure::System(error) => {
             let text = format!("AH01223: couldn't spawn child process: {path}");
             request.log_os(caller.module, Level::Error, &error, text);
             return 500;
         }
-        command::Failure::Daemon(error) => {
+        command::StartFailure::Daemon(error) => {
             let text = format!("AH01257: unable to connect to cgi daemon for script {path}");
             request.log_os(caller.module, Level::Error, &error, text);
             return 503;
@@ -155,7 +155,7 @@ fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure
     let text = format!("End of script output before headers: {}", base_name(&path));
     response::complain_to_client(request, caller.module, &text);
     if let Some(log) = &caller.log {
-        log.failure(request, &Failure { status: 500, body: &[], line: "", output: &[] });
+        log.failure(request, &FailedRun { status: 500, body: &[], line: "", output: &[] });
     }
     500
 }

@@ -19,7 +19,7 @@ pub struct ScriptLog {
 }
 
 /// The input and output of a script that failed.
-pub(crate) struct Failure<'a> {
+pub(crate) struct FailedRun<'a> {
     pub(crate) status: u16,
     /// The beginning of the request's body.
     pub(crate) body: &'a [u8],
@@ -40,7 +40,7 @@ impl ScriptLog {
     }
 
     /// Writes the request and the response of a script that failed.
-    pub(crate) fn failure(&self, request: &Request, failure: &Failure<'_>) {
+    pub(crate) fn failure(&self, request: &Request, failure: &FailedRun<'_>) {
         let mut entry = heading(request, failure.status);
         entry.extend_from_slice(b"%request\n");
         let mut headers = Fields::default();

@@ -8,18 +8,18 @@ use runtime::{Load, offload};
 use server::paths::c_path;
 use server::{Request, RequestBody};
 
-use crate::gathered::body_of;
+use crate::body_buffer::body_of;
 
 /// A file that follows the body of a request.
 #[derive(Clone, Debug)]
-pub struct Data {
+pub struct FilterData {
     file: Arc<OwnedFd>,
     length: u64,
 }
 
-impl Data {
+impl FilterData {
     /// The request's file; the variables of the request then describe it.
-    pub async fn of(request: &mut Request) -> io::Result<Data> {
+    pub async fn of(request: &mut Request) -> io::Result<FilterData> {
         let path = c_path(&request.mapped.filename).ok_or(io::ErrorKind::InvalidFilename)?;
         let links = request.links();
         let opened: io::Result<_> = offload(Load::Wait, move || {
@@ -34,7 +34,7 @@ impl Data {
         }
         request.env.set("FCGI_DATA_LENGTH", meta.size.to_string());
         request.env.set("FCGI_DATA_LAST_MOD", meta.mtime.div_euclid(1_000_000_000).to_string());
-        Ok(Data { file: Arc::new(file), length: meta.size })
+        Ok(FilterData { file: Arc::new(file), length: meta.size })
     }
 
     /// Its content.

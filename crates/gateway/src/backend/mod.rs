@@ -27,7 +27,7 @@ mod wire;
 pub use authorize::{Verdict, authorize, authorize_at};
 pub use class::{Class, Concurrency, PoolSettings, Program, Runtime, Score};
 pub use conversation::StderrMessages;
-pub use filter::Data;
+pub use filter::FilterData;
 pub use lease::set_address;
 pub use manager::{Manager, Users, serve};
 pub use run::{Head, converse, converse_over};

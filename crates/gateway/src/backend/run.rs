@@ -10,7 +10,7 @@ use server::{Answer, Request};
 
 use super::class::Class;
 use super::conversation::{Conversation, StderrMessages};
-use super::filter::Data;
+use super::filter::FilterData;
 use super::lease::{Lease, NoBackend};
 use super::stream::Stream;
 use super::wire::Outcome;
@@ -29,7 +29,7 @@ pub enum Head {
     /// FastCGI, in this role.
     FastCgi(Role),
     /// FastCGI, as a filter of this file.
-    Filter(Data),
+    Filter(FilterData),
     /// The protocol of runtimes; the program to run.
     Runtime(Vec<(&'static str, Vec<u8>)>),
     /// SCGI.

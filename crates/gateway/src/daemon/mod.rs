@@ -10,7 +10,7 @@ mod serve;
 mod users;
 
 pub use serve::serve;
-pub(crate) use users::Refused;
+pub(crate) use users::NotStarted;
 pub use users::Users;
 
 pub use crate::process::{Socket, set_address};

@@ -15,8 +15,8 @@ use sys::process::{Pid, end_of};
 use sys::signal::{Signal, SignalFd};
 use sys::watch::{Interest, Watched, watch};
 
-use super::users::{Refused, Users, process};
-use crate::command::{Command, Given, expose};
+use super::users::{NotStarted, Users, process};
+use crate::command::{Command, StartOptions, expose};
 use crate::process::wire::{self, COMMAND_MAX, Message};
 use crate::process::{ProcessGuard, Socket, reaper};
 
@@ -117,12 +117,12 @@ async fn attend(connection: OwnedFd, users: Arc<Users>) {
     if sys::socket::peek(connection.get_ref(), &mut [0]).is_ok() {
         return;
     }
-    let started = users.start(command, Given::script(stdio.each_ref().map(AsFd::as_fd))).await;
+    let started = users.start(command, StartOptions::script(stdio.each_ref().map(AsFd::as_fd))).await;
     drop(stdio);
     let process = match started {
         Ok(pid) => process(pid),
-        Err(Refused::Owner(why)) => return Message::Refused(why).send(&connection),
-        Err(Refused::System(error)) => {
+        Err(NotStarted::Owner(why)) => return Message::Refused(why).send(&connection),
+        Err(NotStarted::System(error)) => {
             return Message::Failed(error.raw_os_error().unwrap_or_default()).send(&connection);
         }
     };

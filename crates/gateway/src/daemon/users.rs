@@ -14,7 +14,7 @@ use sys::signal::Signal;
 use sys::spawn::Starting;
 use sys::watch::{Interest, watch};
 
-use crate::command::{Command, Given};
+use crate::command::{Command, StartOptions};
 use crate::gate::Permit;
 use crate::owners::Owners;
 use crate::process::{Permitted, ProcessGuard, ScriptProcess};
@@ -26,7 +26,7 @@ const TIMED_OUT: i32 = 110;
 
 /// Why a program was not started.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum NotStarted {
     /// It may not run as its owner: the reason, as a number.
     Owner(u64),
     /// The system did not start it.
@@ -50,20 +50,20 @@ impl Users {
 
     /// Starts a command as its user. A daemon that is not root starts everything as its own user, but never a program
     /// with an owner. `Err`: the message for the child.
-    pub(crate) async fn start(&self, mut command: Command, given: Given<'_>) -> Result<Pid, Refused> {
+    pub(crate) async fn start(&self, mut command: Command, options: StartOptions<'_>) -> Result<Pid, NotStarted> {
         cap(&mut command.limits);
         let starting = match (command.owner, &self.server) {
             (Some(owner), _) => {
-                let owners = self.owners.as_ref().ok_or(Refused::Owner(0))?;
-                let admitted = owners.admit(&command.program, owner).map_err(Refused::Owner)?;
+                let owners = self.owners.as_ref().ok_or(NotStarted::Owner(0))?;
+                let admitted = owners.admit(&command.program, owner).map_err(NotStarted::Owner)?;
                 command.environment = owners.environment(&command.environment);
                 let place = (admitted.directory.as_fd(), admitted.name.as_c_str());
-                command.start_as(given, admitted.identity, Some(place))
+                command.start_as(options, admitted.identity, Some(place))
             }
-            (None, Some(server)) if sys::cred::is_root() => command.start_as(given, server, None),
-            (None, _) => return command.start(given, None).map_err(Refused::System),
+            (None, Some(server)) if sys::cred::is_root() => command.start_as(options, server, None),
+            (None, _) => return command.start(options, None).map_err(NotStarted::System),
         };
-        outcome(starting.map_err(Refused::System)?).await.map_err(Refused::System)
+        outcome(starting.map_err(NotStarted::System)?).await.map_err(NotStarted::System)
     }
 }
 

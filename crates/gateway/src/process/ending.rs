@@ -17,7 +17,7 @@ use sys::watch::{Interest, Watched, watch};
 use super::progress::Progress;
 use super::reaper::{self, AbandonedProcess, EXIT_GRACE, NextSignal, TERM_GRACE, abandon, expect_exit};
 use super::script_process::{Permitted, ScriptProcess};
-use crate::command::Failure;
+use crate::command::StartFailure;
 use crate::gate;
 
 /// The process of a running script. Dropping it first asks the script and its whole group to end, and then kills them.
@@ -40,7 +40,7 @@ impl ProcessGuard {
     }
 
     /// Waits until its daemon has started it.
-    pub(crate) async fn wait_until_started(&mut self, deadline: Instant) -> Result<(), Failure> {
+    pub(crate) async fn wait_until_started(&mut self, deadline: Instant) -> Result<(), StartFailure> {
         let Some(permitted) = &self.permitted else { return Ok(()) };
         let begun = async {
             let news = watch(permitted.process.end()?, Interest::READABLE)?;
@@ -55,7 +55,7 @@ impl ProcessGuard {
             .await
             .map_err(io::Error::from)
             .and_then(|state| state)
-            .map_err(Failure::Daemon)?
+            .map_err(StartFailure::Daemon)?
         {
             Progress::Begun(pid) => {
                 permitted.permit.started(pid);
@@ -68,7 +68,7 @@ impl ProcessGuard {
                 Err(failure)
             }
             Progress::Runs | Progress::Lost | Progress::Ended(_) => {
-                Err(Failure::Daemon(io::ErrorKind::InvalidData.into()))
+                Err(StartFailure::Daemon(io::ErrorKind::InvalidData.into()))
             }
         }
     }

@@ -2,14 +2,14 @@
 
 use sys::process::{Pid, Reaped};
 
-use crate::command::Failure;
+use crate::command::StartFailure;
 
 /// The progress of a script's process.
 pub(crate) enum Progress {
     /// Its daemon has started it, as this process: reported once.
     Begun(Pid),
     /// Its daemon has not started it, and will not.
-    NotStarted(Failure),
+    NotStarted(StartFailure),
     /// It runs, or is about to be started.
     Runs,
     /// It runs, but nobody will report its end.

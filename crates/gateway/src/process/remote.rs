@@ -15,7 +15,7 @@ use sys::watch::{Interest, watch};
 
 use super::progress::Progress;
 use super::wire::{self, MESSAGE, Message};
-use crate::command::{Command, Failure};
+use crate::command::{Command, StartFailure};
 
 /// How soon to retry a connection to a socket whose queue is full.
 const RETRY: Duration = Duration::from_millis(5);
@@ -107,13 +107,13 @@ impl Remote {
                 Progress::Begun(pid)
             }
             Ok(Some(Message::Failed(number))) => {
-                Progress::NotStarted(Failure::of_start(io::Error::from_raw_os_error(number)))
+                Progress::NotStarted(StartFailure::of_start(io::Error::from_raw_os_error(number)))
             }
-            Ok(Some(Message::Refused(why))) => Progress::NotStarted(Failure::Refused(why)),
+            Ok(Some(Message::Refused(why))) => Progress::NotStarted(StartFailure::Refused(why)),
             Ok(Some(Message::Ended(reaped))) => Progress::Ended(Some(reaped)),
             // Its daemon is gone.
             Err(error) => match self.started.get() {
-                None => Progress::NotStarted(Failure::Daemon(error)),
+                None => Progress::NotStarted(StartFailure::Daemon(error)),
                 Some((pid, by)) if sys::process::is_there_since(*pid, *by) => Progress::Lost,
                 Some(_) => Progress::Ended(None),
             },

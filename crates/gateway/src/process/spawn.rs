@@ -15,7 +15,7 @@ use super::remote;
 use super::script_process::{Permitted, ScriptProcess};
 use super::socket;
 use crate::caller::Caller;
-use crate::command::{Command, Failure, Given};
+use crate::command::{Command, StartFailure, StartOptions};
 use crate::gate::Permit;
 
 /// A script that has just been started, with our ends of its pipes.
@@ -56,7 +56,7 @@ pub(crate) async fn start(
     permit: Permit,
     caller: &Caller,
     daemons: bool,
-) -> Result<Started, Failure> {
+) -> Result<Started, StartFailure> {
     if ending::is_ending() {
         return std::future::pending().await;
     }
@@ -82,7 +82,7 @@ pub(crate) async fn start(
                 Ok(remote) => remote,
                 Err(error) => {
                     permit.not_started();
-                    return Err(Failure::Daemon(error));
+                    return Err(StartFailure::Daemon(error));
                 }
             };
             // From here on the daemon may start it at any moment, whether or not anybody waits for that.
@@ -103,16 +103,16 @@ fn start_here(
     stdio: [BorrowedFd<'_>; 3],
     permit: Permit,
     cost: &Arc<ScriptUse>,
-) -> Result<Option<ProcessGuard>, Failure> {
+) -> Result<Option<ProcessGuard>, StartFailure> {
     let may_start = ending::may_start();
-    let started = may_start.as_ref().map(|_| command.start(Given::script(stdio), permit.process()));
+    let started = may_start.as_ref().map(|_| command.start(StartOptions::script(stdio), permit.process()));
     match started {
         Some(Ok(pid)) => {
             Ok(Some(ProcessGuard::new(Permitted { process: ScriptProcess::Own(pid), permit, cost: cost.clone() })))
         }
         Some(Err(error)) => {
             permit.not_started();
-            Err(Failure::of_start(error))
+            Err(StartFailure::of_start(error))
         }
         None => {
             permit.not_started();
@@ -131,9 +131,9 @@ struct Pipes {
 }
 
 /// Does everything that can fail before a start: nothing may fail after it, as nobody would end the script.
-fn prepare(command: Option<Command>, daemons: bool) -> Result<(Command, Starter, Pipes), Failure> {
-    let command = command.ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
-    let starter = Starter::of(&command, daemons).ok_or(Failure::NoDaemon)?;
+fn prepare(command: Option<Command>, daemons: bool) -> Result<(Command, Starter, Pipes), StartFailure> {
+    let command = command.ok_or_else(|| StartFailure::Exec(io::ErrorKind::InvalidInput.into()))?;
+    let starter = Starter::of(&command, daemons).ok_or(StartFailure::NoDaemon)?;
     let pipes = || {
         let (stdout, its_stdout) = io::pipe()?;
         let (stderr, its_stderr) = io::pipe()?;
@@ -142,7 +142,7 @@ fn prepare(command: Option<Command>, daemons: bool) -> Result<(Command, Starter,
         stdout.watch()?;
         Ok(Pipes { dev_null: dev_null()?, stdout, stderr, its_stdout, its_stderr })
     };
-    Ok((command, starter, pipes().map_err(Failure::System)?))
+    Ok((command, starter, pipes().map_err(StartFailure::System)?))
 }
 
 /// The input of scripts without one.

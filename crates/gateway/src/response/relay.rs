@@ -12,7 +12,7 @@ use super::header::{Fault, HEADER_MAX, Parser, ResponseHeader};
 use crate::caller::Caller;
 use crate::gate::Refusal;
 use crate::script::{self, Event, Output, Script};
-use crate::script_log::Failure;
+use crate::script_log::FailedRun;
 
 /// How long to wait for the end of an output before the response begins: a response of known length is one write, and
 /// keeps the connection open for HTTP/1.0 clients too. Nobody notices the delay.
@@ -146,7 +146,7 @@ async fn refuse_output(request: &Request, mut script: Script, caller: &Caller, s
 
 fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script, line: &str, output: &[u8]) {
     if let Some(log) = &caller.log {
-        log.failure(request, &Failure { status, body: script.body_start(), line, output });
+        log.failure(request, &FailedRun { status, body: script.body_start(), line, output });
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Input {
 
 /// Why nothing more goes into the script.
 #[derive(Debug)]
-pub(crate) enum Stopped {
+pub(crate) enum InputStopped {
     /// The rest of the body cannot be read.
     Body(BodyError),
     /// The script reads no further.
@@ -43,17 +43,17 @@ impl Input {
     }
 
     /// Moves the body on, until all of it is written (`true`), or so much that other connections should get their turn.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Stopped>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, InputStopped>> {
         for _ in 0..STEPS {
             if self.piece.is_empty() {
-                let Some(piece) = ready!(self.body.poll_read(cx)).map_err(Stopped::Body)? else {
+                let Some(piece) = ready!(self.body.poll_read(cx)).map_err(InputStopped::Body)? else {
                     return Poll::Ready(Ok(true));
                 };
                 let room = self.kept_max.saturating_sub(self.kept.len());
                 self.kept.extend_from_slice(&piece[..piece.len().min(room)]);
                 self.piece = piece;
             } else {
-                let written = ready!(self.pipe.poll_write(cx, &self.piece)).map_err(Stopped::Script)?;
+                let written = ready!(self.pipe.poll_write(cx, &self.piece)).map_err(InputStopped::Script)?;
                 self.piece.advance(written);
                 self.moved = true;
             }

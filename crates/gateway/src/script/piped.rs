@@ -10,7 +10,7 @@ use http::text::from_bytes;
 use runtime::executor::Timer;
 use server::{BodyError, Request};
 
-use super::input::{Input, Stopped};
+use super::input::{Input, InputStopped};
 use super::source::{Event, FIRST_PIECE, PIECE, Source};
 use super::stderr::Errors;
 use crate::caller::Caller;
@@ -84,8 +84,8 @@ impl Piped {
             Poll::Pending => {}
             Poll::Ready(Ok(true)) => self.close_input(),
             Poll::Ready(Ok(false)) => return Ok(true),
-            Poll::Ready(Err(Stopped::Script(error))) => self.refuse_input(request, &error),
-            Poll::Ready(Err(Stopped::Body(error))) => return Err(error),
+            Poll::Ready(Err(InputStopped::Script(error))) => self.refuse_input(request, &error),
+            Poll::Ready(Err(InputStopped::Body(error))) => return Err(error),
         }
         Ok(false)
     }

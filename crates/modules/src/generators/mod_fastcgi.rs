@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use conf::directive::Args::{Flag, Take1, Words};
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
-use gateway::backend::{Class, Concurrency, Data, Head, PoolSettings, Program, converse, converse_over};
-use gateway::gathered::gather;
+use gateway::backend::{Class, Concurrency, FilterData, Head, PoolSettings, Program, converse, converse_over};
+use gateway::body_buffer::buffer_body;
 use gateway::owners::{self, Owner, Ownership};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, StderrMessages, TimeoutMessage};
@@ -215,7 +215,7 @@ fn filter(request: &mut Request) -> Waiting<'_, Answer> {
             );
             return Answer::Status(500);
         };
-        match Data::of(request).await {
+        match FilterData::of(request).await {
             Ok(data) => serve(request, path, Head::Filter(data)).await,
             Err(error) => {
                 request.log_os("fastcgi", Level::Error, &error, format!("FastCGI: {file} cannot be opened"));
@@ -227,7 +227,7 @@ fn filter(request: &mut Request) -> Waiting<'_, Answer> {
 
 /// Lets the application with this path serve the request.
 async fn serve(request: &mut Request, file: String, head: Head) -> Answer {
-    if gather(request, IN_MEMORY, MAX_BODY).await.is_err() {
+    if buffer_body(request, IN_MEMORY, MAX_BODY).await.is_err() {
         request.log("fastcgi", Level::Info, "FastCGI: the body of a request cannot be read");
         return Answer::Status(400);
     }

@@ -12,7 +12,7 @@ use conf::{
     Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Setting, on_or_off, row, settings, shown,
 };
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, converse};
-use gateway::gathered::{NotGathered, gather};
+use gateway::body_buffer::{BufferError, buffer_body};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
 use http::text::to_bytes;
@@ -404,7 +404,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
 async fn measure(request: &mut Request) -> Result<(), u16> {
     let conf = request.host::<FcgidServer>();
     let max = conf.max_body();
-    let why = match gather(request, conf.in_memory(), max).await {
+    let why = match buffer_body(request, conf.in_memory(), max).await {
         Ok(()) => {
             if request.body.is_none() {
                 request.headers_mut().set("Content-Length", "0");
@@ -414,14 +414,14 @@ async fn measure(request: &mut Request) -> Result<(), u16> {
         Err(why) => why,
     };
     let (level, status, text) = match why {
-        NotGathered::TooLong(length) => {
+        BufferError::TooLong(length) => {
             let text = format!("mod_fcgid: HTTP request length {length} (so far) exceeds MaxRequestLen ({max})");
             (Level::Warn, 500, text)
         }
-        NotGathered::Body(error) => {
+        BufferError::Body(error) => {
             (Level::Info, error.status(), "mod_fcgid: can't get data from http client".to_string())
         }
-        NotGathered::File(error) => {
+        BufferError::File(error) => {
             let text = format!("mod_fcgid: no room for the body of a request: {}", sys::describe(&error));
             (Level::Error, 500, text)
         }

@@ -14,7 +14,7 @@ use conf::{
     shown,
 };
 use gateway::backend::{Head, converse};
-use gateway::gathered::{IN_MEMORY, gather};
+use gateway::body_buffer::{IN_MEMORY, buffer_body};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::core::CoreServer;
@@ -268,7 +268,7 @@ async fn measure_body(request: &mut Request) -> Result<(), Answer> {
     if request.body.length().is_some() {
         return Ok(());
     }
-    let Err(why) = gather(request, IN_MEMORY, u64::MAX).await else { return Ok(()) };
+    let Err(why) = buffer_body(request, IN_MEMORY, u64::MAX).await else { return Ok(()) };
     let text = format!("cannot read the body of a request for {}: {why}", request.mapped.filename);
     request.log("php", Level::Error, text);
     Err(Answer::Status(why.status()))

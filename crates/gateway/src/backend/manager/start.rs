@@ -16,8 +16,8 @@ use sys::watch::{Interest, Watched, watch};
 use super::shared::{PIECE, PRESSURE, Shared, TERM_GRACE};
 use crate::backend::class::{Class, Runtime};
 use crate::backend::reason::Reason;
-use crate::command::Given;
-use crate::daemon::Refused;
+use crate::command::StartOptions;
+use crate::daemon::NotStarted;
 use crate::gate::{self, Permit, Rules};
 
 /// How many connections may wait until a backend accepts them.
@@ -90,10 +90,10 @@ async fn launch(shared: &Shared, class: &Class, number: u64, permit: &Permit) ->
     let stdio = [address.listener(), nowhere.as_fd(), its_errors.as_fd()];
     let text = class.program.runtime.as_ref().map(Runtime::text).transpose().map_err(failed)?;
     let more = text.as_ref().map(|text| text.as_fd());
-    let given = Given { stdio, more: more.as_slice(), ends_with_us: true };
-    let pid = shared.users.start(class.program.command.clone(), given).await.map_err(|refused| match refused {
-        Refused::Owner(why) => format!("it may not run as its owner (reason {why})"),
-        Refused::System(error) => sys::describe(&error),
+    let options = StartOptions { stdio, more: more.as_slice(), ends_with_us: true };
+    let pid = shared.users.start(class.program.command.clone(), options).await.map_err(|refused| match refused {
+        NotStarted::Owner(why) => format!("it may not run as its owner (reason {why})"),
+        NotStarted::System(error) => sys::describe(&error),
     })?;
     permit.started(pid);
     let end = end_of(pid).and_then(|end| watch(Arc::new(end), Interest::READABLE)).map_err(|error| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use conf::Level;
 use gateway::backend::Head;
 use gateway::backend::remote::{self, Address, Keep, RemoteProtocol};
-use gateway::gathered::{IN_MEMORY, NotGathered, gather};
+use gateway::body_buffer::{BufferError, IN_MEMORY, buffer_body};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::core::CoreServer;
 use server::{Answer, Request, Waiting};
@@ -174,10 +174,10 @@ pub(super) fn answer(request: &mut Request) -> Waiting<'_, Answer> {
 /// request cannot be sent.
 pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(), Answer> {
     if request.body.length().is_none()
-        && let Err(why) = gather(request, IN_MEMORY, u64::MAX).await
+        && let Err(why) = buffer_body(request, IN_MEMORY, u64::MAX).await
     {
         let text = match &why {
-            NotGathered::File(_) => format!("AH01089: the request body: {why}"),
+            BufferError::File(_) => format!("AH01089: the request body: {why}"),
             _ => "AH01225: Error reading request entity data".to_string(),
         };
         request.log(module, Level::Error, text);

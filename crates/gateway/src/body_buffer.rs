@@ -15,9 +15,9 @@ use server::{BodyError, BodySource, Fields, Request, RequestBody};
 /// The size of a read from a file, in bytes.
 const PIECE: usize = 64 * 1024;
 
-/// Why a whole body could not be gathered.
+/// Why a whole body could not be buffered.
 #[derive(Debug)]
-pub enum NotGathered {
+pub enum BufferError {
     /// It is longer than allowed; this much has come.
     TooLong(u64),
     /// The client does not send all of it.
@@ -29,54 +29,60 @@ pub enum NotGathered {
 /// How much of a body is kept in memory by default, in bytes.
 pub const IN_MEMORY: u64 = 256 * 1024;
 
-impl NotGathered {
+impl BufferError {
     /// The status for it.
     pub fn status(&self) -> u16 {
         match self {
-            NotGathered::TooLong(_) => 413,
-            NotGathered::Body(error) => error.status(),
-            NotGathered::File(_) => 500,
+            BufferError::TooLong(_) => 413,
+            BufferError::Body(error) => error.status(),
+            BufferError::File(_) => 500,
         }
     }
 }
 
-impl fmt::Display for NotGathered {
+impl fmt::Display for BufferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotGathered::TooLong(length) => write!(f, "{length} bytes or more are too many"),
-            NotGathered::Body(error) => f.write_str(&sys::describe(&io::Error::from(*error))),
-            NotGathered::File(error) => write!(f, "it cannot be kept in a file: {}", sys::describe(error)),
+            BufferError::TooLong(length) => write!(f, "{length} bytes or more are too many"),
+            BufferError::Body(error) => f.write_str(&sys::describe(&io::Error::from(*error))),
+            BufferError::File(error) => write!(f, "it cannot be kept in a file: {}", sys::describe(error)),
         }
     }
 }
 
-/// Gathers the body of a request, of at most `max` bytes: up to `in_memory` bytes in memory, a longer one in an unnamed
+/// Buffers the body of a request, of at most `max` bytes: up to `in_memory` bytes in memory, a longer one in an unnamed
 /// file. Afterwards the request has a body of known length.
-pub async fn gather(request: &mut Request, in_memory: u64, max: u64) -> Result<(), NotGathered> {
+pub async fn buffer_body(request: &mut Request, in_memory: u64, max: u64) -> Result<(), BufferError> {
     if request.body.is_none() {
         return Ok(());
     }
     if let Some(length) = request.body.length().filter(|length| *length > max) {
-        return Err(NotGathered::TooLong(length));
+        return Err(BufferError::TooLong(length));
     }
     let (mut pieces, mut held, mut length, mut file) = (Vec::new(), 0, 0, None);
-    while let Some(piece) = request.body.read().await.map_err(NotGathered::Body)? {
+    while let Some(piece) = request.body.read().await.map_err(BufferError::Body)? {
         length += piece.len() as u64;
         held += piece.len() as u64;
         pieces.push(piece);
         if length > max {
-            return Err(NotGathered::TooLong(length));
+            return Err(BufferError::TooLong(length));
         }
         if held > in_memory {
             held = 0;
-            file = Some(keep(file.take(), std::mem::take(&mut pieces)).await.map_err(NotGathered::File)?);
+            file = Some(keep(file.take(), std::mem::take(&mut pieces)).await.map_err(BufferError::File)?);
         }
     }
     if let Some(started) = file.take() {
-        file = Some(keep(Some(started), std::mem::take(&mut pieces)).await.map_err(NotGathered::File)?);
+        file = Some(keep(Some(started), std::mem::take(&mut pieces)).await.map_err(BufferError::File)?);
     }
-    let source =
-        Gathered { pieces: pieces.into(), file, at: 0, left: length, reading: None, trailers: request.body.trailers() };
+    let source = BufferedBody {
+        pieces: pieces.into(),
+        file,
+        at: 0,
+        left: length,
+        reading: None,
+        trailers: request.body.trailers(),
+    };
     request.body = RequestBody::new(Box::new(source));
     let read = std::mem::take(&mut request.mapped.read_fields);
     let headers = request.headers_mut();
@@ -93,7 +99,7 @@ pub async fn gather(request: &mut Request, in_memory: u64, max: u64) -> Result<(
 
 /// The content of a file, up to that length, as a body.
 pub(crate) fn body_of(file: Arc<OwnedFd>, length: u64) -> RequestBody {
-    let source = Gathered {
+    let source = BufferedBody {
         pieces: std::collections::VecDeque::new(),
         file: Some(file),
         at: 0,
@@ -125,8 +131,8 @@ async fn keep(file: Option<Arc<OwnedFd>>, pieces: Vec<Bytes>) -> io::Result<Arc<
 /// A read in progress.
 type Reading = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>> + Send>>;
 
-/// A gathered body, either in memory or in a file.
-struct Gathered {
+/// A buffered body, either in memory or in a file.
+struct BufferedBody {
     pieces: std::collections::VecDeque<Bytes>,
     file: Option<Arc<OwnedFd>>,
     /// How much of the file has been read.
@@ -136,7 +142,7 @@ struct Gathered {
     trailers: Fields,
 }
 
-impl BodySource for Gathered {
+impl BodySource for BufferedBody {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         if self.left == 0 {
             return Poll::Ready(Ok(None));
