@@ -5,6 +5,7 @@
 //! orders certificates by ACME (RFC 8555) and stores them with their keys, out of the children's reach ([`store`]).
 //! Meanwhile the children answer the challenges ([`challenges`]).
 
+mod acme;
 mod certificates;
 mod challenges;
 mod client;
@@ -15,29 +16,24 @@ mod keys;
 mod notify;
 mod order;
 mod proofs;
+mod provider;
 mod renewal;
 mod set;
+mod settings;
 mod status;
 mod store;
 mod values;
 
-use std::time::Duration;
-
 use conf::directive::Args::{Raw, Section, Take1, Take2, Take12, Words};
-use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, row, settings};
+use conf::{Allowed, Directive, ModuleInfo, row};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order, Phase};
-
-pub(crate) use self::certificates::{certificate_names, served};
-pub(crate) use self::challenges::answer as answer_challenge;
-use self::domains::Found;
-use self::keys::KeyKind;
-use self::values::{Names, RenewMode, RequireHttps, Span};
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "md_module", source: "mod_md.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Check(provider::provide),
         Hook::Check(domains::resolve),
         Hook::HelperProcess(&renewal::HELPER),
         Hook::Phase(Phase::PostRead, Order::ReallyFirst, Now(challenges::is_challenge)),
@@ -47,49 +43,6 @@ pub static MODULE: Module = Module {
         Hook::Handler(Order::Middle, Handler::Now(status::handle)),
     ],
 };
-
-settings! {
-    /// The settings of a server or of a managed domain.
-    pub struct MdServer {
-        pub authorities: Setting<Vec<String>>,
-        pub agreement: Setting<String>,
-        pub challenges: Setting<Vec<String>>,
-        pub contact: Setting<String>,
-        pub renew_mode: Setting<RenewMode>,
-        pub members_auto: Setting<bool>,
-        pub must_staple: Setting<bool>,
-        pub(crate) private_keys: Setting<Vec<KeyKind>>,
-        pub renew_window: Setting<Span>,
-        pub warn_window: Setting<Span>,
-        pub require_https: Setting<RequireHttps>,
-        pub certificate_files: Listed<String>,
-        pub key_files: Listed<String>,
-        /// Key identifier and MAC key of an existing external account.
-        pub account_binding: Setting<Option<(String, String)>>,
-        pub dns01: Setting<String>,
-        pub stapling: Setting<bool>,
-        pub staple_others: Setting<bool>,
-        pub profile: Setting<String>,
-        pub profile_is_mandatory: Setting<bool>,
-        pub ca_file: Setting<Option<String>>,
-        // The settings below can only be set for the whole server.
-        pub http_port: Setting<Option<u16>>,
-        pub https_port: Setting<Option<u16>>,
-        pub http_proxy: Setting<String>,
-        pub store_dir: Setting<String>,
-        pub notify: Setting<String>,
-        pub message: Setting<String>,
-        pub base_server: Setting<bool>,
-        pub status: Setting<bool>,
-        pub dns01_version: Setting<u32>,
-        pub retry_delay: Setting<Duration>,
-        pub retry_failover: Setting<u32>,
-        pub match_names: Setting<Names>,
-        pub initial_delay: Setting<Duration>,
-        pub check_interval: Setting<Duration>,
-        found: Found,
-    }
-}
 
 const SERVER: Allowed = Allowed::SERVER;
 const STAPLED: &str = "Stapling is done by mod_ssl: see SSLUseStapling and SSLStaplingStandardCacheTimeout.";

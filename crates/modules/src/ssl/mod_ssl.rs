@@ -12,16 +12,22 @@ mod context;
 mod expiry;
 mod keys;
 mod loading;
+mod managed;
 mod names;
+mod notation;
 mod ocsp;
 mod openssl;
+mod pair;
 mod pass_phrases;
 mod paths;
 mod pem;
 mod published;
 mod responder;
 mod set;
+mod settings;
+mod shown;
 mod sni;
+mod staples;
 mod stapling;
 mod suites;
 mod tickets;
@@ -29,27 +35,25 @@ mod values;
 mod variables;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Raw, Take1, Take2, Take12, Take23, Words};
-use conf::expr::Expr;
-use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, SettingsMap, row, settings};
+use conf::{Allowed, Directive, ModuleInfo, SettingsMap, row};
 use rustls::server::ClientHello;
 use server::PhaseHook::Now;
 use server::core::CoreServer;
-use server::{
-    Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Order, Phase, Request, Server, VirtualHost,
-};
+use server::{Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Order, Phase, Request, Server};
 
-pub use self::certificates::{ShownCertificate, end_of, has_key, shown as shown_certificates};
-use self::context::Place;
+pub use self::certificates::{end_of, has_key};
 pub use self::expiry::{Expiry, all as expiries, tell as tell_expiring, warning as expiry_warning};
 pub use self::loading::{Reloader, reload as reload_certificates};
+pub(crate) use self::managed::{Managed, Served, manage};
 #[cfg(fuzzing)]
 pub use self::ocsp::fuzzing;
 pub use self::pass_phrases::starts_a_server;
+use self::settings::is_expected;
+pub use self::settings::{SslDir, SslProxy, SslServer};
+pub use self::shown::{ShownCertificate, shown as shown_certificates};
 pub use self::values::NamedFile;
-use self::values::{Cache, CertificateCheck, PassPhrase, Protocols, Seed, Sign, SniPolicy, SslOption, Verify};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -77,103 +81,6 @@ pub static MODULE: Module = Module {
     ],
 };
 
-settings! {
-    /// The settings that apply to a whole server.
-    pub struct SslServer {
-        pub engine: Setting<bool>,
-        pub fips: Setting<bool>,
-        pub pass_phrase: Setting<PassPhrase>,
-        pub random_seeds: Listed<Seed>,
-        /// `None`: sessions are not cached.
-        pub session_cache: Setting<Option<Cache>>,
-        pub cache_timeout: Setting<u32>,
-        pub sni_policy: Setting<SniPolicy>,
-        pub strict_sni_vhost_check: Setting<bool>,
-        pub protocols: Setting<Protocols>,
-        pub tls13_cipher_suites: Setting<String>,
-        pub honor_cipher_order: Setting<bool>,
-        pub insecure_renegotiation: Setting<bool>,
-        pub session_tickets: Setting<bool>,
-        pub ticket_key_file: Setting<String>,
-        /// Those of a virtual host replace all of the main server's.
-        pub certificate_files: Setting<Vec<NamedFile>>,
-        pub key_files: Setting<Vec<NamedFile>>,
-        pub chain_file: Setting<String>,
-        pub ca_names_path: Setting<String>,
-        pub ca_names_file: Setting<String>,
-        pub revocation_path: Setting<String>,
-        pub revocation_file: Setting<String>,
-        pub revocation_check: Setting<CertificateCheck>,
-        pub srp_verifier_file: Setting<String>,
-        pub srp_unknown_user_seed: Setting<String>,
-        pub ocsp_enable: Setting<CertificateCheck>,
-        pub ocsp_default_responder: Setting<String>,
-        pub ocsp_override_responder: Setting<bool>,
-        pub ocsp_time_skew: Setting<u32>,
-        pub ocsp_max_age: Setting<u32>,
-        pub ocsp_responder_timeout: Setting<u32>,
-        pub ocsp_request_nonce: Setting<bool>,
-        pub ocsp_proxy_url: Setting<String>,
-        pub ocsp_no_verify: Setting<bool>,
-        pub ocsp_responder_certificate_file: Setting<String>,
-        pub stapling_cache: Setting<Cache>,
-        pub use_stapling: Setting<bool>,
-        pub stapling_time_skew: Setting<u32>,
-        pub stapling_responder_timeout: Setting<u32>,
-        pub stapling_max_age: Setting<u32>,
-        pub stapling_cache_timeout: Setting<u32>,
-        pub stapling_return_errors: Setting<bool>,
-        pub stapling_fake_try_later: Setting<bool>,
-        pub stapling_error_cache_timeout: Setting<u32>,
-        pub stapling_force_url: Setting<String>,
-        pub openssl_commands: Listed<(String, String)>,
-        /// `SSLVerifyClient` and `SSLVerifyDepth` in sections: the handshake asks for what they will want.
-        pub verify_in_sections: Listed<Verify>,
-        pub depths_in_sections: Listed<u32>,
-        context: Place,
-    }
-}
-
-settings! {
-    /// The settings of a section, or of a server outside sections.
-    pub struct SslDir {
-        pub cipher_suites: Setting<String>,
-        pub ca_path: Setting<String>,
-        pub ca_file: Setting<String>,
-        pub verify_client: Setting<Verify>,
-        pub verify_depth: Setting<u32>,
-        pub user_name: Setting<String>,
-        pub options: Listed<(Sign, SslOption)>,
-        pub require_ssl: Setting<bool>,
-        /// The expressions with their texts.
-        pub requires: Listed<(Arc<Expr>, Arc<str>)>,
-        pub renegotiation_buffer: Setting<u32>,
-    }
-}
-
-settings! {
-    /// The settings of a section for connections to other servers.
-    pub struct SslProxy {
-        pub engine: Setting<bool>,
-        pub protocols: Setting<Protocols>,
-        pub cipher_suites: Setting<String>,
-        pub tls13_cipher_suites: Setting<String>,
-        pub verify: Setting<Verify>,
-        pub verify_depth: Setting<u32>,
-        pub ca_file: Setting<String>,
-        pub ca_path: Setting<String>,
-        pub revocation_path: Setting<String>,
-        pub revocation_file: Setting<String>,
-        pub revocation_check: Setting<CertificateCheck>,
-        pub machine_file: Setting<String>,
-        pub machine_path: Setting<String>,
-        pub machine_chain_file: Setting<String>,
-        pub check_peer_expire: Setting<bool>,
-        pub check_peer_cn: Setting<bool>,
-        pub check_peer_name: Setting<bool>,
-    }
-}
-
 static STAPLING: HelperHook = stapling::helper;
 static ENCRYPTION: Encryption = Encryption { is_used, is_expected, configure, admit: clients::admit };
 
@@ -181,19 +88,16 @@ fn is_used(server: &Server) -> bool {
     server.hosts.iter().any(is_expected)
 }
 
-fn is_expected(host: &VirtualHost) -> bool {
-    host.settings.get::<SslServer>().engine.or(false)
-}
-
 /// Selects the virtual host that the ClientHello names, and its configuration. A host without TLS is refused.
 fn configure(server: &Server, local: SocketAddr, hello: &ClientHello<'_>) -> Result<Configured, String> {
     let name = hello.server_name().map(str::to_ascii_lowercase);
     let (asked, _) = server.host_at(local, name.as_deref());
     let host = if is_expected(asked) { asked } else { server.host_at(local, None).0 };
-    if let Some(config) = crate::md::mod_md::answer_challenge(server, hello) {
+    let challenge = managed::manager(&server.main().settings).and_then(|manager| manager.challenge(server, hello));
+    if let Some(config) = challenge {
         return Ok(Configured { host: host.index, config });
     }
-    match host.settings.get::<SslServer>().context.get() {
+    match context::of(host) {
         Some(context) => Ok(Configured { host: host.index, config: context.config.clone() }),
         None => Err("its certificates were not read".into()),
     }
@@ -208,7 +112,7 @@ fn make_places(draft: &mut Draft, _: &mut conf::Context) -> Result<(), conf::Err
 
 fn make_place(settings: &mut SettingsMap) {
     let engine = settings.get::<SslServer>().engine.clone();
-    settings.edit::<SslServer>().context = Place::new();
+    context::make_place(settings);
     if let (Some(on), Some(origin)) = (engine.get(), engine.origin()) {
         settings.edit::<CoreServer>().encrypted.set(*on, origin);
     }
@@ -235,17 +139,6 @@ fn certificate_files(server: &Server) -> String {
         files.into_iter().flatten().map(|file| format!("  {}\n", file.path))
     });
     std::iter::once("Server certificates:\n".to_string()).chain(files).collect()
-}
-
-impl SslDir {
-    /// Whether an option is on. A word without a sign discards the words before it.
-    fn has(&self, wanted: SslOption) -> bool {
-        self.options.iter().fold(false, |is_on, (sign, option)| match sign {
-            Sign::None => *option == wanted,
-            Sign::Plus => is_on || *option == wanted,
-            Sign::Minus => is_on && *option != wanted,
-        })
-    }
 }
 
 const SERVER: Allowed = Allowed::SERVER;

@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use conf::Level;
 use rcgen::KeyPair;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -12,54 +11,20 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
-use super::MdServer;
-use super::domains::Domain;
+use super::domains::{self, Domain};
 use super::keys::{self, KeyKind};
 use super::values::Span;
-use crate::ssl::mod_ssl::{NamedFile, SslServer};
+use crate::ssl::mod_ssl::{NamedFile, Served, SslServer};
 
 /// The defaults of `MDRenewWindow` and `MDWarnWindow`.
 pub(super) const RENEW_WINDOW: Span = Span::Percent(33);
 pub(super) const WARN_WINDOW: Span = Span::Percent(10);
 
-/// The certificate files of a virtual host that belongs to a managed domain.
-pub(crate) struct Served {
-    /// The files of the certificates.
-    pub(crate) files: Vec<NamedFile>,
-    /// The files of their keys.
-    pub(crate) keys: Vec<NamedFile>,
-    /// The certificates are self-signed fallbacks.
-    pub(crate) is_fallback: bool,
-}
-
-impl Served {
-    /// A line for the log about these files.
-    pub(crate) fn note(&self, host: &VirtualHost) -> Option<(Level, String)> {
-        let name = host.log_name();
-        if self.is_fallback {
-            let text = format!(
-                "AH10085: Init: {name} will respond with '503 Service Unavailable' for now. There are no SSL certificates \
-                 configured and no other module contributed any."
-            );
-            return Some((Level::Warn, text));
-        }
-        host.settings.get::<SslServer>().certificate_files.is_set().then(|| {
-            let text = format!(
-                "AH10084: host '{}' is covered by a Managed Domain, but certificate/key files are already configured for it (most \
-                 likely via SSLCertificateFile).",
-                host.name
-            );
-            (Level::Warn, text)
-        })
-    }
-}
-
 /// The certificate files of a virtual host in a managed domain; `None` if it uses those of `SSLCertificateFile`. Call
 /// it in a process that may read them. If the domain has no files yet, a process that `serves` creates a self-signed
 /// certificate. `Err` is a message for the log.
-pub(crate) fn served(host: &VirtualHost, serves: bool) -> Option<Result<Served, String>> {
-    let settings = host.settings.get::<MdServer>();
-    let domain = settings.found.own.as_ref()?;
+pub(super) fn served(host: &VirtualHost, serves: bool) -> Option<Result<Served, String>> {
+    let domain = domains::of(&host.settings)?;
     let named = |path: String| NamedFile { path, origin: domain.origin.clone() };
     let pairs = if domain.is_static() {
         let (files, keys) = (domain.conf().certificate_files.iter(), domain.conf().key_files.iter());
@@ -81,8 +46,8 @@ pub(crate) fn served(host: &VirtualHost, serves: bool) -> Option<Result<Served, 
 
 /// The names of a virtual host's files with certificates from an authority, if they are fetched; empty before the first
 /// are there.
-pub(crate) fn certificate_names(host: &VirtualHost) -> Option<Vec<String>> {
-    let domain = host.settings.get::<MdServer>().found.own.as_ref().filter(|domain| !domain.is_static())?;
+pub(super) fn certificate_names(host: &VirtualHost) -> Option<Vec<String>> {
+    let domain = domains::of(&host.settings).filter(|domain| !domain.is_static())?;
     let kinds = if domain.is_ready() { domain.key_kinds() } else { &[] };
     let path = |kind: &KeyKind| domain.store.path(&["domains", &domain.name, &kind.file("pubcert")]);
     Some(kinds.iter().map(|kind| path(kind).to_string_lossy().into_owned()).collect())
@@ -90,7 +55,7 @@ pub(crate) fn certificate_names(host: &VirtualHost) -> Option<Vec<String>> {
 
 /// Whether a virtual host belongs to the managed domain of this name.
 pub(super) fn is_of(host: &VirtualHost, name: &str) -> bool {
-    host.settings.get::<MdServer>().found.own.as_ref().is_some_and(|domain| domain.name == name)
+    domains::of(&host.settings).is_some_and(|domain| domain.name == name)
 }
 
 /// The file names of a certificate and its key.

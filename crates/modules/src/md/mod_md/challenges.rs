@@ -13,16 +13,11 @@ use rustls::server::{ClientHello, NoServerSessionStorage};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use server::{Answer, Body, Flow, Request, Server};
 
-use super::MdServer;
+use super::acme::ALPN;
 use super::domains::{self, Domain};
+use super::store::{HTTP01, TLS_ALPN01_CERTIFICATE, TLS_ALPN01_KEY};
 use super::values::RequireHttps;
 
-/// The protocol name by which an authority requests a `tls-alpn-01` certificate (RFC 8737 section 6.2).
-pub(super) const ALPN: &str = "acme-tls/1";
-/// The challenge files in the store, with mod_md's names.
-pub(super) const HTTP01: &str = "acme-http-01.txt";
-pub(super) const TLS_ALPN01_CERTIFICATE: &str = "acme-tls-alpn-01.cert.pem";
-pub(super) const TLS_ALPN01_KEY: &str = "acme-tls-alpn-01.key.pem";
 /// The path of `http-01` challenges (RFC 8555 section 8.3).
 const PREFIX: &str = "/.well-known/acme-challenge/";
 const WELL_KNOWN: &str = "/.well-known/";
@@ -33,7 +28,7 @@ const TRANSPORT_SECURITY: &str = "max-age=15768000";
 
 /// The configuration that answers a `tls-alpn-01` challenge. `None`: the client does not ask for one, or there is none
 /// for the name.
-pub(crate) fn answer(server: &Server, hello: &ClientHello<'_>) -> Option<Arc<ServerConfig>> {
+pub(super) fn answer(server: &Server, hello: &ClientHello<'_>) -> Option<Arc<ServerConfig>> {
     let mut protocols = hello.alpn()?;
     if protocols.next() != Some(ALPN.as_bytes()) || protocols.next().is_some() {
         return None;
@@ -114,7 +109,7 @@ pub(super) fn is_unready(request: &mut Request) -> Flow {
         return Flow::Status(503);
     }
     let host = request.server.hosts.get(session.host).unwrap_or(request.vhost);
-    match &host.settings.get::<MdServer>().found.own {
+    match domains::of(&host.settings) {
         Some(domain) if !domain.is_ready() => Flow::Status(503),
         _ => Flow::Declined,
     }
@@ -122,7 +117,7 @@ pub(super) fn is_unready(request: &mut Request) -> Flow {
 
 /// `MDRequireHttps`
 pub(super) fn require_https(request: &mut Request) -> Flow {
-    let Some(domain) = &request.host::<MdServer>().found.own else { return Flow::Declined };
+    let Some(domain) = domains::of(&request.vhost.settings) else { return Flow::Declined };
     let mode = domain.conf().require_https.or(RequireHttps::Off);
     let origin = domain.conf().require_https.origin().filter(|_| request.is_question()).cloned();
     if mode == RequireHttps::Off || request.asked.uri.starts_with(WELL_KNOWN) {

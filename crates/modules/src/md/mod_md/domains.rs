@@ -9,8 +9,9 @@ use server::core::CoreServer;
 use server::{Draft, Server};
 use sys::shm::Shared;
 
-use super::MdServer;
+use super::acme::ALPN;
 use super::keys::KeyKind;
+use super::settings::MdServer;
 use super::store::{NAME_MAX, Store};
 use super::values::{Names, RenewMode, RequireHttps};
 use crate::ssl::mod_ssl::SslServer;
@@ -68,11 +69,18 @@ pub(super) struct Domain {
     admin: Option<String>,
 }
 
-/// The resolved domains, in the settings of a server: the main server has all of them, each server its own.
+settings! {
+    /// The resolved domains, in the settings of a server.
+    pub struct Resolved {
+        found: Found,
+    }
+}
+
+/// The main server has all domains, each server its own.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
-    pub(super) all: Arc<[Arc<Domain>]>,
-    pub(super) own: Option<Arc<Domain>>,
+struct Found {
+    all: Arc<[Arc<Domain>]>,
+    own: Option<Arc<Domain>>,
 }
 
 impl Merge for Found {
@@ -164,7 +172,12 @@ fn covers(known: &str, host: &str) -> bool {
 
 /// The domains of a server.
 pub(super) fn all(server: &Server) -> &Arc<[Arc<Domain>]> {
-    &server.main().settings.get::<MdServer>().found.all
+    &server.main().settings.get::<Resolved>().found.all
+}
+
+/// The domain of a virtual host with these settings.
+pub(super) fn of(host: &SettingsMap) -> Option<&Arc<Domain>> {
+    host.get::<Resolved>().found.own.as_ref()
 }
 
 /// Assigns virtual hosts to domains, and gives them the domains' certificates.
@@ -208,9 +221,9 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
     }
     let all: Arc<[Arc<Domain>]> = all.into();
     let own = |at: Option<usize>| at.map(|at| all[at].clone());
-    draft.main.edit::<MdServer>().found = Found { all: all.clone(), own: own(belongs[0]) };
+    draft.main.edit::<Resolved>().found = Found { all: all.clone(), own: own(belongs[0]) };
     for (host, at) in draft.hosts.iter_mut().zip(&belongs[1..]) {
-        host.server.edit::<MdServer>().found = Found { all: Arc::default(), own: own(*at) };
+        host.server.edit::<Resolved>().found = Found { all: Arc::default(), own: own(*at) };
     }
     let settings = std::iter::once(&mut draft.main).chain(draft.hosts.iter_mut().map(|host| &mut host.server));
     for (settings, at) in settings.zip(&belongs) {
@@ -296,7 +309,7 @@ fn domain(
     }
     let protocols = |host: &&&SettingsMap| {
         let protocols = host.get::<CoreServer>().protocols.get();
-        is_encrypted(host) && protocols.into_iter().flatten().any(|protocol| protocol == super::challenges::ALPN)
+        is_encrypted(host) && protocols.into_iter().flatten().any(|protocol| protocol == ALPN)
     };
     let takes_tls_alpn = hosts.iter().find(protocols).is_some();
     let admin = around.get::<CoreServer>().server_admin.get().filter(|admin| admin.contains('@')).cloned();

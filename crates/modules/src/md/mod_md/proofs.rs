@@ -3,11 +3,12 @@
 
 use instant_acme::{AuthorizationStatus, Challenge, ChallengeType, Identifier, Order, OrderStatus};
 
+use super::acme::{Failed, Means, refused, wait_for};
 use super::client::Client;
 use super::domains::Domain;
 use super::keys::{self, KeyKind};
-use super::order::{Failed, Means, refused, wait_for};
-use super::{challenges, notify};
+use super::notify;
+use super::store::{HTTP01, TLS_ALPN01_CERTIFICATE, TLS_ALPN01_KEY};
 
 /// A challenge response in place.
 pub(super) struct Proof {
@@ -49,17 +50,14 @@ pub(super) async fn prove(
             ChallengeType::TlsAlpn01 => {
                 let key = KeyKind::curve("secp256r1").unwrap_or(KeyKind::DEFAULT).generate()?;
                 let certificate = keys::challenge(&key, &name, proof.digest().as_ref())?;
-                let files = [
-                    (challenges::TLS_ALPN01_KEY, key.serialize_pem()),
-                    (challenges::TLS_ALPN01_CERTIFICATE, certificate),
-                ];
+                let files = [(TLS_ALPN01_KEY, key.serialize_pem()), (TLS_ALPN01_CERTIFICATE, certificate)];
                 for (file, contents) in files {
                     domain.store.write_challenge(&name, file, contents.as_bytes(), readers)?;
                 }
             }
             ChallengeType::Http01 => {
                 let text = proof.as_str().as_bytes();
-                domain.store.write_challenge(&name, challenges::HTTP01, text, readers)?;
+                domain.store.write_challenge(&name, HTTP01, text, readers)?;
             }
             _ => {
                 let line = domain.conf().dns01.get().map_or("", String::as_str);

@@ -24,11 +24,12 @@ use sys::process::Pid;
 use sys::signal::{Signal, SignalFd};
 use sys::watch::{Interest, watch};
 
+use super::acme::{Failed, LETS_ENCRYPT, Means};
 use super::certificates::{self, Due};
 use super::domains::{self, Domain, Progress};
-use super::order::{self, Failed, LETS_ENCRYPT, Means};
+use super::settings::MdServer;
 use super::store::Store;
-use super::{MdServer, notify};
+use super::{notify, order};
 use crate::ssl::mod_ssl::Reloader;
 
 /// The defaults of `MDCheckInterval`, `MDRetryDelay` and `MDRetryFailover`.

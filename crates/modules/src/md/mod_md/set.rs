@@ -8,9 +8,10 @@ use conf::values::{number, one_of};
 use conf::words::words;
 use conf::{Allowed, Cmd, Failure, Outcome, Setting, SettingsMap};
 
-use super::MdServer;
+use super::acme::LETS_ENCRYPT;
 use super::domains::{Defined, Definition};
 use super::keys::{KeyKind, RSA_MAX};
+use super::settings::MdServer;
 use super::values::{Names, RenewMode, RequireHttps, Span, time};
 
 /// The setting that a directive sets.
@@ -18,7 +19,7 @@ type Field<T> = fn(&mut MdServer) -> &mut Setting<T>;
 
 /// The authorities that can be given by name.
 const AUTHORITIES: [(&str, &str); 4] = [
-    ("LetsEncrypt", super::order::LETS_ENCRYPT),
+    ("LetsEncrypt", LETS_ENCRYPT),
     ("LetsEncrypt-Test", "https://acme-staging-v02.api.letsencrypt.org/directory"),
     ("Buypass", "https://api.buypass.com/acme/directory"),
     ("Buypass-Test", "https://api.test4.buypass.no/acme/directory"),

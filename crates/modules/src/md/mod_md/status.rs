@@ -7,11 +7,11 @@ use http::date::http_date;
 use serde_json::{Map, Value, json};
 use server::{Answer, Body, Request, Server};
 
-use super::MdServer;
-use super::certificates::{RENEW_WINDOW, WARN_WINDOW};
+use super::acme::LETS_ENCRYPT;
+use super::certificates::{self, RENEW_WINDOW, WARN_WINDOW};
 use super::domains::{self, Domain};
 use super::keys::KeyKind;
-use super::order::LETS_ENCRYPT;
+use super::settings::MdServer;
 use super::values::{RenewMode, Span};
 use crate::ssl::mod_ssl::{ShownCertificate, shown_certificates};
 
@@ -100,8 +100,7 @@ fn about(server: &Server, domain: &Domain) -> Value {
 
 /// The certificates that a host of the domain serves.
 fn certificates(server: &Server, domain: &Domain) -> Vec<ShownCertificate> {
-    let is_its = |own: &MdServer| own.found.own.as_ref().is_some_and(|own| own.name == domain.name);
-    let mut hosts = server.hosts.iter().filter(|host| is_its(host.settings.get()));
+    let mut hosts = server.hosts.iter().filter(|host| certificates::is_of(host, &domain.name));
     hosts.find_map(shown_certificates).unwrap_or_default()
 }
 

@@ -25,6 +25,11 @@ const ARCHIVED_MAX: u32 = 1000;
 /// The longest name of a domain: the systems' limit for a file name, less the suffix in the archive.
 pub(super) const NAME_MAX: usize = 240;
 
+/// The files of a challenge, with mod_md's names.
+pub(super) const HTTP01: &str = "acme-http-01.txt";
+pub(super) const TLS_ALPN01_CERTIFICATE: &str = "acme-tls-alpn-01.cert.pem";
+pub(super) const TLS_ALPN01_KEY: &str = "acme-tls-alpn-01.key.pem";
+
 /// A store.
 #[derive(Clone, Debug)]
 pub(super) struct Store {

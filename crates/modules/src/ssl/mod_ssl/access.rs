@@ -15,9 +15,9 @@ use rustls::ProtocolVersion;
 use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
 use server::{Flow, Kind, Request, Session, VirtualHost};
 
-use super::clients::{self, DEPTH};
+use super::settings::{SslDir, VERIFY_DEPTH};
 use super::values::{SslOption, Verify};
-use super::{SslDir, SslServer, names, suites, variables};
+use super::{clients, context, names, suites, variables};
 use crate::aaa::mod_auth_basic;
 
 /// The note that marks a request refused here: with `StrictRequire` a password does not help.
@@ -104,7 +104,7 @@ fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -
     }
     let (of_all, asked) = request.server.hosts.get(session.host).map_or((0, 0), asked_of);
     let trust = clients::trust(request, session);
-    let depth = dir.verify_depth.or(DEPTH) as usize;
+    let depth = dir.verify_depth.or(VERIFY_DEPTH) as usize;
     let takes_strangers = dir.verify_client.or(Verify::None) == Verify::OptionalNoCa;
     let has_enough = match trust {
         None => asked >= wanted && session.client_chain.is_empty(),
@@ -133,7 +133,7 @@ fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -
 /// sections want is optional there.
 fn asked_of(host: &VirtualHost) -> (u8, u8) {
     let of_all = strictness(host.base_settings::<SslDir>().verify_client.or(Verify::None));
-    let context = host.settings.get::<SslServer>().context.get();
+    let context = context::of(host);
     (of_all, of_all.max(context.is_some_and(|context| context.clients.is_some()).into()))
 }
 

@@ -7,13 +7,9 @@ use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use conf::{Level, Setting};
-use rustls::crypto::aws_lc_rs as provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
 use server::VirtualHost;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
@@ -21,12 +17,12 @@ use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 
 use super::keys::{self, Key};
+use super::managed;
+use super::pair::Pair;
 use super::pass_phrases::{self, PassPhrases, Wanted};
 use super::pem::{self, sections};
-use super::published::Part;
+use super::settings::SslServer;
 use super::values::{NamedFile, PassPhrase};
-use super::{SslServer, names as dn, variables};
-use crate::md::mod_md;
 
 /// The minimum size of RSA keys and of the field of elliptic curves, in bits (SSL_CTX_set_security_level(3), level 2).
 const RSA_BITS_MIN: usize = 2048;
@@ -34,15 +30,6 @@ const CURVE_BITS_MIN: usize = 224;
 
 /// Signatures that level 2 rejects: MD5 and SHA-1, with RSA and ECDSA.
 const WEAK_SIGNATURES: [&str; 3] = ["1.2.840.113549.1.1.4", "1.2.840.113549.1.1.5", "1.2.840.10045.4.1"];
-
-/// A certificate with its chain and its key.
-pub(super) struct Pair {
-    /// The server's certificate comes first.
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    /// The end of the certificate's validity, in seconds since 1970.
-    end: i64,
-}
 
 /// The certificates loaded for a virtual host.
 #[derive(Default)]
@@ -73,7 +60,8 @@ impl From<String> for Problem {
 /// start a server leaves out those that it may not read.
 pub(super) fn load(host: &VirtualHost, pass_phrases: &mut PassPhrases) -> Result<Loaded, String> {
     let server = host.settings.get::<SslServer>();
-    let managed = mod_md::served(host, pass_phrases::serves()).transpose()?;
+    let manager = managed::manager(&host.settings);
+    let managed = manager.and_then(|manager| manager.files(host, pass_phrases::serves())).transpose()?;
     let (files, keys) = match &managed {
         Some(managed) => (&managed.files[..], &managed.keys[..]),
         None => (
@@ -305,51 +293,6 @@ fn is_for(name: &str, server: &str) -> bool {
     name.eq_ignore_ascii_case(server) || same_rest().unwrap_or(false)
 }
 
-impl Pair {
-    /// The pair in rustls's form. `Err`: the key does not belong to the certificate, or is of no supported kind.
-    fn certified(&self) -> Result<Arc<CertifiedKey>, rustls::Error> {
-        let key = provider::default_provider().key_provider.load_private_key(self.key.clone_key())?;
-        // rustls compares them too, but rejects X.509 version 1 certificates, which `openssl x509 -req` makes.
-        let first = self.chain.first().and_then(|first| X509Certificate::from_der(first).ok());
-        let (_, first) = first.ok_or(rustls::Error::NoCertificatesPresented)?;
-        if key.public_key().is_some_and(|own| own.as_ref() != first.public_key().raw) {
-            return Err(rustls::InconsistentKeys::KeyMismatch.into());
-        }
-        Ok(Arc::new(CertifiedKey::new(self.chain.clone(), key)))
-    }
-}
-
-/// What is to be said of a certificate.
-#[derive(Clone, Debug)]
-pub struct ShownCertificate {
-    /// The name of its issuer, in one line.
-    pub issuer: String,
-    /// The serial number in hexadecimal digits.
-    pub serial: String,
-    /// The SHA-256 digest of the certificate in hexadecimal digits.
-    pub fingerprint: String,
-    /// The limits of its validity, in seconds since 1970.
-    pub begins: i64,
-    /// See `begins`.
-    pub ends: i64,
-}
-
-/// The certificates that a virtual host serves at present; `None`: it is not encrypted.
-pub fn shown(host: &VirtualHost) -> Option<Vec<ShownCertificate>> {
-    let context = host.settings.get::<SslServer>().context.get()?;
-    let shown = |der: &CertificateDer<'_>| {
-        let (_, one) = X509Certificate::from_der(der).ok()?;
-        Some(ShownCertificate {
-            issuer: dn::one_line(one.issuer()),
-            serial: variables::serial(one.raw_serial()),
-            fingerprint: dn::hex(digest(&SHA256, der).as_ref()).to_ascii_lowercase(),
-            begins: one.validity().not_before.timestamp(),
-            ends: one.validity().not_after.timestamp(),
-        })
-    };
-    Some(context.choice.current().iter().filter_map(|one| shown(one.cert.first()?)).collect())
-}
-
 /// The end of validity of the first certificate in a file, in seconds since 1970. `None`: the file has no certificate.
 pub fn end_of(file: &[u8]) -> Option<i64> {
     let chain = certificates(file).ok()?;
@@ -360,38 +303,4 @@ pub fn end_of(file: &[u8]) -> Option<i64> {
 /// Whether a file contains a key, usable or not.
 pub fn has_key(file: &[u8]) -> bool {
     !matches!(keys::find(file), Ok(None))
-}
-
-/// Encodes the certificates of a virtual host for other processes.
-pub(super) fn to_part(pairs: &[Pair]) -> Part {
-    let mut bytes = Vec::new();
-    let mut put = |piece: &[u8]| {
-        bytes.extend((piece.len() as u64).to_le_bytes());
-        bytes.extend(piece);
-    };
-    for Pair { chain, key, .. } in pairs {
-        put(key.secret_der());
-        put(&[chain.len().min(255) as u8]);
-        chain.iter().take(255).for_each(|certificate| put(certificate));
-    }
-    Part { ends: pairs.iter().map(|pair| pair.end).collect(), bytes }
-}
-
-/// Decodes the output of [`to_part`]. `None`: the bytes are something else.
-pub(super) fn from_part(part: &Part) -> Option<Vec<Arc<CertifiedKey>>> {
-    let mut rest = &part.bytes[..];
-    let mut take = || {
-        let (length, behind) = rest.split_at_checked(8)?;
-        let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
-        let (piece, behind) = behind.split_at_checked(length)?;
-        rest = behind;
-        Some(piece)
-    };
-    let pairs = part.ends.iter().map(|end| {
-        let key = PrivateKeyDer::try_from(take()?.to_vec()).ok()?;
-        let count = *take()?.first()?;
-        let chain: Option<Vec<_>> = (0..count).map(|_| Some(CertificateDer::from(take()?.to_vec()))).collect();
-        Pair { chain: chain?, key, end: *end }.certified().ok()
-    });
-    pairs.collect()
 }

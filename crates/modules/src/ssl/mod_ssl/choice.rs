@@ -8,9 +8,9 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-use super::certificates;
+use super::pair;
 use super::published::{Part, Published};
-use super::stapling;
+use super::staples;
 
 /// The certificates of a virtual host. The first handshake after a publication takes in the new ones.
 pub(super) struct Choice {
@@ -81,7 +81,7 @@ impl Choice {
     fn replace(&self, known: &mut Current, brought: (u64, u64)) {
         let part = if known.brought.0 == brought.0 { None } else { self.published.part(self.host) };
         if let Some((_, part)) = part {
-            match certificates::from_part(&part) {
+            match pair::from_part(&part) {
                 Some(certificates) => known.certificates = limited(certificates, self.schemes.as_ref()),
                 None => {
                     runtime::log!(
@@ -142,7 +142,7 @@ impl SigningKey for Limited {
 }
 
 fn stapled(one: &CertifiedKey, part: &Part) -> Arc<CertifiedKey> {
-    let ocsp = one.cert.first().and_then(|certificate| stapling::response_for(certificate, part));
+    let ocsp = one.cert.first().and_then(|certificate| staples::response_for(certificate, part));
     Arc::new(CertifiedKey { cert: one.cert.clone(), key: one.key.clone(), ocsp })
 }
 

@@ -9,27 +9,35 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 
-use conf::{Level, Merge, Origin, Setting};
+use conf::{Level, Merge, Origin, Setting, SettingsMap, settings};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::CertifiedKey;
-use rustls::{ProtocolVersion, ServerConfig, SupportedProtocolVersion, version};
+use rustls::{ServerConfig, SupportedProtocolVersion, version};
 use server::VirtualHost;
 
 use super::choice::Choice;
 use super::clients::Clients;
 use super::openssl::{self, Commands};
 use super::published::Published;
+use super::settings::{SslDir, SslServer};
+use super::suites;
 use super::tickets::Tickets;
 use super::values::Protocols;
-use super::{SslDir, SslServer, suites};
 
 /// The default lifetime of a session, in seconds (`SSLSessionCacheTimeout`).
 const SESSION_TIMEOUT: u32 = 300;
 
+settings! {
+    /// The context of a virtual host, in its settings.
+    pub struct HostContext {
+        place: Place,
+    }
+}
+
 /// A slot for the context of a virtual host, filled when a server starts.
 #[derive(Clone, Default)]
-pub struct Place(Option<Arc<OnceLock<Context>>>);
+struct Place(Option<Arc<OnceLock<Context>>>);
 
 /// The TLS context of a virtual host.
 pub(super) struct Context {
@@ -51,7 +59,7 @@ pub(super) struct Context {
 
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Place").field(&self.get().is_some()).finish()
+        f.debug_tuple("Place").field(&self.0.as_ref().is_some_and(|place| place.get().is_some())).finish()
     }
 }
 
@@ -63,21 +71,21 @@ impl Merge for Place {
     fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
-impl Place {
-    /// An empty place, for one virtual host.
-    pub(super) fn new() -> Place {
-        Place(Some(Arc::default()))
-    }
+/// Gives a server an empty place for its context.
+pub(super) fn make_place(server: &mut SettingsMap) {
+    server.edit::<HostContext>().place = Place(Some(Arc::default()));
+}
 
-    pub(super) fn get(&self) -> Option<&Context> {
-        self.0.as_ref()?.get()
-    }
+/// The context of a virtual host; `None`: it is not encrypted, or its certificates were not read.
+pub(super) fn of(host: &VirtualHost) -> Option<&Context> {
+    host.settings.get::<HostContext>().place.0.as_ref()?.get()
+}
 
-    pub(super) fn fill(&self, context: Context) {
-        if let Some(place) = &self.0 {
-            // A configuration is prepared only once, so the place is empty.
-            let _ = place.set(context);
-        }
+/// Fills the place for a virtual host's context.
+pub(super) fn fill(host: &VirtualHost, context: Context) {
+    if let Some(place) = &host.settings.get::<HostContext>().place.0 {
+        // A configuration is prepared only once, so the place is empty.
+        let _ = place.set(context);
     }
 }
 
@@ -220,13 +228,4 @@ fn versions(
         note_missing("protocol", &old, named.origin(), notes);
     }
     Ok(offered)
-}
-
-/// OpenSSL's name for a version.
-pub(super) fn version_name(version: ProtocolVersion) -> &'static str {
-    match version {
-        ProtocolVersion::TLSv1_3 => "TLSv1.3",
-        ProtocolVersion::TLSv1_2 => "TLSv1.2",
-        _ => "UNKNOWN",
-    }
 }

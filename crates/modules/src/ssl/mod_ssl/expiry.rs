@@ -6,8 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use conf::Level;
 use server::{Server, VirtualHost};
 
-use super::SslServer;
-use crate::md::mod_md;
+use super::{context, managed};
 
 const DAY: i64 = 24 * 60 * 60;
 /// How often the parent checks, in seconds.
@@ -74,9 +73,9 @@ pub fn all(server: &Server) -> Vec<Expiry> {
 }
 
 fn of(host: &VirtualHost) -> Vec<Expiry> {
-    let Some(context) = host.settings.get::<SslServer>().context.get() else { return Vec::new() };
+    let Some(context) = context::of(host) else { return Vec::new() };
     let ends = context.published.ends(host.index).unwrap_or_else(|| context.ends.clone());
-    let fetched = mod_md::certificate_names(host);
+    let fetched = managed::manager(&host.settings).and_then(|manager| manager.names(host));
     let is_renewed = fetched.is_some();
     let each = fetched.unwrap_or_else(|| context.files.clone()).into_iter().zip(ends).enumerate();
     each.map(|(index, (file, end))| Expiry { host: host.label(), index, file, end, is_renewed }).collect()

@@ -7,12 +7,11 @@ use conf::Level;
 use server::{Server, VirtualHost};
 
 use super::certificates::{self, Loaded};
-use super::clients;
 use super::context::{self, Context};
-use super::expiry;
 use super::pass_phrases::{self, PassPhrases};
 use super::published::{Part, Published};
-use super::{SslServer, is_expected, stapling};
+use super::settings::{SslServer, is_expected};
+use super::{clients, expiry, pair, stapling};
 
 /// Makes the contexts of all virtual hosts. `Err`: why the configuration cannot be served.
 pub(super) fn prepare(server: &Server) -> Result<(), String> {
@@ -41,7 +40,7 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
         }
         let clients = clients.map(Arc::new);
         let part = &parts[host.index];
-        let certified = certificates::from_part(part).ok_or("certificates that were read cannot be read")?;
+        let certified = pair::from_part(part).ok_or("certificates that were read cannot be read")?;
         let mut notes = std::mem::take(&mut loaded.notes);
         let staples = staples.clone().filter(|_| stapling::is_used(host));
         let pairs = (certified, published.clone());
@@ -50,7 +49,7 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
         let context = Context { config, clients, notes, files, ends, published, choice, staples };
         // A partial load by a check may be repeated in full, for a server that starts with this configuration.
         if !loaded.is_partial {
-            host.settings.get::<SslServer>().context.fill(context);
+            context::fill(host, context);
         }
     }
     Ok(())
@@ -62,7 +61,7 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
 pub fn reload(server: &Server) -> Result<String, String> {
     let all = load(server)?;
     let parts = parts(server, &all);
-    let contexts = server.hosts.iter().filter_map(|host| Some((host, host.settings.get::<SslServer>().context.get()?)));
+    let contexts = server.hosts.iter().filter_map(|host| Some((host, context::of(host)?)));
     let hosts = contexts.filter_map(|(host, context)| Some((host, &**context.clients.as_ref()?)));
     let lists = clients::read_again(server.hosts.len(), hosts)?;
     published(server)?.publish(&parts).map_err(must_restart)?;
@@ -98,7 +97,7 @@ impl Reloader {
             Some((seen, mut parts)) => {
                 let mut pass_phrases = PassPhrases::default();
                 for host in server.hosts.iter().filter(|host| is_expected(host) && has_changed(host)) {
-                    parts[host.index] = certificates::to_part(&certificates::load(host, &mut pass_phrases)?.pairs);
+                    parts[host.index] = pair::to_part(&certificates::load(host, &mut pass_phrases)?.pairs);
                 }
                 (published.publish_after(seen, &parts).map_err(must_restart)?, parts)
             }
@@ -121,7 +120,7 @@ impl Reloader {
 /// The memory for certificates that replace the initial ones.
 fn published(server: &Server) -> Result<&Published, String> {
     let hosts = server.hosts.iter().filter(|host| is_expected(host));
-    let mut contexts = hosts.filter_map(|host| host.settings.get::<SslServer>().context.get());
+    let mut contexts = hosts.filter_map(|host| context::of(host));
     let context = contexts.next().ok_or("no virtual host has certificates (SSLEngine)")?;
     Ok(&context.published)
 }
@@ -146,7 +145,7 @@ pub(super) fn log_notes(server: &Server) -> Result<(), String> {
         if let Some(text) = strange_port(host) {
             server.main().log("ssl", Level::Warn, &text);
         }
-        let context = host.settings.get::<SslServer>().context.get();
+        let context = context::of(host);
         for (level, note) in context.into_iter().flat_map(|context| &context.notes) {
             host.log("ssl", *level, note);
         }
@@ -176,7 +175,7 @@ fn load(server: &Server) -> Result<Vec<(&VirtualHost, Loaded)>, String> {
 fn parts(server: &Server, all: &[(&VirtualHost, Loaded)]) -> Vec<Part> {
     let mut parts = vec![Part::default(); server.hosts.len()];
     for (host, loaded) in all {
-        parts[host.index] = certificates::to_part(&loaded.pairs);
+        parts[host.index] = pair::to_part(&loaded.pairs);
     }
     parts
 }

@@ -4,7 +4,7 @@ use rustls::SignatureScheme;
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::kx_group;
 
-use super::SslServer;
+use super::settings::SslServer;
 use super::values::Protocols;
 
 /// The combined effect of a virtual host's commands. `None`: not set.

@@ -4,8 +4,8 @@ use conf::values::one_of;
 use conf::{Allowed, Cmd, Outcome, Setting, Settings};
 use server::core_module::SHOWN;
 
+use super::settings::{SslDir, SslServer};
 use super::values::NamedFile;
-use super::{SslDir, SslServer};
 
 /// The setting that a directive sets.
 pub(super) type Field<S, T> = fn(&mut S) -> &mut Setting<T>;

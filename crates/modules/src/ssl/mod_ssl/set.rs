@@ -9,11 +9,11 @@ use conf::{Cmd, Level, Outcome};
 use server::module::shared_caches;
 
 use super::paths::{Field, in_section};
+use super::settings::{SslDir, SslProxy, SslServer};
 use super::values::{
     Cache, CertificateCheck, CheckDepth, PassPhrase, Protocols, SeedSource, SeedTime, Sign, SniPolicy, SslOption,
     Verify,
 };
-use super::{SslDir, SslProxy, SslServer};
 
 /// `SSLEngine`
 pub(super) fn engine(cmd: &mut Cmd<'_>, value: &str) -> Outcome {

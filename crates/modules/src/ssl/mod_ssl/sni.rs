@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use conf::Level;
 use server::{Flow, Kind, Request, Session, VirtualHost};
 
+use super::settings::{SslDir, SslServer, VERIFY_DEPTH};
 use super::values::{CertificateCheck, CheckDepth, NamedFile, Protocols, SniPolicy, Verify};
-use super::{SslDir, SslServer, clients, context, suites};
+use super::{context, suites};
 
 /// The default policy.
 const POLICY: SniPolicy = SniPolicy::Secure;
@@ -65,7 +66,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
 fn log_session(request: &Request, session: &Session) {
     let before = request.client.keepalives.load(Ordering::Relaxed);
     if before == 0 {
-        let (version, (cipher, bits)) = (context::version_name(session.version), suites::describe(session.suite));
+        let (version, (cipher, bits)) = (suites::version_name(session.version), suites::describe(session.suite));
         let text = format!("AH02041: Protocol: {version}, Cipher: {cipher} ({bits}/{bits} bits)");
         request.log("ssl", Level::Debug, text);
     }
@@ -99,12 +100,12 @@ fn clients_of(host: &VirtualHost) -> impl PartialEq + '_ {
     const UNCHECKED: CertificateCheck = CertificateCheck { depth: CheckDepth::None, unknown_is_good: false };
     let (server, base) = (host.settings.get::<SslServer>(), host.base_settings::<SslDir>());
     (
-        (server.engine.or(false), base.verify_client.or(Verify::None), base.verify_depth.or(clients::DEPTH)),
+        (server.engine.or(false), base.verify_client.or(Verify::None), base.verify_depth.or(VERIFY_DEPTH)),
         (base.ca_file.get(), base.ca_path.get(), server.ca_names_file.get(), server.ca_names_path.get()),
         (server.revocation_file.get(), server.revocation_path.get(), server.revocation_check.or(UNCHECKED)),
         (server.ocsp_enable.or(UNCHECKED), server.ocsp_default_responder.get()),
         // What sections want, too.
-        server.context.get().and_then(|context| Some(context.clients.as_ref()?.mark())),
+        context::of(host).and_then(|context| Some(context.clients.as_ref()?.mark())),
         server.openssl_commands.iter().collect::<Vec<_>>(),
     )
 }

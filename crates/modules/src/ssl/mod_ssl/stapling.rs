@@ -24,9 +24,12 @@ use sys::event_loop::EventLoop;
 use sys::signal::SignalFd;
 use sys::watch::{Interest, watch};
 
+use super::choice::Choice;
 use super::ocsp::{Question, Signers};
 use super::published::{Part, Published};
-use super::{SslServer, responder};
+use super::settings::{SslServer, is_expected};
+use super::staples::{Entry, known};
+use super::{context, responder, staples};
 
 /// How often the process checks for due requests and new certificates, and publishes what has come; also the shortest
 /// pause between two questions about a certificate.
@@ -39,15 +42,13 @@ const ASKED_MAX: usize = 64;
 /// be replaced, however long it is valid.
 const LATE_MAX: i64 = 24;
 const SHORTEST: i64 = 60;
-/// The size of the digest that identifies a certificate, in bytes.
-const DIGEST: usize = 32;
 
 /// The memory of the generation in effect, and how many virtual hosts it has.
 static IN_EFFECT: Mutex<Option<(Arc<Published>, usize)>> = Mutex::new(None);
 
 /// Whether a virtual host staples.
 pub(super) fn is_used(host: &VirtualHost) -> bool {
-    super::is_expected(host) && host.settings.get::<SslServer>().use_stapling.or(false)
+    is_expected(host) && host.settings.get::<SslServer>().use_stapling.or(false)
 }
 
 /// The memory for stapled responses; `None`: no host staples.
@@ -87,18 +88,11 @@ fn hand_over((before, count): &(Arc<Published>, usize), hosts: &[Host], new_coun
     }
 }
 
-/// The published responses, by the digests of their certificates.
-fn known(published: &Published, count: usize) -> BTreeMap<Vec<u8>, Entry> {
-    let parts: Vec<_> = (0..count).filter_map(|host| published.part(host)).collect();
-    let entries = parts.iter().flat_map(|(_, part)| Entries(&part.bytes));
-    entries.map(|(digest, entry)| (digest.to_vec(), entry)).collect()
-}
-
 /// The helper's view of a virtual host.
 struct Host {
     index: usize,
     name: String,
-    choice: Arc<super::choice::Choice>,
+    choice: Arc<Choice>,
     staples: Arc<Published>,
     force_url: Option<String>,
     timeout: Duration,
@@ -122,13 +116,6 @@ struct Staple {
     next: i64,
 }
 
-/// A published response, with the end of its validity and the time of the next request.
-struct Entry {
-    ends: i64,
-    next: i64,
-    response: Vec<u8>,
-}
-
 /// A question on its way: the certificate's virtual host and digest, the responder, and what comes back.
 struct Asking {
     host: usize,
@@ -140,7 +127,7 @@ struct Asking {
 impl Host {
     fn new(host: &VirtualHost) -> Option<Host> {
         let ssl = host.settings.get::<SslServer>();
-        let context = ssl.context.get()?;
+        let context = context::of(host)?;
         Some(Host {
             index: host.index,
             name: host.log_name(),
@@ -338,42 +325,14 @@ async fn next_answer(
 fn publish(hosts: &[Host], count: usize, staples: &[Staple]) {
     let mut parts = vec![Part::default(); count];
     for staple in staples.iter().filter(|staple| !staple.response.is_empty()) {
-        let bytes = &mut parts[staple.host].bytes;
-        bytes.extend_from_slice(&staple.digest);
-        bytes.extend_from_slice(&staple.ends.to_le_bytes());
-        bytes.extend_from_slice(&staple.next.to_le_bytes());
-        bytes.extend_from_slice(&(staple.response.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(&staple.response);
+        let Staple { host, digest, response, ends, next, .. } = staple;
+        staples::append(&mut parts[*host].bytes, digest, (*ends, *next), response);
     }
     if let Some(host) = hosts.first()
         && let Err(why) = host.staples.publish(&parts)
     {
         runtime::log!("ssl", Error, "OCSP responses are not stapled: {why}");
     }
-}
-
-/// The published responses in a part, with the digests of their certificates.
-struct Entries<'a>(&'a [u8]);
-
-impl<'a> Iterator for Entries<'a> {
-    type Item = (&'a [u8], Entry);
-
-    fn next(&mut self) -> Option<(&'a [u8], Entry)> {
-        let (digest, rest) = self.0.split_at_checked(DIGEST)?;
-        let (ends, rest) = rest.split_first_chunk::<8>()?;
-        let (next, rest) = rest.split_first_chunk::<8>()?;
-        let (length, rest) = rest.split_first_chunk::<4>()?;
-        let (response, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        self.0 = rest;
-        let (ends, next) = (i64::from_le_bytes(*ends), i64::from_le_bytes(*next));
-        Some((digest, Entry { ends, next, response: response.to_vec() }))
-    }
-}
-
-/// The published response for a certificate of a virtual host.
-pub(super) fn response_for(certificate: &[u8], part: &Part) -> Option<Vec<u8>> {
-    let wanted = digest(&SHA256, certificate);
-    Entries(&part.bytes).find(|(known, _)| *known == wanted.as_ref()).map(|(_, entry)| entry.response)
 }
 
 fn now() -> i64 {

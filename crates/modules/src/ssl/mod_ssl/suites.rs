@@ -4,8 +4,8 @@
 //! level 2 and Mozilla's intermediate configuration leave the same ones, plus key exchange with finite fields (DHE).
 //! See openssl-ciphers(1).
 
-use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite as known;
+use rustls::{ProtocolVersion, SupportedCipherSuite};
 
 /// A cipher suite of TLS 1.2.
 struct Suite {
@@ -138,6 +138,15 @@ impl Suite {
     fn is_named(&self, name: &str) -> bool {
         let is = |part: &str| self.name == part || ECDHE.contains(&part) || self.words.contains(&part);
         name.split('+').all(is)
+    }
+}
+
+/// OpenSSL's name for a version.
+pub(super) fn version_name(version: ProtocolVersion) -> &'static str {
+    match version {
+        ProtocolVersion::TLSv1_3 => "TLSv1.3",
+        ProtocolVersion::TLSv1_2 => "TLSv1.2",
+        _ => "UNKNOWN",
     }
 }
 

@@ -1,17 +1,19 @@
 //! Builds the chain from a client's certificate to a root, and finds the reason if there is none.
 
-use rustls::crypto::WebPkiSupportedAlgorithms;
-use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
 use server::tls::Trust;
 use webpki::{
-    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RawPublicKeyEntity, RevocationCheckDepth,
-    RevocationOptionsBuilder, UnknownStatusPolicy,
+    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RevocationCheckDepth, RevocationOptionsBuilder,
+    UnknownStatusPolicy,
 };
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::X509Version;
 
 use super::failure::{Failure, Reason};
-use super::{CheckDepth, Clients, Lists, Root, is_self_issued, parse, valid};
+use super::lists::Lists;
+use super::parse::{is_self_issued, is_signed, parse, valid};
+use super::requirements::{Clients, Root};
+use crate::ssl::mod_ssl::values::CheckDepth;
 
 impl Clients {
     /// Judges a client's certificate, which came with the other certificates in `chain`.
@@ -230,16 +232,4 @@ fn in_time((start, end): (i64, i64), now: UnixTime, depth: usize) -> Result<(), 
         now if now > end => Err(Failure { reason: Reason::Expired, depth }),
         _ => Ok(()),
     }
-}
-
-/// Whether a key has signed a message, with any of the known algorithms.
-pub(in super::super) fn is_signed(
-    key: &[u8],
-    message: &[u8],
-    signature: &[u8],
-    algorithms: WebPkiSupportedAlgorithms,
-) -> bool {
-    let key = SubjectPublicKeyInfoDer::from(key);
-    RawPublicKeyEntity::try_from(&key)
-        .is_ok_and(|key| algorithms.all.iter().any(|one| key.verify_signature(*one, message, signature).is_ok()))
 }

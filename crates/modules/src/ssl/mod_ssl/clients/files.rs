@@ -12,8 +12,7 @@ use x509_parser::extensions::{ParsedExtension, X509Extension};
 use x509_parser::prelude::{FromDer, X509Version};
 use x509_parser::revocation_list::CertificateRevocationList;
 
-use super::chain::is_signed;
-use super::parse;
+use super::parse::{is_signed, parse};
 
 /// The certificates of the authorities in a file.
 pub(super) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -1,7 +1,6 @@
 //! The lists of revoked certificates that a virtual host checks clients by, which a running server replaces.
 
 use std::fmt;
-use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aws_lc_rs::digest::{Context, SHA256};
@@ -11,10 +10,10 @@ use server::VirtualHost;
 use webpki::CertRevocationList;
 
 use super::files::{self, Form, List};
-use super::{CheckDepth, Clients, names};
-use crate::ssl::mod_ssl::SslServer;
+use crate::ssl::mod_ssl::names;
 use crate::ssl::mod_ssl::published::{Part, Published};
-use crate::ssl::mod_ssl::values::CertificateCheck;
+use crate::ssl::mod_ssl::settings::SslServer;
+use crate::ssl::mod_ssl::values::{CertificateCheck, CheckDepth};
 
 /// A set of lists.
 pub(super) struct Lists {
@@ -54,6 +53,21 @@ impl Current {
         Current { host, published: None, current: RwLock::new((0, Arc::new(Lists::new(lists)))) }
     }
 
+    /// The index of the virtual host.
+    pub(super) fn host(&self) -> usize {
+        self.host
+    }
+
+    /// From now on the lists in this memory count.
+    pub(super) fn follow(&mut self, published: Arc<Published>) {
+        self.published = Some(published);
+    }
+
+    /// The memory that the lists come from.
+    pub(super) fn followed(&self) -> Option<&Arc<Published>> {
+        self.published.as_ref()
+    }
+
     pub(super) fn get(&self) -> Arc<Lists> {
         let number = self.published.as_ref().map_or(0, |published| published.number());
         let known = self.current.read().unwrap_or_else(PoisonError::into_inner);
@@ -78,18 +92,6 @@ impl Current {
 impl fmt::Debug for Current {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Current").field("host", &self.host).finish_non_exhaustive()
-    }
-}
-
-impl Clients {
-    /// From now on the lists in this memory count.
-    pub(in super::super) fn follow(&mut self, published: Arc<Published>) {
-        self.lists.published = Some(published);
-    }
-
-    /// The memory that the lists come from.
-    pub(in super::super) fn followed(&self) -> Option<&Arc<Published>> {
-        self.lists.published.as_ref()
     }
 }
 
@@ -118,54 +120,8 @@ pub(super) fn read(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> Resu
     Ok(all)
 }
 
-/// The memory for lists that replace the initial ones; `None`: no virtual host has any.
-pub(in super::super) fn memory<'c>(
-    count: usize,
-    clients: impl Iterator<Item = &'c Clients>,
-) -> io::Result<Option<Arc<Published>>> {
-    let mut parts = vec![Part::default(); count];
-    let mut has_any = false;
-    for clients in clients.filter(|clients| clients.check.depth != CheckDepth::None) {
-        parts[clients.lists.host] = to_part(&clients.lists().all);
-        has_any = true;
-    }
-    has_any.then(|| Published::new(&parts).map(Arc::new)).transpose()
-}
-
-/// Reads the lists of the virtual hosts again, each given with its requirements. `None`: there are none.
-pub(in super::super) fn read_again<'c>(
-    count: usize,
-    hosts: impl Iterator<Item = (&'c VirtualHost, &'c Clients)>,
-) -> Result<Option<Reread>, String> {
-    let mut reread: Option<Reread> = None;
-    for (host, clients) in hosts {
-        let Some(published) = clients.followed().filter(|_| clients.check.depth != CheckDepth::None) else { continue };
-        let lists = read(host, &mut Vec::new())?;
-        let reread = reread.get_or_insert_with(|| Reread {
-            published: published.clone(),
-            parts: vec![Part::default(); count],
-            count: 0,
-        });
-        reread.count += lists.len();
-        reread.parts[host.index] = to_part(&lists);
-    }
-    Ok(reread)
-}
-
-/// Lists that were read again, and are not in effect yet.
-pub(in super::super) struct Reread {
-    published: Arc<Published>,
-    parts: Vec<Part>,
-    pub(in super::super) count: usize,
-}
-
-impl Reread {
-    pub(in super::super) fn publish(&self) -> Result<(), String> {
-        self.published.publish(&self.parts).map(|_| ())
-    }
-}
-
-fn to_part(lists: &[List]) -> Part {
+/// Encodes lists for other processes.
+pub(super) fn to_part(lists: &[List]) -> Part {
     let mut bytes = Vec::new();
     for List { der, .. } in lists {
         bytes.extend_from_slice(&(der.len() as u64).to_le_bytes());
