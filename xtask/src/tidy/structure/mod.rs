@@ -41,6 +41,24 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "gateway",
+        &[
+            "env",
+            "owners",
+            "command",
+            "script_log",
+            "body_buffer",
+            "gate",
+            "caller",
+            "process",
+            "daemon",
+            "script",
+            "response",
+            "protocol",
+            "backend",
+        ],
+    ),
+    (
         "lab",
         &[
             "machine",
