@@ -34,7 +34,7 @@ pub(crate) struct Cli {
 }
 
 /// The tools whose command lines we understand, also under their own names.
-const FACES: [&str; 4] = ["ab", "weighttp", "httperf", "dstat"];
+const FRONTENDS: [&str; 4] = ["ab", "weighttp", "httperf", "dstat"];
 
 /// Reads the command line of a program that may have been called by the name of such a tool: `ab -n 10 URL` is
 /// `tsubame-lab ab -n 10 URL`.
@@ -44,10 +44,10 @@ const FACES: [&str; 4] = ["ab", "weighttp", "httperf", "dstat"];
 pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Cli, (clap::Error, u8)> {
     let all: Vec<OsString> = arguments.collect();
     let name = all.first().and_then(|program| Path::new(program).file_name()).and_then(OsStr::to_str);
-    let is_face = FACES.into_iter().any(|face| Some(face) == name);
-    let is_ab = if is_face { name == Some("ab") } else { all.get(1).is_some_and(|first| first == "ab") };
+    let is_frontend = FRONTENDS.into_iter().any(|frontend| Some(frontend) == name);
+    let is_ab = if is_frontend { name == Some("ab") } else { all.get(1).is_some_and(|first| first == "ab") };
     let read = || {
-        let matches = Cli::command().multicall(is_face).try_get_matches_from(&all)?;
+        let matches = Cli::command().multicall(is_frontend).try_get_matches_from(&all)?;
         let mut cli = Cli::from_arg_matches(&matches)?;
         if let (Command::Ab(options), Some((_, given))) = (&mut cli.command, matches.subcommand()) {
             options.note_order(given);

@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         Command::Ab(options) => frontends::ab::run(&options),
         Command::Weighttp(options) => frontends::weighttp::run(&options),
         Command::Httperf(options) => frontends::httperf::run(&options),
-        Command::LoadCopy => load::copies::serve(),
+        Command::LoadCopy => load::subprocesses::serve(),
         Command::CrowdCopy => measure::idle_connections::serve(),
         Command::Launch(options) => machine::launch::exec(&options),
     };

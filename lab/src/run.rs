@@ -18,7 +18,7 @@ use crate::measure::bench::{Bench, Trial};
 use crate::measure::results::{Configuration, Failure, Results, SCHEMA, Sample, SubjectRecord};
 use crate::report;
 use crate::report::summary::title;
-use crate::screen::no_echo::Hush;
+use crate::screen::no_echo::NoEcho;
 use crate::screen::progress;
 
 /// Always measured, if the table of workloads has them.
@@ -258,7 +258,7 @@ impl Run<'_> {
     /// Takes the measurements; saves the results after every one, because a run may be interrupted.
     fn take(&mut self, steps: &[Step], out: Option<&PathBuf>) -> Result<()> {
         let progress = progress::bar(steps.len());
-        let _hush = Hush::new();
+        let _no_echo = NoEcho::new();
         for (index, step) in steps.iter().enumerate() {
             if !self.is_taken(step) {
                 announce(&progress, step);
@@ -292,7 +292,7 @@ impl Run<'_> {
             subject,
             program,
             profile,
-            kind: &step.workload.kind,
+            shape: &step.workload.shape,
             connections: step.connections,
             seconds: self.results.seconds,
         };

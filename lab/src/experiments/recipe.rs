@@ -14,12 +14,12 @@ pub(crate) struct Recipe {
     /// Additional environment.
     pub(crate) environment: Vec<(&'static str, String)>,
     /// Another program that has to run beside it.
-    pub(crate) beside: Option<Beside>,
+    pub(crate) backend: Option<Backend>,
 }
 
 /// A program to which a server passes requests. It starts first, and counts as a part of the server.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct Backend {
     /// The program to start.
     pub(crate) program: Program,
     /// Its configuration.

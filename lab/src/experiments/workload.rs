@@ -39,7 +39,7 @@ pub(crate) static DOCUMENTS: [&Document; 3] = [&SMALL, &MEDIUM, &LARGE];
 
 /// The load on a server.
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum LoadShape {
     /// Requests at full speed, for each number of connections.
     Load {
         /// The file requested.
@@ -49,14 +49,14 @@ pub(crate) enum Kind {
         /// A connection for each request.
         close: bool,
         /// The protocol.
-        over: Over,
+        protocol: Protocol,
     },
     /// Connections that made one request and then only stay open.
     Idle {
         /// How many.
         connections: u32,
         /// The protocol.
-        over: Over,
+        protocol: Protocol,
     },
     /// Server processes that wait for work.
     Children {
@@ -75,7 +75,7 @@ pub(crate) enum Kind {
         per_connection: u32,
     },
     /// Fresh requests for the small file, one after the other, while thousands of connections stay.
-    Crowd(Gathering),
+    Crowd(Crowd),
     /// Requests for a script at full speed, a connection for each, with all cores for server and scripts.
     Script {
         /// The script to run.
@@ -84,9 +84,9 @@ pub(crate) enum Kind {
         connections: &'static [u32],
     },
     /// Requests for a script at a fixed rate, more than its one process can serve: they have to queue.
-    Queue(Crush),
+    Queue(Queue),
     /// Requests for scripts that need much memory, and at the same time for the small file at a fixed rate.
-    Squeeze(Squeeze),
+    MemoryPressure(MemoryPressure),
     /// Requests at full speed to a server with many hosts, lines or certificates.
     Many {
         /// How many, each measured.
@@ -94,13 +94,13 @@ pub(crate) enum Kind {
         /// What they are.
         noun: &'static str,
         /// Which of them are requested.
-        asked: Asked,
+        requested: Requested,
         /// The protocol. Over TLS each request has a connection.
-        over: Over,
+        protocol: Protocol,
     },
 }
 
-impl Kind {
+impl LoadShape {
     /// Whether server and scripts have all cores, instead of one of their own.
     pub(crate) fn has_all_cores(&self) -> bool {
         matches!(self, Self::Script { .. } | Self::Queue(_))
@@ -109,7 +109,7 @@ impl Kind {
 
 /// What is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Requested {
     /// The first one, again and again.
     First,
     /// All of them, in a mixed order.
@@ -118,7 +118,7 @@ pub(crate) enum Asked {
 
 /// The protocol. Encryption is always TLS 1.3, AES with 128 bits and X25519, for every server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum Protocol {
     /// In the clear.
     Clear,
     /// Over TLS, with a full handshake for each connection.
@@ -132,7 +132,7 @@ pub(crate) enum Over {
     },
 }
 
-impl Over {
+impl Protocol {
     /// The options of encrypted connections.
     pub(crate) fn tls(self) -> Option<Tls> {
         self.tls_to(identity::NAME)
@@ -169,7 +169,7 @@ const GROUP: &str = "X25519";
 
 /// More requests than one process can serve.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Crush {
+pub(crate) struct Queue {
     /// The script to run.
     pub(crate) script: &'static Script,
     /// How many requests there are.
@@ -180,7 +180,7 @@ pub(crate) struct Crush {
     pub(crate) service: Duration,
 }
 
-impl Crush {
+impl Queue {
     /// When the request of that number comes, counted from the first.
     pub(crate) fn due(&self, number: u32) -> Duration {
         Duration::from_secs(number.into()) / self.per_second
@@ -196,7 +196,7 @@ impl Crush {
 
 /// Scripts in too little memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Squeeze {
+pub(crate) struct MemoryPressure {
     /// The scripts to run, in turn.
     pub(crate) scripts: &'static [&'static Script],
     /// The part of the path after their names.
@@ -211,7 +211,7 @@ pub(crate) struct Squeeze {
 
 /// The connections of each kind in a crowd.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Gathering {
+pub(crate) struct Crowd {
     /// Kept alive after one request.
     pub(crate) idle: u32,
     /// Reading a file of 1 MB slowly.
@@ -230,7 +230,7 @@ pub(crate) struct Workload {
     /// One line for people.
     pub(crate) title: &'static str,
     /// The load.
-    pub(crate) kind: Kind,
+    pub(crate) shape: LoadShape,
     /// The subjects.
     pub(crate) entries: &'static [Entry],
     /// The ratio column "× peer" compares with the best of these.
@@ -240,23 +240,23 @@ pub(crate) struct Workload {
 impl Workload {
     /// What the numbers count.
     pub(crate) fn noun(&self) -> &'static str {
-        match self.kind {
-            Kind::Many { noun, .. } => noun,
+        match self.shape {
+            LoadShape::Many { noun, .. } => noun,
             _ => "connections",
         }
     }
 
     /// The numbers of connections, or of what else there is many of, measured one after the other.
     pub(crate) fn connections(&self) -> &[u32] {
-        match &self.kind {
-            Kind::Load { connections, .. } | Kind::Script { connections, .. } => connections,
-            Kind::Many { sizes, .. } => sizes,
-            Kind::Idle { connections, .. } => std::slice::from_ref(connections),
-            Kind::Children { count, .. } => std::slice::from_ref(count),
-            Kind::Rate { connections, .. } => std::slice::from_ref(connections),
-            Kind::Crowd(gathering) => std::slice::from_ref(&gathering.idle),
-            Kind::Squeeze(squeeze) => std::slice::from_ref(&squeeze.clients),
-            Kind::Queue(crush) => std::slice::from_ref(&crush.requests),
+        match &self.shape {
+            LoadShape::Load { connections, .. } | LoadShape::Script { connections, .. } => connections,
+            LoadShape::Many { sizes, .. } => sizes,
+            LoadShape::Idle { connections, .. } => std::slice::from_ref(connections),
+            LoadShape::Children { count, .. } => std::slice::from_ref(count),
+            LoadShape::Rate { connections, .. } => std::slice::from_ref(connections),
+            LoadShape::Crowd(crowd) => std::slice::from_ref(&crowd.idle),
+            LoadShape::MemoryPressure(memory_pressure) => std::slice::from_ref(&memory_pressure.clients),
+            LoadShape::Queue(queue) => std::slice::from_ref(&queue.requests),
         }
     }
 }
@@ -268,10 +268,10 @@ mod tests {
     #[test]
     fn waits_grow_when_requests_come_too_fast() {
         let script = &crate::machine::script::NAP;
-        let crush = Crush { script, requests: 100, per_second: 60, service: Duration::from_millis(50) };
+        let queue = Queue { script, requests: 100, per_second: 60, service: Duration::from_millis(50) };
         // The last of 100 is served after five seconds, and came after 99 sixtieths of a second.
-        assert_eq!(crush.by_queueing_us(1.0), 5_000_000 - 1_650_000);
-        assert_eq!(Crush { per_second: 10, ..crush }.by_queueing_us(1.0), 50_000);
+        assert_eq!(queue.by_queueing_us(1.0), 5_000_000 - 1_650_000);
+        assert_eq!(Queue { per_second: 10, ..queue }.by_queueing_us(1.0), 50_000);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::sent::Sent;
-use crate::load::build::Build;
+use super::request_options::RequestOptions;
 use crate::load::record::Failures;
+use crate::load::request_builder::RequestBuilder;
 use crate::load::tls::{Tls, Versions};
 use crate::load::url::Url;
 use crate::load::{self, Live, Plan, Record};
@@ -128,7 +128,7 @@ pub(crate) struct AbOptions {
     no_sni: bool,
 
     #[command(flatten)]
-    sent: Sent,
+    request_options: RequestOptions,
 }
 
 fn versions(text: &str) -> std::result::Result<Versions, String> {
@@ -253,7 +253,7 @@ impl AbOptions {
                 .advise("a larger -n or a smaller -c")
                 .ending_with(MISUSED));
         }
-        let manner = Build {
+        let manner = RequestBuilder {
             method: "GET",
             minor: 0,
             fields: &[],
@@ -264,7 +264,7 @@ impl AbOptions {
             accepts_all: true,
             connection: self.keep.then_some("Keep-Alive"),
         };
-        let (request, server) = self.sent.request(url, false, UNRESOLVED, manner)?;
+        let (request, server) = self.request_options.request(url, false, UNRESOLVED, manner)?;
         Ok(Plan {
             sources: self.source.into_iter().collect(),
             clients: self.concurrency as usize,
@@ -298,7 +298,7 @@ impl AbOptions {
             let lines = WHO.map(|line| format!(" {}<br>\n", text::escaped(line))).concat();
             return format!("<p>\n{lines}</p>\n<p>\n");
         }
-        let proxy = self.sent.proxy.as_ref().map(|proxy| format!("[through {proxy}] ")).unwrap_or_default();
+        let proxy = self.request_options.proxy.as_ref().map(|proxy| format!("[through {proxy}] ")).unwrap_or_default();
         let end = if tells { "" } else { "..." };
         format!("{}\n\nBenchmarking {} {proxy}(be patient){end}", WHO.join("\n"), url.host)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::load::build::Build;
+use crate::load::request_builder::RequestBuilder;
 use crate::load::scenario::{Expected, Parts, Printed, Scenario, Server, Step, Template};
 use crate::load::tls::Tls;
 use crate::load::url::Url;
@@ -20,7 +20,7 @@ mod sessions;
 mod text;
 mod values;
 
-use sessions::{Alike, Log};
+use sessions::{SessionLog, UniformSessions};
 use values::{Part, log, part, period, rate};
 
 /// The most connections of a session at a time.
@@ -71,13 +71,13 @@ pub(crate) struct HttperfOptions {
     max_piped_calls: Option<u32>,
 
     /// Sessions instead of connections: how many, of how many requests, and seconds between bursts
-    #[arg(long, value_name = "N,N,X", value_parser = Alike::parse)]
-    wsess: Option<Alike>,
+    #[arg(long, value_name = "N,N,X", value_parser = UniformSessions::parse)]
+    wsess: Option<UniformSessions>,
 
     /// Sessions from a file: how many, seconds between bursts, and the file. Each line is a path, with method=NAME, think=SECONDS and
     /// contents='TEXT' if you like; indented lines are a burst after the line above; empty lines end a session; # begins a comment
-    #[arg(long, value_name = "N,X,FILE", conflicts_with_all = ["wsess", "wlog", "burst_length"], value_parser = Log::parse)]
-    wsesslog: Option<Log>,
+    #[arg(long, value_name = "N,X,FILE", conflicts_with_all = ["wsess", "wlog", "burst_length"], value_parser = SessionLog::parse)]
+    wsesslog: Option<SessionLog>,
 
     /// Keep the cookies of each session, and send them back
     #[arg(long)]
@@ -173,12 +173,12 @@ pub(crate) struct HttperfOptions {
     i_own_this_target: Option<String>,
 
     #[command(flatten)]
-    absent: Absent,
+    unsupported: Unsupported,
 }
 
 /// Options of httperf that are missing here.
 #[derive(Args, Clone, Debug)]
-struct Absent {
+struct Unsupported {
     #[arg(long, hide = true, value_name = "N,X")]
     wset: Option<String>,
     #[arg(long, hide = true)]
@@ -187,7 +187,7 @@ struct Absent {
     retry_on_failure: bool,
 }
 
-impl Absent {
+impl Unsupported {
     fn first(&self) -> Option<&'static str> {
         let options = [
             ("--wset", self.wset.is_some()),
@@ -200,8 +200,8 @@ impl Absent {
 
 /// Runs `tsubame-lab httperf`.
 pub(crate) fn run(options: &HttperfOptions) -> Result<()> {
-    if let Some(absent) = options.absent.first() {
-        return Err(Error::new(format!("{absent} is not supported"))
+    if let Some(unsupported) = options.unsupported.first() {
+        return Err(Error::new(format!("{unsupported} is not supported"))
             .advise("use httperf itself, or `tsubame-lab load`, which has other options"));
     }
     if !options.has_sessions() && (options.session_cookies || options.failure_status.is_some()) {
@@ -250,7 +250,7 @@ impl HttperfOptions {
     }
 
     /// What users do, if there are sessions or something is printed: then every connection is a session.
-    fn scenario(&self, paths: &[String], url: &Url, build: &Build<'_>) -> Result<Option<Scenario>> {
+    fn scenario(&self, paths: &[String], url: &Url, build: &RequestBuilder<'_>) -> Result<Option<Scenario>> {
         let prints = self.prints();
         if !self.has_sessions() && prints == Printed::default() {
             return Ok(None);
@@ -261,11 +261,11 @@ impl HttperfOptions {
                 number: 0,
                 target: Template::literal(server.path(path)?),
                 minor: build.minor,
-                fields: Template::literal(Build { method, ..build.clone() }.lines(url)),
+                fields: Template::literal(RequestBuilder { method, ..build.clone() }.lines(url)),
                 takes_cookies: true,
                 body: contents.map(Template::literal),
                 expected: Expected::any_but(self.failure_status),
-                takes: Vec::new(),
+                captures: Vec::new(),
                 method: method.to_owned(),
             })
         };
@@ -323,7 +323,7 @@ impl HttperfOptions {
         let added = self.add_header.as_deref().unwrap_or_default().replace("\\n", "\n");
         fields.extend(added.lines().filter(|line| !line.is_empty()).map(str::to_owned));
         let is_old = self.http_version == "1.0";
-        let build = Build {
+        let build = RequestBuilder {
             method: self.method.as_deref().unwrap_or("GET"),
             minor: u8::from(!is_old),
             fields: &fields,

@@ -3,5 +3,5 @@
 pub(crate) mod ab;
 pub(crate) mod httperf;
 pub(crate) mod load;
-mod sent;
+mod request_options;
 pub(crate) mod weighttp;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::sent::Sent;
-use crate::load::build::Build;
+use super::request_options::RequestOptions;
+use crate::load::request_builder::RequestBuilder;
 use crate::load::tls::Tls;
 use crate::load::url::Url;
 use crate::load::{self, Live, Plan, Record};
@@ -44,10 +44,10 @@ pub(crate) struct WeighttpOptions {
     six: bool,
 
     #[command(flatten)]
-    sent: Sent,
+    request_options: RequestOptions,
 
     #[command(flatten)]
-    newer: Newer,
+    new_options: NewOptions,
 
     /// Print the version
     #[arg(short = 'v', visible_short_alias = 'V', action = clap::ArgAction::Version)]
@@ -68,7 +68,7 @@ Examples:
 
 /// Options that weighttp has had since 0.5.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
-struct Newer {
+struct NewOptions {
     /// Print the results as JSON, and nothing else
     #[arg(long)]
     json: bool,
@@ -110,7 +110,7 @@ struct Newer {
     csv: Option<String>,
 }
 
-impl Newer {
+impl NewOptions {
     /// The first option that weighttp has and this does not.
     fn absent(&self) -> Option<&'static str> {
         let options = [
@@ -127,7 +127,7 @@ impl Newer {
 pub(crate) fn run(options: &WeighttpOptions) -> Result<()> {
     let is_new = options.is_new();
     let plan = options.plan()?;
-    let says = !options.newer.json && !options.newer.quiet;
+    let says = !options.new_options.json && !options.new_options.quiet;
     if says {
         say!("{}", options.banner(&plan));
     }
@@ -183,7 +183,7 @@ fn rates(record: &Record) -> [u64; 2] {
 impl WeighttpOptions {
     /// Whether this is for 0.5: 0.4 lacks some of these options.
     fn is_new(&self) -> bool {
-        self.newer != Newer::default() || self.sent.is_more_than_fields()
+        self.new_options != NewOptions::default() || self.request_options.is_more_than_fields()
     }
 
     /// The text above everything else.
@@ -205,7 +205,7 @@ impl WeighttpOptions {
     }
 
     fn plan(&self) -> Result<Plan> {
-        if let Some(absent) = self.newer.absent() {
+        if let Some(absent) = self.new_options.absent() {
             return Err(Error::new(format!("{absent} is not supported"))
                 .advise("use weighttp itself, or `tsubame-lab load`, which has other options"));
         }
@@ -213,9 +213,9 @@ impl WeighttpOptions {
         if u64::from(self.clients) > self.requests {
             return Err(Error::new("there are more clients than requests").advise("a larger -n or a smaller -c"));
         }
-        let pipeline = self.newer.pipeline.unwrap_or(1) as usize;
+        let pipeline = self.new_options.pipeline.unwrap_or(1) as usize;
         let keeps = self.keep || pipeline > 1;
-        let manner = Build {
+        let manner = RequestBuilder {
             method: "GET",
             minor: 1,
             fields: &[],
@@ -226,9 +226,9 @@ impl WeighttpOptions {
             accepts_all: false,
             connection: Some(if keeps { "keep-alive" } else { "close" }),
         };
-        let (request, server) = self.sent.request(&url, self.six, 1, manner)?;
+        let (request, server) = self.request_options.request(&url, self.six, 1, manner)?;
         Ok(Plan {
-            sources: self.newer.sources.clone(),
+            sources: self.new_options.sources.clone(),
             clients: self.clients as usize,
             calls: (!keeps).then_some(1),
             pipeline,

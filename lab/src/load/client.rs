@@ -25,20 +25,20 @@ const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The options of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Dial {
+pub(crate) struct Connector {
     /// How long connecting, and each wait for bytes, may take.
     pub(crate) patience: Duration,
     /// Bytes that the kernel may receive in advance; `None` leaves that to the kernel.
     pub(crate) receive_buffer: Option<usize>,
 }
 
-impl Default for Dial {
+impl Default for Connector {
     fn default() -> Self {
         Self { patience: PATIENCE, receive_buffer: None }
     }
 }
 
-impl Dial {
+impl Connector {
     /// Connects.
     pub(crate) fn open(self, address: SocketAddr) -> Result<Connection> {
         let stream = self.connect(address).context(|| format!("connect to {address}"))?;
@@ -297,7 +297,7 @@ mod tests {
             let _ = stream.read(&mut request).unwrap();
             stream.write_all(answer).unwrap();
         });
-        let response = Dial::default().open(address).unwrap().get("x", false);
+        let response = Connector::default().open(address).unwrap().get("x", false);
         server.join().unwrap();
         response
     }

@@ -20,8 +20,8 @@ use super::failure::Failure;
 use super::http2::{Http2, Message};
 use super::plan::Request;
 use super::record::{Failures, Times};
-use super::response::{Answer, Kept, Malformed, Reader};
-use super::session::Session;
+use super::response::{Answer, AnswerText, Malformed, Reader};
+use super::tls_session::TlsSession;
 use crate::load::tls::Client;
 use log::Log;
 
@@ -46,7 +46,7 @@ impl Buffer {
 
 /// A request in progress.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct Pending {
     pub(super) began: Instant,
     pub(super) sent: Instant,
     pub(super) first: Option<Instant>,
@@ -56,7 +56,7 @@ pub(super) struct Asked {
 
 /// The results from a connection.
 #[derive(Debug, Default)]
-pub(super) struct Came {
+pub(super) struct Received {
     /// Answers, with their times.
     pub(super) answers: Vec<(Answer, Times)>,
     /// Requests that the server does not answer, though it answers others.
@@ -69,7 +69,7 @@ pub(super) struct Came {
 
 /// The way connections are made.
 #[derive(Debug)]
-pub(super) struct Dial<'p> {
+pub(super) struct Connector<'p> {
     /// Their encryption, if any.
     pub(super) tls: Option<Client>,
     /// The requests as streams, for HTTP/2.
@@ -101,14 +101,14 @@ pub(super) struct Connection {
     /// When its handshake was complete, once it is.
     secured: Option<Instant>,
     /// The requests in progress, in the order of their answers.
-    pub(super) asked: VecDeque<Asked>,
+    pub(super) asked: VecDeque<Pending>,
     /// Bytes to send that are not encrypted yet; always empty for a plain connection.
     ahead: Vec<u8>,
     /// Bytes that the kernel did not take at once.
     unsent: VecDeque<u8>,
     /// Whether its events are requested.
     is_watched: bool,
-    tls: Option<Box<Session>>,
+    tls: Option<Box<TlsSession>>,
     protocol: Protocol,
     takes_broken: bool,
     log: Option<Log>,
@@ -125,7 +125,7 @@ impl Connection {
         server: SocketAddr,
         source: Option<IpAddr>,
         token: u64,
-        how: &Dial<'_>,
+        how: &Connector<'_>,
         began: Instant,
     ) -> Result<Self, Failure> {
         let dial = || {
@@ -165,7 +165,7 @@ impl Connection {
             ahead,
             unsent: VecDeque::new(),
             is_watched: false,
-            tls: how.tls.as_ref().map(|client| Session::open(client).map(Box::new)).transpose()?,
+            tls: how.tls.as_ref().map(|client| TlsSession::open(client).map(Box::new)).transpose()?,
             protocol,
             takes_broken: how.takes_broken,
             log: how.shows.map(Log::new),
@@ -194,7 +194,7 @@ impl Connection {
         for _ in 0..count {
             let index = *number % requests.len();
             let request = &requests[index];
-            self.asked.push_back(Asked { began, sent: now, first: None, bodiless: request.bodiless });
+            self.asked.push_back(Pending { began, sent: now, first: None, bodiless: request.bodiless });
             self.carried += 1;
             *number += 1;
             match &mut self.protocol {
@@ -285,7 +285,7 @@ impl Connection {
     }
 
     /// Its TLS, if it has any.
-    pub(super) fn tls(&self) -> Option<&Session> {
+    pub(super) fn tls(&self) -> Option<&TlsSession> {
         self.tls.as_deref()
     }
 
@@ -320,7 +320,7 @@ impl Connection {
     }
 
     /// The oldest answer that was kept.
-    pub(super) fn kept(&mut self) -> Option<Kept> {
+    pub(super) fn kept(&mut self) -> Option<AnswerText> {
         match &mut self.protocol {
             Protocol::Http1(reader) => reader.kept(),
             Protocol::Http2(_) => None,
@@ -329,7 +329,7 @@ impl Connection {
 
     /// Ends it, with a goodbye if that is wanted and usual, whether or not it arrives. Returns the requests in
     /// progress.
-    pub(super) fn close(mut self, is_polite: bool) -> VecDeque<Asked> {
+    pub(super) fn close(mut self, is_polite: bool) -> VecDeque<Pending> {
         if let Some(session) = &mut self.tls
             && is_polite
             && session.is_ready
@@ -348,7 +348,7 @@ impl Connection {
         epoll: &OwnedFd,
         event: EventFlags,
         buffer: &mut Buffer,
-        came: &mut Came,
+        received: &mut Received,
     ) -> Result<(), Failure> {
         if !self.unsent.is_empty() {
             self.flush(epoll)?;
@@ -358,19 +358,19 @@ impl Connection {
         }
         let ends = event.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         let read = match self.tls.take() {
-            None => self.read(ends, buffer, came),
+            None => self.read(ends, buffer, received),
             Some(mut session) => {
-                let read = self.read_records(&mut session, ends, buffer, came);
+                let read = self.read_records(&mut session, ends, buffer, received);
                 self.tls = Some(session);
                 read
             }
         };
         let read = match read {
-            Ok(()) if !came.is_over && self.has_to_say() => self.pass_on().and_then(|()| self.flush(epoll)),
+            Ok(()) if !received.is_over && self.has_to_say() => self.pass_on().and_then(|()| self.flush(epoll)),
             read => read,
         };
-        if read.is_err() && !came.answers.is_empty() && self.malformed.is_none() {
-            came.is_over = true;
+        if read.is_err() && !received.answers.is_empty() && self.malformed.is_none() {
+            received.is_over = true;
             return Ok(());
         }
         read

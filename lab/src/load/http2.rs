@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::plan::Request;
 use super::response::{Answer, Malformed};
-use frame::{Frame, Kind, flags, setting};
+use frame::{Frame, FrameKind, flags, setting};
 use hpack::{Blocks, Decoder, EMPTY_TABLE, Field};
 
 /// The most that a server may send in advance, in bytes: all that the protocol allows (section 6.9.1).
@@ -284,27 +284,27 @@ impl Http2 {
     }
 
     fn take(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>, see: &mut dyn FnMut(Event)) -> Result<(), Malformed> {
-        if self.block.is_some() && frame.kind != Kind::Continuation {
+        if self.block.is_some() && frame.kind != FrameKind::Continuation {
             return Err(Malformed("something came between its fields"));
         }
         match frame.kind {
-            Kind::Data => self.begin_content(frame, out, see)?,
-            Kind::Headers | Kind::Continuation => self.collect(frame, see)?,
-            Kind::Reset => {
+            FrameKind::Data => self.begin_content(frame, out, see)?,
+            FrameKind::Headers | FrameKind::Continuation => self.collect(frame, see)?,
+            FrameKind::Reset => {
                 if let Some(at) = self.find(frame.stream) {
                     self.streams.remove(at);
                     see(Event::Refused(at));
                 }
             }
-            Kind::Settings if frame.flags & flags::ACK == 0 => {
+            FrameKind::Settings if frame.flags & flags::ACK == 0 => {
                 self.agree(frame)?;
                 frame::settings_ack(out);
                 self.send_bodies(out);
                 see(Event::Room);
             }
-            Kind::Ping if frame.flags & flags::ACK == 0 => frame::pong(out, frame.payload),
-            Kind::GoAway => self.last = Some(frame.number(0)? & LAST_STREAM),
-            Kind::WindowUpdate => {
+            FrameKind::Ping if frame.flags & flags::ACK == 0 => frame::pong(out, frame.payload),
+            FrameKind::GoAway => self.last = Some(frame.number(0)? & LAST_STREAM),
+            FrameKind::WindowUpdate => {
                 let more = i64::from(frame.number(0)? & LAST_STREAM);
                 match frame.stream {
                     0 => self.window += more,
@@ -315,8 +315,8 @@ impl Http2 {
                 }
                 self.send_bodies(out);
             }
-            Kind::Push => return Err(Malformed("it pushes, which was ruled out")),
-            Kind::Settings | Kind::Ping | Kind::Other => {}
+            FrameKind::Push => return Err(Malformed("it pushes, which was ruled out")),
+            FrameKind::Settings | FrameKind::Ping | FrameKind::Other => {}
         }
         Ok(())
     }
@@ -352,12 +352,12 @@ impl Http2 {
     fn collect(&mut self, frame: &Frame<'_>, see: &mut dyn FnMut(Event)) -> Result<(), Malformed> {
         let size = frame::HEAD + frame.payload.len();
         let block = match (frame.kind, self.block.take()) {
-            (Kind::Headers, _) if frame.flags & flags::END_HEADERS > 0 => {
+            (FrameKind::Headers, _) if frame.flags & flags::END_HEADERS > 0 => {
                 // There is nothing to assemble.
                 let ends = frame.flags & flags::END_STREAM > 0;
                 return self.fields(frame.stream, frame.fragment()?, size, ends, see);
             }
-            (Kind::Headers, _) => Block {
+            (FrameKind::Headers, _) => Block {
                 stream: frame.stream,
                 ends: frame.flags & flags::END_STREAM > 0,
                 size,

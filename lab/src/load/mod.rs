@@ -4,11 +4,10 @@
 //! connections: a request costs it one call that sends, one that receives, and a part of one that waits for many. The
 //! result is a [`Record`].
 
-pub(crate) mod build;
 pub(crate) mod client;
 pub(crate) mod connection;
-pub(crate) mod copies;
 pub(crate) mod counts;
+pub(crate) mod distribution;
 pub(crate) mod failure;
 pub(crate) mod http2;
 pub(crate) mod live;
@@ -16,17 +15,18 @@ pub(crate) mod moment;
 pub(crate) mod plan;
 pub(crate) mod rates;
 pub(crate) mod record;
+pub(crate) mod request_builder;
 pub(crate) mod response;
 pub(crate) mod scenario;
 pub(crate) mod schedule;
-pub(crate) mod session;
-pub(crate) mod spread;
 pub(crate) mod status;
 pub(crate) mod status_file;
+pub(crate) mod subprocesses;
 pub(crate) mod target;
 pub(crate) mod threads;
 pub(crate) mod timeline;
 pub(crate) mod tls;
+pub(crate) mod tls_session;
 pub(crate) mod url;
 pub(crate) mod worker;
 
@@ -34,8 +34,8 @@ pub(crate) use live::Live;
 pub(crate) use plan::{Arrival, Pace, Plan};
 pub(crate) use record::{Handshakes, Record};
 
-use copies::Division;
-use status_file::Board;
+use status_file::StatusFile;
+use subprocesses::Division;
 
 use crate::machine::descriptors;
 use crate::machine::error::{Error, Result};
@@ -56,19 +56,19 @@ pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Res
         return Err(Error::new("requests and answers are printed by one process, and this load needs several")
             .advise("fewer connections at a time, or a higher limit of open files (ulimit -n)"));
     }
-    let mut board = Board::put_up(plan);
+    let mut status_file = StatusFile::create(plan);
     let watch = |live: &Live| {
         if interrupt::is_asked() {
             live.stop();
         }
-        if let Some(board) = &mut board {
-            board.publish(live);
+        if let Some(status_file) = &mut status_file {
+            status_file.publish(live);
         }
         watch(live);
     };
     let mut whole = match division.processes {
         1 => threads::run(&plan.shares(), live, watch)?,
-        _ => threads::together(copies::run(&division, live, watch)?)?,
+        _ => threads::together(subprocesses::run(&division, live, watch)?)?,
     };
     whole.timeline = std::mem::take(&mut live.progress().timeline);
     Ok(whole)

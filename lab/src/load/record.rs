@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::distribution::Distribution;
 use super::moment;
 use super::response::Answer;
 use super::scenario::tally::Tally;
-use super::spread::Spread;
 use super::timeline::{Quarters, Timeline};
 use crate::load::tls::Agreed;
 
@@ -134,28 +134,28 @@ pub(crate) struct Record {
     /// The first good answer: its `Server` field, and the length of its body.
     pub(crate) first: Option<(Option<String>, u64)>,
     /// Time to establish a connection.
-    pub(crate) connect: Spread,
+    pub(crate) connect: Distribution,
     /// Time from there to complete its handshake, if it has one.
-    pub(crate) handshake: Spread,
+    pub(crate) handshake: Distribution,
     /// Both together: time until a request could be sent.
-    pub(crate) setup: Spread,
+    pub(crate) setup: Distribution,
     pub(crate) handshakes: Handshakes,
     /// The negotiated parameters of the first handshake.
     pub(crate) agreed: Option<Agreed>,
     /// The first fault in received data.
     pub(crate) complaint: Option<String>,
     /// From the request to the first byte of its answer.
-    pub(crate) wait: Spread,
+    pub(crate) wait: Distribution,
     /// Total time from the first byte of answers to their last.
     pub(crate) transfer: Duration,
     /// From connection or request to the end of the answer.
-    pub(crate) processing: Spread,
+    pub(crate) processing: Distribution,
     /// From the beginning to the end.
-    pub(crate) total: Spread,
+    pub(crate) total: Distribution,
     /// How late requests were sent, through the generator's fault.
-    pub(crate) lag: Spread,
+    pub(crate) lag: Distribution,
     /// The lifetimes of connections that made all their requests.
-    pub(crate) lives: Spread,
+    pub(crate) lives: Distribution,
     /// What became of sessions, if there are any.
     pub(crate) tally: Option<Box<Tally>>,
     /// Quarters not handed over yet.
@@ -190,18 +190,18 @@ impl Record {
             reopened: 0,
             starved: 0,
             first: None,
-            connect: Spread::new(),
-            handshake: Spread::new(),
-            setup: Spread::new(),
+            connect: Distribution::new(),
+            handshake: Distribution::new(),
+            setup: Distribution::new(),
             handshakes: Handshakes::default(),
             agreed: None,
             complaint: None,
-            wait: Spread::new(),
+            wait: Distribution::new(),
             transfer: Duration::ZERO,
-            processing: Spread::new(),
-            total: Spread::new(),
-            lag: Spread::new(),
-            lives: Spread::new(),
+            processing: Distribution::new(),
+            total: Distribution::new(),
+            lag: Distribution::new(),
+            lives: Distribution::new(),
             tally: None,
             quarters: Quarters::default(),
             timeline: Timeline::default(),
@@ -264,7 +264,7 @@ impl Record {
         self.handshakes.resumed += other.handshakes.resumed;
         self.agreed = self.agreed.take().or(other.agreed);
         self.complaint = self.complaint.take().or(other.complaint);
-        for (spread, more) in [
+        for (distribution, more) in [
             (&mut self.connect, &other.connect),
             (&mut self.handshake, &other.handshake),
             (&mut self.setup, &other.setup),
@@ -274,7 +274,7 @@ impl Record {
             (&mut self.lag, &other.lag),
             (&mut self.lives, &other.lives),
         ] {
-            spread.add(more);
+            distribution.add(more);
         }
         match (&mut self.tally, other.tally) {
             (Some(tally), Some(more)) => tally.add(&more),

@@ -75,12 +75,12 @@ enum Interest {
     /// Their bodies are compared with this one.
     Compared(Arc<[u8]>),
     /// They are kept, each with at most `most` bytes of its body.
-    Kept { most: usize, answers: VecDeque<Kept> },
+    AnswerText { most: usize, answers: VecDeque<AnswerText> },
 }
 
 /// The text of an answer.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct AnswerText {
     /// Status line and fields.
     pub(super) head: Vec<u8>,
     /// The body without framing, or its beginning.
@@ -124,13 +124,13 @@ impl Reader {
 
     /// Keeps answers, with at most so many bytes of each body.
     pub(super) fn keep(&mut self, most: usize) {
-        self.interest = Interest::Kept { most, answers: VecDeque::new() };
+        self.interest = Interest::AnswerText { most, answers: VecDeque::new() };
     }
 
     /// The oldest answer that was kept.
-    pub(super) fn kept(&mut self) -> Option<Kept> {
+    pub(super) fn kept(&mut self) -> Option<AnswerText> {
         match &mut self.interest {
-            Interest::Kept { answers, .. } => answers.pop_front(),
+            Interest::AnswerText { answers, .. } => answers.pop_front(),
             _ => None,
         }
     }
@@ -232,7 +232,7 @@ impl Reader {
     fn content(&mut self, bytes: &[u8]) {
         let Some(answer) = &mut self.answer else { return };
         answer.content(bytes, self.interest.expected());
-        if let Interest::Kept { most, answers } = &mut self.interest
+        if let Interest::AnswerText { most, answers } = &mut self.interest
             && let Some(kept) = answers.back_mut()
         {
             let room = most.saturating_sub(kept.body.len());
@@ -276,8 +276,8 @@ impl Reader {
             *noted = Some(String::from_utf8_lossy(name).into_owned());
         }
         let keeps = head.keeps && (without || head.framing != Framing::Close) && head.status != 101;
-        if let Interest::Kept { answers, .. } = &mut self.interest {
-            answers.push_back(Kept { head: head.bytes.to_vec(), body: Vec::new() });
+        if let Interest::AnswerText { answers, .. } = &mut self.interest {
+            answers.push_back(AnswerText { head: head.bytes.to_vec(), body: Vec::new() });
         }
         let (length, status) = (head.bytes.len() as u64, head.status);
         self.answer = Some(Answer { status, head: length, body: 0, framing: 0, keeps, is_expected: true });

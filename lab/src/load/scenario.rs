@@ -1,5 +1,5 @@
-//! Sessions of users: requests that depend on the answers before them. A face reads a [`Scenario`] from a file of its
-//! own; [`users`] plays it, with a [`user`] for each session.
+//! Sessions of users: requests that depend on the answers before them. A front end reads a [`Scenario`] from a file of
+//! its own; [`users`] plays it, with a [`user`] for each session.
 
 mod jar;
 pub(crate) mod tally;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use template::Template;
 pub(crate) use transcript::{Parts, Printed};
 
-use super::response::Kept;
+use super::response::AnswerText;
 use super::url::Url;
 
 /// What users do.
@@ -60,7 +60,7 @@ pub(crate) struct Step {
     pub(crate) takes_cookies: bool,
     pub(crate) body: Option<Template>,
     pub(crate) expected: Expected,
-    pub(crate) takes: Vec<Take>,
+    pub(crate) captures: Vec<Capture>,
 }
 
 /// A good answer.
@@ -74,17 +74,17 @@ pub(crate) struct Expected {
 
 /// A value to remember.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Take {
+pub(crate) struct Capture {
     /// Its place among the user's values.
     pub(crate) value: usize,
     /// Its name, for messages.
     pub(crate) name: String,
-    pub(crate) from: Source,
+    pub(crate) from: CaptureSource,
 }
 
 /// The part of an answer that is a value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Source {
+pub(crate) enum CaptureSource {
     /// The first field of this name.
     Header(String),
     /// The text of the body between these two, where they first occur.
@@ -114,7 +114,7 @@ impl Scenario {
     pub(super) fn kept_of_bodies(&self) -> usize {
         let mut steps = self.sessions.iter().flatten().flat_map(|burst| &burst.steps);
         let looks = |step: &Arc<Step>| {
-            let takes_text = step.takes.iter().any(|take| matches!(take.from, Source::Between(..)));
+            let takes_text = step.captures.iter().any(|capture| matches!(capture.from, CaptureSource::Between(..)));
             takes_text || !step.expected.texts.is_empty()
         };
         if self.prints.reply.body || steps.any(looks) { BODY_MAX } else { 0 }
@@ -157,7 +157,7 @@ impl Expected {
     }
 
     /// Whether an answer is as expected; otherwise, why it is not.
-    fn check(&self, status: u16, kept: &Kept, values: &[String]) -> Result<(), String> {
+    fn check(&self, status: u16, kept: &AnswerText, values: &[String]) -> Result<(), String> {
         if !self.statuses.iter().any(|(least, most)| (*least..=*most).contains(&status)) {
             return Err(format!("its status is {status}"));
         }
@@ -171,12 +171,12 @@ impl Expected {
     }
 }
 
-impl Source {
+impl CaptureSource {
     /// The value in an answer; if there is none, why not.
-    fn value(&self, kept: &Kept) -> Result<String, String> {
+    fn value(&self, kept: &AnswerText) -> Result<String, String> {
         let found = match self {
-            Source::Header(name) => field(&kept.head, name).next(),
-            Source::Between(before, after) => {
+            CaptureSource::Header(name) => field(&kept.head, name).next(),
+            CaptureSource::Between(before, after) => {
                 let from = memchr::memmem::find(&kept.body, before.as_bytes()).map(|at| at + before.len());
                 from.and_then(|from| {
                     let rest = &kept.body[from..];
@@ -185,8 +185,8 @@ impl Source {
             }
         };
         let found = found.ok_or_else(|| match self {
-            Source::Header(name) => format!("it has no field {name}"),
-            Source::Between(before, after) => format!("its body has nothing between {before:?} and {after:?}"),
+            CaptureSource::Header(name) => format!("it has no field {name}"),
+            CaptureSource::Between(before, after) => format!("its body has nothing between {before:?} and {after:?}"),
         })?;
         match found.len() {
             0..=VALUE_MAX => Ok(String::from_utf8_lossy(found).into_owned()),
@@ -228,11 +228,13 @@ mod tests {
     #[test]
     fn values_are_found() {
         let head = b"HTTP/1.1 200 OK\r\nX-Id:  7 \r\nx-id: 8\r\n\r\n".to_vec();
-        let kept = Kept { head, body: b"<a id='x'><b id='y'>".to_vec() };
-        let value = |from: Source| from.value(&kept);
-        assert_eq!(value(Source::Header("x-ID".to_owned())).as_deref(), Ok("7"));
-        assert_eq!(value(Source::Between("id='".to_owned(), "'".to_owned())).as_deref(), Ok("x"));
-        assert!(value(Source::Header("X".to_owned())).unwrap_err().contains("no field X"));
-        assert!(value(Source::Between("id='".to_owned(), "\"".to_owned())).unwrap_err().contains("nothing between"));
+        let kept = AnswerText { head, body: b"<a id='x'><b id='y'>".to_vec() };
+        let value = |from: CaptureSource| from.value(&kept);
+        assert_eq!(value(CaptureSource::Header("x-ID".to_owned())).as_deref(), Ok("7"));
+        assert_eq!(value(CaptureSource::Between("id='".to_owned(), "'".to_owned())).as_deref(), Ok("x"));
+        assert!(value(CaptureSource::Header("X".to_owned())).unwrap_err().contains("no field X"));
+        assert!(
+            value(CaptureSource::Between("id='".to_owned(), "\"".to_owned())).unwrap_err().contains("nothing between")
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::plan::{Arrival, Pace, Share};
-use crate::load::spread::Spread;
+use crate::load::distribution::Distribution;
 
 /// Moments at the intervals of a pace.
 #[derive(Debug)]
@@ -15,14 +15,14 @@ pub(super) struct Schedule {
     count: Option<u64>,
     /// For varying intervals: the next moment, and the state of the random numbers.
     next: Instant,
-    chance: Chance,
+    random: Random,
 }
 
 /// Random numbers (Marsaglia's xorshift64*).
 #[derive(Debug)]
-pub(super) struct Chance(u64);
+pub(super) struct Random(u64);
 
-impl Chance {
+impl Random {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -45,7 +45,7 @@ impl Chance {
 impl Schedule {
     /// Makes `count` moments, the first being `start`; `seed` determines the random intervals.
     fn new(pace: Pace, start: Instant, count: Option<u64>, seed: u64) -> Self {
-        Self { pace, start, taken: 0, count, next: start, chance: Chance::new(seed) }
+        Self { pace, start, taken: 0, count, next: start, random: Random::new(seed) }
     }
 
     /// The schedule of a thread of an open loop, or how much a thread of a closed one begins.
@@ -86,16 +86,16 @@ impl Schedule {
         self.next = due
             + match self.pace {
                 Pace::Constant(distance) => distance,
-                Pace::Uniform(least, most) => self.chance.between(least, most),
+                Pace::Uniform(least, most) => self.random.between(least, most),
                 // The inverse of the distribution function (`1 - chance` is never 0).
-                Pace::Exponential(mean) => mean.mul_f64(-(1.0 - self.chance.next()).ln()),
+                Pace::Exponential(mean) => mean.mul_f64(-(1.0 - self.random.next()).ln()),
             };
         Some(due)
     }
 
     /// Puts the moments that have come by `now` into `waiting`, and how late they are taken into `lag`. Moments that any
     /// client makes come only while there is `room`.
-    pub(super) fn queue(&mut self, now: Instant, room: usize, waiting: &mut VecDeque<Instant>, lag: &mut Spread) {
+    pub(super) fn queue(&mut self, now: Instant, room: usize, waiting: &mut VecDeque<Instant>, lag: &mut Distribution) {
         while (self.is_paced() || waiting.len() < room)
             && let Some(due) = self.take(now)
         {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::load::client::Dial;
+use crate::load::client::Connector;
 use crate::load::tls::Tls;
 use crate::load::url::Url;
 use crate::machine::error::{Error, Result};
@@ -54,9 +54,9 @@ pub(crate) fn page(url: &str) -> Result<Url> {
 /// # Errors
 /// The server does not answer, or has no such page.
 pub(crate) fn look(url: &Url, patience: Duration) -> Result<Status> {
-    let dial = Dial { patience, ..Dial::default() };
+    let connector = Connector { patience, ..Connector::default() };
     let tls = url.is_secure.then(|| Tls::to(&url.host).client()).transpose()?;
-    let opened = dial.open_with(url.resolve(false)?, tls.as_ref());
+    let opened = connector.open_with(url.resolve(false)?, tls.as_ref());
     let connection = opened.map_err(|error| error.advise("start the server, or give its address with --url"))?;
     let response = connection.with_host(url.authority()).fetch(url.path.trim_start_matches('/'))?;
     let remedy = match response.status {

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use super::live::Live;
 use super::plan::Plan;
-use super::timeline::Interval;
+use super::timeline::IntervalSummary;
 use crate::machine::procfs;
 
 /// The report of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Bulletin {
+pub(crate) struct LoadStatus {
     pub(crate) pid: u32,
     /// Seconds since 1970.
     pub(crate) written: i64,
@@ -29,44 +29,17 @@ pub(crate) struct Bulletin {
     pub(crate) answers: u64,
     pub(crate) failures: u64,
     /// In the last second.
-    pub(crate) latest: Moment,
+    pub(crate) latest: IntervalSummary,
 }
 
-/// What happened in a second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Moment {
-    pub(crate) answers: u64,
-    pub(crate) failures: u64,
-    pub(crate) bytes: u64,
-    /// Latencies, in microseconds.
-    pub(crate) p50_us: u64,
-    pub(crate) p99_us: u64,
-    pub(crate) max_us: u64,
-}
-
-impl Moment {
-    /// The moment for an interval.
-    pub(crate) fn of(interval: &Interval) -> Self {
-        let Interval { answers, failures, bytes, total } = interval;
-        Self {
-            answers: *answers,
-            failures: *failures,
-            bytes: *bytes,
-            p50_us: total.value_at_quantile(0.5),
-            p99_us: total.value_at_quantile(0.99),
-            max_us: total.max(),
-        }
-    }
-}
-
-/// The bulletins of all running loads, the oldest first: those of this user, and of the user who called `sudo`.
-pub(crate) fn read() -> Vec<Bulletin> {
+/// The status of all running loads, the oldest first: those of this user, and of the user who called `sudo`.
+pub(crate) fn read() -> Vec<LoadStatus> {
     let invoker = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     let users = [Some(geteuid().as_raw()), invoker];
     let places = users.into_iter().flatten().flat_map(|user| places(user).map(|place| (user, place)));
-    let mut found: Vec<Bulletin> = places.flat_map(|(user, place)| read_in(&place, user)).collect();
-    found.sort_by_key(|bulletin| (std::cmp::Reverse(bulletin.seconds), bulletin.pid));
-    found.dedup_by_key(|bulletin| bulletin.pid);
+    let mut found: Vec<LoadStatus> = places.flat_map(|(user, place)| read_in(&place, user)).collect();
+    found.sort_by_key(|status| (std::cmp::Reverse(status.seconds), status.pid));
+    found.dedup_by_key(|status| status.pid);
     found
 }
 
@@ -82,26 +55,26 @@ pub(crate) fn clear() {
 
 /// The file of one load; removed when it is over.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct StatusFile {
     place: PathBuf,
-    bulletin: Bulletin,
+    status: LoadStatus,
     told: Option<u64>,
 }
 
 /// A load that has reported nothing for so many seconds is not running, whoever has its number now.
 const STALE: i64 = 10;
 
-/// More than any bulletin.
+/// More than any status file.
 const BYTES_MAX: u64 = 16 * 1024;
 
-impl Board {
+impl StatusFile {
     /// Makes one for this process. `None` if there is no place that belongs to this user: a load does not fail for
     /// that.
-    pub(super) fn put_up(plan: &Plan) -> Option<Self> {
+    pub(super) fn create(plan: &Plan) -> Option<Self> {
         clear();
         let place = places(geteuid().as_raw()).into_iter().find(|place| make(place))?;
         let (pid, url) = (std::process::id(), url(plan)?);
-        Some(Self { place, bulletin: Bulletin { pid, url, ..Bulletin::default() }, told: None })
+        Some(Self { place, status: LoadStatus { pid, url, ..LoadStatus::default() }, told: None })
     }
 
     /// Reports the last second, if it is not reported yet.
@@ -113,19 +86,21 @@ impl Board {
         self.told = last;
         {
             let progress = live.progress();
-            self.bulletin.latest =
-                last.and_then(|last| progress.second(last)).map(|second| Moment::of(&second)).unwrap_or_default();
-            self.bulletin.answers = progress.whole.answers;
-            self.bulletin.failures = progress.whole.failures;
+            self.status.latest = last
+                .and_then(|last| progress.second(last))
+                .map(|second| IntervalSummary::of(&second))
+                .unwrap_or_default();
+            self.status.answers = progress.whole.answers;
+            self.status.failures = progress.whole.failures;
         }
-        self.bulletin.seconds = live.elapsed().as_secs();
-        self.bulletin.written = jiff::Timestamp::now().as_second();
+        self.status.seconds = live.elapsed().as_secs();
+        self.status.written = jiff::Timestamp::now().as_second();
         // It is tried again in a second.
         let _ = self.write();
     }
 
     fn path(&self) -> PathBuf {
-        self.place.join(name(self.bulletin.pid))
+        self.place.join(name(self.status.pid))
     }
 
     /// Readers see either the old text or the new one. The place is created again: another load, the last one when it
@@ -138,12 +113,12 @@ impl Board {
         let new = path.with_extension("new");
         let _ = std::fs::remove_file(&new);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec(&self.bulletin)?)?;
+        file.write_all(&serde_json::to_vec(&self.status)?)?;
         std::fs::rename(&new, &path)
     }
 }
 
-impl Drop for Board {
+impl Drop for StatusFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(self.path());
         let _ = std::fs::remove_dir(&self.place);
@@ -172,8 +147,8 @@ fn is_private(place: &Path, user: u32) -> bool {
     found.is_ok_and(|place| place.is_dir() && place.uid() == user && place.mode() & 0o077 == 0)
 }
 
-/// The bulletins in a place; removes files of dead processes.
-fn read_in(place: &Path, user: u32) -> Vec<Bulletin> {
+/// The status of the loads in a place; removes files of dead processes.
+fn read_in(place: &Path, user: u32) -> Vec<LoadStatus> {
     if !is_private(place, user) {
         return Vec::new();
     }
@@ -188,11 +163,11 @@ fn read_in(place: &Path, user: u32) -> Vec<Bulletin> {
         read_file(&path, user).filter(|_| path.ends_with(name(pid)))
     });
     let now = jiff::Timestamp::now().as_second();
-    living.filter(|bulletin| (now - STALE..=now + STALE).contains(&bulletin.written)).collect()
+    living.filter(|status| (now - STALE..=now + STALE).contains(&status.written)).collect()
 }
 
-/// Follows no link, waits for no pipe, and reads no more than the size of a bulletin.
-fn read_file(path: &Path, user: u32) -> Option<Bulletin> {
+/// Follows no link, waits for no pipe, and reads no more than the size of a status file.
+fn read_file(path: &Path, user: u32) -> Option<LoadStatus> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let found = file.metadata().ok()?;
@@ -216,22 +191,22 @@ mod tests {
     use super::*;
     use crate::machine::scratch::Scratch;
 
-    fn board(place: &Path) -> Board {
+    fn board(place: &Path) -> StatusFile {
         let url = url(&plan(([127, 0, 0, 1], 8080).into())).unwrap();
         assert_eq!(url, "http://127.0.0.1:8080/");
         let written = jiff::Timestamp::now().as_second();
-        let bulletin = Bulletin { pid: std::process::id(), url, written, answers: 7, ..Bulletin::default() };
-        Board { place: place.to_owned(), bulletin, told: None }
+        let status = LoadStatus { pid: std::process::id(), url, written, answers: 7, ..LoadStatus::default() };
+        StatusFile { place: place.to_owned(), status, told: None }
     }
 
     #[test]
     fn a_load_is_seen_while_it_runs() {
-        let (scratch, user) = (Scratch::for_test("bulletin"), geteuid().as_raw());
+        let (scratch, user) = (Scratch::for_test("status-file"), geteuid().as_raw());
         let place = scratch.path().join("own");
         assert!(make(&place) && make(&place), "it is made once, and used again");
         let board = board(&place);
         board.write().unwrap();
-        assert_eq!(read_in(&place, user), std::slice::from_ref(&board.bulletin));
+        assert_eq!(read_in(&place, user), std::slice::from_ref(&board.status));
         drop(board);
         assert!(!place.exists(), "nothing is left");
     }
@@ -242,10 +217,10 @@ mod tests {
         let place = scratch.path().join("own");
         assert!(make(&place));
         let mut board = board(&place);
-        board.bulletin.written -= 2 * STALE;
+        board.status.written -= 2 * STALE;
         board.write().unwrap();
         assert_eq!(read_in(&place, user), []);
-        board.bulletin.written += 2 * STALE;
+        board.status.written += 2 * STALE;
         board.write().unwrap();
         // No process has this number.
         let dead = place.join("4294967295.json");

@@ -6,7 +6,7 @@ use super::live::Live;
 use super::plan::{Plan, Share};
 use super::record::Record;
 use super::scenario::users;
-use super::session::Session;
+use super::tls_session::TlsSession;
 use super::worker;
 use crate::machine::error::{Context as _, Error, Result};
 
@@ -16,7 +16,7 @@ pub(super) const WATCH: Duration = Duration::from_millis(100);
 /// Lets the cryptography initialise before anything counts, which takes a tenth of a second.
 pub(super) fn prepare(plan: &Plan) -> Result<()> {
     let Some(tls) = &plan.tls else { return Ok(()) };
-    let opened = Session::open(&tls.client()?);
+    let opened = TlsSession::open(&tls.client()?);
     opened.map(|_| ()).map_err(|_| Error::new(format!("cannot begin a handshake with {}", tls.name)))
 }
 

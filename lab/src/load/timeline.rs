@@ -54,6 +54,33 @@ impl Interval {
     }
 }
 
+/// An interval in a few figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IntervalSummary {
+    pub(crate) answers: u64,
+    pub(crate) failures: u64,
+    pub(crate) bytes: u64,
+    /// Latencies, in microseconds.
+    pub(crate) p50_us: u64,
+    pub(crate) p99_us: u64,
+    pub(crate) max_us: u64,
+}
+
+impl IntervalSummary {
+    /// The figures of an interval.
+    pub(crate) fn of(interval: &Interval) -> Self {
+        let Interval { answers, failures, bytes, total } = interval;
+        Self {
+            answers: *answers,
+            failures: *failures,
+            bytes: *bytes,
+            p50_us: total.value_at_quantile(0.5),
+            p99_us: total.value_at_quantile(0.99),
+            max_us: total.max(),
+        }
+    }
+}
+
 /// A load over time, in at most [`INTERVALS`] intervals of the same length.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {

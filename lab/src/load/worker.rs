@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::connection::{Buffer, Came, Connection, Dial};
+use super::connection::{Buffer, Connection, Connector, Received};
 use super::http2;
 use super::live::Live;
 use super::plan::{Arrival, Share};
@@ -74,9 +74,9 @@ struct Worker<'s> {
     open: usize,
     ends: Option<Instant>,
     is_over: bool,
-    dial: Dial<'s>,
+    connector: Connector<'s>,
     buffer: Buffer,
-    came: Came,
+    received: Received,
     record: Record,
 }
 
@@ -86,7 +86,7 @@ struct Worker<'s> {
 /// The kernel provides no events, or TLS cannot be set up.
 pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> error::Result<Record> {
     let plan = share.plan;
-    let dial = Dial {
+    let connector = Connector {
         tls: plan.tls.as_ref().map(Tls::client).transpose()?,
         messages: plan.http2.then(|| http2::messages(&plan.requests, plan.tls.is_some())),
         body: plan.body.as_ref(),
@@ -111,9 +111,9 @@ pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> error::Resu
         open: 0,
         ends: share.plan.time.and_then(|time| start.checked_add(time)),
         is_over: false,
-        dial,
+        connector,
         buffer: Buffer::new(),
-        came: Came::default(),
+        received: Received::default(),
         record: Record::new(start),
     };
     worker.work(start).context(|| "wait for events".to_owned())
@@ -323,7 +323,7 @@ impl Worker<'_> {
         self.dialled += 1;
         let server = plan.servers[pick % plan.servers.len()];
         let source = plan.sources.get(pick % plan.sources.len().max(1)).copied();
-        let mut connection = Connection::open(server, source, slot as u64, &self.dial, now)?;
+        let mut connection = Connection::open(server, source, slot as u64, &self.connector, now)?;
         self.open += 1;
         self.record.concurrent = self.record.concurrent.max(self.open);
         if self.record.first.is_none() {
@@ -336,21 +336,21 @@ impl Worker<'_> {
     /// Advances a connection as far as possible.
     fn advance(&mut self, slot: usize, event: EventFlags) {
         let Some(connection) = &mut self.slots[slot].connection else { return };
-        self.came.answers.clear();
-        (self.came.is_over, self.came.has_room, self.came.refused) = (false, false, 0);
-        let read = connection.advance(&self.epoll, event, &mut self.buffer, &mut self.came);
+        self.received.answers.clear();
+        (self.received.is_over, self.received.has_room, self.received.refused) = (false, false, 0);
+        let read = connection.advance(&self.epoll, event, &mut self.buffer, &mut self.received);
         if self.record.first.is_none()
-            && let Some((answer, _)) = self.came.answers.first()
+            && let Some((answer, _)) = self.received.answers.first()
         {
             self.record.first = Some((connection.server(), answer.body));
         }
-        for (answer, times) in &self.came.answers {
+        for (answer, times) in &self.received.answers {
             self.record.answer(answer, times);
             if self.share.plan.samples {
                 self.record.samples.push(*times);
             }
         }
-        let (answers, refused) = (self.came.answers.len() as u64, self.came.refused);
+        let (answers, refused) = (self.received.answers.len() as u64, self.received.refused);
         self.pending -= answers + refused;
         self.live.answers.fetch_add(answers, Relaxed);
         if refused > 0 {
@@ -358,7 +358,7 @@ impl Worker<'_> {
         }
         match read {
             Err(broken) => self.fail(slot, broken, 0),
-            Ok(()) if answers + refused > 0 || self.came.is_over || self.came.has_room => self.settle(slot),
+            Ok(()) if answers + refused > 0 || self.received.is_over || self.received.has_room => self.settle(slot),
             Ok(()) => {}
         }
     }
@@ -369,7 +369,7 @@ impl Worker<'_> {
         let Slot { connection: Some(connection), left, .. } = &self.slots[slot] else { return };
         let is_idle = connection.asked.is_empty();
         let is_complete = *left == Some(0) && is_idle;
-        if self.came.is_over || is_complete {
+        if self.received.is_over || is_complete {
             if is_complete {
                 self.record.lives.record(now - connection.began);
             } else if is_idle && matches!(self.share.arrival, Arrival::Connections(_)) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::machine::cgroup::{PREFIX, directories, mounts_and_groups};
 use crate::machine::error::{Context as _, Error, Result, read_text};
-use crate::machine::memory_cgroup::{Cage, Marks};
+use crate::machine::memory_cgroup::{MemoryCgroup, MemoryEvents};
 use crate::machine::procfs;
 
 /// Ended processes leave their group a moment after they were waited for.
@@ -48,7 +48,7 @@ impl Accounting {
         if let Some(directory) = &directory {
             std::fs::create_dir(directory).context(|| format!("create control group {}", directory.display()))?;
         }
-        Ok(Group { accounting: self.clone(), directory, cage: None })
+        Ok(Group { accounting: self.clone(), directory, memory: None })
     }
 
     fn parent(&self) -> Option<&Path> {
@@ -99,27 +99,27 @@ fn candidates(mounts: &str, own_groups: &str) -> Vec<Accounting> {
 pub(crate) struct Group {
     accounting: Accounting,
     directory: Option<PathBuf>,
-    cage: Option<Cage>,
+    memory: Option<MemoryCgroup>,
 }
 
 impl Group {
     /// Limits the group to this many bytes of memory.
     pub(crate) fn limit_memory(&mut self, name: &str, bytes: u64) -> Result<()> {
-        self.cage = Some(match (&self.accounting, &self.directory) {
-            (Accounting::Unified(_), Some(directory)) => Cage::of(directory, bytes)?,
-            _ => Cage::make(name, bytes)?,
+        self.memory = Some(match (&self.accounting, &self.directory) {
+            (Accounting::Unified(_), Some(directory)) => MemoryCgroup::of(directory, bytes)?,
+            _ => MemoryCgroup::make(name, bytes)?,
         });
         Ok(())
     }
 
     /// Memory events within that limit.
-    pub(crate) fn marks(&self) -> Result<Marks> {
-        self.cage.as_ref().map_or_else(|| Ok(Marks::default()), Cage::marks)
+    pub(crate) fn memory_events(&self) -> Result<MemoryEvents> {
+        self.memory.as_ref().map_or_else(|| Ok(MemoryEvents::default()), MemoryCgroup::memory_events)
     }
 
     /// The files to which a process writes its number in order to enter.
     pub(crate) fn entrances(&self) -> Vec<PathBuf> {
-        self.procs().into_iter().chain(self.cage.as_ref().and_then(Cage::entrance)).collect()
+        self.procs().into_iter().chain(self.memory.as_ref().and_then(MemoryCgroup::entrance)).collect()
     }
 
     fn procs(&self) -> Option<PathBuf> {

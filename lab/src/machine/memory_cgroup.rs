@@ -7,7 +7,7 @@ use crate::machine::error::{Context as _, Error, Result, read_text, write_file};
 
 /// A group whose processes together may use this much memory, and any amount of swap.
 #[derive(Debug)]
-pub(crate) struct Cage {
+pub(crate) struct MemoryCgroup {
     directory: PathBuf,
     files: &'static Files,
     /// Whether we made it, and have to remove it.
@@ -43,9 +43,9 @@ static SECOND: Files = Files {
     major_faults: ("memory.stat", "pgmajfault"),
 };
 
-/// The events in a cage since it was made.
+/// The events in a group since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Marks {
+pub(crate) struct MemoryEvents {
     /// How often its processes wanted more memory than there was.
     pub(crate) at_limit: u64,
     /// Processes that the kernel killed for lack of memory.
@@ -56,7 +56,7 @@ pub(crate) struct Marks {
     pub(crate) peak_kib: u64,
 }
 
-impl Cage {
+impl MemoryCgroup {
     /// A new group of version 1, in the hierarchy with the memory controller.
     pub(crate) fn make(name: &str, bytes: u64) -> Result<Self> {
         let absent =
@@ -88,9 +88,9 @@ impl Cage {
     }
 
     /// The events so far.
-    pub(crate) fn marks(&self) -> Result<Marks> {
+    pub(crate) fn memory_events(&self) -> Result<MemoryEvents> {
         let read = |(file, line): (&str, &str)| number(&read_text(self.directory.join(file))?, file, line);
-        Ok(Marks {
+        Ok(MemoryEvents {
             at_limit: read(self.files.at_limit)?,
             oom_kills: read(self.files.oom_kills)?,
             major_faults: read(self.files.major_faults)?,
@@ -100,7 +100,7 @@ impl Cage {
     }
 }
 
-impl Drop for Cage {
+impl Drop for MemoryCgroup {
     fn drop(&mut self) {
         if self.own {
             let _ = std::fs::remove_dir(&self.directory);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn both_versions_tell_the_same() {
-        let scratch = Scratch::for_test("cage");
+        let scratch = Scratch::for_test("memory-cgroup");
         let texts = [
             ("memory.failcnt", "7\n"),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
@@ -147,9 +147,9 @@ mod tests {
             write_file(scratch.path().join(name), text).unwrap();
         }
         for files in [&FIRST, &SECOND] {
-            let cage = Cage { directory: scratch.path().to_owned(), files, own: false };
-            let expected = Marks { at_limit: 7, oom_kills: 2, major_faults: 5, peak_kib: 2 };
-            assert_eq!(cage.limited(1 << 30).unwrap().marks().unwrap(), expected);
+            let group = MemoryCgroup { directory: scratch.path().to_owned(), files, own: false };
+            let expected = MemoryEvents { at_limit: 7, oom_kills: 2, major_faults: 5, peak_kib: 2 };
+            assert_eq!(group.limited(1 << 30).unwrap().memory_events().unwrap(), expected);
             assert_eq!(std::fs::read_to_string(scratch.path().join(files.limit)).unwrap(), "1073741824");
         }
     }

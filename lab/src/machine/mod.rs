@@ -2,7 +2,6 @@
 
 pub(crate) mod accounting;
 pub(crate) mod cgroup;
-pub(crate) mod copy;
 pub(crate) mod descriptors;
 pub(crate) mod duration;
 pub(crate) mod error;
@@ -17,3 +16,4 @@ pub(crate) mod programs;
 pub(crate) mod scratch;
 pub(crate) mod script;
 pub(crate) mod stats;
+pub(crate) mod subprocess;

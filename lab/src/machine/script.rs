@@ -13,14 +13,14 @@ pub(crate) struct Script {
     /// Its name below `/cgi-bin/`.
     pub(crate) name: &'static str,
     source: &'static str,
-    made: Made,
+    made: Preparation,
     /// The body of its answer.
     pub(crate) answer: &'static str,
 }
 
 /// The way from a source to a program.
 #[derive(Debug)]
-enum Made {
+enum Preparation {
     /// Compiled by [`COMPILER`], with these options.
     Compiled(&'static [&'static str]),
     /// Run by its first line, which names the path of [`PERL`].
@@ -42,7 +42,7 @@ pub(crate) static HELLO_STATIC: Script = hello_in_c("hello-static", &["-static"]
 pub(crate) static HELLO_BARE: Script = Script {
     name: "hello-bare",
     source: include_str!("../../scripts/bare.c"),
-    made: Made::Compiled(&["-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector"]),
+    made: Preparation::Compiled(&["-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector"]),
     answer: HELLO,
 };
 /// The same, dynamically linked with the C library.
@@ -51,7 +51,7 @@ pub(crate) static HELLO_DYNAMIC: Script = hello_in_c("hello-dynamic", &[]);
 pub(crate) static HELLO_PERL: Script = Script {
     name: "hello-perl",
     source: include_str!("../../scripts/hello.pl"),
-    made: Made::Interpreted,
+    made: Preparation::Interpreted,
     answer: HELLO,
 };
 
@@ -59,7 +59,7 @@ pub(crate) static HELLO_PERL: Script = Script {
 pub(crate) static APPLICATION: Script = Script {
     name: "app.pl",
     source: include_str!("../../scripts/app.pl"),
-    made: Made::Interpreted,
+    made: Preparation::Interpreted,
     answer: include_str!("../../scripts/app.html"),
 };
 
@@ -67,7 +67,7 @@ pub(crate) static APPLICATION: Script = Script {
 pub(crate) static PAGE: Script = Script {
     name: "page.php",
     source: include_str!("../../scripts/page.php"),
-    made: Made::Read,
+    made: Preparation::Read,
     answer: include_str!("../../scripts/page.html"),
 };
 
@@ -75,7 +75,7 @@ pub(crate) static PAGE: Script = Script {
 pub(crate) static NAP: Script = Script {
     name: "nap.pl",
     source: include_str!("../../scripts/nap.pl"),
-    made: Made::Interpreted,
+    made: Preparation::Interpreted,
     answer: "well rested\n",
 };
 
@@ -100,11 +100,11 @@ pub(crate) static LOADS: [&Script; 10] = [
 ];
 
 const fn load(name: &'static str, options: &'static [&'static str]) -> Script {
-    Script { name, source: include_str!("../../scripts/load.c"), made: Made::Compiled(options), answer: "OK\n" }
+    Script { name, source: include_str!("../../scripts/load.c"), made: Preparation::Compiled(options), answer: "OK\n" }
 }
 
 const fn hello_in_c(name: &'static str, options: &'static [&'static str]) -> Script {
-    Script { name, source: include_str!("../../scripts/hello.c"), made: Made::Compiled(options), answer: HELLO }
+    Script { name, source: include_str!("../../scripts/hello.c"), made: Preparation::Compiled(options), answer: HELLO }
 }
 
 impl Script {
@@ -113,9 +113,9 @@ impl Script {
         let path = directory.join(self.name);
         if !path.exists() {
             match self.made {
-                Made::Compiled(options) => self.compile(&path, options)?,
-                Made::Interpreted => self.install(&path)?,
-                Made::Read => write_file(&path, self.source)?,
+                Preparation::Compiled(options) => self.compile(&path, options)?,
+                Preparation::Interpreted => self.install(&path)?,
+                Preparation::Read => write_file(&path, self.source)?,
             }
         }
         Ok(path)

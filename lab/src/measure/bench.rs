@@ -1,9 +1,9 @@
 //! One measurement: start a server, check that it answers correctly, warm it up, measure, stop it.
 
 mod many;
+mod memory_pressure;
 mod probe;
 mod queue;
-mod squeeze;
 
 use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -16,7 +16,7 @@ use crate::experiments::profile::Profile;
 use crate::experiments::recipe::Recipe;
 use crate::experiments::site::{Account, Many, Site};
 use crate::experiments::subject::Subject;
-use crate::experiments::workload::{DOCUMENTS, Gathering, Kind, Over, SMALL};
+use crate::experiments::workload::{Crowd, DOCUMENTS, LoadShape, Protocol, SMALL};
 use crate::experiments::workloads::many::{CLIENTS, host};
 use crate::load::tls::Client;
 use crate::machine::accounting::Accounting;
@@ -28,9 +28,9 @@ use crate::machine::identity::Identity;
 use crate::machine::interrupt;
 use crate::machine::launch;
 use crate::machine::scratch::Scratch;
-use crate::measure::course::Course;
-use crate::measure::generator::{Counts, Shot};
-use crate::measure::idle_connections::{Crowd, Manner, Party, copies, fresh};
+use crate::measure::generator::{Counts, LoadRun};
+use crate::measure::idle_connections::{IdleConnections, IdleLoad, Manner, fresh, subprocesses_for};
+use crate::measure::monitor::Monitor;
 use crate::measure::reading::Reading;
 use crate::measure::results::Errors;
 use crate::measure::results::{Configuration, FRESH_LIMIT, Load, Measure, Memory};
@@ -88,8 +88,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) program: &'a Path,
     /// Its configuration.
     pub(crate) profile: Profile,
-    /// The kind of load.
-    pub(crate) kind: &'static Kind,
+    /// The shape of the load.
+    pub(crate) shape: &'static LoadShape,
     /// The number of connections.
     pub(crate) connections: u32,
     /// The duration.
@@ -133,7 +133,7 @@ impl Bench {
         let site = self.site(trial)?;
         let recipe = (trial.subject.recipe)(&site)?;
         let configuration = describe(trial, &recipe);
-        let cores = match trial.kind.has_all_cores() {
+        let cores = match trial.shape.has_all_cores() {
             true => self.cores.both(),
             false => vec![self.cores.server],
         };
@@ -145,24 +145,24 @@ impl Bench {
     }
 
     fn take(&self, server: &Server, site: &Site, trial: &Trial<'_>) -> Result<Measure> {
-        match trial.kind {
-            Kind::Load { document, close, over, .. } => {
-                probe(site, client(*over)?.as_ref(), document, *close)?;
+        match trial.shape {
+            LoadShape::Load { document, close, protocol, .. } => {
+                probe(site, client(*protocol)?.as_ref(), document, *close)?;
                 let expected = site.documents.join(document.name);
                 // Only the generator can parse frames of HTTP/2, so it compares their contents.
-                let expect = matches!(over, Over::Http2 { .. }).then_some(expected.as_path());
-                let shot = shot(site, document.name, trial.connections, trial.seconds);
-                self.shoot(server, site, Shot { over: *over, expect, ..shot }).map(Measure::from)
+                let expect = matches!(protocol, Protocol::Http2 { .. }).then_some(expected.as_path());
+                let load_run = load_run(site, document.name, trial.connections, trial.seconds);
+                self.shoot(server, site, LoadRun { protocol: *protocol, expect, ..load_run }).map(Measure::from)
             }
-            Kind::Script { script, .. } => {
+            LoadShape::Script { script, .. } => {
                 let name = format!("cgi-bin/{}", script.name);
                 let seconds = trial.seconds.max(trial.connections / CLIENTS_PER_SECOND);
                 probe_script(site, &name, script)?;
-                self.shoot(server, site, shot(site, &name, trial.connections, seconds)).map(Measure::from)
+                self.shoot(server, site, load_run(site, &name, trial.connections, seconds)).map(Measure::from)
             }
-            Kind::Rate { per_second, per_connection, .. } => {
+            LoadShape::Rate { per_second, per_connection, .. } => {
                 probe(site, None, &SMALL, false)?;
-                let shot = Shot {
+                let load_run = LoadRun {
                     addresses: &site.addresses,
                     name: SMALL.name,
                     connections: trial.connections,
@@ -172,21 +172,25 @@ impl Bench {
                     requests: None,
                     per_second: Some(*per_second),
                     seconds: trial.seconds,
-                    over: Over::Clear,
+                    protocol: Protocol::Clear,
                     expect: None,
                 };
-                self.shoot(server, site, shot).map(Measure::from)
+                self.shoot(server, site, load_run).map(Measure::from)
             }
-            Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::from),
-            Kind::Queue(crush) => self.queue(server, site, crush).map(Measure::from),
-            Kind::Squeeze(squeeze) => self.squeeze(server, site, squeeze, trial.seconds).map(Measure::from),
-            Kind::Many { asked, over, .. } => {
-                self.many(server, site, trial.connections, *asked, *over, trial.seconds).map(Measure::from)
+            LoadShape::Crowd(crowd) => self.crowd(server, site, crowd).map(Measure::from),
+            LoadShape::Queue(queue) => self.queue(server, site, queue).map(Measure::from),
+            LoadShape::MemoryPressure(memory_pressure) => {
+                self.memory_pressure(server, site, memory_pressure, trial.seconds).map(Measure::from)
             }
-            Kind::Idle { connections, over } => self.idle(server, site, *connections, *over).map(Measure::Memory),
-            Kind::Children { count, clients } => {
-                let shot = shot(site, SMALL.name, *clients, trial.seconds);
-                self.children(server, *count, shot).map(Measure::Memory)
+            LoadShape::Many { requested, protocol, .. } => {
+                self.many(server, site, trial.connections, *requested, *protocol, trial.seconds).map(Measure::from)
+            }
+            LoadShape::Idle { connections, protocol } => {
+                self.idle(server, site, *connections, *protocol).map(Measure::Memory)
+            }
+            LoadShape::Children { count, clients } => {
+                let load_run = load_run(site, SMALL.name, *clients, trial.seconds);
+                self.children(server, *count, load_run).map(Measure::Memory)
             }
         }
     }
@@ -196,8 +200,8 @@ impl Bench {
             .iter()
             .position(|subject| subject.id == trial.subject.id)
             .unwrap_or(0);
-        let (many, clients) = match trial.kind {
-            Kind::Many { over, .. } => (Some(self.made(trial.connections, *over)?), CLIENTS),
+        let (many, clients) = match trial.shape {
+            LoadShape::Many { protocol, .. } => (Some(self.made(trial.connections, *protocol)?), CLIENTS),
             _ => (None, trial.connections),
         };
         let first = many.as_ref().and_then(|many| many.identities.first().cloned());
@@ -207,12 +211,14 @@ impl Bench {
             addresses: free_addresses(number as u8 + 1, clients)?,
             profile: trial.profile,
             close: matches!(
-                trial.kind,
-                Kind::Load { close: true, .. } | Kind::Script { .. } | Kind::Many { over: Over::Tls, .. }
+                trial.shape,
+                LoadShape::Load { close: true, .. }
+                    | LoadShape::Script { .. }
+                    | LoadShape::Many { protocol: Protocol::Tls, .. }
             ),
-            script: self.script(trial.kind)?,
-            memory: match trial.kind {
-                Kind::Squeeze(squeeze) => Some(squeeze.memory),
+            script: self.script(trial.shape)?,
+            memory: match trial.shape {
+                LoadShape::MemoryPressure(memory_pressure) => Some(memory_pressure.memory),
                 _ => None,
             },
             descriptors: self.descriptors,
@@ -224,11 +230,11 @@ impl Bench {
     }
 
     /// The script of a measurement, or the first of them; makes them on first use.
-    fn script(&self, kind: &Kind) -> Result<Option<PathBuf>> {
-        let scripts = match kind {
-            Kind::Script { script, .. } => std::slice::from_ref(script),
-            Kind::Queue(crush) => std::slice::from_ref(&crush.script),
-            Kind::Squeeze(squeeze) => squeeze.scripts,
+    fn script(&self, shape: &LoadShape) -> Result<Option<PathBuf>> {
+        let scripts = match shape {
+            LoadShape::Script { script, .. } => std::slice::from_ref(script),
+            LoadShape::Queue(queue) => std::slice::from_ref(&queue.script),
+            LoadShape::MemoryPressure(memory_pressure) => memory_pressure.scripts,
             _ => &[],
         };
         let made = scripts.iter().map(|script| script.prepare(&self.scripts_directory()));
@@ -236,8 +242,8 @@ impl Bench {
     }
 
     /// Hosts, lines or certificates by the thousand.
-    fn made(&self, count: u32, over: Over) -> Result<Many> {
-        let hosts = if over == Over::Clear { 0 } else { count };
+    fn made(&self, count: u32, protocol: Protocol) -> Result<Many> {
+        let hosts = if protocol == Protocol::Clear { 0 } else { count };
         let directory = self.scratch.create_anew("certificates")?;
         let identities =
             (0..hosts).map(|number| Identity::make_for(&host(number), &directory)).collect::<Result<_>>()?;
@@ -271,21 +277,21 @@ impl Bench {
     }
 
     /// Warms up, then fires.
-    fn shoot(&self, server: &Server, site: &Site, shot: Shot<'_>) -> Result<Load> {
+    fn shoot(&self, server: &Server, site: &Site, load_run: LoadRun<'_>) -> Result<Load> {
         let mut watch = Watch::new(server);
-        Shot { seconds: WARM_UP_SECONDS, ..shot }.fire(self.cores.generator, &mut || watch.look())?;
+        LoadRun { seconds: WARM_UP_SECONDS, ..load_run }.run(self.cores.generator, &mut || watch.look())?;
         server.await_quiet()?;
 
         let mut watch = Watch::new(server);
         let before = Reading::take(server, self.cores)?;
-        let mut course = Course::new(server, self.cores);
-        let counts = shot.fire(self.cores.generator, &mut || {
+        let mut course = Monitor::new(server, self.cores);
+        let counts = load_run.run(self.cores.generator, &mut || {
             course.look();
             watch.look()
         })?;
         let after = Reading::take(server, self.cores)?;
         let busiest = watch.busiest();
-        let fresh = fresh(site.address(), client(shot.over)?.as_ref(), FRESH_LIMIT);
+        let fresh = fresh(site.address(), client(load_run.protocol)?.as_ref(), FRESH_LIMIT);
         if counts.requests == 0 {
             return Err(Error::new("no request was answered under load"));
         }
@@ -330,33 +336,34 @@ impl Bench {
     }
 
     /// Sends fresh requests while a crowd stays. Lingering connections come last: a server need not wait for them long.
-    fn crowd(&self, server: &Server, site: &Site, gathering: &Gathering) -> Result<Load> {
+    fn crowd(&self, server: &Server, site: &Site, crowd: &Crowd) -> Result<Load> {
         probe(site, None, &SMALL, false)?;
-        let copies = copies(self.descriptors, gathering.idle + gathering.slow + gathering.lingering);
-        let gather =
-            |manner, count| Crowd::gather(&Party { manner, address: site.address(), tls: None, count }, copies);
-        let mut idle = gather(Manner::Idle, gathering.idle)?;
-        let mut slow = gather(Manner::Slow, gathering.slow)?;
+        let subprocesses = subprocesses_for(self.descriptors, crowd.idle + crowd.slow + crowd.lingering);
+        let open = |manner, count| {
+            IdleConnections::open(&IdleLoad { manner, address: site.address(), tls: None, count }, subprocesses)
+        };
+        let mut idle = open(Manner::Idle, crowd.idle)?;
+        let mut slow = open(Manner::Slow, crowd.slow)?;
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| slow.read_slowly(&stop));
-            let lingering = gather(Manner::Lingering, gathering.lingering);
+            let lingering = open(Manner::Lingering, crowd.lingering);
             let before = Reading::take(server, self.cores);
-            let counts = ask(site.address(), gathering.fresh);
+            let counts = ask(site.address(), crowd.fresh);
             let after = Reading::take(server, self.cores);
             stop.store(true, Relaxed);
             let load = self.figures(server, counts, &before?, &after?)?;
-            Ok((load, lingering?.lost().failed))
+            Ok((load, lingering?.missing().failed))
         })
-        .map(|(load, lingering)| Load { lost: idle.lost().all + slow.lost().failed + lingering, ..load })
+        .map(|(load, lingering)| Load { lost: idle.missing().all + slow.missing().failed + lingering, ..load })
     }
 
     /// The children just after their start, and again when all of them had work.
-    fn children(&self, server: &Server, count: u32, shot: Shot<'_>) -> Result<Memory> {
+    fn children(&self, server: &Server, count: u32, load_run: LoadRun<'_>) -> Result<Memory> {
         server.await_children(count)?;
         let before_kib = server.pss_kib()?;
         let mut watch = Watch::new(server);
-        let counts = shot.fire(self.cores.generator, &mut || watch.look())?;
+        let counts = load_run.run(self.cores.generator, &mut || watch.look())?;
         server.await_children(count)?;
         Ok(Memory {
             before_kib,
@@ -366,19 +373,20 @@ impl Bench {
         })
     }
 
-    fn idle(&self, server: &Server, site: &Site, connections: u32, over: Over) -> Result<Memory> {
-        probe(site, client(over)?.as_ref(), &SMALL, false)?;
+    fn idle(&self, server: &Server, site: &Site, connections: u32, protocol: Protocol) -> Result<Memory> {
+        probe(site, client(protocol)?.as_ref(), &SMALL, false)?;
         let before_kib = server.pss_kib()?;
-        let party = Party { manner: Manner::Idle, address: site.address(), tls: over.tls(), count: connections };
-        let mut crowd = Crowd::gather(&party, copies(self.descriptors, connections))?;
+        let idle_load =
+            IdleLoad { manner: Manner::Idle, address: site.address(), tls: protocol.tls(), count: connections };
+        let mut idle = IdleConnections::open(&idle_load, subprocesses_for(self.descriptors, connections))?;
         std::thread::sleep(REST);
         let after_kib = server.pss_kib()?;
-        Ok(Memory { before_kib, after_kib, processes: server.pids().len(), lost: crowd.lost().all })
+        Ok(Memory { before_kib, after_kib, processes: server.pids().len(), lost: idle.missing().all })
     }
 }
 
-fn shot<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -> Shot<'a> {
-    Shot {
+fn load_run<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -> LoadRun<'a> {
+    LoadRun {
         addresses: &site.addresses,
         name,
         // A few fewer than wanted are as good; the report says so.
@@ -389,14 +397,14 @@ fn shot<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -> Sh
         requests: None,
         per_second: None,
         seconds: seconds.max(connections / CONNECTIONS_PER_SECOND),
-        over: Over::Clear,
+        protocol: Protocol::Clear,
         expect: None,
     }
 }
 
 /// The client for checks, if the server speaks TLS.
-fn client(over: Over) -> Result<Option<Client>> {
-    over.tls().map(|tls| tls.client()).transpose()
+fn client(protocol: Protocol) -> Result<Option<Client>> {
+    protocol.tls().map(|tls| tls.client()).transpose()
 }
 
 /// Sends so many requests, one after the other, each on a connection of its own.

@@ -123,7 +123,7 @@ fn response(close: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::client::Dial;
+    use crate::load::client::Connector;
     use std::net::{SocketAddr, TcpListener};
 
     /// Starts a floor that lives as long as the test program.
@@ -131,7 +131,7 @@ mod tests {
         let listen = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
         std::thread::spawn(move || serve(&FloorOptions { listen, close, threads, spawn: None, alone: true }));
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
-        while Dial::default().open(listen).is_err() {
+        while Connector::default().open(listen).is_err() {
             assert!(std::time::Instant::now() < deadline, "the floor does not listen");
         }
         listen
@@ -141,7 +141,7 @@ mod tests {
     fn connections_are_kept_until_the_client_leaves() {
         for address in [start(false, false), start(false, true)] {
             for _ in 0..3 {
-                let mut connection = Dial::default().open(address).unwrap();
+                let mut connection = Connector::default().open(address).unwrap();
                 for _ in 0..3 {
                     assert_eq!(connection.get("x", false).unwrap().body, SMALL_FILE);
                 }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn connections_are_closed_when_asked_for() {
         for threads in [false, true] {
-            let mut connection = Dial::default().open(start(true, threads)).unwrap();
+            let mut connection = Connector::default().open(start(true, threads)).unwrap();
             assert_eq!(connection.get("x", true).unwrap().status, 200);
             connection.await_end().unwrap();
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiments::workload::Over;
+use crate::experiments::workload::Protocol;
 use crate::frontends::load::json;
 use crate::load::Handshakes;
 use crate::load::rates::Rates;
@@ -62,7 +62,7 @@ pub(crate) struct Counts {
 
 /// A load on a server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shot<'a> {
+pub(crate) struct LoadRun<'a> {
     /// The addresses, used in turn: one does not have enough ports for 20 000 connections.
     pub(crate) addresses: &'a [SocketAddr],
     /// The document, without the leading slash.
@@ -82,14 +82,14 @@ pub(crate) struct Shot<'a> {
     /// The duration.
     pub(crate) seconds: u32,
     /// The protocol.
-    pub(crate) over: Over,
+    pub(crate) protocol: Protocol,
     /// A file with the expected body of every answer, if nothing else has checked it.
     pub(crate) expect: Option<&'a Path>,
 }
 
-impl Shot<'_> {
+impl LoadRun<'_> {
     /// Fires from `core` and waits for the counts. Calls `watch` repeatedly meanwhile; if that fails, the shot is over.
-    pub(crate) fn fire(&self, core: usize, watch: &mut dyn FnMut() -> Result<()>) -> Result<Counts> {
+    pub(crate) fn run(&self, core: usize, watch: &mut dyn FnMut() -> Result<()>) -> Result<Counts> {
         let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
         let mut command = launch::command(&[], &[core], &lab)?;
         command.args(self.arguments());
@@ -104,7 +104,7 @@ impl Shot<'_> {
     fn arguments(&self) -> Vec<String> {
         let Some(first) = self.addresses.first() else { return Vec::new() };
         let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
-        let scheme = if self.over == Over::Clear { "http" } else { "https" };
+        let scheme = if self.protocol == Protocol::Clear { "http" } else { "https" };
         let authority = self.host.map_or(first.to_string(), |host| format!("{host}:{}", first.port()));
         let url = format!("{scheme}://{authority}/{}", self.name);
         let mut all = vec!["load".to_owned(), "--json".to_owned(), "--bare".to_owned(), url];
@@ -128,7 +128,7 @@ impl Shot<'_> {
         if let Some(path) = self.expect {
             add("--expect", path.display().to_string());
         }
-        all.extend(self.over.options(self.host.unwrap_or(identity::NAME)));
+        all.extend(self.protocol.options(self.host.unwrap_or(identity::NAME)));
         // The generator keeps a schedule without sleeping: it has the core to itself.
         let flags = [("--close", self.per_connection == 1), ("--spin", self.per_second.is_some())];
         all.extend(flags.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(flag, _)| flag.to_owned()));
@@ -215,7 +215,7 @@ mod tests {
     fn a_shot_is_a_load_that_can_be_asked_for() {
         use clap::Parser as _;
         let addresses = [1, 2].map(|host| SocketAddr::from(([127, 88, 0, host], 8080)));
-        let shot = Shot {
+        let load_run = LoadRun {
             addresses: &addresses,
             name: "small.txt",
             connections: 100,
@@ -225,26 +225,30 @@ mod tests {
             requests: None,
             per_second: None,
             seconds: 4,
-            over: Over::Clear,
+            protocol: Protocol::Clear,
             expect: None,
         };
-        let said = |shot: Shot<'_>| {
-            let arguments = shot.arguments();
+        let said = |load_run: LoadRun<'_>| {
+            let arguments = load_run.arguments();
             assert!(crate::cli::Cli::try_parse_from([vec!["lab".to_owned()], arguments.clone()].concat()).is_ok());
             arguments[3..].join(" ")
         };
         let always = "http://127.88.0.1:8080/small.txt --connect 127.88.0.1:8080,127.88.0.2:8080 \
                       --connections 100 --duration 4s --timeout 5s";
-        assert_eq!(said(shot), always);
-        assert_eq!(said(Shot { per_connection: 1, ..shot }), format!("{always} --close"));
-        let paced = Shot { per_connection: 10, per_second: Some(1000), ..shot };
+        assert_eq!(said(load_run), always);
+        assert_eq!(said(LoadRun { per_connection: 1, ..load_run }), format!("{always} --close"));
+        let paced = LoadRun { per_connection: 10, per_second: Some(1000), ..load_run };
         assert_eq!(said(paced), format!("{always} --per-connection 10 --rate 1000 --spin"));
-        let many = Shot { host: Some("h0.test"), urls: Some(Path::new("/urls")), requests: Some(7), ..shot };
+        let many = LoadRun { host: Some("h0.test"), urls: Some(Path::new("/urls")), requests: Some(7), ..load_run };
         let told = always.replacen("127.88.0.1", "h0.test", 1);
         assert_eq!(said(many), format!("{told} --requests 7 --url-file /urls"));
-        let over = "--tls 1.3 --ciphers TLS_AES_128_GCM_SHA256 --groups X25519 --sni localhost --no-resume --http2 --streams 100";
-        let told = said(Shot { over: Over::Http2 { streams: 100 }, expect: Some(Path::new("/small.txt")), ..shot });
-        assert_eq!(told, format!("{} --expect /small.txt {over}", always.replace("http:", "https:")));
+        let protocol = "--tls 1.3 --ciphers TLS_AES_128_GCM_SHA256 --groups X25519 --sni localhost --no-resume --http2 --streams 100";
+        let told = said(LoadRun {
+            protocol: Protocol::Http2 { streams: 100 },
+            expect: Some(Path::new("/small.txt")),
+            ..load_run
+        });
+        assert_eq!(told, format!("{} --expect /small.txt {protocol}", always.replace("http:", "https:")));
     }
 
     #[test]

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::experiments::workload::{LARGE, SMALL};
-use crate::load::client::{Connection, Dial};
+use crate::load::client::{Connection, Connector};
 use crate::load::tls::{Client, Tls};
-use crate::machine::copy::{Copy, post, read};
 use crate::machine::descriptors::{self, DESCRIPTORS_IN_RESERVE};
 use crate::machine::error::{Error, Result};
 use crate::machine::interrupt;
+use crate::machine::subprocess::{Subprocess, read_message, write_message};
 
 /// The number of refusals after which we stop trying: each may have waited for its time limit, and the rest would do no
 /// better.
@@ -41,16 +41,17 @@ pub(crate) enum Manner {
 }
 
 impl Manner {
-    fn arrive(self, address: SocketAddr, tls: Option<&Client>) -> Result<Connection> {
-        let dial = Dial { patience: PATIENCE, ..Dial::default() };
+    fn connect(self, address: SocketAddr, tls: Option<&Client>) -> Result<Connection> {
+        let connector = Connector { patience: PATIENCE, ..Connector::default() };
         match self {
-            Self::Idle => visit(dial.open_with(address, tls)?, false),
+            Self::Idle => visit(connector.open_with(address, tls)?, false),
             Self::Slow => {
-                let mut connection = Dial { receive_buffer: Some(SLOW_BUFFER), ..dial }.open_with(address, tls)?;
+                let mut connection =
+                    Connector { receive_buffer: Some(SLOW_BUFFER), ..connector }.open_with(address, tls)?;
                 connection.begin(LARGE.name)?;
                 Ok(connection)
             }
-            Self::Lingering => visit(dial.open_with(address, tls)?, true),
+            Self::Lingering => visit(connector.open_with(address, tls)?, true),
         }
     }
 }
@@ -64,7 +65,7 @@ fn visit(mut connection: Connection, close: bool) -> Result<Connection> {
 
 /// The description of a crowd.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Party {
+pub(crate) struct IdleLoad {
     pub(crate) manner: Manner,
     pub(crate) address: SocketAddr,
     /// The encryption of connections, if any.
@@ -72,110 +73,112 @@ pub(crate) struct Party {
     pub(crate) count: u32,
 }
 
-/// Many connections of one manner, in this process or in copies of it; dropping them closes them.
+/// Many connections that behave alike, in this process or in subprocesses; dropping them closes them.
 #[derive(Debug)]
-pub(crate) enum Crowd {
-    Here(Held),
-    Elsewhere(Vec<(Copy, Lost)>),
+pub(crate) enum IdleConnections {
+    Local(OpenConnections),
+    InSubprocesses(Vec<(Subprocess, Missing)>),
 }
 
 /// Missing connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Lost {
+pub(crate) struct Missing {
     /// Those that were never established.
     pub(crate) failed: u64,
     /// Those, and the ones that the server has closed since.
     pub(crate) all: u64,
 }
 
-/// How many copies are needed for this many connections if a process may open so many files; none if this process can
-/// hold them.
-pub(crate) fn copies(allowed: u64, connections: u32) -> u32 {
+/// How many subprocesses are needed for this many connections if a process may open so many files; none if this
+/// process can hold them.
+pub(crate) fn subprocesses_for(allowed: u64, connections: u32) -> u32 {
     let room = u32::try_from(allowed.saturating_sub(DESCRIPTORS_IN_RESERVE)).unwrap_or(u32::MAX).max(1);
     if connections <= room { 0 } else { connections.div_ceil(room) }
 }
 
-impl Crowd {
-    /// Opens all connections, in this many copies. A server that refuses some is measured with the rest, but the
+impl IdleConnections {
+    /// Opens all connections, in this many subprocesses. A server that refuses some is measured with the rest, but the
     /// refusals are counted.
     ///
     /// # Errors
-    /// A copy cannot be started, or TLS cannot.
-    pub(crate) fn gather(party: &Party, copies: u32) -> Result<Self> {
-        if copies == 0 {
-            return Held::gather(party).map(Self::Here);
+    /// A subprocess cannot be started, or TLS cannot.
+    pub(crate) fn open(load: &IdleLoad, subprocesses: u32) -> Result<Self> {
+        if subprocesses == 0 {
+            return OpenConnections::open(load).map(Self::Local);
         }
-        let share = |copy: u32| party.count / copies + u32::from(copy < party.count % copies);
-        let started = (0..copies).map(|copy| {
-            let mut process = Copy::start("crowd-copy")?;
-            process.order(&Party { count: share(copy), ..party.clone() })?;
+        let share = |subprocess: u32| load.count / subprocesses + u32::from(subprocess < load.count % subprocesses);
+        let started = (0..subprocesses).map(|subprocess| {
+            let mut process = Subprocess::start("crowd-copy")?;
+            process.send(&IdleLoad { count: share(subprocess), ..load.clone() })?;
             Ok(process)
         });
-        let mut started = started.collect::<Result<Vec<Copy>>>()?.into_iter();
-        let gathered = started.by_ref().map(|mut copy| copy.hear().map(|lost| (copy, lost)));
-        gathered.collect::<Result<_>>().map(Self::Elsewhere)
+        let mut started = started.collect::<Result<Vec<Subprocess>>>()?.into_iter();
+        let gathered = started.by_ref().map(|mut subprocess| subprocess.receive().map(|lost| (subprocess, lost)));
+        gathered.collect::<Result<_>>().map(Self::InSubprocesses)
     }
 
-    /// Reads from all of them in turn, a little each, until told to stop; copies do that on their own.
+    /// Reads from all of them in turn, a little each, until told to stop; subprocesses do that on their own.
     pub(crate) fn read_slowly(&mut self, stop: &AtomicBool) {
-        if let Self::Here(held) = self {
+        if let Self::Local(held) = self {
             held.read_slowly(stop);
         }
     }
 
     /// Counts missing connections. From then on nobody reads slowly any more.
-    pub(crate) fn lost(&mut self) -> Lost {
+    pub(crate) fn missing(&mut self) -> Missing {
         match self {
-            Self::Here(held) => held.lost(),
-            Self::Elsewhere(copies) => copies.iter_mut().fold(Lost::default(), |sum, (copy, known)| {
-                // A copy that does not answer has lost at least as many as before.
-                let lost = copy.order(&()).and_then(|()| copy.hear()).unwrap_or(*known);
-                Lost { failed: sum.failed + lost.failed, all: sum.all + lost.all }
-            }),
+            Self::Local(held) => held.missing(),
+            Self::InSubprocesses(subprocesses) => {
+                subprocesses.iter_mut().fold(Missing::default(), |sum, (subprocess, known)| {
+                    // A subprocess that does not answer has lost at least as many as before.
+                    let lost = subprocess.send(&()).and_then(|()| subprocess.receive()).unwrap_or(*known);
+                    Missing { failed: sum.failed + lost.failed, all: sum.all + lost.all }
+                })
+            }
         }
     }
 }
 
-/// The work of a copy: gathers, reports, and reports again on request, until its input ends.
+/// The work of a subprocess: opens its connections, reports, and reports again on request, until its input ends.
 ///
 /// # Errors
-/// The task is unreadable, or as with [`Crowd::gather`].
+/// The task is unreadable, or as with [`IdleConnections::open`].
 pub(crate) fn serve() -> Result<()> {
     descriptors::raise_limit()?;
-    let (mut orders, mut news) = (BufReader::new(std::io::stdin()), std::io::stdout());
-    let Some(party) = read::<Party>(&mut orders)? else { return Ok(()) };
-    let mut held = Held::gather(&party)?;
-    post(&mut news, &held.lost())?;
-    let stop = AtomicBool::new(matches!(party.manner, Manner::Idle | Manner::Lingering));
+    let (mut input, mut output) = (BufReader::new(std::io::stdin()), std::io::stdout());
+    let Some(load) = read_message::<IdleLoad>(&mut input)? else { return Ok(()) };
+    let mut held = OpenConnections::open(&load)?;
+    write_message(&mut output, &held.missing())?;
+    let stop = AtomicBool::new(matches!(load.manner, Manner::Idle | Manner::Lingering));
     let mut asked = std::thread::scope(|scope| {
         scope.spawn(|| held.read_slowly(&stop));
-        let asked = read::<()>(&mut orders);
+        let asked = read_message::<()>(&mut input);
         stop.store(true, Relaxed);
         asked
     })?;
     while asked.is_some() {
-        post(&mut news, &held.lost())?;
-        asked = read(&mut orders)?;
+        write_message(&mut output, &held.missing())?;
+        asked = read_message(&mut input)?;
     }
     Ok(())
 }
 
 /// Connections that this process holds.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct OpenConnections {
     connections: Vec<Connection>,
     failed: u64,
 }
 
-impl Held {
-    fn gather(party: &Party) -> Result<Self> {
-        let tls = party.tls.as_ref().map(Tls::client).transpose()?;
-        let mut held = Self { connections: Vec::with_capacity(party.count as usize), failed: 0 };
-        for _ in 0..party.count {
-            match interrupt::check().and_then(|()| party.manner.arrive(party.address, tls.as_ref())) {
+impl OpenConnections {
+    fn open(load: &IdleLoad) -> Result<Self> {
+        let tls = load.tls.as_ref().map(Tls::client).transpose()?;
+        let mut held = Self { connections: Vec::with_capacity(load.count as usize), failed: 0 };
+        for _ in 0..load.count {
+            match interrupt::check().and_then(|()| load.manner.connect(load.address, tls.as_ref())) {
                 Ok(connection) => held.connections.push(connection),
                 Err(_) if held.failed == REFUSALS_MAX || interrupt::is_asked() => {
-                    held.failed = u64::from(party.count) - held.connections.len() as u64;
+                    held.failed = u64::from(load.count) - held.connections.len() as u64;
                     break;
                 }
                 Err(_) => held.failed += 1,
@@ -184,9 +187,9 @@ impl Held {
         Ok(held)
     }
 
-    fn lost(&mut self) -> Lost {
+    fn missing(&mut self) -> Missing {
         let closed: u64 = self.connections.iter_mut().map(|connection| u64::from(!connection.is_open())).sum();
-        Lost { failed: self.failed, all: self.failed + closed }
+        Missing { failed: self.failed, all: self.failed + closed }
     }
 
     fn read_slowly(&mut self, stop: &AtomicBool) {
@@ -205,7 +208,7 @@ impl Held {
 /// How long a request for the small file takes on a connection of its own, if it is answered within `patience`.
 pub(crate) fn fresh(address: SocketAddr, tls: Option<&Client>, patience: Duration) -> Result<Duration> {
     let began = Instant::now();
-    visit(Dial { patience, ..Dial::default() }.open_with(address, tls)?, false)?;
+    visit(Connector { patience, ..Connector::default() }.open_with(address, tls)?, false)?;
     Ok(began.elapsed())
 }
 
@@ -216,9 +219,9 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn copies_are_as_many_as_it_takes() {
+    fn subprocesses_are_as_many_as_it_takes() {
         assert_eq!(
-            [(1064, 1000), (1063, 1000), (1064, 3000), (10, 3)].map(|(files, all)| copies(files, all)),
+            [(1064, 1000), (1063, 1000), (1064, 3000), (10, 3)].map(|(files, all)| subprocesses_for(files, all)),
             [0, 2, 3, 3]
         );
     }
@@ -237,15 +240,15 @@ mod tests {
             }
             kept
         });
-        let party = Party { manner: Manner::Idle, address, tls: None, count: 2 };
-        let mut crowd = Crowd::gather(&party, 0).unwrap();
-        assert_eq!(crowd.lost(), Lost { failed: 1, all: 1 });
+        let load = IdleLoad { manner: Manner::Idle, address, tls: None, count: 2 };
+        let mut crowd = IdleConnections::open(&load, 0).unwrap();
+        assert_eq!(crowd.missing(), Missing { failed: 1, all: 1 });
         drop(server.join().unwrap());
         // A process that another test is just starting may hold a copy of the connections until it executes its program.
         let deadline = Instant::now() + Duration::from_secs(10);
-        while crowd.lost().all < 2 && Instant::now() < deadline {
+        while crowd.missing().all < 2 && Instant::now() < deadline {
             std::thread::yield_now();
         }
-        assert_eq!(crowd.lost(), Lost { failed: 1, all: 2 });
+        assert_eq!(crowd.missing(), Missing { failed: 1, all: 2 });
     }
 }

@@ -12,7 +12,7 @@ use crate::experiments::profile::Profile;
 use crate::machine::error::{Context as _, Error, Result, read_text, write_file};
 use crate::machine::host::Host;
 pub(crate) use measure::{
-    Averages, Begun, Busy, CoreUse, Errors, FRESH_LIMIT, Load, Measure, Memory, Moment, Squeezed,
+    Averages, Begun, Busy, CoreUse, Errors, FRESH_LIMIT, Load, MachineSample, Measure, Memory, PressureEvents,
 };
 
 /// Rises when results contain more: 2 has the clients' view over time, the use of cores, and swap in use beforehand.
@@ -253,7 +253,7 @@ pub(crate) mod example {
                 begun: None,
                 latencies: [(0.0, 500), (50.0, 1000), (99.0, 2000), (100.0, 3000)].into(),
                 course: [0.0, 0.2, 0.4]
-                    .map(|at| Moment { at, server: 0.9, generator_core: 0.8, memory: 0.25, swapped_pages: 0 })
+                    .map(|at| MachineSample { at, server: 0.9, generator_core: 0.8, memory: 0.25, swapped_pages: 0 })
                     .into(),
                 intervals: [0.25, 0.5]
                     .map(|until| Rates { until, answers: 1234.0, failures: 0.0, p50_us: 1000, p99_us: 2000 })

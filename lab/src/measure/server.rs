@@ -17,7 +17,7 @@ use crate::machine::error::{Context as _, Error, Result, write_file};
 use crate::machine::interrupt;
 use crate::machine::launch;
 use crate::machine::listener;
-use crate::machine::memory_cgroup::Marks;
+use crate::machine::memory_cgroup::MemoryEvents;
 use crate::machine::procfs;
 
 /// How long a server may take to accept its first connection.
@@ -48,7 +48,7 @@ const LOG_LINES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
-    beside: Option<Child>,
+    backend: Option<Child>,
     group: Group,
     began: Instant,
 }
@@ -62,7 +62,7 @@ impl Server {
         recipe: &Recipe,
         site: &Site,
     ) -> Result<Self> {
-        for file in recipe.files.iter().chain(recipe.beside.iter().map(|beside| &beside.file)) {
+        for file in recipe.files.iter().chain(recipe.backend.iter().map(|backend| &backend.file)) {
             let path = site.directory.join(&file.name);
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).context(|| format!("create {}", parent.display()))?;
@@ -89,21 +89,21 @@ impl Server {
                 .process_group(0);
             command.spawn().context(|| format!("start {}", program.display()))
         };
-        let beside = match &recipe.beside {
-            Some(beside) => {
-                let program = beside.program.locate(None).map_err(|remedy| {
+        let backend = match &recipe.backend {
+            Some(backend) => {
+                let program = backend.program.locate(None).map_err(|remedy| {
                     Error::new(format!("{} needs a program that is not here", site.directory.display())).advise(remedy)
                 })?;
-                let file = site.directory.join(&beside.file.name).display().to_string();
-                let mut child = start(&program, &[&beside.arguments[..], &[file]].concat())?;
-                await_file(&mut child, &beside.ready, site)?;
+                let file = site.directory.join(&backend.file.name).display().to_string();
+                let mut child = start(&program, &[&backend.arguments[..], &[file]].concat())?;
+                await_file(&mut child, &backend.ready, site)?;
                 Some(child)
             }
             None => None,
         };
         let began = Instant::now();
         let child = start(program, &recipe.arguments)?;
-        let mut server = Self { child, beside, group, began };
+        let mut server = Self { child, backend, group, began };
         server.await_ready(site)?;
         Ok(server)
     }
@@ -157,8 +157,8 @@ impl Server {
     }
 
     /// The events within the site's memory limit.
-    pub(crate) fn marks(&self) -> Result<Marks> {
-        self.group.marks()
+    pub(crate) fn memory_events(&self) -> Result<MemoryEvents> {
+        self.group.memory_events()
     }
 
     /// Memory of all processes, in KiB.
@@ -222,7 +222,7 @@ impl Server {
     fn await_end(&mut self) -> bool {
         let deadline = Instant::now() + STOP_LIMIT;
         loop {
-            let mut first = std::iter::once(&mut self.child).chain(&mut self.beside);
+            let mut first = std::iter::once(&mut self.child).chain(&mut self.backend);
             let parent_ended = first.all(|child| matches!(child.try_wait(), Ok(Some(_))));
             if parent_ended && self.pids().is_empty() {
                 return true;
@@ -238,7 +238,7 @@ impl Server {
 impl Drop for Server {
     /// Asks the first process to end, as an administrator would, then kills the rest.
     fn drop(&mut self) {
-        for child in std::iter::once(&mut self.child).chain(&mut self.beside) {
+        for child in std::iter::once(&mut self.child).chain(&mut self.backend) {
             if let Some(pid) = Pid::from_raw(child.id() as i32)
                 && matches!(child.try_wait(), Ok(None))
             {

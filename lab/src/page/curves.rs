@@ -39,11 +39,11 @@ pub(crate) fn timed(heading: &str, end: f64, up: &Axis, lines: &[Line]) -> Strin
 }
 
 /// A name, and for various percentages of requests the most microseconds they took.
-pub(crate) type Distribution = (String, Box<[(f64, u64)]>);
+pub(crate) type Percentiles = (String, Box<[(f64, u64)]>);
 
 /// The share of requests within each latency.
-pub(crate) fn within(heading: &str, distributions: &[Distribution]) -> String {
-    let line = |(name, latencies): &Distribution| {
+pub(crate) fn within(heading: &str, distributions: &[Percentiles]) -> String {
+    let line = |(name, latencies): &Percentiles| {
         let points = latencies.iter().map(|(share, us)| [(*us as f64 / 1000.0).max(0.001), *share]);
         Line { name: name.clone(), points: points.collect() }
     };

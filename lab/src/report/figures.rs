@@ -1,9 +1,9 @@
 //! The plots of a workload, as elements of the page.
 
 use crate::experiments::profile::Entry;
-use crate::experiments::workload::{Kind, Workload};
+use crate::experiments::workload::{LoadShape, Workload};
 use crate::machine::stats;
-use crate::measure::results::{Load, Moment};
+use crate::measure::results::{Load, MachineSample};
 use crate::page::curves::{over_time, plotted, timed, within};
 use crate::page::plot::{self, Axis, Bar, Line, Scale};
 use crate::report::summary::{Cell, Summary, title};
@@ -115,32 +115,32 @@ pub(super) struct Compared {
 }
 
 pub(super) fn compared(workload: &Workload) -> Compared {
-    match &workload.kind {
-        Kind::Load { .. } | Kind::Script { .. } | Kind::Many { .. } => Compared {
+    match &workload.shape {
+        LoadShape::Load { .. } | LoadShape::Script { .. } | LoadShape::Many { .. } => Compared {
             name: "requests per CPU-second",
             unit: "requests per CPU-second",
             lower_is_better: false,
             values: |cell| cell.values(Load::per_cpu_second),
         },
-        Kind::Rate { .. } => Compared {
+        LoadShape::Rate { .. } => Compared {
             name: "CPU seconds per second at the same rate",
             unit: "CPU s per s",
             lower_is_better: true,
             values: |cell| cell.values(Load::cpu_share),
         },
-        Kind::Crowd(_) | Kind::Queue(_) => Compared {
+        LoadShape::Crowd(_) | LoadShape::Queue(_) => Compared {
             name: "p99 of latency in ms",
             unit: "ms",
             lower_is_better: true,
             values: |cell| cell.values(|load| load.p99_us as f64 / 1000.0),
         },
-        Kind::Squeeze(_) => Compared {
+        LoadShape::MemoryPressure(_) => Compared {
             name: "good answers per second",
             unit: "per second",
             lower_is_better: false,
             values: |cell| cell.values(Load::per_second),
         },
-        Kind::Idle { .. } | Kind::Children { .. } => Compared {
+        LoadShape::Idle { .. } | LoadShape::Children { .. } => Compared {
             name: "memory in MB of PSS",
             unit: "MB",
             lower_is_better: true,
@@ -151,7 +151,7 @@ pub(super) fn compared(workload: &Workload) -> Compared {
 
 /// Plots one below the other, with each moment in the same place in all of them.
 fn course(heading: &str, load: &Load) -> String {
-    let done = |name: &str, figure: fn(&Moment) -> f64| Line {
+    let done = |name: &str, figure: fn(&MachineSample) -> f64| Line {
         name: name.to_owned(),
         points: load.course.iter().map(|moment| [moment.at, figure(moment)]).collect(),
     };

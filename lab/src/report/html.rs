@@ -1,7 +1,7 @@
 //! report.html: one self-contained page. Every element is closed, so that XML parsers can read it too.
 
 use super::absences::absences;
-use super::beside::{self, Beside};
+use super::comparison::{self, Comparison};
 use super::figures::{concurrency, courses, latencies, picture};
 use super::limit::limit;
 use super::promises;
@@ -11,8 +11,8 @@ use super::verdict::verdict;
 use crate::experiments::workload::Workload;
 use crate::measure::results::Results;
 use crate::page::html;
+use crate::report::doubts::{self, Doubt};
 use crate::report::summary::{Summary, title};
-use crate::report::trust::{self, Doubt};
 use crate::screen::table::{Table, escape};
 use crate::screen::text::counted;
 
@@ -20,7 +20,7 @@ use crate::screen::text::counted;
 pub(super) fn page(results: &Results) -> String {
     let summary = Summary::of(results);
     let (experiment, host) = (results.experiment(), &results.host);
-    let doubts = trust::doubts(results, &summary);
+    let doubts = doubts::doubts(results, &summary);
     let measured = || experiment.workloads.iter().filter(|workload| !summary.rows(workload).is_empty());
     let rounds = counted(results.rounds.into(), "round");
     let verdict = html::doubted(&verdict(experiment, &summary), doubts.len());
@@ -55,12 +55,12 @@ pub(super) fn page(results: &Results) -> String {
 
 /// The article's figures, beside the same here.
 fn articles(results: &Results, summary: &Summary<'_>, doubts: &[Doubt]) -> String {
-    let all = beside::beside(results, summary);
+    let all = comparison::comparison(results, summary);
     if all.is_empty() {
         return String::new();
     }
-    let mut text = format!("<h2>{}</h2>\n<p>{}</p>\n", escape(beside::HEADING), escape(beside::EXPLANATION));
-    for Beside { published, tables, notes } in all {
+    let mut text = format!("<h2>{}</h2>\n<p>{}</p>\n", escape(comparison::HEADING), escape(comparison::EXPLANATION));
+    for Comparison { published, tables, notes } in all {
         text += &format!("<h3>{}</h3>\n", escape(published.title));
         text += &format!("<p>The article: {}. {}</p>\n", escape(published.machine), escape(published.here));
         published.workloads().for_each(|workload| text += &doubt_link(doubts, workload));

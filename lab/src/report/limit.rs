@@ -1,6 +1,6 @@
 //! The factor that limited a server's answers, with the figures that show it.
 
-use crate::experiments::workload::{Kind, Workload};
+use crate::experiments::workload::{LoadShape, Workload};
 use crate::measure::results::Load;
 use crate::report::summary::Cell;
 
@@ -19,26 +19,31 @@ pub(super) fn limit(workload: &Workload, cell: &Cell<'_>) -> Option<String> {
     let busiest = percent(|load| load.busiest)?;
     let squeezed = cell.squeezed().map(|(squeezed, _)| squeezed.at_limit + squeezed.swapped_pages).max().unwrap_or(0);
     let full = FULL * 100.0;
-    let both_cores = workload.kind.has_all_cores();
-    Some(if matches!(workload.kind, Kind::Rate { .. } | Kind::Crowd(_) | Kind::Queue(_)) && server < full {
-        format!("the load: there were no more requests; the server used {server:.0} % of a core")
-    } else if squeezed > 0 {
-        format!(
-            "memory: it was at its limit, or pages were swapped out, {squeezed} times; server {server:.0} % of a core"
-        )
-    } else if !both_cores && server >= full {
-        format!("CPU of the server: {server:.0} % of its core")
-    } else if others >= DISTURBED * 100.0 {
-        format!("other programs: they took {others:.0} % of both cores; server {server:.0} % of a core")
-    } else if both_cores && idle <= 100.0 - full {
-        format!("CPU: {idle:.0} % of both cores were idle")
-    } else if busiest >= full {
-        format!("one thread of the server: {busiest:.0} % of a core, while {idle:.0} % of both cores were idle")
-    } else if generator >= full {
-        format!("the load generator: {generator:.0} % of its core; server {server:.0} % of its own")
-    } else {
-        format!("waiting (workers or connections): server {server:.0} %, generator {generator:.0} %, {idle:.0} % idle")
-    })
+    let both_cores = workload.shape.has_all_cores();
+    Some(
+        if matches!(workload.shape, LoadShape::Rate { .. } | LoadShape::Crowd(_) | LoadShape::Queue(_)) && server < full
+        {
+            format!("the load: there were no more requests; the server used {server:.0} % of a core")
+        } else if squeezed > 0 {
+            format!(
+                "memory: it was at its limit, or pages were swapped out, {squeezed} times; server {server:.0} % of a core"
+            )
+        } else if !both_cores && server >= full {
+            format!("CPU of the server: {server:.0} % of its core")
+        } else if others >= DISTURBED * 100.0 {
+            format!("other programs: they took {others:.0} % of both cores; server {server:.0} % of a core")
+        } else if both_cores && idle <= 100.0 - full {
+            format!("CPU: {idle:.0} % of both cores were idle")
+        } else if busiest >= full {
+            format!("one thread of the server: {busiest:.0} % of a core, while {idle:.0} % of both cores were idle")
+        } else if generator >= full {
+            format!("the load generator: {generator:.0} % of its core; server {server:.0} % of its own")
+        } else {
+            format!(
+                "waiting (workers or connections): server {server:.0} %, generator {generator:.0} %, {idle:.0} % idle"
+            )
+        },
+    )
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 
 mod absences;
 mod article;
-mod beside;
+mod comparison;
+pub(crate) mod doubts;
 mod figures;
 mod html;
 mod limit;
@@ -11,7 +12,6 @@ pub(crate) mod promises;
 mod setup;
 pub(crate) mod summary;
 mod tables;
-pub(crate) mod trust;
 mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::screen::style;
 use crate::screen::table::Table;
 use crate::screen::text::counted;
 use absences::absences;
-use beside::Beside;
+use comparison::Comparison;
 use setup::setup;
 use tables::workload_table;
 
@@ -71,11 +71,11 @@ pub(crate) fn print(results: &Results) {
 
 /// Prints the articles' figures beside those of these runs; nothing where no article printed any.
 pub(crate) fn print_articles(runs: &[&Results]) {
-    let mut all = runs.iter().flat_map(|results| beside::beside(results, &Summary::of(results))).peekable();
+    let mut all = runs.iter().flat_map(|results| comparison::comparison(results, &Summary::of(results))).peekable();
     if all.peek().is_some() {
-        say_line!("\n{}", style::heading(beside::HEADING));
+        say_line!("\n{}", style::heading(comparison::HEADING));
     }
-    for Beside { published, tables, notes } in all {
+    for Comparison { published, tables, notes } in all {
         say_line!("\n{}\nThe article: {}. {}", style::heading(published.title), published.machine, published.here);
         for (name, table) in tables {
             say_line!("\n{name}");
@@ -119,7 +119,7 @@ fn print_list(heading: &str, items: &[String]) {
 }
 
 fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<String> {
-    trust::doubts(results, summary).iter().map(ToString::to_string).collect()
+    doubts::doubts(results, summary).iter().map(ToString::to_string).collect()
 }
 
 fn markdown(results: &Results) -> String {
@@ -139,7 +139,7 @@ fn markdown(results: &Results) -> String {
         host.system,
         host.kernel
     );
-    let all = trust::doubts(results, &summary);
+    let all = doubts::doubts(results, &summary);
     text += &markdown_list("Reasons to doubt these figures", &doubts(results, &summary));
     text += &markdown_articles(results, &summary);
     if let Some(table) = promises::table(experiment, &summary) {
@@ -172,12 +172,12 @@ fn markdown(results: &Results) -> String {
 }
 
 fn markdown_articles(results: &Results, summary: &Summary<'_>) -> String {
-    let all = beside::beside(results, summary);
+    let all = comparison::comparison(results, summary);
     if all.is_empty() {
         return String::new();
     }
-    let mut text = format!("## {}\n\n{}\n", beside::HEADING, beside::EXPLANATION);
-    for Beside { published, tables, notes } in all {
+    let mut text = format!("## {}\n\n{}\n", comparison::HEADING, comparison::EXPLANATION);
+    for Comparison { published, tables, notes } in all {
         text += &format!("\n### {}\n\nThe article: {}. {}\n", published.title, published.machine, published.here);
         for (name, table) in tables {
             text += &format!("\n{name}:\n\n{}", table.to_markdown());
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn an_article_stands_beside_its_repetition_only() {
-        assert!(!markdown(&results()).contains(beside::HEADING));
+        assert!(!markdown(&results()).contains(comparison::HEADING));
         let mut results = results();
         results.experiment = "cgi-mpm".to_owned();
         for round in 1..=3 {

@@ -6,7 +6,7 @@ use crate::experiments::profile::{Entry, Profile};
 use crate::experiments::subject;
 use crate::experiments::workload::Workload;
 use crate::machine::stats::{self, Ratio};
-use crate::measure::results::{Load, Measure, Memory, Results, Sample, Squeezed};
+use crate::measure::results::{Load, Measure, Memory, PressureEvents, Results, Sample};
 
 /// A figure of a measurement under load.
 pub(crate) type Figure = fn(&Load) -> f64;
@@ -55,7 +55,7 @@ impl<'a> Cell<'a> {
     }
 
     /// The events of too little memory, in each round.
-    pub(crate) fn squeezed(&self) -> impl Iterator<Item = (&'a Squeezed, &'a Load)> {
+    pub(crate) fn squeezed(&self) -> impl Iterator<Item = (&'a PressureEvents, &'a Load)> {
         self.loads().filter_map(|(_, load)| Some((load.squeezed.as_deref()?, load)))
     }
 

@@ -2,9 +2,9 @@
 
 use crate::experiments::profile::{Entry, bare};
 use crate::experiments::subject;
-use crate::experiments::workload::{Crush, Gathering, Kind, Workload};
+use crate::experiments::workload::{Crowd, LoadShape, Queue, Workload};
 use crate::machine::stats::{Ratio, median};
-use crate::measure::results::{Averages, Begun, CoreUse, Load, Squeezed};
+use crate::measure::results::{Averages, Begun, CoreUse, Load, PressureEvents};
 use crate::report::summary::{Cell, Figure, Summary, title};
 use crate::screen::table::Table;
 use crate::screen::text::grouped;
@@ -22,17 +22,17 @@ pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload)
     if summary.rows(workload).is_empty() {
         return None;
     }
-    Some(match &workload.kind {
-        Kind::Load { connections, .. } if connections.len() > 1 => sweep_table(summary, workload),
-        Kind::Load { .. } => load_table(summary, workload),
-        Kind::Idle { connections, .. } => idle_table(summary, workload, *connections),
-        Kind::Children { .. } => children_table(summary, workload),
-        Kind::Script { .. } => script_table(summary, workload),
-        Kind::Many { noun, .. } => many_table(summary, workload, noun),
-        Kind::Queue(crush) => queue_table(summary, workload, crush),
-        Kind::Squeeze(_) => squeeze_table(summary, workload),
-        Kind::Rate { .. } => rate_table(summary, workload),
-        Kind::Crowd(gathering) => crowd_table(summary, workload, gathering),
+    Some(match &workload.shape {
+        LoadShape::Load { connections, .. } if connections.len() > 1 => sweep_table(summary, workload),
+        LoadShape::Load { .. } => load_table(summary, workload),
+        LoadShape::Idle { connections, .. } => idle_table(summary, workload, *connections),
+        LoadShape::Children { .. } => children_table(summary, workload),
+        LoadShape::Script { .. } => script_table(summary, workload),
+        LoadShape::Many { noun, .. } => many_table(summary, workload, noun),
+        LoadShape::Queue(queue) => queue_table(summary, workload, queue),
+        LoadShape::MemoryPressure(_) => squeeze_table(summary, workload),
+        LoadShape::Rate { .. } => rate_table(summary, workload),
+        LoadShape::Crowd(crowd) => crowd_table(summary, workload, crowd),
     })
 }
 
@@ -155,7 +155,7 @@ fn many_table(summary: &Summary<'_>, workload: &'static Workload, noun: &str) ->
 }
 
 /// How long requests take, beside how long they would if they only waited for earlier ones.
-fn queue_table(summary: &Summary<'_>, workload: &'static Workload, crush: &Crush) -> Table {
+fn queue_table(summary: &Summary<'_>, workload: &'static Workload, queue: &Queue) -> Table {
     let mut table = Table::new(
         1,
         &["subject", "req/s", "p50 ms", "by queueing", "p99 ms", "by queueing", "max ms", "errors", "PSS MB"],
@@ -165,9 +165,9 @@ fn queue_table(summary: &Summary<'_>, workload: &'static Workload, crush: &Crush
             title(entry),
             decimals(cell.median(Load::per_second), 2),
             milliseconds(cell.median(|load| load.p50_us as f64)),
-            milliseconds(Some(crush.by_queueing_us(0.5) as f64)),
+            milliseconds(Some(queue.by_queueing_us(0.5) as f64)),
             milliseconds(cell.median(|load| load.p99_us as f64)),
-            milliseconds(Some(crush.by_queueing_us(0.99) as f64)),
+            milliseconds(Some(queue.by_queueing_us(0.99) as f64)),
             milliseconds(cell.worst(|load| load.max_us as f64)),
             count(Some(cell.errors() as f64)),
             decimals(cell.median(|load| load.pss_kib as f64 / 1024.0), 1),
@@ -185,14 +185,15 @@ fn squeeze_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     let mut table = Table::new(1, &[&headers[..], &files[..], &memory[..]].concat());
     for (entry, connections, cell) in summary.rows(workload) {
         let tuned = workload.peers.first().and_then(|peer| summary.cell(workload, connections, *peer));
-        let squeezed = |figure: fn(&Squeezed) -> u64| {
+        let squeezed = |figure: fn(&PressureEvents) -> u64| {
             median(&cell.squeezed().map(|(squeezed, _)| figure(squeezed) as f64).collect::<Vec<_>>())
         };
-        let files = |figure: fn(&Squeezed) -> u64| {
+        let files = |figure: fn(&PressureEvents) -> u64| {
             let latencies = cell.squeezed().map(|(squeezed, _)| squeezed.file_milliseconds(figure));
             decimals(median(&latencies.collect::<Vec<_>>()).filter(|latency| latency.is_finite()), 2)
         };
-        let all = |figure: fn(&Squeezed) -> u64| cell.squeezed().map(|(squeezed, _)| figure(squeezed)).sum::<u64>();
+        let all =
+            |figure: fn(&PressureEvents) -> u64| cell.squeezed().map(|(squeezed, _)| figure(squeezed)).sum::<u64>();
         table.push(vec![
             title(entry),
             decimals(cell.median(Load::per_second), 2),
@@ -246,11 +247,11 @@ fn counterpart(entry: Entry) -> Option<Entry> {
     Some(Entry { subject: subject::find(&format!("apache-{mpm}"))?.id, ..entry })
 }
 
-fn crowd_table(summary: &Summary<'_>, workload: &'static Workload, gathering: &Gathering) -> Table {
+fn crowd_table(summary: &Summary<'_>, workload: &'static Workload, crowd: &Crowd) -> Table {
     let headers =
         ["subject", "in the crowd", "turned away", "answered", "p50 ms", "p99 ms", "max ms", "failed", "PSS MB"];
     let mut table = Table::new(1, &headers);
-    let asked = gathering.idle + gathering.slow + gathering.lingering;
+    let asked = crowd.idle + crowd.slow + crowd.lingering;
     for (entry, _, cell) in summary.rows(workload) {
         table.push(vec![
             title(entry),
@@ -318,7 +319,7 @@ pub(super) fn cores_table(summary: &Summary<'_>, workload: &'static Workload) ->
     let mut table = Table::new(3, &headers);
     let machine: fn(&Averages) -> CoreUse = |averages| averages.machine;
     let core: fn(&Averages) -> CoreUse = |averages| averages.core;
-    let own = (!workload.kind.has_all_cores()).then_some(("the server's", core));
+    let own = (!workload.shape.has_all_cores()).then_some(("the server's", core));
     for (entry, connections, cell) in summary.rows(workload) {
         for (name, of) in [("all", machine)].into_iter().chain(own) {
             let uses: Vec<CoreUse> = cell.loads().filter_map(|(_, load)| Some(of(load.averages.as_ref()?))).collect();
@@ -374,8 +375,8 @@ mod tests {
         let mut results = example::empty();
         for workload in EXPERIMENTS.into_iter().flat_map(|experiment| experiment.workloads) {
             let (entry, connections) = (workload.entries[0], workload.connections()[0]);
-            let mut sample = match &workload.kind {
-                Kind::Idle { .. } | Kind::Children { .. } => {
+            let mut sample = match &workload.shape {
+                LoadShape::Idle { .. } | LoadShape::Children { .. } => {
                     example::memory(workload.id, entry.subject, connections, 1, 2)
                 }
                 _ => example::load(workload.id, entry.subject, connections, 1, 1000),

@@ -8,9 +8,9 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp
 
 /// Dropping this makes the terminal show typed characters again.
 #[derive(Debug)]
-pub(crate) struct Hush(Option<Termios>);
+pub(crate) struct NoEcho(Option<Termios>);
 
-impl Hush {
+impl NoEcho {
     /// Takes effect at once. Does nothing if standard error is no terminal, or another program has it.
     pub(crate) fn new() -> Self {
         let before = tcgetattr(std::io::stderr()).ok();
@@ -23,7 +23,7 @@ impl Hush {
     }
 }
 
-impl Drop for Hush {
+impl Drop for NoEcho {
     fn drop(&mut self) {
         self.0.iter().for_each(|before| set(&std::io::stderr(), before));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::httpd::{self, Flattener};
 use super::nginx;
-use super::space::{Candidate, Extent, Mpm};
+use super::space::{Candidate, EffectiveSettings, Mpm};
 use crate::compare::{Language, Starter};
 use crate::experiments::installation::{Installation, root_of};
 use crate::experiments::profile::Profile;
@@ -24,7 +24,7 @@ pub(super) struct Base {
     text: String,
     pub(super) mpm: Mpm,
     /// The effect of its settings.
-    pub(super) extent: Extent,
+    pub(super) extent: EffectiveSettings,
     /// The directory of modules, if it loads any.
     modules: Option<PathBuf>,
     /// The directory of the copies.
@@ -58,7 +58,7 @@ impl Base {
                     ("worker_connections", nginx::number(&text, "worker_connections")),
                 ];
                 let settings = settings.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-                let extent = Extent::of(Mpm::Nginx, &settings.collect());
+                let extent = EffectiveSettings::of(Mpm::Nginx, &settings.collect());
                 Ok(Self { language, text, mpm: Mpm::Nginx, extent, modules: None, directory, pid })
             }
             Language::Httpd => {
@@ -73,7 +73,7 @@ impl Base {
                     ))
                     .advise("a LoadModule line for one")
                 })?;
-                let extent = Extent::of(mpm, &httpd::settings(&text, mpm));
+                let extent = EffectiveSettings::of(mpm, &httpd::settings(&text, mpm));
                 Ok(Self { language, text, mpm, extent, modules: found.modules, directory, pid })
             }
         }

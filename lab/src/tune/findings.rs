@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::memory::Memory;
-use super::search::Tried;
-use super::space::{Candidate, Extent};
+use super::search::Evaluation;
+use super::space::{Candidate, EffectiveSettings};
 use super::surface::{Surface, surfaces};
 use super::trial::{Goal, Measurement};
 use super::verdict::{Outcome, Proof};
@@ -30,12 +30,12 @@ pub(super) struct Findings {
     pub(super) host: Host,
     /// The servers' cores.
     pub(super) server_cores: Vec<usize>,
-    pub(super) present: Extent,
+    pub(super) present: EffectiveSettings,
     pub(super) memory: Option<Memory>,
     /// How many workers like the current ones the memory can hold.
     pub(super) memory_bound: Option<u64>,
     /// The best first, those dropped early last.
-    pub(super) tried: Vec<Tried>,
+    pub(super) tried: Vec<Evaluation>,
     /// Settings that could have made the machine swap.
     pub(super) too_large: Vec<Candidate>,
     pub(super) proof: Option<Proof>,
@@ -51,7 +51,7 @@ pub(super) struct Findings {
 
 impl Findings {
     /// The best of the settings, if any could be measured.
-    pub(super) fn best(&self) -> Option<&Tried> {
+    pub(super) fn best(&self) -> Option<&Evaluation> {
         self.tried.iter().find(|tried| tried.setting.is_some() && tried.figure(self.goal).is_some())
     }
 
@@ -167,7 +167,7 @@ impl Findings {
     }
 }
 
-fn row(tried: &Tried, last: &Measurement) -> Vec<String> {
+fn row(tried: &Evaluation, last: &Measurement) -> Vec<String> {
     let shown = |value: Option<f64>| value.map_or("–".to_owned(), figure);
     vec![
         tried.name(),

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 /// The quality of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Worth {
+pub(super) enum Score {
     /// Everything was answered, with this figure; more is better.
     Good(f64),
     /// Something failed.
@@ -13,7 +13,7 @@ pub(super) enum Worth {
     None,
 }
 
-impl Worth {
+impl Score {
     /// The better one first.
     pub(super) fn order(self, other: Self) -> Ordering {
         let rank = |worth: Self| match worth {
@@ -45,9 +45,9 @@ pub(super) fn rungs(count: usize) -> Vec<(usize, u32)> {
 /// the order reverses from rung to rung, so that changes of the machine favour no candidate. Returns their numbers, the
 /// best of the last rung first; dropped ones follow, in the order in which they were dropped. If `measure` returns
 /// `None` the search ends, and the results so far count.
-pub(super) fn halve(count: usize, mut measure: impl FnMut(usize, u32) -> Option<Worth>) -> Vec<usize> {
+pub(super) fn halve(count: usize, mut measure: impl FnMut(usize, u32) -> Option<Score>) -> Vec<usize> {
     let mut ranking: Vec<usize> = (0..count).collect();
-    let mut known = vec![Worth::None; count];
+    let mut known = vec![Score::None; count];
     for (round, (left, times)) in rungs(count).into_iter().enumerate() {
         let mut order = ranking[..left].to_vec();
         order.sort_unstable();
@@ -91,7 +91,7 @@ mod tests {
         let mut order = Vec::new();
         let ranking = halve(10, |at, times| {
             order.push((times, at));
-            Some(Worth::Good(figure(at, times)))
+            Some(Score::Good(figure(at, times)))
         });
         assert_eq!(ranking[..3], [3, 4, 7]);
         assert_eq!(ranking.len(), 10);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn failures_lose_against_everything_that_is_answered() {
-        let worths = [Worth::None, Worth::Flawed(900.0), Worth::Good(1.0), Worth::Flawed(1000.0), Worth::Good(2.0)];
+        let worths = [Score::None, Score::Flawed(900.0), Score::Good(1.0), Score::Flawed(1000.0), Score::Good(2.0)];
         assert_eq!(halve(5, |at, _| Some(worths[at])), [4, 2, 3, 1, 0]);
     }
 
@@ -110,7 +110,7 @@ mod tests {
         let mut left = 12;
         let ranking = halve(8, |at, _| {
             left -= 1;
-            (left > 0).then_some(Worth::Good(at as f64))
+            (left > 0).then_some(Score::Good(at as f64))
         });
         assert_eq!(ranking, [7, 6, 5, 4, 3, 2, 1, 0]);
     }

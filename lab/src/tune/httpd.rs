@@ -92,7 +92,7 @@ impl Flattener {
 
 /// The module in a flattened configuration.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct LoadedMpm {
     /// The module that it loads, if any.
     pub(super) mpm: Option<Mpm>,
     /// The directory of modules.
@@ -100,12 +100,10 @@ pub(super) struct Found {
 }
 
 /// The module that a flattened configuration loads.
-pub(super) fn loaded(text: &str) -> Found {
-    lines(text)
-        .iter()
-        .filter_map(|line| load_line(line))
-        .next_back()
-        .map_or_else(Found::default, |(mpm, file)| Found { mpm: Some(mpm), modules: file.parent().map(Path::to_owned) })
+pub(super) fn loaded(text: &str) -> LoadedMpm {
+    lines(text).iter().filter_map(|line| load_line(line)).next_back().map_or_else(LoadedMpm::default, |(mpm, file)| {
+        LoadedMpm { mpm: Some(mpm), modules: file.parent().map(Path::to_owned) }
+    })
 }
 
 /// The module's settings in a flattened configuration, by lower-case names; of several the last counts. Sections for

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::space::Candidate;
-use crate::tune::advise::memory::{Room, Used};
+use crate::tune::advise::memory::{AvailableMemory, UsedMemory};
 
 /// The available memory, and the needs of children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -19,7 +19,7 @@ pub(super) struct Memory {
 
 impl Memory {
     /// From measurements of children with `threads` threads each, under the load of so many clients.
-    pub(super) fn of(room: Room, used: Used, threads: u64, clients: u64) -> Self {
+    pub(super) fn of(room: AvailableMemory, used: UsedMemory, threads: u64, clients: u64) -> Self {
         let count = used.count.max(1);
         let threads = threads.max(1);
         Self {
@@ -62,8 +62,8 @@ mod tests {
 
     #[test]
     fn nothing_is_tried_that_could_swap() {
-        let room = Room { all: 1_000_000, left: 500_000, is_group: false };
-        let used = Used { children: 40_000, count: 4, scripts: 0 };
+        let room = AvailableMemory { all: 1_000_000, left: 500_000, is_group: false };
+        let used = UsedMemory { children: 40_000, count: 4, scripts: 0 };
         let memory = Memory::of(room, used, 25, 100);
         assert_eq!((memory.usable_kib, memory.child_kib, memory.bound(25)), (440_000, 10_000, 44 * 25));
         // Half as many threads do not reliably save anything; twice as many may need twice as much.
@@ -76,7 +76,7 @@ mod tests {
         for (candidate, fits) in cases {
             assert_eq!(memory.divide(vec![candidate], 100).0.len() == 1, fits, "{candidate}");
         }
-        let scripts = Memory::of(room, Used { scripts: 100_000, ..used }, 25, 10);
+        let scripts = Memory::of(room, UsedMemory { scripts: 100_000, ..used }, 25, 10);
         assert_eq!((scripts.script_kib, scripts.usable_kib), (10_000, 540_000));
         assert!(scripts.need(event(1, 25, None), 100) > scripts.need(event(1, 25, None), 10));
     }

@@ -34,12 +34,12 @@ use crate::machine::launch;
 use crate::machine::programs;
 use crate::screen::progress;
 use crate::screen::table::Table;
-use crate::tune::advise::memory::{Room, Used};
+use crate::tune::advise::memory::{AvailableMemory, UsedMemory};
 use base::Base;
 use findings::Findings;
 use memory::Memory;
-use search::{Search, Tried};
-use space::{Candidate, Extent, Frame, Mpm, mix, space};
+use search::{Evaluation, Search};
+use space::{Candidate, EffectiveSettings, Mpm, SpaceLimits, mix, space};
 use trial::{Bench, Goal, Target};
 use verdict::{Case, Outcome, Proof};
 
@@ -169,8 +169,8 @@ impl Tuning<'_> {
         warn_line!("measuring the present settings ({}: {})", self.base.mpm.name(), self.base.extent);
         let (memory, overhead) = self.present()?;
         let (fitting, too_large) = self.divided(memory)?;
-        let mut tried = vec![Tried::present(self.base.extent)];
-        tried.extend(fitting.into_iter().map(Tried::new));
+        let mut tried = vec![Evaluation::present(self.base.extent)];
+        tried.extend(fitting.into_iter().map(Evaluation::new));
         let patience = options.budget / SEARCH_PATIENCE;
         let shortest = search::shortest(tried.len(), options.budget - patience, overhead);
         let bar = progress::bar(search::steps(tried.len()) + 2 * options.rounds as usize);
@@ -179,8 +179,8 @@ impl Tuning<'_> {
         let mut search =
             Search { bench: self.bench, base: self.base, goal, least: self.least(), bar: bar.clone(), deadline, tried };
         let ranking = search.run(shortest, memory, self.cores.server.len() as u64);
-        let tried: Vec<Tried> =
-            ranking.into_iter().map(|at| search.tried[at].clone()).filter(Tried::is_known).collect();
+        let tried: Vec<Evaluation> =
+            ranking.into_iter().map(|at| search.tried[at].clone()).filter(Evaluation::is_known).collect();
         let left_over = search.tried.len() - tried.len();
         let mut findings = Findings {
             server: self.server(),
@@ -270,10 +270,10 @@ impl Tuning<'_> {
     fn present(&self) -> Result<(Option<Memory>, Duration)> {
         let file = self.base.write(None)?;
         let began = Instant::now();
-        let mut most: Option<(Used, Option<Room>)> = None;
+        let mut most: Option<(UsedMemory, Option<AvailableMemory>)> = None;
         let measured = self.bench.measure(&file, MEMORY_TIME, |server| {
-            let Some(used) = Used::of(server) else { return };
-            let room = server.roots().first().and_then(|root| Room::of(*root));
+            let Some(used) = UsedMemory::of(server) else { return };
+            let room = server.roots().first().and_then(|root| AvailableMemory::of(*root));
             most = Some(most.map_or((used, room), |(before, _)| (before.most(used), room)));
         })?;
         if measured.failures >= measured.answers {
@@ -284,7 +284,7 @@ impl Tuning<'_> {
             .advise("use --path with a page that the server has"));
         }
         let overhead = began.elapsed().saturating_sub(MEMORY_TIME);
-        let Extent { mpm, children, threads, connections, .. } = self.base.extent;
+        let EffectiveSettings { mpm, children, threads, connections, .. } = self.base.extent;
         let threads = match (mpm, connections) {
             (Mpm::Nginx, Some(connections)) => connections / children.max(1),
             _ => threads,
@@ -297,7 +297,7 @@ impl Tuning<'_> {
     /// The candidates, and those that could make the machine swap.
     fn divided(&self, memory: Option<Memory>) -> Result<(Vec<Candidate>, Vec<Candidate>)> {
         let clients = self.options.load.clients();
-        let frame = Frame { cores: self.cores.server.len() as u64, clients, least: self.least() };
+        let frame = SpaceLimits { cores: self.cores.server.len() as u64, clients, least: self.least() };
         let mpms = match &self.options.mpm[..] {
             [] => vec![self.base.mpm],
             _ if self.base.mpm == Mpm::Nginx => {
@@ -318,7 +318,12 @@ impl Tuning<'_> {
     }
 
     /// The best and the current settings, measured in turn.
-    fn proof(&self, best: &Tried, bar: &indicatif::ProgressBar, doubts: &mut Vec<String>) -> Result<(Proof, Table)> {
+    fn proof(
+        &self,
+        best: &Evaluation,
+        bar: &indicatif::ProgressBar,
+        doubts: &mut Vec<String>,
+    ) -> Result<(Proof, Table)> {
         interrupt::check()?;
         let files: [PathBuf; 2] = [self.base.write(best.setting)?, self.base.write(None)?];
         let best = best.name();

@@ -7,9 +7,9 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::base::Base;
-use super::halving::{Worth, halve, rungs};
+use super::halving::{Score, halve, rungs};
 use super::memory::Memory;
-use super::space::{Candidate, Extent, neighbours};
+use super::space::{Candidate, EffectiveSettings, neighbours};
 use super::trial::{Bench, Goal, Measurement};
 use crate::machine::error::Result;
 use crate::machine::interrupt;
@@ -18,10 +18,10 @@ use crate::screen::progress;
 
 /// A candidate, and its results.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Tried {
+pub(super) struct Evaluation {
     /// `None` for the current settings.
     pub(super) setting: Option<Candidate>,
-    pub(super) comes_to: Extent,
+    pub(super) comes_to: EffectiveSettings,
     /// Each twice as long as the one before, then those of the last comparison.
     pub(super) measurements: Vec<Measurement>,
     /// Why there are no more.
@@ -50,7 +50,7 @@ pub(super) struct Search<'b> {
     /// When to stop, even if the search is not complete.
     pub(super) deadline: Instant,
     /// The current settings first.
-    pub(super) tried: Vec<Tried>,
+    pub(super) tried: Vec<Evaluation>,
 }
 
 /// How many measurements a search among so many candidates takes.
@@ -72,7 +72,8 @@ impl Search<'_> {
     pub(super) fn run(&mut self, shortest: Duration, memory: Option<Memory>, cores: u64) -> Vec<usize> {
         let clients = self.bench.load.clients();
         let mut ranking = halve(self.tried.len(), |at, times| self.take(at, shortest * times));
-        let is_setting = |tried: &[Tried], at: usize| tried[at].setting.is_some() && !tried[at].measurements.is_empty();
+        let is_setting =
+            |tried: &[Evaluation], at: usize| tried[at].setting.is_some() && !tried[at].measurements.is_empty();
         let Some(best) = ranking.iter().copied().find(|at| is_setting(&self.tried, *at)) else { return ranking };
         let known: Vec<Candidate> = self.tried.iter().filter_map(|tried| tried.setting).collect();
         let mut around = self.tried[best].setting.map_or(Vec::new(), |best| neighbours(best, &known, cores));
@@ -80,7 +81,7 @@ impl Search<'_> {
         around.retain(|candidate| candidate.has_workers(self.least));
         around.truncate(NEIGHBOURS);
         let first = self.tried.len();
-        self.tried.extend(around.into_iter().map(Tried::new));
+        self.tried.extend(around.into_iter().map(Evaluation::new));
         let mut last: Vec<usize> =
             ranking.iter().copied().take(2).chain([best]).chain(first..self.tried.len()).collect();
         last.sort_unstable();
@@ -97,7 +98,7 @@ impl Search<'_> {
     }
 
     /// Measures one; `None` when the search is over.
-    fn take(&mut self, at: usize, time: Duration) -> Option<Worth> {
+    fn take(&mut self, at: usize, time: Duration) -> Option<Score> {
         if interrupt::is_asked() || Instant::now() > self.deadline {
             return None;
         }
@@ -117,12 +118,12 @@ impl Search<'_> {
         let tried = &self.tried[at];
         Some(match (&tried.failure, tried.measurements.last()) {
             (None, Some(measurement)) => self.goal.worth(measurement),
-            _ => Worth::None,
+            _ => Score::None,
         })
     }
 
     fn measure(&self, at: usize, time: Duration) -> Result<Measurement> {
-        let Tried { setting, measurements, .. } = &self.tried[at];
+        let Evaluation { setting, measurements, .. } = &self.tried[at];
         let file = self.base.write(*setting)?;
         if measurements.is_empty() {
             self.bench.starter.check(&file)?;
@@ -131,14 +132,14 @@ impl Search<'_> {
     }
 }
 
-impl Tried {
+impl Evaluation {
     /// Without results yet.
     pub(super) fn new(candidate: Candidate) -> Self {
         Self { setting: Some(candidate), comes_to: candidate.extent(), measurements: Vec::new(), failure: None }
     }
 
     /// The current settings.
-    pub(super) fn present(extent: Extent) -> Self {
+    pub(super) fn present(extent: EffectiveSettings) -> Self {
         Self { setting: None, comes_to: extent, measurements: Vec::new(), failure: None }
     }
 
@@ -171,12 +172,12 @@ impl Tried {
         self.failure.is_some() || self.counted().iter().any(Measurement::is_flawed)
     }
 
-    fn latest(&self, goal: Goal) -> Worth {
+    fn latest(&self, goal: Goal) -> Score {
         let sign = if goal.wants_more() { 1.0 } else { -1.0 };
         match (&self.failure, self.figure(goal)) {
-            (None, Some(figure)) if self.is_flawed() => Worth::Flawed(sign * figure),
-            (None, Some(figure)) => Worth::Good(sign * figure),
-            _ => Worth::None,
+            (None, Some(figure)) if self.is_flawed() => Score::Flawed(sign * figure),
+            (None, Some(figure)) => Score::Good(sign * figure),
+            _ => Score::None,
         }
     }
 }
@@ -211,12 +212,13 @@ pub(super) mod tests {
 
     #[test]
     fn the_latest_measurements_count() {
-        let mut tried = Tried::present(Extent::of(super::super::space::Mpm::Event, &Default::default()));
-        assert_eq!((tried.figure(Goal::Rate), tried.latest(Goal::Rate)), (None, Worth::None));
+        let mut tried =
+            Evaluation::present(EffectiveSettings::of(super::super::space::Mpm::Event, &Default::default()));
+        assert_eq!((tried.figure(Goal::Rate), tried.latest(Goal::Rate)), (None, Score::None));
         tried.measurements = vec![measured(1.0, 900.0, 7), measured(4.0, 100.0, 0), measured(4.0, 300.0, 0)];
         assert_eq!((tried.figure(Goal::Rate), tried.figure(Goal::Cpu)), (Some(200.0), Some(400.0)));
-        assert_eq!(tried.latest(Goal::P99), Worth::Good(-2.0));
+        assert_eq!(tried.latest(Goal::P99), Score::Good(-2.0));
         tried.measurements.push(measured(8.0, 50.0, 1));
-        assert_eq!(tried.latest(Goal::Rate), Worth::Flawed(50.0));
+        assert_eq!(tried.latest(Goal::Rate), Score::Flawed(50.0));
     }
 }

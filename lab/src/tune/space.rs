@@ -52,7 +52,7 @@ pub(super) struct Candidate {
 
 /// The machine and the load for which a space is made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
+pub(super) struct SpaceLimits {
     pub(super) cores: u64,
     /// Connections at a time.
     pub(super) clients: u64,
@@ -73,7 +73,7 @@ const THREADS_MAX: u64 = 256;
 const CLIENTS_MIN: u64 = 64;
 
 /// All candidates for a module.
-pub(super) fn space(mpm: Mpm, frame: Frame) -> Vec<Candidate> {
+pub(super) fn space(mpm: Mpm, frame: SpaceLimits) -> Vec<Candidate> {
     let clients = frame.clients.max(CLIENTS_MIN).max(frame.least);
     let powers = |most: u64| (0..64).map(|power| 1 << power).take_while(move |number| *number <= most);
     let candidate = |children, threads, factor| Candidate { mpm, children, threads, factor };
@@ -177,9 +177,12 @@ impl Candidate {
     }
 
     /// The effect of its lines.
-    pub(super) fn extent(self) -> Extent {
+    pub(super) fn extent(self) -> EffectiveSettings {
         let settings = self.settings("");
-        Extent::of(self.mpm, &settings.iter().map(|one| (one.name.to_ascii_lowercase(), one.value)).collect())
+        EffectiveSettings::of(
+            self.mpm,
+            &settings.iter().map(|one| (one.name.to_ascii_lowercase(), one.value)).collect(),
+        )
     }
 }
 
@@ -198,7 +201,7 @@ impl fmt::Display for Candidate {
 
 /// The effect of settings after a server has corrected them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Extent {
+pub(super) struct EffectiveSettings {
     pub(super) mpm: Mpm,
     /// Children at the start of the server, and at most.
     pub(super) first: u64,
@@ -209,7 +212,7 @@ pub(super) struct Extent {
     pub(super) connections: Option<u64>,
 }
 
-impl Extent {
+impl EffectiveSettings {
     /// Corrects settings like Apache (prefork.c, worker.c and event.c of 2.4); they have lower-case names.
     pub(super) fn of(mpm: Mpm, settings: &BTreeMap<String, u64>) -> Self {
         let value = |name: &str, default: u64| settings.get(name).copied().unwrap_or(default);
@@ -246,7 +249,7 @@ impl Extent {
     }
 }
 
-impl fmt::Display for Extent {
+impl fmt::Display for EffectiveSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { mpm, first, children, threads, .. } = *self;
         let count = |number: u64, name: &str, many: &str| format!("{number} {}", if number == 1 { name } else { many });
@@ -278,7 +281,7 @@ mod tests {
     #[test]
     fn a_space_follows_from_cores_and_clients() {
         let told = |mpm, cores, clients| {
-            let all = space(mpm, Frame { cores, clients, least: 1 });
+            let all = space(mpm, SpaceLimits { cores, clients, least: 1 });
             all.iter().map(|one| format!("{}x{}", one.children, one.threads)).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(told(Mpm::Prefork, 2, 3), "1x1 2x1 4x1 8x1 16x1 32x1 64x1");
@@ -295,7 +298,7 @@ mod tests {
     fn a_site_has_a_least_number_of_workers() {
         for mpm in [Mpm::Event, Mpm::Worker, Mpm::Prefork] {
             for least in [4, 100, 1000] {
-                let all = space(mpm, Frame { cores: 2, clients: 100, least });
+                let all = space(mpm, SpaceLimits { cores: 2, clients: 100, least });
                 let fewest = all.iter().map(|one| one.extent().workers()).min();
                 assert!(
                     fewest.is_some_and(|fewest| (least..2 * least).contains(&fewest)),
@@ -303,13 +306,13 @@ mod tests {
                 );
             }
         }
-        assert_eq!(space(Mpm::Percore, Frame { cores: 2, clients: 100, least: 9 }).len(), 1);
-        assert_eq!(space(Mpm::Nginx, Frame { cores: 1, clients: 100, least: 9 }).len(), 3);
+        assert_eq!(space(Mpm::Percore, SpaceLimits { cores: 2, clients: 100, least: 9 }).len(), 1);
+        assert_eq!(space(Mpm::Nginx, SpaceLimits { cores: 1, clients: 100, least: 9 }).len(), 3);
     }
 
     #[test]
     fn event_is_tried_with_doors_wide_open_too() {
-        let all = space(Mpm::Event, Frame { cores: 1, clients: 100, least: 1 });
+        let all = space(Mpm::Event, SpaceLimits { cores: 1, clients: 100, least: 1 });
         assert!(all.contains(&event(1, 2, None)) && all.contains(&event(1, 2, Some(49))), "{all:?}");
         assert!(all.contains(&event(1, 64, None)) && !all.iter().any(|one| one.threads == 64 && one.factor.is_some()));
         let lets_in = |candidate: &Candidate| candidate.extent().connections >= Some(100);
@@ -319,7 +322,7 @@ mod tests {
     #[test]
     fn settings_come_to_their_numbers() {
         for mpm in [Mpm::Event, Mpm::Worker, Mpm::Prefork] {
-            for candidate in space(mpm, Frame { cores: 4, clients: 1000, least: 1 }) {
+            for candidate in space(mpm, SpaceLimits { cores: 4, clients: 1000, least: 1 }) {
                 let extent = candidate.extent();
                 let expected = (candidate.children, candidate.children, candidate.threads);
                 assert_eq!((extent.first, extent.children, extent.threads), expected, "{candidate}");
@@ -331,7 +334,7 @@ mod tests {
     fn settings_come_to_what_apache_makes_of_them() {
         let told = |mpm, settings: &[(&str, u64)]| {
             let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-            let extent = Extent::of(mpm, &settings);
+            let extent = EffectiveSettings::of(mpm, &settings);
             format!("{extent}; {:?}", extent.connections.unwrap_or(0))
         };
         assert_eq!(told(Mpm::Event, &[]), "3 to 16 processes with 25 workers each; 1200");
@@ -366,7 +369,7 @@ mod tests {
 
     #[test]
     fn an_order_is_mixed_and_complete() {
-        let all = space(Mpm::Event, Frame { cores: 2, clients: 100, least: 1 });
+        let all = space(Mpm::Event, SpaceLimits { cores: 2, clients: 100, least: 1 });
         let mut mixed = all.clone();
         mix(&mut mixed);
         let steps = mixed.windows(2).filter(|pair| pair[0] < pair[1] && pair[0].children == pair[1].children);

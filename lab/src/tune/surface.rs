@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::search::Tried;
+use super::search::Evaluation;
 use super::space::{Candidate, Mpm};
 use super::trial::Goal;
 use crate::page::plot::{self, Tile};
@@ -24,7 +24,7 @@ pub(super) struct Surface<'t> {
 
 /// A place on it.
 enum Cell<'t> {
-    Tried(&'t Tried),
+    Evaluation(&'t Evaluation),
     /// It could have made the machine swap.
     TooLarge,
 }
@@ -37,7 +37,7 @@ const POOR: f64 = 0.6;
 
 /// The surfaces of all results: one for each module, and a separate one for event without a limit on connections.
 pub(super) fn surfaces<'t>(
-    tried: &'t [Tried],
+    tried: &'t [Evaluation],
     too_large: &[Candidate],
     goal: Goal,
     best: Option<Candidate>,
@@ -57,7 +57,9 @@ pub(super) fn surfaces<'t>(
         let cells = all.entry((candidate.mpm, candidate.factor.is_some())).or_default();
         // Of several factors the best is shown.
         let is_better = match (&cell, cells.get(&at)) {
-            (Cell::Tried(new), Some(Cell::Tried(old))) => goal.wants_more() == (new.figure(goal) > old.figure(goal)),
+            (Cell::Evaluation(new), Some(Cell::Evaluation(old))) => {
+                goal.wants_more() == (new.figure(goal) > old.figure(goal))
+            }
             (_, known) => known.is_none(),
         };
         if is_better {
@@ -66,7 +68,7 @@ pub(super) fn surfaces<'t>(
     };
     for one in tried {
         if let Some(candidate) = one.setting.filter(|candidate| candidate.children > 0) {
-            place(candidate, Cell::Tried(one));
+            place(candidate, Cell::Evaluation(one));
         }
     }
     too_large.iter().for_each(|candidate| place(*candidate, Cell::TooLarge));
@@ -115,7 +117,7 @@ impl Surface<'_> {
     }
 
     fn cell(&self, cell: &Cell<'_>) -> String {
-        let Cell::Tried(tried) = cell else { return style::doubtful("memory") };
+        let Cell::Evaluation(tried) = cell else { return style::doubtful("memory") };
         let text = self.written(tried);
         match tried.figure(self.goal) {
             None => text,
@@ -127,7 +129,7 @@ impl Surface<'_> {
         }
     }
 
-    fn written(&self, tried: &Tried) -> String {
+    fn written(&self, tried: &Evaluation) -> String {
         match tried.figure(self.goal) {
             None => "failed".to_owned(),
             Some(value) if tried.is_flawed() => format!("{}!", figure(value)),
@@ -136,7 +138,7 @@ impl Surface<'_> {
         }
     }
 
-    fn is_best(&self, tried: &Tried) -> bool {
+    fn is_best(&self, tried: &Evaluation) -> bool {
         self.best.is_some() && tried.setting == self.best
     }
 
@@ -160,7 +162,7 @@ impl Surface<'_> {
     }
 
     fn tile(&self, cell: &Cell<'_>) -> Tile {
-        let Cell::Tried(tried) = cell else {
+        let Cell::Evaluation(tried) = cell else {
             let hover = "left out: it could have made the machine swap".to_owned();
             return Tile { text: "memory".to_owned(), hover, share: 0.0, is_best: false };
         };
@@ -175,7 +177,7 @@ impl Surface<'_> {
 }
 
 /// All details of a cell.
-fn hover(tried: &Tried) -> String {
+fn hover(tried: &Evaluation) -> String {
     let mut text = format!("{}: {}", tried.name(), tried.comes_to);
     if let Some(open) = tried.comes_to.connections {
         text += &format!(", lets in {open} connections");
@@ -203,8 +205,8 @@ mod tests {
     use super::*;
     use crate::tune::search::tests::measured;
 
-    fn tried(children: u64, threads: u64, factor: Option<u64>, rate: f64, failures: u64) -> Tried {
-        let mut tried = Tried::new(Candidate { mpm: Mpm::Event, children, threads, factor });
+    fn tried(children: u64, threads: u64, factor: Option<u64>, rate: f64, failures: u64) -> Evaluation {
+        let mut tried = Evaluation::new(Candidate { mpm: Mpm::Event, children, threads, factor });
         tried.measurements.push(measured(1.0, rate, failures));
         tried
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::halving::Worth;
+use super::halving::Score;
 use crate::compare::{self, Calm, FIGURES, Starter};
 use crate::frontends::load::LoadOptions;
 use crate::load::Plan;
@@ -96,12 +96,12 @@ impl Goal {
 
     /// The quality of a measurement. A server that leaves clients waiting for ever is flawed, however fast it answers
     /// the others.
-    pub(super) fn worth(self, measurement: &Measurement) -> Worth {
-        let Some(figure) = self.of(measurement) else { return Worth::None };
+    pub(super) fn worth(self, measurement: &Measurement) -> Score {
+        let Some(figure) = self.of(measurement) else { return Score::None };
         let figure = if self.wants_more() { figure } else { -figure };
         match measurement.is_flawed() {
-            false => Worth::Good(figure),
-            true => Worth::Flawed(figure),
+            false => Score::Good(figure),
+            true => Score::Flawed(figure),
         }
     }
 }

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::memory::Memory;
-use super::search::Tried;
-use super::space::{Extent, Mpm};
+use super::search::Evaluation;
+use super::space::{EffectiveSettings, Mpm};
 use super::trial::Goal;
 use crate::compare::{FIGURES, Side};
 use crate::machine::stats::ratio;
@@ -79,7 +79,7 @@ impl Proof {
     }
 
     /// The verdict, in a sentence.
-    pub(super) fn told(&self, best: Extent, goal: Goal) -> String {
+    pub(super) fn told(&self, best: EffectiveSettings, goal: Goal) -> String {
         let (Some(gain), Some([low, high])) = (self.gain, self.bounds) else {
             return format!(
                 "Nothing is proved, because one round is not enough: the best that was found comes to {best}."
@@ -115,8 +115,8 @@ impl Proof {
 
 /// The result, and its circumstances.
 pub(super) struct Case<'c> {
-    pub(super) best: &'c Tried,
-    pub(super) present: Extent,
+    pub(super) best: &'c Evaluation,
+    pub(super) present: EffectiveSettings,
     pub(super) clients: u64,
     pub(super) cores: u64,
     pub(super) memory: Option<Memory>,
@@ -227,8 +227,8 @@ mod tests {
         Proof { rounds: 5, figures: Vec::new(), failures, starved: [0; 2], gain: Some(1.5), bounds }
     }
 
-    fn found() -> Tried {
-        Tried::new(Candidate { mpm: Mpm::Event, children: 1, threads: 2, factor: None })
+    fn found() -> Evaluation {
+        Evaluation::new(Candidate { mpm: Mpm::Event, children: 1, threads: 2, factor: None })
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn admission_control_is_reported_with_its_numbers() {
         let best = found();
-        let present = Extent::of(Mpm::Event, &Default::default());
+        let present = EffectiveSettings::of(Mpm::Event, &Default::default());
         let case = Case { best: &best, present, clients: 100, cores: 2, memory: None, load: "100 connections" };
         let reasons = case.reasons().join("\n");
         assert!(

@@ -44,7 +44,7 @@ fn recipe(site: &Site, mpm: &str, modules: &str) -> Result<Recipe> {
         files,
         arguments: ["-d", &directory, "-f", &path, "-DFOREGROUND"].map(str::to_owned).to_vec(),
         environment,
-        beside: php_fpm::beside(site),
+        backend: php_fpm::backend(site),
     })
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn recipe(site: &Site, open_file_cache: bool) -> Result<Recipe> {
         ]
         .concat(),
         arguments: ["-p", &format!("{directory}/"), "-e", "error.log", "-c", "nginx.conf"].map(str::to_owned).to_vec(),
-        beside: php_fpm::beside(site),
+        backend: php_fpm::backend(site),
         ..Recipe::default()
     })
 }

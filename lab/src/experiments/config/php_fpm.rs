@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::experiments::profile::Profile;
 use crate::experiments::program::Program;
-use crate::experiments::recipe::{Beside, ConfigFile};
+use crate::experiments::recipe::{Backend, ConfigFile};
 use crate::experiments::site::Site;
 
 /// Debian's names for it, the newest first, and its own.
@@ -25,8 +25,8 @@ pub(crate) fn is_wanted(site: &Site) -> bool {
 }
 
 /// The process to start before the server.
-pub(crate) fn beside(site: &Site) -> Option<Beside> {
-    is_wanted(site).then(|| Beside {
+pub(crate) fn backend(site: &Site) -> Option<Backend> {
+    is_wanted(site).then(|| Backend {
         program: PROGRAM,
         file: ConfigFile::composed("php-fpm.conf", configuration(site)),
         arguments: ["-F", "-R", "-n", "-y"].map(str::to_owned).to_vec(),
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_pool_is_the_same_whichever_connections_there_are() {
-        let text = |profile| beside(&example_site(profile)).map(|beside| beside.file.text);
+        let text = |profile| backend(&example_site(profile)).map(|backend| backend.file.text);
         assert_eq!(text(Profile::PhpFpm), text(Profile::PhpKept));
         assert!(text(Profile::PhpFpm).is_some_and(|text| text.contains("listen = /lab/server/php-fpm.sock\n")));
         assert!(text(Profile::Bare).is_none());

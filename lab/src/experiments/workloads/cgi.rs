@@ -2,7 +2,7 @@
 
 use crate::experiments::profile::Profile::{Cgi, Cgid};
 use crate::experiments::profile::{Entry, bare, under};
-use crate::experiments::workload::{Kind, Workload};
+use crate::experiments::workload::{LoadShape, Workload};
 use crate::machine::script::{HELLO_BARE, HELLO_DYNAMIC, HELLO_PERL, HELLO_STATIC};
 
 /// The workloads, in the order in which they are run and reported.
@@ -10,28 +10,28 @@ pub(crate) static WORKLOADS: [Workload; 4] = [
     Workload {
         id: "cgi-static",
         title: "statically linked C hello, 100 to 1 000 clients",
-        kind: Kind::Script { script: &HELLO_STATIC, connections: &[100, 300, 1000] },
+        shape: LoadShape::Script { script: &HELLO_STATIC, connections: &[100, 300, 1000] },
         entries: EVERYONE,
         peers: APACHE,
     },
     Workload {
         id: "cgi-bare",
         title: "C hello without a C library, 100 clients",
-        kind: Kind::Script { script: &HELLO_BARE, connections: &[100] },
+        shape: LoadShape::Script { script: &HELLO_BARE, connections: &[100] },
         entries: EVERYONE,
         peers: APACHE,
     },
     Workload {
         id: "cgi-dynamic",
         title: "dynamically linked C hello, 100 clients",
-        kind: Kind::Script { script: &HELLO_DYNAMIC, connections: &[100] },
+        shape: LoadShape::Script { script: &HELLO_DYNAMIC, connections: &[100] },
         entries: EVERYONE,
         peers: APACHE,
     },
     Workload {
         id: "cgi-perl",
         title: "Perl hello, 100 clients",
-        kind: Kind::Script { script: &HELLO_PERL, connections: &[100] },
+        shape: LoadShape::Script { script: &HELLO_PERL, connections: &[100] },
         entries: EVERYONE,
         peers: APACHE,
     },

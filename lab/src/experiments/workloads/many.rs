@@ -1,7 +1,7 @@
 //! The workloads of `run many-hosts`: hosts, lines and certificates by the thousand.
 
 use crate::experiments::profile::{Entry, Profile, under};
-use crate::experiments::workload::{Asked, Kind, Over, SMALL, Workload};
+use crate::experiments::workload::{LoadShape, Protocol, Requested, SMALL, Workload};
 
 /// The number of clients.
 pub(crate) const CLIENTS: u32 = 16;
@@ -14,49 +14,59 @@ pub(crate) static WORKLOADS: [Workload; 7] = [
     Workload {
         id: "hosts-first",
         title: "31-byte file from the first of many virtual hosts, 16 keep-alive connections",
-        kind: Kind::Many { sizes: HOSTS, noun: "hosts", asked: Asked::First, over: Over::Clear },
+        shape: LoadShape::Many { sizes: HOSTS, noun: "hosts", requested: Requested::First, protocol: Protocol::Clear },
         entries: &[hosts("tsubame-percore"), hosts("nginx"), hosts("apache-event")],
         peers: &[hosts("nginx")],
     },
     Workload {
         id: "hosts-all",
         title: "31-byte file from all of many virtual hosts, 16 keep-alive connections",
-        kind: Kind::Many { sizes: HOSTS, noun: "hosts", asked: Asked::All, over: Over::Clear },
+        shape: LoadShape::Many { sizes: HOSTS, noun: "hosts", requested: Requested::All, protocol: Protocol::Clear },
         entries: &[hosts("tsubame-percore"), hosts("nginx"), hosts("apache-event")],
         peers: &[hosts("nginx")],
     },
     Workload {
         id: "stars-first",
         title: "the same from the first of hosts that have a name like *.example.com, which is the one that is asked for",
-        kind: Kind::Many { sizes: HOSTS, noun: "hosts", asked: Asked::First, over: Over::Clear },
+        shape: LoadShape::Many { sizes: HOSTS, noun: "hosts", requested: Requested::First, protocol: Protocol::Clear },
         entries: &[stars("tsubame-percore"), stars("nginx"), stars("apache-event")],
         peers: &[stars("nginx")],
     },
     Workload {
         id: "stars-all",
         title: "the same from all of these hosts",
-        kind: Kind::Many { sizes: HOSTS, noun: "hosts", asked: Asked::All, over: Over::Clear },
+        shape: LoadShape::Many { sizes: HOSTS, noun: "hosts", requested: Requested::All, protocol: Protocol::Clear },
         entries: &[stars("tsubame-percore"), stars("nginx"), stars("apache-event")],
         peers: &[stars("nginx")],
     },
     Workload {
         id: "maps",
         title: "31-byte file by RewriteRule and a RewriteMap in a text file, all keys, 16 keep-alive connections",
-        kind: Kind::Many { sizes: MAPS, noun: "lines", asked: Asked::All, over: Over::Clear },
+        shape: LoadShape::Many { sizes: MAPS, noun: "lines", requested: Requested::All, protocol: Protocol::Clear },
         entries: &[maps("tsubame-percore"), maps("nginx"), maps("apache-event")],
         peers: &[maps("nginx")],
     },
     Workload {
         id: "redirects",
         title: "301 by Redirect lines, all of them, 16 keep-alive connections",
-        kind: Kind::Many { sizes: &[10, 10_000], noun: "lines", asked: Asked::All, over: Over::Clear },
+        shape: LoadShape::Many {
+            sizes: &[10, 10_000],
+            noun: "lines",
+            requested: Requested::All,
+            protocol: Protocol::Clear,
+        },
         entries: &[redirects("tsubame-percore"), redirects("nginx"), redirects("apache-event")],
         peers: &[redirects("nginx")],
     },
     Workload {
         id: "certificates",
         title: "31-byte file over TLS from the first of many hosts with certificates, a full handshake for each request",
-        kind: Kind::Many { sizes: &[10, 1000], noun: "certificates", asked: Asked::First, over: Over::Tls },
+        shape: LoadShape::Many {
+            sizes: &[10, 1000],
+            noun: "certificates",
+            requested: Requested::First,
+            protocol: Protocol::Tls,
+        },
         entries: &[certificates("tsubame-percore"), certificates("nginx"), certificates("apache-event")],
         peers: &[certificates("nginx")],
     },
@@ -87,7 +97,7 @@ const fn certificates(subject: &'static str) -> Entry {
 
 /// The request for the thing of that number.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Thing {
+pub(crate) struct Request {
     /// The host, without port.
     pub(crate) host: String,
     /// The path, without the leading slash.
@@ -96,24 +106,24 @@ pub(crate) struct Thing {
     pub(crate) status: u16,
 }
 
-impl Thing {
+impl Request {
     /// The thing of that number, from 0.
-    pub(crate) fn of(profile: Profile, number: u32) -> Thing {
+    pub(crate) fn of(profile: Profile, number: u32) -> Request {
         let (host, name, status) = match profile {
             Profile::ManyStars => (format!("any.{}", host(number)), SMALL.name.to_owned(), 200),
             Profile::ManyMapped => ("localhost".to_owned(), format!("map/{}", key(number)), 200),
             Profile::ManyRedirects => ("localhost".to_owned(), format!("old/{}", key(number)), 301),
             _ => (host(number), SMALL.name.to_owned(), 200),
         };
-        Thing { host, name, status }
+        Request { host, name, status }
     }
 
     /// Some of `count` things, all if that is possible, in an order that is mixed and always the same.
-    pub(crate) fn mixed(profile: Profile, count: u32) -> impl Iterator<Item = Thing> {
+    pub(crate) fn mixed(profile: Profile, count: u32) -> impl Iterator<Item = Request> {
         // A prime that divides no size leads to each number once.
         const STEP: u64 = 7919;
         let nth = move |index: u32| u64::from(index) * STEP % u64::from(count);
-        (0..count.min(REQUESTS_MAX)).map(move |index| Thing::of(profile, nth(index) as u32))
+        (0..count.min(REQUESTS_MAX)).map(move |index| Request::of(profile, nth(index) as u32))
     }
 }
 
@@ -137,12 +147,13 @@ mod tests {
     fn each_thing_is_asked_for_once() {
         for workload in &WORKLOADS {
             for size in workload.connections() {
-                let names: HashSet<(String, String)> =
-                    Thing::mixed(workload.entries[0].profile, *size).map(|thing| (thing.host, thing.name)).collect();
+                let names: HashSet<(String, String)> = Request::mixed(workload.entries[0].profile, *size)
+                    .map(|request| (request.host, request.name))
+                    .collect();
                 assert_eq!(names.len() as u32, (*size).min(REQUESTS_MAX), "{}", workload.id);
             }
         }
-        let first: Vec<String> = Thing::mixed(Profile::ManyStars, 1000).take(2).map(|thing| thing.host).collect();
+        let first: Vec<String> = Request::mixed(Profile::ManyStars, 1000).take(2).map(|request| request.host).collect();
         assert_eq!(first, ["any.h0.test", "any.h919.test"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::experiments::profile::Profile::{FourWorkers, Unconfigured};
 use crate::experiments::profile::{Entry, under};
-use crate::experiments::workload::{Kind, Squeeze, Workload};
+use crate::experiments::workload::{LoadShape, MemoryPressure, Workload};
 use crate::machine::script::{CHILD, GROWING, LOAD_200, LOADS};
 
 /// The memory of the virtual machine in an article about MaxClients and scripts of 200 MB, with a program like ours
@@ -26,8 +26,8 @@ const fn workload(
     path_info: &'static str,
     clients: u32,
 ) -> Workload {
-    let squeeze = Squeeze { scripts, path_info, clients, memory: MEMORY, files_per_second: 50 };
-    Workload { id, title, kind: Kind::Squeeze(squeeze), entries: EVERYONE, peers: TUNED }
+    let memory_pressure = MemoryPressure { scripts, path_info, clients, memory: MEMORY, files_per_second: 50 };
+    Workload { id, title, shape: LoadShape::MemoryPressure(memory_pressure), entries: EVERYONE, peers: TUNED }
 }
 
 /// Apache, tuned by hand for this script and this machine.

@@ -4,14 +4,14 @@ use crate::experiments::profile::Profile::{
     Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, ManyWorkers, Recycling, Steady,
 };
 use crate::experiments::profile::{Entry, bare, under};
-use crate::experiments::workload::{Gathering, Kind, Over, SMALL, Workload};
+use crate::experiments::workload::{Crowd, LoadShape, Protocol, SMALL, Workload};
 
 /// The workloads, in the order in which they are run and reported.
 pub(crate) static WORKLOADS: [Workload; 6] = [
     Workload {
         id: "rate",
         title: "31-byte file, 4 000 requests per second over 100 keep-alive connections",
-        kind: Kind::Rate { connections: 100, per_second: 4000, per_connection: 0 },
+        shape: LoadShape::Rate { connections: 100, per_second: 4000, per_connection: 0 },
         entries: &[
             bare("floor"),
             bare("tsubame-percore"),
@@ -28,7 +28,7 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
     Workload {
         id: "crowd",
         title: "fresh requests to four workers, or percore, among 10 000 idle, 1 000 slow and 1 000 lingering connections",
-        kind: Kind::Crowd(Gathering { idle: 10_000, slow: 1000, lingering: 1000, fresh: 200 }),
+        shape: LoadShape::Crowd(Crowd { idle: 10_000, slow: 1000, lingering: 1000, fresh: 200 }),
         entries: CROWDED,
         peers: &[],
     },
@@ -36,14 +36,14 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
     Workload {
         id: "small-crowd",
         title: "fresh requests to four workers, or percore, among 500 idle, 100 slow and 100 lingering connections",
-        kind: Kind::Crowd(Gathering { idle: 500, slow: 100, lingering: 100, fresh: 200 }),
+        shape: LoadShape::Crowd(Crowd { idle: 500, slow: 100, lingering: 100, fresh: 200 }),
         entries: CROWDED,
         peers: &[],
     },
     Workload {
         id: "idle-workers",
         title: "memory of 400 idle workers in 16 children",
-        kind: Kind::Children { count: 16, clients: 400 },
+        shape: LoadShape::Children { count: 16, clients: 400 },
         entries: &[
             under(ManyWorkers, "tsubame-worker"),
             under(ManyWorkers, "tsubame-event"),
@@ -57,11 +57,11 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
     Workload {
         id: "sweep002",
         title: "31-byte file, 100 to 20 000 keep-alive connections to event under five settings",
-        kind: Kind::Load {
+        shape: LoadShape::Load {
             document: &SMALL,
             connections: &[100, 1000, 5000, 10_000, 20_000],
             close: false,
-            over: Over::Clear,
+            protocol: Protocol::Clear,
         },
         entries: &[
             under(Event243, "tsubame-event"),
@@ -83,7 +83,7 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
 pub(crate) const RECYCLE: Workload = Workload {
     id: "recycle",
     title: "31-byte file, 1 000 requests per second, 10 on a connection, with children replaced and without",
-    kind: Kind::Rate { connections: 25, per_second: 1000, per_connection: 10 },
+    shape: LoadShape::Rate { connections: 25, per_second: 1000, per_connection: 10 },
     entries: &[
         under(Steady, "tsubame-percore"),
         under(Recycling, "tsubame-percore"),

@@ -7,7 +7,7 @@ use crate::experiments::profile::Profile::{
     Fcgid, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Registry, Speedy,
 };
 use crate::experiments::profile::{Entry, under};
-use crate::experiments::workload::{Crush, Kind, Workload};
+use crate::experiments::workload::{LoadShape, Queue, Workload};
 use crate::machine::script::{APPLICATION, NAP, PAGE};
 
 /// The workloads, in the order in which they are run and reported.
@@ -15,14 +15,14 @@ pub(crate) static WORKLOADS: [Workload; 4] = [
     Workload {
         id: "perl-app",
         title: "an application with CGI.pm and a dozen modules, 4 to 300 clients",
-        kind: Kind::Script { script: &APPLICATION, connections: &[4, 50, 300] },
+        shape: LoadShape::Script { script: &APPLICATION, connections: &[4, 50, 300] },
         entries: EVERYONE,
         peers: MOD_PERL,
     },
     Workload {
         id: "php-fpm",
         title: "a PHP page behind 16 processes of php-fpm, 4 to 300 clients",
-        kind: Kind::Script { script: &PAGE, connections: &[4, 50, 300] },
+        shape: LoadShape::Script { script: &PAGE, connections: &[4, 50, 300] },
         entries: &[
             under(PhpFpm, "tsubame-percore"),
             under(PhpKept, "tsubame-percore"),
@@ -35,14 +35,14 @@ pub(crate) static WORKLOADS: [Workload; 4] = [
     Workload {
         id: "php-kept",
         title: "the same over connections that stay, 4 clients",
-        kind: Kind::Script { script: &PAGE, connections: &[4] },
+        shape: LoadShape::Script { script: &PAGE, connections: &[4] },
         entries: &[under(PhpKept, "tsubame-percore"), under(PhpKept, "nginx"), under(PhpKept, "apache-event")],
         peers: &[under(PhpKept, "nginx")],
     },
     Workload {
         id: "queue",
         title: "one FastCGI process that takes 50 ms, 240 requests at three times the rate that it serves",
-        kind: Kind::Queue(CRUSH),
+        shape: LoadShape::Queue(QUEUE),
         entries: &[
             under(OneBackend, "tsubame-percore"),
             under(OneBackend, "tsubame-event"),
@@ -53,7 +53,7 @@ pub(crate) static WORKLOADS: [Workload; 4] = [
 ];
 
 /// The process serves 20 per second.
-const CRUSH: Crush = Crush { script: &NAP, requests: 240, per_second: 60, service: Duration::from_millis(50) };
+const QUEUE: Queue = Queue { script: &NAP, requests: 240, per_second: 60, service: Duration::from_millis(50) };
 
 /// The base of comparisons in the tables.
 const MOD_PERL: &[Entry] = &[under(Registry, "apache-prefork")];

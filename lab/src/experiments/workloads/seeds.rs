@@ -5,14 +5,14 @@ use crate::experiments::profile::Profile::{
     ManyConnections,
 };
 use crate::experiments::profile::{Entry, bare, under};
-use crate::experiments::workload::{Kind, Over, SMALL, Workload};
+use crate::experiments::workload::{LoadShape, Protocol, SMALL, Workload};
 use crate::machine::script::HELLO_DYNAMIC;
 
 /// prefork with mod_cgi, worker and event with mod_cgid, at the numbers of clients of the article.
 pub(crate) static CGI_MPM: [Workload; 1] = [Workload {
     id: "cgi-mpm",
     title: "C hello as CGI under each MPM, 300 and 1 000 clients",
-    kind: Kind::Script { script: &HELLO_DYNAMIC, connections: &[300, 1000] },
+    shape: LoadShape::Script { script: &HELLO_DYNAMIC, connections: &[300, 1000] },
     entries: &[
         bare("floor-spawn"),
         under(Cgi, "tsubame-percore"),
@@ -31,7 +31,7 @@ pub(crate) static EVENT_VS_NGINX: [Workload; 2] = [
     Workload {
         id: "event-small",
         title: "31-byte file, a connection for each request, 100 at a time, event under five settings",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: true, over: Over::Clear },
+        shape: LoadShape::Load { document: &SMALL, connections: &[100], close: true, protocol: Protocol::Clear },
         entries: &[
             bare("floor"),
             bare("nginx"),
@@ -51,11 +51,11 @@ pub(crate) static EVENT_VS_NGINX: [Workload; 2] = [
     Workload {
         id: "event-large",
         title: "31-byte file, 100 to 20 000 keep-alive connections, event under three settings",
-        kind: Kind::Load {
+        shape: LoadShape::Load {
             document: &SMALL,
             connections: &[100, 1000, 5000, 10_000, 20_000],
             close: false,
-            over: Over::Clear,
+            protocol: Protocol::Clear,
         },
         entries: &[
             under(ManyConnections, "nginx"),
@@ -74,11 +74,11 @@ pub(crate) static EVENT_VS_NGINX: [Workload; 2] = [
 pub(crate) static CONCURRENCY: [Workload; 1] = [Workload {
     id: "concurrency",
     title: "31-byte file, 1 to 20 000 keep-alive connections",
-    kind: Kind::Load {
+    shape: LoadShape::Load {
         document: &SMALL,
         connections: &[1, 10, 100, 1000, 5000, 10_000, 20_000],
         close: false,
-        over: Over::Clear,
+        protocol: Protocol::Clear,
     },
     entries: &[
         bare("tsubame-percore"),
@@ -94,21 +94,21 @@ pub(crate) static EVENT_VS_WORKER: [Workload; 3] = [
     Workload {
         id: "threads-rate",
         title: "31-byte file, 4 000 requests per second, a connection for each",
-        kind: Kind::Rate { connections: 100, per_second: 4000, per_connection: 1 },
+        shape: LoadShape::Rate { connections: 100, per_second: 4000, per_connection: 1 },
         entries: THREADS,
         peers: &[bare("apache-worker")],
     },
     Workload {
         id: "threads-close",
         title: "31-byte file, a connection for each request, 100 at a time",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: true, over: Over::Clear },
+        shape: LoadShape::Load { document: &SMALL, connections: &[100], close: true, protocol: Protocol::Clear },
         entries: THREADS,
         peers: &[bare("apache-worker")],
     },
     Workload {
         id: "threads-kept",
         title: "31-byte file, 100 keep-alive connections",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: false, over: Over::Clear },
+        shape: LoadShape::Load { document: &SMALL, connections: &[100], close: false, protocol: Protocol::Clear },
         entries: THREADS,
         peers: &[bare("apache-worker")],
     },

@@ -1,49 +1,54 @@
 //! The workloads of `run tls`: handshakes, the cost of encryption, HTTP/2, and idle connections.
 
 use crate::experiments::profile::{Entry, Profile, bare, under};
-use crate::experiments::workload::{Kind, LARGE, Over, SMALL, Workload};
+use crate::experiments::workload::{LARGE, LoadShape, Protocol, SMALL, Workload};
 
 /// The workloads, in the order in which they are run and reported.
 pub(crate) static WORKLOADS: [Workload; 7] = [
     Workload {
         id: "tls-full",
         title: "31-byte file, a connection and a full handshake for each request, 100 at a time",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: true, over: Over::Tls },
+        shape: LoadShape::Load { document: &SMALL, connections: &[100], close: true, protocol: Protocol::Tls },
         entries: ENCRYPTED,
         peers: PEERS,
     },
     Workload {
         id: "tls-resumed",
         title: "31-byte file, a connection for each request that goes on with an earlier session, 100 at a time",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: true, over: Over::Resumed },
+        shape: LoadShape::Load { document: &SMALL, connections: &[100], close: true, protocol: Protocol::Resumed },
         entries: ENCRYPTED,
         peers: PEERS,
     },
     Workload {
         id: "tls-keepalive",
         title: "31-byte file over TLS, 100 keep-alive connections",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: false, over: Over::Tls },
+        shape: LoadShape::Load { document: &SMALL, connections: &[100], close: false, protocol: Protocol::Tls },
         entries: ENCRYPTED,
         peers: PEERS,
     },
     Workload {
         id: "tls-file1m",
         title: "1 MB file over TLS, 32 keep-alive connections",
-        kind: Kind::Load { document: &LARGE, connections: &[32], close: false, over: Over::Tls },
+        shape: LoadShape::Load { document: &LARGE, connections: &[32], close: false, protocol: Protocol::Tls },
         entries: ENCRYPTED,
         peers: PEERS,
     },
     Workload {
         id: "tls-http2",
         title: "31-byte file over HTTP/2, 10 connections of 100 streams each",
-        kind: Kind::Load { document: &SMALL, connections: &[10], close: false, over: Over::Http2 { streams: 100 } },
+        shape: LoadShape::Load {
+            document: &SMALL,
+            connections: &[10],
+            close: false,
+            protocol: Protocol::Http2 { streams: 100 },
+        },
         entries: HTTP2,
         peers: &[under(Profile::Http2, "nginx")],
     },
     Workload {
         id: "tls-idle",
         title: "memory of 10 000 idle connections over TLS",
-        kind: Kind::Idle { connections: 10_000, over: Over::Tls },
+        shape: LoadShape::Idle { connections: 10_000, protocol: Protocol::Tls },
         entries: &[
             encrypted("tsubame-percore"),
             encrypted("tsubame-event"),
@@ -58,7 +63,7 @@ pub(crate) static WORKLOADS: [Workload; 7] = [
     Workload {
         id: "tls-plain",
         title: "31-byte file in the clear, 100 keep-alive connections, for comparison",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: false, over: Over::Clear },
+        shape: LoadShape::Load { document: &SMALL, connections: &[100], close: false, protocol: Protocol::Clear },
         entries: &[
             bare("floor"),
             bare("tsubame-percore"),

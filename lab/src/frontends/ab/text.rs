@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use super::{AbOptions, completed, failures};
-use crate::load::spread::Spread;
+use crate::load::distribution::Distribution;
 use crate::load::tls::Agreed;
 use crate::load::url::Url;
 use crate::load::{Plan, Record};
@@ -75,7 +75,7 @@ fn agreed(options: &AbOptions, url: &Url, record: &Record) -> impl Iterator<Item
 }
 
 fn sends(options: &AbOptions) -> bool {
-    options.sent.post.is_some() || options.sent.put.is_some()
+    options.request_options.post.is_some() || options.request_options.put.is_some()
 }
 
 /// Kilobytes a second: received, sent, both.
@@ -131,7 +131,7 @@ fn write(out: &mut String, options: &AbOptions, url: &Url, plan: &Plan, record: 
 }
 
 /// The parts of a request, as ab names them: in its table, and in its warnings.
-fn parts(record: &Record) -> [(&'static str, &'static str, &Spread); 4] {
+fn parts(record: &Record) -> [(&'static str, &'static str, &Distribution); 4] {
     [
         ("Connect:", "the initial connection time", &record.setup),
         ("Processing:", "the processing time", &record.processing),
@@ -144,20 +144,20 @@ fn times(out: &mut String, options: &AbOptions, record: &Record) -> std::fmt::Re
     writeln!(out, "\nConnection Times (ms)")?;
     if options.no_deviations {
         writeln!(out, "              min   avg   max")?;
-        for (name, _, spread) in parts(record) {
-            let [least, mean, _, _, most] = spread.figures();
+        for (name, _, distribution) in parts(record) {
+            let [least, mean, _, _, most] = distribution.figures();
             writeln!(out, "{name:<12}{:>5} {:>5}{:>5}", rounded(least), rounded(mean), rounded(most))?;
         }
         return Ok(());
     }
     writeln!(out, "              min  mean[+/-sd] median   max")?;
-    for (name, _, spread) in parts(record) {
-        let [least, mean, deviation, median, most] = spread.figures();
+    for (name, _, distribution) in parts(record) {
+        let [least, mean, deviation, median, most] = distribution.figures();
         let (least, mean, median, most) = (rounded(least), rounded(mean), rounded(median), rounded(most));
         writeln!(out, "{name:<12}{least:>5} {mean:>4} {:>5.1} {median:>6} {most:>7}", deviation / 1000.0)?;
     }
-    for (_, what, spread) in parts(record) {
-        let [_, mean, deviation, median, _] = spread.figures();
+    for (_, what, distribution) in parts(record) {
+        let [_, mean, deviation, median, _] = distribution.figures();
         let apart = rounded(mean).abs_diff(rounded(median)) as f64;
         let deviation = deviation / 1000.0;
         if apart > 2.0 * deviation {
@@ -209,9 +209,9 @@ pub(super) fn html(options: &AbOptions, url: &Url, plan: &Plan, record: &Record)
         out.push_str(&format!(
             "<tr {row}><th {cell}>&nbsp;</th> <th {cell}>min</th>   <th {cell}>avg</th>   <th {cell}>max</th></tr>\n"
         ));
-        for (name, _, spread) in parts(record) {
+        for (name, _, distribution) in parts(record) {
             if name != "Waiting:" {
-                let [least, mean, _, _, most] = spread.figures();
+                let [least, mean, _, _, most] = distribution.figures();
                 let cells = [least, mean, most].map(|time| format!("<td {cell}>{:>5}</td>", rounded(time)));
                 out.push_str(&format!("<tr {row}><th {cell}>{name}</th>{}</tr>\n", cells.concat()));
             }

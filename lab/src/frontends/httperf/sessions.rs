@@ -10,7 +10,7 @@ use crate::machine::error::{Error, Result, read_text};
 
 /// The number of sessions, their requests, and the pause between bursts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Alike {
+pub(super) struct UniformSessions {
     pub(super) count: u64,
     pub(super) calls: u64,
     pub(super) think: Duration,
@@ -18,7 +18,7 @@ pub(super) struct Alike {
 
 /// The number of sessions, the pause between bursts that have none of their own, and the file.
 #[derive(Clone, Debug)]
-pub(super) struct Log {
+pub(super) struct SessionLog {
     pub(super) count: u64,
     pub(super) think: Duration,
     pub(super) file: PathBuf,
@@ -33,7 +33,7 @@ const NONE: (Duration, Duration) = (Duration::ZERO, Duration::ZERO);
 /// A page and what belongs to it, and how long the user looks at them.
 type Page = (Vec<Arc<Step>>, Duration);
 
-impl Alike {
+impl UniformSessions {
     pub(super) fn parse(text: &str) -> std::result::Result<Self, String> {
         let wrong = || "sessions are N,N,X: how many, of how many requests, and seconds between bursts".to_owned();
         let [count, calls, think] = text.split(',').collect::<Vec<_>>()[..] else { return Err(wrong()) };
@@ -90,7 +90,7 @@ fn paced(pages: impl Iterator<Item = Page>) -> Vec<Burst> {
     bursts
 }
 
-impl Log {
+impl SessionLog {
     pub(super) fn parse(text: &str) -> std::result::Result<Self, String> {
         let parts: Vec<&str> = text.splitn(3, ',').collect();
         let count = parts.first().and_then(|count| count.parse().ok()).filter(|count| *count > 0);
@@ -225,12 +225,12 @@ mod tests {
 
     #[test]
     fn sessions_are_read() {
-        let read = Alike::parse("10,5,0.1").unwrap();
+        let read = UniformSessions::parse("10,5,0.1").unwrap();
         assert_eq!((read.count, read.calls, read.think), (10, 5, Duration::from_millis(100)));
-        assert!(["10,5", "0,5,1", "a,5,1", "1,1,x"].into_iter().all(|text| Alike::parse(text).is_err()));
-        let read = Log::parse("2,0.5,a,b").unwrap();
+        assert!(["10,5", "0,5,1", "a,5,1", "1,1,x"].into_iter().all(|text| UniformSessions::parse(text).is_err()));
+        let read = SessionLog::parse("2,0.5,a,b").unwrap();
         assert_eq!((read.count, read.think, read.file), (2, Duration::from_millis(500), "a,b".into()));
-        assert!(["1,2", "0,1,x", "1,x,y", "1,2,", ""].into_iter().all(|text| Log::parse(text).is_err()));
+        assert!(["1,2", "0,1,x", "1,x,y", "1,2,", ""].into_iter().all(|text| SessionLog::parse(text).is_err()));
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::HttperfOptions;
-use super::sessions::{Alike, Log};
+use super::sessions::{SessionLog, UniformSessions};
 use super::values::Part;
+use crate::load::distribution::Distribution;
 use crate::load::scenario::tally::{SAMPLE, Tally};
-use crate::load::spread::Spread;
 use crate::load::{Pace, Record};
 
 /// The options as understood.
@@ -74,10 +74,10 @@ pub(super) fn command_line(options: &HttperfOptions) -> String {
         add(true, format!("--wlog={},{}", if *again { "y" } else { "n" }, file.display()));
     }
     match (&options.wsess, &options.wsesslog) {
-        (Some(Alike { count, calls, think }), _) => {
+        (Some(UniformSessions { count, calls, think }), _) => {
             add(true, format!("--wsess={count},{calls},{:.3}", think.as_secs_f64()));
         }
-        (_, Some(Log { count, think, file })) => {
+        (_, Some(SessionLog { count, think, file })) => {
             add(true, format!("--wsesslog={count},{:.3},{}", think.as_secs_f64(), file.display()));
         }
         _ => add(true, format!("--num-conns={} --num-calls={}", options.num_conns, options.num_calls)),
@@ -196,7 +196,7 @@ fn sessions(out: &mut String, tally: &Tally, seconds: f64) -> std::fmt::Result {
     )?;
     let each = if good > 0 { tally.connections as f64 / good as f64 } else { 0.0 };
     writeln!(out, "Session: avg {each:.2} connections/session")?;
-    let mean = |spread: &Spread| spread.figures()[1] / 1e6;
+    let mean = |distribution: &Distribution| distribution.figures()[1] / 1e6;
     writeln!(out, "Session lifetime [s]: {:.1}", mean(&tally.complete))?;
     writeln!(out, "Session failtime [s]: {:.1}", mean(&tally.failed))?;
     // Up to the longest session there was.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::load::distribution::Distribution;
 use crate::load::rates::Rates;
 use crate::load::record::Handshakes;
 use crate::load::scenario::tally::{StepTally, Tally};
-use crate::load::spread::Spread;
-use crate::load::timeline::Interval;
+use crate::load::timeline::IntervalSummary;
 use crate::load::tls::{Agreed, Trust};
 use crate::load::{Plan, Record};
 use crate::machine::error::{Context as _, Result};
@@ -43,7 +43,7 @@ pub(crate) struct Results {
     pub(crate) busy: f64,
     /// The length of an interval, in seconds, and the results in each.
     pub(crate) interval: f64,
-    pub(crate) timeline: Vec<Moment>,
+    pub(crate) timeline: Vec<IntervalSummary>,
     /// What became of the sessions of a scenario, and of each of its steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sessions: Option<Sessions>,
@@ -103,32 +103,9 @@ pub(crate) struct Times {
     pub(crate) percentiles_us: BTreeMap<String, u64>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Moment {
-    pub(crate) answers: u64,
-    pub(crate) failures: u64,
-    bytes: u64,
-    pub(crate) p50_us: u64,
-    pub(crate) p99_us: u64,
-    max_us: u64,
-}
-
-impl Moment {
-    pub(crate) fn of(interval: &Interval) -> Self {
-        Self {
-            answers: interval.answers,
-            failures: interval.failures,
-            bytes: interval.bytes,
-            p50_us: interval.total.value_at_quantile(0.5),
-            p99_us: interval.total.value_at_quantile(0.99),
-            max_us: interval.total.max(),
-        }
-    }
-}
-
 /// Answers over time, in intervals of `length` seconds. A last interval of less than half that length is left out.
-pub(crate) fn intervals(moments: &[Moment], length: f64, seconds: f64) -> Vec<Rates> {
-    let interval = |(index, moment): (usize, &Moment)| {
+pub(crate) fn intervals(moments: &[IntervalSummary], length: f64, seconds: f64) -> Vec<Rates> {
+    let interval = |(index, moment): (usize, &IntervalSummary)| {
         let from = index as f64 * length;
         let until = seconds.min(from + length);
         let lasts = until - from;
@@ -160,13 +137,13 @@ pub(super) const SHARES: [(&str, f64); 9] = [
 const LOWER_SHARES: [(&str, f64); 4] = [("1", 0.01), ("5", 0.05), ("10", 0.1), ("25", 0.25)];
 
 /// The distribution of some times, for drawing it: percentages in order, each with the most microseconds.
-pub(super) fn shares(spread: &Spread) -> Box<[(f64, u64)]> {
+pub(super) fn shares(distribution: &Distribution) -> Box<[(f64, u64)]> {
     let all = LOWER_SHARES.iter().chain(&SHARES);
-    all.map(|(_, share)| (share * 100.0, spread.0.value_at_quantile(*share))).collect()
+    all.map(|(_, share)| (share * 100.0, distribution.0.value_at_quantile(*share))).collect()
 }
 
-fn times(spread: &Spread) -> Times {
-    let all = &spread.0;
+fn times(distribution: &Distribution) -> Times {
+    let all = &distribution.0;
     Times {
         min_us: if all.is_empty() { 0 } else { all.min() },
         mean_us: all.mean(),
@@ -205,7 +182,7 @@ pub(super) fn written(plan: &Plan, record: &Record) -> Result<String> {
         lag: times(&record.lag),
         busy: record.busy,
         interval: record.timeline.length.as_secs_f64(),
-        timeline: record.timeline.intervals.iter().map(Moment::of).collect(),
+        timeline: record.timeline.intervals.iter().map(IntervalSummary::of).collect(),
         sessions: record.tally.as_deref().map(Sessions::of),
     };
     serde_json::to_string(&results).context(|| "write the results as JSON".to_owned())
@@ -224,7 +201,7 @@ mod tests {
         for (at_ms, times) in [(0, 10), (300, 20), (510, 3)] {
             (0..times).for_each(|_| timeline.at(Duration::from_millis(at_ms)).answer(Duration::from_millis(2), 1));
         }
-        let moments: Vec<Moment> = timeline.intervals.iter().map(Moment::of).collect();
+        let moments: Vec<IntervalSummary> = timeline.intervals.iter().map(IntervalSummary::of).collect();
         // The last interval has ten milliseconds, which prove nothing.
         let told = intervals(&moments, timeline.length.as_secs_f64(), 0.51);
         let figures: Vec<(f64, f64)> = told.iter().map(|interval| (interval.until, interval.answers)).collect();

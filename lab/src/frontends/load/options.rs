@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::scenario;
-use super::secure::Secure;
+use super::tls_options::TlsOptions;
 use super::values::{field, number, positive, rate};
-use crate::load::build::Build;
+use crate::load::request_builder::RequestBuilder;
 use crate::load::url::Url;
 use crate::load::{self, Arrival, Live, Pace, Plan, target};
 use crate::machine::duration::duration;
@@ -79,7 +79,7 @@ pub(crate) struct LoadOptions {
     method: String,
 
     #[command(flatten)]
-    secure: Secure,
+    tls_options: TlsOptions,
 
     /// A field of the request, as `Name: value`; may be given more than once
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
@@ -174,7 +174,7 @@ impl LoadOptions {
             _ if self.scenario.is_some() => ", a connection for each session".to_owned(),
             _ => ", kept alive".to_owned(),
         };
-        let streams = self.secure.streams(&self.method).filter(|streams| *streams > 1);
+        let streams = self.tls_options.streams(&self.method).filter(|streams| *streams > 1);
         let streams = streams.map(|streams| format!(" of {streams} streams")).unwrap_or_default();
         format!("{}{streams}{reuse}{pace}{rest}", counted(self.clients(), who))
     }
@@ -217,8 +217,8 @@ impl LoadOptions {
         };
         let expected =
             self.expect.as_ref().map(|path| std::fs::read(path).context(|| format!("read {}", path.display())));
-        let streams = self.secure.streams(&self.method);
-        let build = Build {
+        let streams = self.tls_options.streams(&self.method);
+        let build = RequestBuilder {
             // `-m` here is the number of streams.
             method: if self.method.parse::<usize>().is_ok() && streams.is_some() { "GET" } else { &self.method },
             minor: 1,
@@ -252,8 +252,8 @@ impl LoadOptions {
             clients: self.connections,
             calls: if self.close { Some(1) } else { self.per_connection },
             pipeline: streams.unwrap_or(self.pipeline),
-            tls: self.secure.tls(first)?,
-            http2: self.secure.is_http2(),
+            tls: self.tls_options.tls(first)?,
+            http2: self.tls_options.is_http2(),
             think: self.think.unwrap_or_default(),
             threads: self.threads,
             count: self.requests,

@@ -1,13 +1,14 @@
 //! The results of a load, as a page for a browser.
 
 use super::doubt::{Doubt, doubts};
-use super::json::{self, Moment};
+use super::json;
 use super::limit::Limit;
 use super::{text, verdict};
 use crate::frontends::load::json::intervals;
+use crate::load::distribution::Distribution;
 use crate::load::record::Handshakes;
 use crate::load::scenario::tally::Tally;
-use crate::load::spread::Spread;
+use crate::load::timeline::IntervalSummary;
 use crate::load::{Arrival, Plan, Record};
 use crate::machine::host::{self, Host};
 use crate::page::curves::{over_time, within};
@@ -81,11 +82,11 @@ fn since(plan: &Plan) -> &'static str {
 
 /// How many requests were answered within what time, and the load over time.
 fn plots(record: &Record) -> String {
-    let phase = |name: &str, spread: &Spread| (name.to_owned(), json::shares(spread));
+    let phase = |name: &str, distribution: &Distribution| (name.to_owned(), json::shares(distribution));
     let phases = [phase("total", &record.total), phase("first byte", &record.wait)];
     let distribution = within("Requests answered within", &phases);
     let timeline = record.timeline.clone().within(INTERVALS);
-    let moments: Vec<Moment> = timeline.intervals.iter().map(Moment::of).collect();
+    let moments: Vec<IntervalSummary> = timeline.intervals.iter().map(IntervalSummary::of).collect();
     let seconds = record.elapsed.as_secs_f64();
     let intervals = intervals(&moments, timeline.length.as_secs_f64(), seconds);
     let [answers, latencies] = over_time("Over time", &intervals, record.failures.total() > 0, seconds);

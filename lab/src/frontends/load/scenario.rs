@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::values::field;
-use crate::load::build::Build;
-use crate::load::scenario::{Burst, Expected, Printed, Scenario, Server, Source, Step, Take, Template};
+use crate::load::request_builder::RequestBuilder;
+use crate::load::scenario::{Burst, Capture, CaptureSource, Expected, Printed, Scenario, Server, Step, Template};
 use crate::load::url::Url;
 use crate::machine::duration::duration;
 use crate::machine::error::{Context as _, Error, Result};
@@ -52,7 +52,7 @@ struct Draft {
     body: Option<Template>,
     statuses: Vec<(u16, u16)>,
     texts: Vec<Template>,
-    takes: Vec<Take>,
+    captures: Vec<Capture>,
     think: Option<(Duration, Duration)>,
     /// How many values earlier steps have taken.
     known: usize,
@@ -62,7 +62,7 @@ struct Draft {
 ///
 /// # Errors
 /// The file cannot be read, or a line is wrong: names file and line.
-pub(super) fn read(file: &Path, url: &Url, manner: &Build<'_>) -> Result<Scenario> {
+pub(super) fn read(file: &Path, url: &Url, manner: &RequestBuilder<'_>) -> Result<Scenario> {
     let text = text_of(file, FILE_MAX)?;
     let (mut drafts, mut values) = (Vec::<Draft>::new(), vec!["session".to_owned()]);
     for (number, line) in text.lines().enumerate() {
@@ -136,7 +136,7 @@ fn begin(drafts: &mut Vec<Draft>, line: &str, values: &[String], url: &Url) -> s
         body: None,
         statuses: Vec::new(),
         texts: Vec::new(),
-        takes: Vec::new(),
+        captures: Vec::new(),
         think: None,
         known: values.len(),
     });
@@ -166,7 +166,7 @@ impl Draft {
                 return Ok(());
             }
             "expect" => return self.expect(rest, values),
-            "take" => return self.take(rest, values),
+            "take" => return self.capture(rest, values),
             "body" => rest.to_owned(),
             "body-file" => {
                 let beside = file.parent().unwrap_or(Path::new("")).join(rest);
@@ -203,7 +203,7 @@ impl Draft {
         Ok(())
     }
 
-    fn take(&mut self, line: &str, values: &mut Vec<String>) -> std::result::Result<(), String> {
+    fn capture(&mut self, line: &str, values: &mut Vec<String>) -> std::result::Result<(), String> {
         let (name, rest) = split(line);
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) || name == "session" {
             return Err(format!("a value cannot be named {name:?}: use letters, digits, - and _, but not `session`"));
@@ -211,7 +211,7 @@ impl Draft {
         let from = match split(rest) {
             ("from", rest) => match split(rest) {
                 ("header", field) if !field.is_empty() && !field.contains([' ', ':']) => {
-                    Source::Header(field.to_owned())
+                    CaptureSource::Header(field.to_owned())
                 }
                 _ => return Err(format!("{line:?} names no field: take NAME from header FIELD")),
             },
@@ -225,7 +225,7 @@ impl Draft {
                 if before.is_empty() || after.is_empty() {
                     return Err("a value is between two texts, and one of them is empty".to_owned());
                 }
-                Source::Between(before.to_owned(), after.to_owned())
+                CaptureSource::Between(before.to_owned(), after.to_owned())
             }
             _ => {
                 return Err(format!(
@@ -240,7 +240,7 @@ impl Draft {
         if value == values.len() {
             values.push(name.to_owned());
         }
-        self.takes.push(Take { value, name: name.to_owned(), from });
+        self.captures.push(Capture { value, name: name.to_owned(), from });
         Ok(())
     }
 
@@ -249,7 +249,7 @@ impl Draft {
         number: usize,
         values: &[String],
         url: &Url,
-        manner: &Build<'_>,
+        manner: &RequestBuilder<'_>,
     ) -> std::result::Result<Burst, String> {
         let named = |fields: &[String], name: &str| {
             let mut names = fields.iter().filter_map(|field| field.split(':').next());
@@ -261,7 +261,8 @@ impl Draft {
         if self.body.is_some() && !manner.content_type.is_empty() && !named(&fields, "Content-Type") {
             fields.push(format!("Content-Type: {}", manner.content_type));
         }
-        let lines = Build { method: &self.method, fields: &fields, body: b"", content_type: "", ..manner.clone() };
+        let lines =
+            RequestBuilder { method: &self.method, fields: &fields, body: b"", content_type: "", ..manner.clone() };
         let statuses = if self.statuses.is_empty() { Expected::GOOD.to_vec() } else { self.statuses };
         let needs_length = matches!(&*self.method, "POST" | "PUT" | "PATCH");
         let step = Step {
@@ -272,7 +273,7 @@ impl Draft {
             takes_cookies: !named(&fields, "Cookie"),
             body: self.body.or_else(|| needs_length.then(|| Template::literal(""))),
             expected: Expected { statuses, texts: self.texts },
-            takes: self.takes,
+            captures: self.captures,
             method: self.method,
         };
         Ok(Burst { steps: vec![Arc::new(step)], think: self.think.unwrap_or_default() })

@@ -94,7 +94,7 @@ pub(super) fn latencies(plan: &Plan, record: &Record) -> Table {
     let names: Vec<&str> = std::iter::once("%").chain(phases.iter().map(|(name, _)| *name)).collect();
     let mut table = Table::new(1, &names);
     for (name, share) in SHARES {
-        let cells = phases.iter().map(|(_, spread)| format!("{:.3}", spread.milliseconds(share)));
+        let cells = phases.iter().map(|(_, distribution)| format!("{:.3}", distribution.milliseconds(share)));
         table.push(std::iter::once(name.to_owned()).chain(cells).collect());
     }
     table

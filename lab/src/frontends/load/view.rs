@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use indicatif::{FormattedDuration, ProgressBar, ProgressStyle};
 
-use crate::load::status_file::Moment;
+use crate::load::timeline::IntervalSummary;
 use crate::load::{self, Live, Plan, Record};
 use crate::machine::error::Result;
 use crate::screen::blocks;
-use crate::screen::no_echo::Hush;
+use crate::screen::no_echo::NoEcho;
 
 /// How many seconds are shown side by side.
 const SECONDS: u64 = 60;
@@ -17,7 +17,7 @@ const SECONDS: u64 = 60;
 /// Runs a plan, like [`load::run`], and displays it.
 pub(super) fn run(plan: &Plan) -> Result<Record> {
     let mut view = View::of(plan);
-    let _hush = Hush::new();
+    let _no_echo = NoEcho::new();
     let record = load::run(plan, &Live::default(), |live| view.show(live));
     view.bar.finish_and_clear();
     record
@@ -80,7 +80,7 @@ fn recent(live: &Live, last: u64) -> String {
     let first = (last + 1).saturating_sub(SECONDS);
     let answers = (first..=last).map(|second| progress.second(second).map_or(0, |second| second.answers));
     let answers: Vec<u64> = answers.collect();
-    let latest = progress.second(last).map(|second| Moment::of(&second)).unwrap_or_default();
+    let latest = progress.second(last).map(|second| IntervalSummary::of(&second)).unwrap_or_default();
     drop(progress);
     let milliseconds = |micros: u64| micros as f64 / 1000.0;
     format!(

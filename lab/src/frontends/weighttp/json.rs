@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::rates;
 use crate::load::Record;
-use crate::load::spread::Spread;
+use crate::load::distribution::Distribution;
 use crate::machine::error::{Context as _, Result};
 
 #[derive(Serialize)]
@@ -87,11 +87,11 @@ struct Times {
 }
 
 impl Times {
-    fn of(spread: &Spread) -> Self {
-        let [least, mean, deviation, _, most] = spread.figures();
-        let at = |share: f64| spread.0.value_at_quantile(share);
+    fn of(distribution: &Distribution) -> Self {
+        let [least, mean, deviation, _, most] = distribution.figures();
+        let at = |share: f64| distribution.0.value_at_quantile(share);
         Self {
-            num: spread.0.len(),
+            num: distribution.0.len(),
             avg: mean as u64,
             stddev: deviation.round() as u64,
             unit: "us",

@@ -8,13 +8,13 @@ use rustix::net::{RecvFlags, recv};
 use super::super::http2::Event;
 use super::super::record::Times;
 use super::super::response::{Answer, Malformed};
-use super::super::session::{self, Session};
-use super::{Asked, BUFFER, Buffer, Came, Connection, Protocol, SKIP};
+use super::super::tls_session::{BROKEN, TlsSession};
+use super::{BUFFER, Buffer, Connection, Pending, Protocol, Received, SKIP};
 use crate::load::failure::Failure;
 
 impl Connection {
     /// Receives available bytes; `ends`: they are followed by the end, which is not reported again.
-    pub(super) fn read(&mut self, ends: bool, buffer: &mut Buffer, came: &mut Came) -> Result<(), Failure> {
+    pub(super) fn read(&mut self, ends: bool, buffer: &mut Buffer, received: &mut Received) -> Result<(), Failure> {
         loop {
             let unread = match &self.protocol {
                 Protocol::Http1(reader) => reader.unread(),
@@ -33,16 +33,16 @@ impl Connection {
             };
             let now = Instant::now();
             if length == 0 {
-                return self.ended(came, now);
+                return self.ended(received, now);
             }
             match &mut self.protocol {
                 Protocol::Http1(reader) if skips => {
                     let answer = reader.skip(length);
-                    answer.into_iter().for_each(|answer| self.answered(came, 0, answer, now));
+                    answer.into_iter().for_each(|answer| self.answered(received, 0, answer, now));
                 }
-                _ => self.parse(&buffer.0[..length], came, now)?,
+                _ => self.parse(&buffer.0[..length], received, now)?,
             }
-            if came.is_over || (length < room && !ends) {
+            if received.is_over || (length < room && !ends) {
                 return Ok(());
             }
         }
@@ -51,10 +51,10 @@ impl Connection {
     /// The same for records of TLS.
     pub(super) fn read_records(
         &mut self,
-        session: &mut Session,
+        session: &mut TlsSession,
         ends: bool,
         buffer: &mut Buffer,
-        came: &mut Came,
+        received: &mut Received,
     ) -> Result<(), Failure> {
         loop {
             let kept = session.kept();
@@ -68,33 +68,33 @@ impl Connection {
             if length == 0 {
                 // An end without a closing alert may be a truncation (RFC 8446 section 6.1).
                 return match session.is_ready {
-                    false => Err(session::BROKEN),
-                    true if self.is_idle() => self.ended(came, now),
+                    false => Err(BROKEN),
+                    true if self.is_idle() => self.ended(received, now),
                     true => Err(Failure { count: |failures| &mut failures.read, was_idle: false }),
                 };
             }
             let records = &mut buffer.0[..kept + length];
-            session.read(records, &mut |content| self.parse(content, came, now))?;
+            session.read(records, &mut |content| self.parse(content, received, now))?;
             if session.is_ready && self.secured.is_none() {
                 self.check_protocol(session)?;
                 self.secured = Some(now);
             }
-            if session.is_ended && !came.is_over {
-                return self.ended(came, now);
+            if session.is_ended && !received.is_over {
+                return self.ended(received, now);
             }
-            if came.is_over || (length < BUFFER && !ends) {
+            if received.is_over || (length < BUFFER && !ends) {
                 return Ok(());
             }
         }
     }
 
     /// A client that wants HTTP/2 speaks nothing else.
-    fn check_protocol(&self, session: &mut Session) -> Result<(), Failure> {
+    fn check_protocol(&self, session: &mut TlsSession) -> Result<(), Failure> {
         if matches!(self.protocol, Protocol::Http1(_)) || session.protocol() == Some(b"h2") {
             return Ok(());
         }
         session.complaint = Some("the server does not offer HTTP/2 (ALPN)".to_owned());
-        Err(session::BROKEN)
+        Err(BROKEN)
     }
 
     /// Whether anything waits to be encrypted or sent.
@@ -104,10 +104,10 @@ impl Connection {
         of_tls || (!self.ahead.is_empty() && is_ready())
     }
 
-    fn parse(&mut self, bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Failure> {
+    fn parse(&mut self, bytes: &[u8], received: &mut Received, now: Instant) -> Result<(), Failure> {
         let read = match &self.protocol {
-            Protocol::Http1(_) => self.parse_answers(bytes, came, now),
-            Protocol::Http2(_) => self.parse_frames(bytes, came, now),
+            Protocol::Http1(_) => self.parse_answers(bytes, received, now),
+            Protocol::Http2(_) => self.parse_frames(bytes, received, now),
         };
         read.map_err(|why| {
             self.malformed = Some(why);
@@ -115,32 +115,32 @@ impl Connection {
         })
     }
 
-    fn parse_answers(&mut self, mut bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Malformed> {
+    fn parse_answers(&mut self, mut bytes: &[u8], received: &mut Received, now: Instant) -> Result<(), Malformed> {
         if let Some(log) = &mut self.log {
             log.show(bytes);
         }
         while !bytes.is_empty() {
             let Protocol::Http1(reader) = &mut self.protocol else { break };
-            let Some(asked) = self.asked.front_mut().filter(|_| !came.is_over) else {
-                return Err(self.too_long(came));
+            let Some(asked) = self.asked.front_mut().filter(|_| !received.is_over) else {
+                return Err(self.too_long(received));
             };
             asked.first.get_or_insert(now);
             let (taken, answer) = reader.read(bytes, asked.bodiless)?;
             bytes = &bytes[taken..];
-            answer.into_iter().for_each(|answer| self.answered(came, 0, answer, now));
+            answer.into_iter().for_each(|answer| self.answered(received, 0, answer, now));
         }
         Ok(())
     }
 
     /// More has arrived than was requested: the answer before it is longer than it claims, and thus invalid.
-    fn too_long(&mut self, came: &mut Came) -> Malformed {
-        if let Some((_, Times { began, sent, first, .. })) = came.answers.pop() {
-            self.asked.push_front(Asked { began, sent, first: Some(first), bodiless: false });
+    fn too_long(&mut self, received: &mut Received) -> Malformed {
+        if let Some((_, Times { began, sent, first, .. })) = received.answers.pop() {
+            self.asked.push_front(Pending { began, sent, first: Some(first), bodiless: false });
         }
         Malformed("it is longer than it says")
     }
 
-    fn parse_frames(&mut self, bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Malformed> {
+    fn parse_frames(&mut self, bytes: &[u8], received: &mut Received, now: Instant) -> Result<(), Malformed> {
         let Protocol::Http2(streams) = &mut self.protocol else { return Ok(()) };
         let mut events = Vec::new();
         let read = streams.read(bytes, &mut self.ahead, &mut |event| events.push(event));
@@ -150,21 +150,21 @@ impl Connection {
                 Event::Began(at) => self.asked.get_mut(at).into_iter().for_each(|asked| {
                     asked.first.get_or_insert(now);
                 }),
-                Event::Answered(at, answer) => self.answered(came, at, answer, now),
+                Event::Answered(at, answer) => self.answered(received, at, answer, now),
                 Event::Refused(at) => {
                     self.asked.remove(at);
-                    came.refused += 1;
+                    received.refused += 1;
                 }
-                Event::Room => came.has_room = true,
+                Event::Room => received.has_room = true,
             }
         }
-        came.is_over |= is_over;
+        received.is_over |= is_over;
         read
     }
 
     /// The server has closed the connection.
-    fn ended(&mut self, came: &mut Came, now: Instant) -> Result<(), Failure> {
-        came.is_over = true;
+    fn ended(&mut self, received: &mut Received, now: Instant) -> Result<(), Failure> {
+        received.is_over = true;
         let last = match &mut self.protocol {
             Protocol::Http1(reader) if self.takes_broken => match reader.break_off() {
                 Some(answer) => Ok(Some(Answer { keeps: false, ..answer })),
@@ -174,7 +174,7 @@ impl Connection {
             Protocol::Http2(_) => Ok(None),
         };
         match last {
-            Ok(Some(answer)) => self.answered(came, 0, answer, now),
+            Ok(Some(answer)) => self.answered(received, 0, answer, now),
             Ok(None) if self.asked.is_empty() => {}
             _ => return Err(Failure { count: |failures| &mut failures.read, was_idle: self.was_idle() }),
         }
@@ -182,18 +182,18 @@ impl Connection {
     }
 
     /// Takes an answer to the request in this place among those in progress.
-    fn answered(&mut self, came: &mut Came, at: usize, answer: Answer, now: Instant) {
-        let Some(Asked { began, sent, first, .. }) = self.asked.remove(at) else { return };
+    fn answered(&mut self, received: &mut Received, at: usize, answer: Answer, now: Instant) {
+        let Some(Pending { began, sent, first, .. }) = self.asked.remove(at) else { return };
         let connected =
             self.secured.or(self.connected.get()).filter(|_| self.answered == 0).unwrap_or(began).max(began);
         self.answered += 1;
         if let Some(log) = &mut self.log {
             log.end();
         }
-        came.answers.push((
+        received.answers.push((
             answer,
             Times { began, connected, sent: sent.max(connected), first: first.unwrap_or(now), done: now },
         ));
-        came.is_over |= !answer.keeps;
+        received.is_over |= !answer.keeps;
     }
 }

@@ -25,7 +25,7 @@ pub(super) mod setting {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     Data,
     Headers,
     Reset,
@@ -39,7 +39,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl FrameKind {
     fn of(number: u8) -> Self {
         match number {
             0 => Self::Data,
@@ -59,7 +59,7 @@ impl Kind {
 /// A received frame; of content only the part before it.
 #[derive(Debug)]
 pub(super) struct Frame<'b> {
-    pub(super) kind: Kind,
+    pub(super) kind: FrameKind,
     pub(super) flags: u8,
     pub(super) stream: u32,
     /// The length of its payload.
@@ -77,7 +77,7 @@ pub(super) fn wanted(bytes: &[u8]) -> Result<usize, Malformed> {
     let frame = Frame::of(head);
     match frame.kind {
         _ if frame.length > SIZE_MAX => Err(Malformed("a frame is larger than allowed")),
-        Kind::Data => Ok(HEAD + usize::from(frame.flags & flags::PADDED > 0 && frame.length > 0)),
+        FrameKind::Data => Ok(HEAD + usize::from(frame.flags & flags::PADDED > 0 && frame.length > 0)),
         _ => Ok(HEAD + frame.length),
     }
 }
@@ -87,7 +87,7 @@ impl<'b> Frame<'b> {
     pub(super) fn of(bytes: &'b [u8]) -> Self {
         let length = usize::from(bytes[0]) << 16 | usize::from(bytes[1]) << 8 | usize::from(bytes[2]);
         let stream = u32::from_be_bytes([bytes[5], bytes[6], bytes[7], bytes[8]]) & (u32::MAX >> 1);
-        Self { kind: Kind::of(bytes[3]), flags: bytes[4], stream, length, payload: &bytes[HEAD..] }
+        Self { kind: FrameKind::of(bytes[3]), flags: bytes[4], stream, length, payload: &bytes[HEAD..] }
     }
 
     /// A number of four bytes in its payload.

@@ -111,7 +111,7 @@ fn servers_say_how_much_they_take() {
         let (mut rest, mut sent, mut ends) = (&std::mem::take(out)[..], 0, 0);
         while rest.len() >= frame::HEAD {
             let frame = Frame::of(rest);
-            if frame.kind == Kind::Data {
+            if frame.kind == FrameKind::Data {
                 sent += frame.length;
                 ends += frame.flags & flags::END_STREAM;
             }
@@ -142,7 +142,7 @@ fn a_server_without_a_table_gets_whole_fields() {
         let mut out = Vec::new();
         client.ask(0, &mut out);
         let frame = Frame::of(&out);
-        assert_eq!((frame.kind, frame.flags), (Kind::Headers, flags::END_STREAM | flags::END_HEADERS));
+        assert_eq!((frame.kind, frame.flags), (FrameKind::Headers, flags::END_STREAM | flags::END_HEADERS));
         frame.payload.to_vec()
     };
     let (first, second) = (blocks(&mut client), blocks(&mut client));

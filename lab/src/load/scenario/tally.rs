@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Scenario;
-use crate::load::spread::Spread;
+use crate::load::distribution::Distribution;
 
 /// The length of a sample of the rate, as in httperf.
 pub(crate) const SAMPLE: Duration = Duration::from_secs(5);
@@ -16,8 +16,8 @@ const SAMPLES_MAX: usize = 200_000;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tally {
     /// How long complete sessions took, and failed ones until they failed.
-    pub(crate) complete: Spread,
-    pub(crate) failed: Spread,
+    pub(crate) complete: Distribution,
+    pub(crate) failed: Distribution,
     /// Connections of complete sessions.
     pub(crate) connections: u64,
     /// How many sessions got how many answers.
@@ -37,7 +37,7 @@ pub(crate) struct StepTally {
     /// Why it failed for the first time.
     pub(crate) complaint: Option<String>,
     /// The latencies of its answers.
-    pub(crate) total: Spread,
+    pub(crate) total: Distribution,
 }
 
 impl Tally {
@@ -47,11 +47,11 @@ impl Tally {
             requests: 0,
             failures: 0,
             complaint: None,
-            total: Spread::new(),
+            total: Distribution::new(),
         };
         Self {
-            complete: Spread::new(),
-            failed: Spread::new(),
+            complete: Distribution::new(),
+            failed: Distribution::new(),
             connections: 0,
             lengths: vec![0; scenario.length() + 1],
             samples: Vec::new(),

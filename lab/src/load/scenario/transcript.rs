@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::response::{Answer, Kept};
+use super::super::response::{Answer, AnswerText};
 
 /// What to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub(super) fn request(parts: Parts, number: u64, head: &str, body: &str) {
 }
 
 /// Prints an answer.
-pub(super) fn reply(parts: Parts, number: u64, kept: &Kept, answer: &Answer) {
+pub(super) fn reply(parts: Parts, number: u64, kept: &AnswerText, answer: &Answer) {
     if parts.is_any() {
         let (head, body) = (String::from_utf8_lossy(&kept.head), String::from_utf8_lossy(&kept.body));
         let text = told(parts, 'R', number, &head, &body);

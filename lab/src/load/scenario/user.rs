@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::connection::Connection;
 use super::super::plan::Request;
-use super::super::response::{Answer, Kept};
+use super::super::response::{Answer, AnswerText};
 use super::jar::Jar;
 use super::{Burst, Scenario, Step, field};
 
@@ -20,7 +20,7 @@ pub(super) struct User<'s> {
     /// What is still to be sent of the last one.
     pub(super) queue: VecDeque<Call<'s>>,
     /// Its connections; a place is free when one has ended.
-    pub(super) links: Vec<Option<Link<'s>>>,
+    pub(super) links: Vec<Option<UserConnection<'s>>>,
     jar: Jar,
     /// The number of the session, and the values taken.
     values: Vec<String>,
@@ -42,7 +42,7 @@ pub(super) struct Call<'s> {
 
 /// A connection of a user.
 #[derive(Debug)]
-pub(super) struct Link<'s> {
+pub(super) struct UserConnection<'s> {
     pub(super) connection: Connection,
     /// The requests in progress, in the order of their answers.
     pub(super) calls: VecDeque<Call<'s>>,
@@ -51,13 +51,13 @@ pub(super) struct Link<'s> {
 }
 
 /// The text of a request.
-pub(super) struct Written {
+pub(super) struct RequestText {
     pub(super) path: String,
     pub(super) head: String,
     pub(super) body: String,
 }
 
-impl Written {
+impl RequestText {
     pub(super) fn request(&self, step: &Step) -> Request {
         let bytes = [self.head.as_bytes(), self.body.as_bytes()].concat().into();
         Request { bytes, bodiless: step.method == "HEAD" }
@@ -109,8 +109,9 @@ impl<'s> User<'s> {
 
     /// The connection that takes the next request, if there is one: at most `most` may be under way over each.
     pub(super) fn room(&self, most: usize) -> Option<usize> {
-        let has_room =
-            |link: &Option<Link<'_>>| link.as_ref().is_some_and(|link| link.calls.len() < most && link.left != Some(0));
+        let has_room = |link: &Option<UserConnection<'_>>| {
+            link.as_ref().is_some_and(|link| link.calls.len() < most && link.left != Some(0))
+        };
         self.links.iter().position(has_room)
     }
 
@@ -129,7 +130,7 @@ impl<'s> User<'s> {
     ///
     /// # Errors
     /// A value does not fit where it belongs; says why.
-    pub(super) fn write(&self, scenario: &Scenario, step: &Step, now: Instant) -> Result<Written, String> {
+    pub(super) fn write(&self, scenario: &Scenario, step: &Step, now: Instant) -> Result<RequestText, String> {
         let path = scenario.server.path(&step.target.filled(&self.values))?;
         let fields = step.fields.filled_in_line(&self.values)?;
         let body = step.body.as_ref().map(|body| body.filled(&self.values));
@@ -143,7 +144,7 @@ impl<'s> User<'s> {
             head.push_str(&format!("Cookie: {cookies}\r\n"));
         }
         head.push_str("\r\n");
-        Ok(Written { path, head, body: body.unwrap_or_default() })
+        Ok(RequestText { path, head, body: body.unwrap_or_default() })
     }
 
     /// Learns from an answer.
@@ -155,7 +156,7 @@ impl<'s> User<'s> {
         scenario: &Scenario,
         call: &Call<'_>,
         answer: &Answer,
-        kept: &Kept,
+        kept: &AnswerText,
         now: Instant,
     ) -> Result<(), String> {
         self.answers += 1;
@@ -165,10 +166,10 @@ impl<'s> User<'s> {
             }
         }
         call.step.expected.check(answer.status, kept, &self.values)?;
-        for take in &call.step.takes {
-            let value = take.from.value(kept).map_err(|why| format!("there is no {:?}: {why}", take.name))?;
-            self.values.resize(self.values.len().max(take.value + 1), String::new());
-            self.values[take.value] = value;
+        for capture in &call.step.captures {
+            let value = capture.from.value(kept).map_err(|why| format!("there is no {:?}: {why}", capture.name))?;
+            self.values.resize(self.values.len().max(capture.value + 1), String::new());
+            self.values[capture.value] = value;
         }
         Ok(())
     }

@@ -13,15 +13,15 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event};
 use rustix::io::Errno;
 
-use super::super::connection::{Buffer, Came, Dial};
+use super::super::connection::{Buffer, Connector, Received};
 use super::super::live::Live;
 use super::super::plan::Share;
 use super::super::record::Record;
-use super::super::schedule::{Chance, Schedule};
+use super::super::schedule::{Random, Schedule};
 use super::super::worker::{INSPECTION, PAUSE, PORTION, STARVED, finish, note, pause};
 use super::Scenario;
 use super::tally::Tally;
-use super::user::{Link, User};
+use super::user::{User, UserConnection};
 use crate::load::failure::Failure;
 use crate::load::tls::Tls;
 use crate::machine::error::{self, Context as _};
@@ -74,10 +74,10 @@ struct Users<'s> {
     open: usize,
     ends: Option<Instant>,
     is_over: bool,
-    dial: Dial<'s>,
-    chance: Chance,
+    connector: Connector<'s>,
+    random: Random,
     buffer: Buffer,
-    came: Came,
+    received: Received,
     record: Record,
     tally: Tally,
 }
@@ -93,7 +93,7 @@ pub(in crate::load) fn run(
     start: Instant,
 ) -> error::Result<Record> {
     let plan = share.plan;
-    let dial = Dial {
+    let connector = Connector {
         tls: plan.tls.as_ref().map(Tls::client).transpose()?,
         messages: None,
         body: None,
@@ -121,10 +121,10 @@ pub(in crate::load) fn run(
         open: 0,
         ends: plan.time.and_then(|time| start.checked_add(time)),
         is_over: false,
-        dial,
-        chance: Chance::new(share.seed()),
+        connector,
+        random: Random::new(share.seed()),
         buffer: Buffer::new(),
-        came: Came::default(),
+        received: Received::default(),
         record: Record::new(start),
         tally: Tally::of(scenario),
     };
@@ -272,7 +272,7 @@ impl<'s> Users<'s> {
 
     fn expire(&mut self, now: Instant) {
         let timeout = self.share.plan.timeout;
-        let is_late = |link: &Link<'_>| {
+        let is_late = |link: &UserConnection<'_>| {
             link.connection.asked.front().is_some_and(|asked| now.saturating_duration_since(asked.began) > timeout)
         };
         for slot in 0..self.slots.len() {

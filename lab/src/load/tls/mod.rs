@@ -17,7 +17,7 @@ use rustls::{ClientConfig, CommonState, ProtocolVersion, SupportedProtocolVersio
 use serde::{Deserialize, Serialize};
 
 use crate::machine::error::{Context as _, Error, Result};
-use verification::{Believed, Unverified};
+use verification::{AnyCertificate, TrustedCertificates};
 
 /// The number of servers whose sessions are stored; there is only one. A TLS 1.3 ticket is used once, as in browsers.
 const SERVERS: usize = 8;
@@ -120,10 +120,10 @@ impl Tls {
         let builder = builder.context(|| "choose versions and suites of TLS".to_owned())?;
         let builder = match self.trust.certificates()? {
             Some(certificates) => {
-                let verifier = Believed::new(provider, certificates)?;
+                let verifier = TrustedCertificates::new(provider, certificates)?;
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
             }
-            None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified { schemes })),
+            None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate { schemes })),
         };
         let mut config = match &self.identity {
             None => builder.with_no_client_auth(),

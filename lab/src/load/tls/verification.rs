@@ -12,16 +12,16 @@ use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 use crate::machine::error::{Context as _, Result};
 
 /// What a verifier says.
-type Verdict<T> = std::result::Result<T, rustls::Error>;
+type Verified<T> = std::result::Result<T, rustls::Error>;
 
 /// Trusts certificates signed by these, and these themselves: many servers have a self-signed one.
 #[derive(Debug)]
-pub(super) struct Believed {
+pub(super) struct TrustedCertificates {
     by_signature: Arc<WebPkiServerVerifier>,
     certificates: Vec<CertificateDer<'static>>,
 }
 
-impl Believed {
+impl TrustedCertificates {
     /// Trusts these certificates.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Believed {
     }
 }
 
-impl ServerCertVerifier for Believed {
+impl ServerCertVerifier for TrustedCertificates {
     fn verify_server_cert(
         &self,
         own: &CertificateDer<'_>,
@@ -43,7 +43,7 @@ impl ServerCertVerifier for Believed {
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
-    ) -> Verdict<ServerCertVerified> {
+    ) -> Verified<ServerCertVerified> {
         if self.certificates.contains(own) {
             verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
             return Ok(ServerCertVerified::assertion());
@@ -56,7 +56,7 @@ impl ServerCertVerifier for Believed {
         message: &[u8],
         own: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Verdict<HandshakeSignatureValid> {
+    ) -> Verified<HandshakeSignatureValid> {
         self.by_signature.verify_tls12_signature(message, own, signed)
     }
 
@@ -65,7 +65,7 @@ impl ServerCertVerifier for Believed {
         message: &[u8],
         own: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Verdict<HandshakeSignatureValid> {
+    ) -> Verified<HandshakeSignatureValid> {
         self.by_signature.verify_tls13_signature(message, own, signed)
     }
 
@@ -76,11 +76,11 @@ impl ServerCertVerifier for Believed {
 
 /// Trusts every server without checking: the purpose is load, and verification takes as long as the server's work.
 #[derive(Debug)]
-pub(super) struct Unverified {
+pub(super) struct AnyCertificate {
     pub(super) schemes: Vec<SignatureScheme>,
 }
 
-impl ServerCertVerifier for Unverified {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -88,7 +88,7 @@ impl ServerCertVerifier for Unverified {
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
-    ) -> Verdict<ServerCertVerified> {
+    ) -> Verified<ServerCertVerified> {
         Ok(ServerCertVerified::assertion())
     }
 
@@ -97,7 +97,7 @@ impl ServerCertVerifier for Unverified {
         _: &[u8],
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
-    ) -> Verdict<HandshakeSignatureValid> {
+    ) -> Verified<HandshakeSignatureValid> {
         Ok(HandshakeSignatureValid::assertion())
     }
 
@@ -106,7 +106,7 @@ impl ServerCertVerifier for Unverified {
         _: &[u8],
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
-    ) -> Verdict<HandshakeSignatureValid> {
+    ) -> Verified<HandshakeSignatureValid> {
         Ok(HandshakeSignatureValid::assertion())
     }
 

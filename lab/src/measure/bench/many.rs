@@ -1,12 +1,12 @@
 //! Measures a server with thousands of hosts, lines or certificates.
 
-use super::{Bench, probe, shot};
+use super::{Bench, load_run, probe};
 use crate::experiments::site::Site;
-use crate::experiments::workload::Asked;
-use crate::experiments::workload::Over;
-use crate::experiments::workloads::many::{CLIENTS, Thing};
+use crate::experiments::workload::Protocol;
+use crate::experiments::workload::Requested;
+use crate::experiments::workloads::many::{CLIENTS, Request};
 use crate::machine::error::{Result, write_file};
-use crate::measure::generator::Shot;
+use crate::measure::generator::LoadRun;
 use crate::measure::results::{Begun, Load};
 use crate::measure::server::Server;
 
@@ -20,23 +20,24 @@ impl Bench {
         server: &Server,
         site: &Site,
         count: u32,
-        asked: Asked,
-        over: Over,
+        requested: Requested,
+        protocol: Protocol,
         seconds: u32,
     ) -> Result<Load> {
-        let first = Thing::of(site.profile, 0);
-        probe::probe_thing(site, over, &first)?;
+        let first = Request::of(site.profile, 0);
+        probe::probe_request(site, protocol, &first)?;
         let begun = Begun { answered_ms: server.age().as_millis() as u64, pss_kib: server.pss_kib()? };
         let list = self.scratch.path().join("urls.txt");
-        let urls = (asked == Asked::All).then_some(list.as_path());
-        let shot = Shot { host: Some(&first.host), urls, over, ..shot(site, &first.name, CLIENTS, seconds) };
+        let urls = (requested == Requested::All).then_some(list.as_path());
+        let load_run =
+            LoadRun { host: Some(&first.host), urls, protocol, ..load_run(site, &first.name, CLIENTS, seconds) };
         if let Some(path) = urls {
             let port = site.address().port();
-            let url = |thing: Thing| format!("http://{}:{port}/{}\n", thing.host, thing.name);
-            write_file(path, Thing::mixed(site.profile, count).map(url).collect::<String>())?;
-            let each = Shot { requests: Some(count), seconds: TOUCH_SECONDS, ..shot };
-            each.fire(self.cores.generator, &mut || crate::machine::interrupt::check())?;
+            let url = |request: Request| format!("http://{}:{port}/{}\n", request.host, request.name);
+            write_file(path, Request::mixed(site.profile, count).map(url).collect::<String>())?;
+            let each = LoadRun { requests: Some(count), seconds: TOUCH_SECONDS, ..load_run };
+            each.run(self.cores.generator, &mut || crate::machine::interrupt::check())?;
         }
-        Ok(Load { begun: Some(begun), ..self.shoot(server, site, shot)? })
+        Ok(Load { begun: Some(begun), ..self.shoot(server, site, load_run)? })
     }
 }

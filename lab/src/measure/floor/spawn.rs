@@ -83,7 +83,7 @@ fn response(said: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::client::Dial;
+    use crate::load::client::Connector;
     use std::net::TcpListener;
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
         std::thread::spawn(move || run(&options, Path::new("/bin/pwd")));
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
         let response = loop {
-            match Dial::default().open(listen).and_then(|mut connection| connection.fetch("x")) {
+            match Connector::default().open(listen).and_then(|mut connection| connection.fetch("x")) {
                 Ok(response) => break response,
                 Err(error) => assert!(std::time::Instant::now() < deadline, "{error}"),
             }

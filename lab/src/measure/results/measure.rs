@@ -77,7 +77,7 @@ pub(crate) struct Load {
     pub(crate) busiest: f64,
     /// The events of too little memory.
     #[serde(default)]
-    pub(crate) squeezed: Option<Box<Squeezed>>,
+    pub(crate) squeezed: Option<Box<PressureEvents>>,
     /// Its beginning, if that is measured.
     #[serde(default)]
     pub(crate) begun: Option<Begun>,
@@ -86,7 +86,7 @@ pub(crate) struct Load {
     pub(crate) latencies: Box<[(f64, u64)]>,
     /// The measurement over time.
     #[serde(default)]
-    pub(crate) course: Box<[Moment]>,
+    pub(crate) course: Box<[MachineSample]>,
     /// The clients' view over time.
     #[serde(default)]
     pub(crate) intervals: Box<[Rates]>,
@@ -148,7 +148,7 @@ pub(crate) struct CoreUse {
 
 /// The machine at a moment of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Moment {
+pub(crate) struct MachineSample {
     /// Seconds since it began.
     pub(crate) at: f64,
     /// CPU seconds per second used by the server since the last moment.
@@ -185,7 +185,7 @@ impl Load {
 
 /// The events of too little memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Squeezed {
+pub(crate) struct PressureEvents {
     /// How often processes wanted more memory than there was.
     pub(crate) at_limit: u64,
     /// Processes that the kernel killed for lack of memory.
@@ -208,7 +208,7 @@ pub(crate) struct Squeezed {
     pub(crate) file_errors: u64,
 }
 
-impl Squeezed {
+impl PressureEvents {
     /// A latency of files, in milliseconds: infinite if none was answered.
     pub(crate) fn file_milliseconds(&self, figure: fn(&Self) -> u64) -> f64 {
         if self.file_answers > 0 { figure(self) as f64 / 1000.0 } else { f64::INFINITY }

@@ -5,7 +5,7 @@ use super::scripts;
 use super::verdict::{NOT_MEASURED, Verdict};
 use crate::experiments::experiment::find_workload;
 use crate::experiments::profile::{Entry, Profile, under};
-use crate::experiments::workload::{Kind, Workload};
+use crate::experiments::workload::{LoadShape, Workload};
 use crate::machine::stats::Ratio;
 use crate::measure::results::{Load, Memory};
 use crate::report::summary::{Summary, title};
@@ -28,7 +28,7 @@ pub(crate) fn judge(promise: &Promise, summary: &Summary<'_>) -> Verdict {
         Rule::Each { workload, pairs, figure, factor } => {
             scripts::judge_each(summary, workload, pairs, *figure, *factor)
         }
-        Rule::Squeezed { subjects, figure, limit } => scripts::judge_squeezed(summary, subjects, *figure, *limit),
+        Rule::PressureEvents { subjects, figure, limit } => scripts::judge_squeezed(summary, subjects, *figure, *limit),
         Rule::Faultless { workload, subjects, connections } => {
             scripts::judge_faults(summary, workload, subjects, connections)
         }
@@ -80,8 +80,8 @@ fn judge_speed(summary: &Summary<'_>, workload: &str, subject: Entry, peers: &[E
 
 /// A ratio of requests per CPU-second in words. At a fixed rate all answer equally many, so the CPU time is compared.
 fn beside(workload: &Workload, ratio: Ratio, peer: &str) -> String {
-    match workload.kind {
-        Kind::Rate { .. } => format!("{} × the CPU time of {peer} (lower is better)", ratio.inverse()),
+    match workload.shape {
+        LoadShape::Rate { .. } => format!("{} × the CPU time of {peer} (lower is better)", ratio.inverse()),
         _ => format!("{ratio} × {peer}"),
     }
 }

@@ -1,7 +1,7 @@
 //! A promise: its text, and the rule by which a run keeps it.
 
 use crate::experiments::profile::{Entry, Profile, bare, under};
-use crate::measure::results::{Load, Memory, Squeezed};
+use crate::measure::results::{Load, Memory, PressureEvents};
 use crate::report::summary::Figure;
 
 /// A promise.
@@ -38,7 +38,7 @@ pub(super) enum Rule {
     /// p99 at most `factor` times that of waiting for earlier requests alone.
     Queued { workload: &'static str, subjects: &'static [Entry], factor: f64 },
     /// In too little memory a figure is at most this, in every round of every workload.
-    Squeezed { subjects: &'static [Entry], figure: fn(&Squeezed, &Load) -> f64, limit: f64 },
+    PressureEvents { subjects: &'static [Entry], figure: fn(&PressureEvents, &Load) -> f64, limit: f64 },
 }
 
 pub(super) const PERCORE: Entry = bare("tsubame-percore");
@@ -75,7 +75,7 @@ impl Rule {
             Rule::Faultless { workload, subjects, .. }
             | Rule::Spread { workload, subjects, .. }
             | Rule::Queued { workload, subjects, .. } => (*workload, subjects.to_vec()),
-            Rule::Squeezed { subjects, .. } => ("memory-10", subjects.to_vec()),
+            Rule::PressureEvents { subjects, .. } => ("memory-10", subjects.to_vec()),
             Rule::ConnectionMemory { workload, subject, .. } => (*workload, vec![*subject]),
             Rule::Steadiness { .. } => ("sweep", vec![PERCORE, FLOOR]),
         }

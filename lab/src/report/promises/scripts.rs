@@ -4,9 +4,9 @@ use super::verdict::Verdict;
 use crate::experiments::experiment::MEMORY;
 use crate::experiments::experiment::find_workload;
 use crate::experiments::profile::Entry;
-use crate::experiments::workload::Kind;
+use crate::experiments::workload::LoadShape;
 use crate::machine::stats::Ratio;
-use crate::measure::results::{Load, Squeezed};
+use crate::measure::results::{Load, PressureEvents};
 use crate::report::summary::{Cell, Figure, Summary, place, title};
 
 /// A figure of the first in each pair, compared with the second's.
@@ -91,9 +91,9 @@ pub(super) fn judge_spread(
 /// The subject with the longest wait, compared with the effect of queueing.
 pub(super) fn judge_queue(summary: &Summary<'_>, workload: &str, subjects: &[Entry], factor: f64) -> Option<Verdict> {
     let workload = find_workload(workload)?;
-    let Kind::Queue(crush) = &workload.kind else { return None };
-    let explained = crush.by_queueing_us(0.99) as f64;
-    let p99 = |entry: &Entry| summary.cell(workload, crush.requests, *entry)?.median(|load| load.p99_us as f64);
+    let LoadShape::Queue(queue) = &workload.shape else { return None };
+    let explained = queue.by_queueing_us(0.99) as f64;
+    let p99 = |entry: &Entry| summary.cell(workload, queue.requests, *entry)?.median(|load| load.p99_us as f64);
     let ratios: Vec<(Entry, f64)> =
         subjects.iter().filter_map(|entry| Some((*entry, p99(entry)? / explained))).collect();
     let (worst, ratio) = *ratios.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
@@ -108,7 +108,7 @@ pub(super) fn judge_queue(summary: &Summary<'_>, workload: &str, subjects: &[Ent
 pub(super) fn judge_squeezed(
     summary: &Summary<'_>,
     subjects: &[Entry],
-    figure: fn(&Squeezed, &Load) -> f64,
+    figure: fn(&PressureEvents, &Load) -> f64,
     limit: f64,
 ) -> Option<Verdict> {
     let mut worst: Option<(f64, String)> = None;
@@ -246,7 +246,7 @@ mod tests {
                 let mut sample = example::load("memory-10", SQUEEZED.subject, 10, round, 100);
                 sample.profile = SQUEEZED.profile;
                 if let Sample { measure: Measure::Load(load), .. } = &mut sample {
-                    load.squeezed = Some(Box::new(Squeezed { oom_kills, ..Squeezed::default() }));
+                    load.squeezed = Some(Box::new(PressureEvents { oom_kills, ..PressureEvents::default() }));
                 }
                 results.samples.push(sample);
             }

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::memory::Room;
+use super::memory::AvailableMemory;
 
 /// The observations of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Facts {
+pub(super) struct Observations {
     /// The multi-processing module, in lower case; `nginx` for nginx.
     pub(super) mpm: String,
     /// Busy workers (connections of nginx) at the last observation.
@@ -21,7 +21,7 @@ pub(super) struct Facts {
     pub(super) worker_kib: Option<u64>,
     /// Proportional memory of all workers and scripts, in KiB.
     pub(super) used_kib: u64,
-    pub(super) room: Option<Room>,
+    pub(super) room: Option<AvailableMemory>,
     pub(super) cores: u64,
 }
 
@@ -62,7 +62,7 @@ const MODULES: [&str; 4] = ["prefork", "worker", "event", "nginx"];
 const AT_START: &str = "counts after a stop and a start, not after a graceful restart";
 
 /// Decides.
-pub(super) fn decide(facts: &Facts) -> Advice {
+pub(super) fn decide(facts: &Observations) -> Advice {
     // The memory of idle workers does not show how much busy ones need.
     let memory_bound = facts.memory_bound().filter(|_| !facts.is_quiet());
     if !MODULES.contains(&facts.mpm.as_str()) {
@@ -95,7 +95,7 @@ pub(super) fn decide(facts: &Facts) -> Advice {
     advice
 }
 
-impl Facts {
+impl Observations {
     /// How many workers fit into the free memory plus that of the current ones, minus the reserve.
     fn memory_bound(&self) -> Option<u64> {
         let room = self.room?;
@@ -186,7 +186,7 @@ pub(crate) fn thread_settings(children: u64, per_child: u64, children_why: Strin
     settings
 }
 
-fn connections(facts: &Facts) -> Vec<Setting> {
+fn connections(facts: &Observations) -> Vec<Setting> {
     let each = (PEAK_FACTOR * facts.peak).div_ceil(facts.cores.max(1)).max(CONNECTIONS_MIN);
     let why =
         format!("twice the peak of {}, at least {CONNECTIONS_MIN}; twice as many where nginx is a proxy", facts.peak);
@@ -219,9 +219,9 @@ pub(crate) fn fragment(mpm: &str, settings: &[Setting]) -> String {
 mod tests {
     use super::*;
 
-    fn facts(mpm: &str, peak: u64, memory: Option<(u64, u64, u64)>) -> Facts {
-        let room = memory.map(|(all, left, _)| Room { all, left, is_group: false });
-        Facts {
+    fn facts(mpm: &str, peak: u64, memory: Option<(u64, u64, u64)>) -> Observations {
+        let room = memory.map(|(all, left, _)| AvailableMemory { all, left, is_group: false });
+        Observations {
             mpm: mpm.to_owned(),
             busy: 1,
             peak,
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    fn told(facts: &Facts) -> String {
+    fn told(facts: &Observations) -> String {
         let settings = decide(facts).settings;
         settings.iter().map(|setting| format!("{}={}", setting.name, setting.value)).collect::<Vec<_>>().join(" ")
     }
@@ -307,19 +307,19 @@ mod tests {
 
     #[test]
     fn the_memory_of_present_workers_counts_as_free() {
-        let present = Facts { used_kib: 500_000, ..facts("prefork", 40, Some((1_000_000, 200_000, 10_000))) };
+        let present = Observations { used_kib: 500_000, ..facts("prefork", 40, Some((1_000_000, 200_000, 10_000))) };
         assert_eq!(decide(&present).memory_bound, Some(60));
     }
 
     #[test]
     fn unseen_figures_are_reported() {
-        let doubts = |facts: &Facts| decide(facts).doubts.join("\n");
+        let doubts = |facts: &Observations| decide(facts).doubts.join("\n");
         let wide = facts("event", 8, Some((1_000_000, 900_000, 100)));
         assert!(!doubts(&wide).contains("root") && doubts(&wide).contains("10 s"));
         assert!(doubts(&facts("event", 8, None)).contains("root"));
         assert!(doubts(&wide).contains("were idle"));
-        assert!(!doubts(&Facts { busy: 4, ..wide.clone() }).contains("were idle"));
-        assert!(doubts(&Facts { was_full: true, ..wide }).contains("no worker was left"));
+        assert!(!doubts(&Observations { busy: 4, ..wide.clone() }).contains("were idle"));
+        assert!(doubts(&Observations { was_full: true, ..wide }).contains("no worker was left"));
         assert!(doubts(&facts("event", 8, Some((1_000, 200, 100)))).contains("cannot even hold the current peak"));
         assert!(doubts(&facts("event", 1, None)).contains("nothing was served"));
         assert!(doubts(&facts("percore", 8, None)).contains("no number of workers"));

@@ -10,7 +10,7 @@ use crate::machine::procfs;
 
 /// Proportional memory of a server's processes at one moment, in KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Used {
+pub(crate) struct UsedMemory {
     /// That of the children that serve, without the parent.
     pub(crate) children: u64,
     /// How many children those are.
@@ -19,7 +19,7 @@ pub(crate) struct Used {
     pub(crate) scripts: u64,
 }
 
-impl Used {
+impl UsedMemory {
     /// Reads /proc; `None` if that is forbidden.
     pub(crate) fn of(server: &Listener) -> Option<Self> {
         let program = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
@@ -45,7 +45,7 @@ const RESERVE: u64 = 10;
 
 /// The memory available to a server, in KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Room {
+pub(crate) struct AvailableMemory {
     /// The machine's total, or the control group's limit if that is smaller.
     pub(crate) all: u64,
     /// The part still available to programs, without swapping.
@@ -54,7 +54,7 @@ pub(crate) struct Room {
     pub(crate) is_group: bool,
 }
 
-impl Room {
+impl AvailableMemory {
     /// The most memory that a server now using `used` may have, in KiB: without the reserve.
     pub(crate) fn usable(self, used: u64) -> u64 {
         (self.left + used).min(self.all).saturating_sub(self.all / RESERVE)
@@ -77,14 +77,14 @@ impl Room {
 }
 
 /// A group with a limit. Files it has not used recently are memory it can reclaim.
-fn limited(group: &Path, limit: &str, used: &str, unused_files: &str) -> Option<Room> {
+fn limited(group: &Path, limit: &str, used: &str, unused_files: &str) -> Option<AvailableMemory> {
     let read = |name: &str| std::fs::read_to_string(group.join(name)).ok();
     let kib = |text: &str| Some(text.trim().parse::<u64>().ok()? / 1024);
     let all = kib(&read(limit)?)?;
     let stat = read("memory.stat").unwrap_or_default();
     let files = stat.lines().filter_map(|line| line.split_once(' ')).find(|(name, _)| *name == unused_files);
     let files = files.and_then(|(_, bytes)| kib(bytes)).unwrap_or(0);
-    Some(Room { all, left: all.saturating_sub(kib(&read(used)?)?.saturating_sub(files)), is_group: true })
+    Some(AvailableMemory { all, left: all.saturating_sub(kib(&read(used)?)?.saturating_sub(files)), is_group: true })
 }
 
 #[cfg(test)]
@@ -102,13 +102,13 @@ mod tests {
         write("memory.max", "max\n");
         assert_eq!(room(), None);
         write("memory.max", "8388608\n");
-        assert_eq!(room(), Some(Room { all: 8192, left: 6144, is_group: true }));
+        assert_eq!(room(), Some(AvailableMemory { all: 8192, left: 6144, is_group: true }));
         std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
     fn this_machine_has_memory() {
-        let room = Room::of(std::process::id()).unwrap();
+        let room = AvailableMemory::of(std::process::id()).unwrap();
         assert!(room.left > 0 && room.left <= room.all, "{room:?}");
     }
 }

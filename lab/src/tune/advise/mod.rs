@@ -18,8 +18,8 @@ use crate::machine::interrupt;
 use crate::machine::listener::Listener;
 use crate::screen::style;
 use crate::screen::table::Table;
-use decision::{Advice, Facts};
-use memory::{Room, Used};
+use decision::{Advice, Observations};
+use memory::{AvailableMemory, UsedMemory};
 
 /// Choices for `advise`.
 #[derive(Args, Clone, Debug)]
@@ -59,7 +59,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The results in a form for other programs.
 #[derive(Serialize)]
 struct Results<'r> {
-    seen: &'r Facts,
+    seen: &'r Observations,
     advice: &'r Advice,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn run(options: &AdviseOptions) -> Result<()> {
 }
 
 /// Observes the server until the time is over or the user interrupts.
-fn watch(options: &AdviseOptions) -> Result<Facts> {
+fn watch(options: &AdviseOptions) -> Result<Observations> {
     let url = status::page(&options.url)?;
     let address = url.resolve(false)?;
     let server = Listener::at(address);
@@ -87,19 +87,19 @@ fn watch(options: &AdviseOptions) -> Result<Facts> {
     let mut last = status::look(&url, PATIENCE)?;
     let mut peak = last.busy;
     let mut was_full = last.is_full;
-    let mut used = server.as_ref().and_then(Used::of);
+    let mut used = server.as_ref().and_then(UsedMemory::of);
     while begin.elapsed() < options.watch && !interrupt::is_asked() {
         std::thread::sleep(INTERVAL.min(options.watch));
         last = status::look(&url, PATIENCE)?;
         peak = peak.max(last.busy);
         was_full |= last.is_full;
-        used = used.zip(server.as_ref().and_then(Used::of)).map(|(most, now)| most.most(now));
+        used = used.zip(server.as_ref().and_then(UsedMemory::of)).map(|(most, now)| most.most(now));
     }
     // nginx's memory does not depend on its connections.
     let used = used.filter(|_| last.mpm != "nginx");
     let workers = (last.busy + last.idle).max(1);
     let root = server.as_ref().and_then(|server| server.roots().first().copied());
-    Ok(Facts {
+    Ok(Observations {
         mpm: last.mpm,
         busy: last.busy,
         peak: options.peak.unwrap_or(peak),
@@ -107,12 +107,12 @@ fn watch(options: &AdviseOptions) -> Result<Facts> {
         seconds: begin.elapsed().as_secs(),
         worker_kib: used.map(|used| used.children.div_ceil(workers) + used.scripts.div_ceil(peak.max(1))),
         used_kib: used.map_or(0, |used| used.children + used.scripts),
-        room: root.and_then(Room::of),
+        room: root.and_then(AvailableMemory::of),
         cores: host::allowed_cores()?.len() as u64,
     })
 }
 
-fn text(facts: &Facts, advice: &Advice) -> String {
+fn text(facts: &Observations, advice: &Advice) -> String {
     let unknown = || "not known".to_owned();
     let mib = |kib: u64| format!("{:.1} MiB", kib as f64 / 1024.0);
     let mut table = Table::new(1, &["seen", facts.mpm.as_str()]);

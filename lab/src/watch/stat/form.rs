@@ -32,7 +32,7 @@ pub(super) enum Digits {
 
 /// A formatted number, and the size of its unit: dstat's colours distinguish units.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct Formatted {
     pub(super) text: String,
     /// 0 for the smallest unit; `None` for nothing at all.
     pub(super) magnitude: Option<usize>,
@@ -66,11 +66,11 @@ impl Form {
         }
     }
 
-    pub(super) fn write(self, value: f64, digits: Digits) -> Written {
+    pub(super) fn write(self, value: f64, digits: Digits) -> Formatted {
         let width = self.width();
         let room = if self.units().is_some() { width - 1 } else { width };
         if value < 0.0 || !value.is_finite() {
-            return Written { text: format!("{:>width$}", "-"), magnitude: None };
+            return Formatted { text: format!("{:>width$}", "-"), magnitude: None };
         }
         let base = self.units().map_or(1000.0, |(base, _)| base);
         let whole = match digits {
@@ -86,7 +86,7 @@ impl Form {
             text.push(char::from(name));
         }
         let magnitude = if self.units().is_some() { unit } else { (value / self.step()) as usize };
-        Written { text, magnitude: (!is_nothing).then_some(magnitude) }
+        Formatted { text, magnitude: (!is_nothing).then_some(magnitude) }
     }
 }
 

@@ -5,7 +5,7 @@ use super::source::{Source, Texts, numbers};
 
 /// The way from a raw figure to the displayed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Derivation {
     /// Unchanged.
     Now,
     /// Its growth per second.
@@ -19,7 +19,7 @@ pub(super) enum Way {
 
 /// A column: its name, its format, and its derivation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Column(pub(super) &'static str, pub(super) Form, pub(super) Way);
+pub(super) struct Column(pub(super) &'static str, pub(super) Form, pub(super) Derivation);
 
 /// A group of columns.
 #[derive(Clone, Copy, Debug)]
@@ -66,15 +66,15 @@ pub(super) enum Layout {
 }
 
 const fn share(name: &'static str) -> Column {
-    Column(name, Form::Percent, Way::Share)
+    Column(name, Form::Percent, Derivation::Share)
 }
 
 const fn memory(name: &'static str) -> Column {
-    Column(name, Form::Memory, Way::Now)
+    Column(name, Form::Memory, Derivation::Now)
 }
 
 const fn flow(name: &'static str) -> Column {
-    Column(name, Form::Bytes, Way::PerSecond)
+    Column(name, Form::Bytes, Derivation::PerSecond)
 }
 
 const GROUPS: [Group; 13] = [
@@ -118,9 +118,9 @@ const GROUPS: [Group; 13] = [
         title: "load avg",
         csv: "load avg",
         columns: &[
-            Column("1m", Form::Load, Way::Now),
-            Column("5m", Form::Load, Way::Now),
-            Column("15m", Form::Load, Way::Now),
+            Column("1m", Form::Load, Derivation::Now),
+            Column("5m", Form::Load, Derivation::Now),
+            Column("15m", Form::Load, Derivation::Now),
         ],
         read: |texts, _| {
             texts
@@ -155,9 +155,9 @@ const GROUPS: [Group; 13] = [
         title: "procs",
         csv: "procs",
         columns: &[
-            Column("run", Form::Few, Way::Now),
-            Column("blk", Form::Few, Way::Now),
-            Column("new", Form::Few, Way::PerSecond),
+            Column("run", Form::Few, Derivation::Now),
+            Column("blk", Form::Few, Derivation::Now),
+            Column("new", Form::Few, Derivation::PerSecond),
         ],
         read: |texts, _| {
             let names = ["procs_running", "procs_blocked", "processes"];
@@ -172,7 +172,10 @@ const GROUPS: [Group; 13] = [
         id: Id::Requests,
         title: "io/{}",
         csv: "io/{}",
-        columns: &[Column("read", Form::Rate, Way::PerSecond), Column("writ", Form::Rate, Way::PerSecond)],
+        columns: &[
+            Column("read", Form::Rate, Derivation::PerSecond),
+            Column("writ", Form::Rate, Derivation::PerSecond),
+        ],
         read: |texts, part| sum(disks(texts), part, is_whole_disk, [0, 4], 1.0),
         parts: |texts| disks(texts).into_iter().map(|(name, _)| name).collect(),
     },
@@ -180,7 +183,7 @@ const GROUPS: [Group; 13] = [
         id: Id::Swap,
         title: "swap",
         csv: "swap",
-        columns: &[Column("used", Form::Bytes, Way::Now), Column("free", Form::Bytes, Way::Now)],
+        columns: &[Column("used", Form::Bytes, Derivation::Now), Column("free", Form::Bytes, Derivation::Now)],
         read: |texts, part| {
             let (mut used, mut free) = (0.0, 0.0);
             for words in texts.lines(Source::Swaps).skip(1) {
@@ -200,7 +203,7 @@ const GROUPS: [Group; 13] = [
         id: Id::Time,
         title: "system",
         csv: "system",
-        columns: &[Column("time", Form::Text(14), Way::Date)],
+        columns: &[Column("time", Form::Text(14), Derivation::Date)],
         read: |_, _| vec![0.0],
         parts: none,
     },
@@ -208,7 +211,7 @@ const GROUPS: [Group; 13] = [
         id: Id::Epoch,
         title: "epoch",
         csv: "epoch",
-        columns: &[Column("epoch", Form::Text(10), Way::Epoch)],
+        columns: &[Column("epoch", Form::Text(10), Derivation::Epoch)],
         read: |_, _| vec![0.0],
         parts: none,
     },
@@ -216,7 +219,10 @@ const GROUPS: [Group; 13] = [
         id: Id::System,
         title: "system",
         csv: "system",
-        columns: &[Column("int", Form::Count, Way::PerSecond), Column("csw", Form::Count, Way::PerSecond)],
+        columns: &[
+            Column("int", Form::Count, Derivation::PerSecond),
+            Column("csw", Form::Count, Derivation::PerSecond),
+        ],
         read: |texts, _| {
             ["intr", "ctxt"].map(|name| texts.line(Source::Stat, name).first().copied().unwrap_or(0.0)).into()
         },
@@ -226,7 +232,7 @@ const GROUPS: [Group; 13] = [
         id: Id::Pressure,
         title: "pressure",
         csv: "memory pressure",
-        columns: &[Column("some", Form::Load, Way::Now), Column("full", Form::Load, Way::Now)],
+        columns: &[Column("some", Form::Load, Derivation::Now), Column("full", Form::Load, Derivation::Now)],
         read: |texts, _| pressure(texts, Source::Pressure).into(),
         parts: none,
     },

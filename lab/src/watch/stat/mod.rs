@@ -18,7 +18,7 @@ use jiff::Zoned;
 use rustix::mm::{MlockAllFlags, mlockall};
 
 use crate::machine::error::{Context as _, Result};
-use group::Way;
+use group::Derivation;
 pub(crate) use options::StatOptions;
 use panel::{Panel, Value};
 use source::{Source, Texts};
@@ -129,11 +129,11 @@ impl Reading {
             let growth = |at: usize| new.get(at).zip(old.get(at)).map_or(0.0, |(new, old)| (new - old).max(0.0));
             let all: f64 = (0..new.len()).map(growth).sum();
             let value = |(at, column): (usize, &group::Column)| match column.2 {
-                Way::Now => Value::Number(new.get(at).copied().unwrap_or(0.0)),
-                Way::PerSecond => Value::Number(growth(at) / seconds.max(f64::MIN_POSITIVE)),
-                Way::Share => Value::Number(if all > 0.0 { 100.0 * growth(at) / all } else { 0.0 }),
-                Way::Date => Value::Text(now.strftime("%d-%m %H:%M:%S").to_string()),
-                Way::Epoch => Value::Text(now.timestamp().as_second().to_string()),
+                Derivation::Now => Value::Number(new.get(at).copied().unwrap_or(0.0)),
+                Derivation::PerSecond => Value::Number(growth(at) / seconds.max(f64::MIN_POSITIVE)),
+                Derivation::Share => Value::Number(if all > 0.0 { 100.0 * growth(at) / all } else { 0.0 }),
+                Derivation::Date => Value::Text(now.strftime("%d-%m %H:%M:%S").to_string()),
+                Derivation::Epoch => Value::Text(now.timestamp().as_second().to_string()),
             };
             panel.group.columns.iter().enumerate().map(value).collect()
         };

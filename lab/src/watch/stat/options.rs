@@ -15,7 +15,7 @@ use crate::machine::error::{Error, Result};
 #[command(version, display_name = "tsubame-lab stat")]
 pub(crate) struct StatOptions {
     #[command(flatten)]
-    chosen: Chosen,
+    chosen: SelectedGroups,
 
     /// Cores, like 0,3,total
     #[arg(short = 'C', value_name = "LIST", value_delimiter = ',')]
@@ -147,9 +147,9 @@ const VMSTAT: [Id; 6] = [Id::Processes, Id::Memory, Id::Page, Id::Disk, Id::Syst
 
 /// The chosen groups, in order.
 #[derive(Clone, Debug, Default)]
-struct Chosen(Vec<Id>);
+struct SelectedGroups(Vec<Id>);
 
-impl Args for Chosen {
+impl Args for SelectedGroups {
     fn augment_args(command: Command) -> Command {
         let known = CHOICES.iter().map(|(_, letter, word, help)| {
             // Given twice, it is shown once.
@@ -171,7 +171,7 @@ impl Args for Chosen {
     }
 }
 
-impl FromArgMatches for Chosen {
+impl FromArgMatches for SelectedGroups {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         let place = |word: &str| {
             let is_said = matches.value_source(word) == Some(ValueSource::CommandLine);

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use rustix::termios::tcgetwinsize;
 
-use super::form::{Digits, Form, Written};
+use super::form::{Digits, Form, Formatted};
 use super::group::TOTAL;
 use super::options::StatOptions;
 use super::panel::{Panel, Value};
@@ -97,9 +97,11 @@ impl View {
     }
 
     fn cell(&self, form: Form, value: &Value) -> String {
-        let Written { text, magnitude } = match value {
+        let Formatted { text, magnitude } = match value {
             Value::Number(number) => form.write(*number, self.digits),
-            Value::Text(text) => Written { text: format!("{text:<width$}", width = form.width()), magnitude: Some(5) },
+            Value::Text(text) => {
+                Formatted { text: format!("{text:<width$}", width = form.width()), magnitude: Some(5) }
+            }
         };
         self.paint(magnitude.map_or(DARK, |magnitude| COLOURS[magnitude.min(COLOURS.len() - 1)]), &text)
     }

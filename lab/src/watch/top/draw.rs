@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use super::form::{count, milliseconds, peaks, size, time};
 use super::sample::Core;
 use super::server;
-use super::state::{Course, Order, State};
+use super::state::{Order, Series, State};
 use crate::screen::blocks;
 
 /// On fewer lines than this, long parts are shortened.
@@ -195,8 +195,8 @@ fn pressure(state: &State) -> Line<'static> {
 
 /// The last two minutes, side by side; empty until there is something to compare.
 fn courses(state: &State, width: usize, rows: usize) -> Vec<Line<'static>> {
-    let is_wanted = |course: &&Course| course.name != "p99 ms" || course.values.iter().any(|value| *value > 0.0);
-    let shown: Vec<&Course> = state.courses.iter().filter(is_wanted).collect();
+    let is_wanted = |course: &&Series| course.name != "p99 ms" || course.values.iter().any(|value| *value > 0.0);
+    let shown: Vec<&Series> = state.courses.iter().filter(is_wanted).collect();
     if shown.iter().all(|course| course.values.len() < 2) {
         return Vec::new();
     }

@@ -1,11 +1,11 @@
 //! `tsubame-lab top`: a server and its machine in a terminal, with the latency of its load.
 //!
-//! Two threads observe, [`sample`] /proc and [`crate::load::status`] the server's page, so that a slow page delays nothing;
-//! [`state`] keeps the observations, [`draw`] draws them.
+//! Two threads observe, [`sample`] /proc and [`crate::load::status`] the server's page, so that a slow page delays
+//! nothing; [`state`] keeps the observations, [`draw`] draws them.
 
 mod draw;
+mod exit;
 mod form;
-mod leave;
 mod plain;
 mod sample;
 mod server;
@@ -77,7 +77,7 @@ fn interval(text: &str) -> std::result::Result<Duration, String> {
 }
 
 /// The reports of the observing threads.
-enum Seen {
+enum Observation {
     Machine(Box<Sample>),
     Page(Instant, std::result::Result<Status, String>),
     /// /proc cannot be read any more.
@@ -100,7 +100,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<()> {
         }
         return Ok(());
     }
-    leave::end_with_terminal()?;
+    exit::end_with_terminal()?;
     let mut terminal = ratatui::try_init().context(|| "use this terminal".to_owned())?;
     let outcome = show(&mut terminal, &mut state, &seen);
     ratatui::restore();
@@ -109,20 +109,21 @@ pub(crate) fn run(options: &TopOptions) -> Result<()> {
 
 /// Starts the observing threads: the first for the machine, after `first` and then each `interval`; the second for the
 /// page in the same way.
-fn watch(url: &Url, interval: Duration, first: Duration) -> Result<Receiver<Seen>> {
+fn watch(url: &Url, interval: Duration, first: Duration) -> Result<Receiver<Observation>> {
     let (sender, seen) = channel();
     let mut sampler = Sampler::new(url.clone())?;
-    let machine = move |sender: Sender<Seen>| {
-        let mut take = || sampler.take().map_or_else(Seen::Nothing, |sample| Seen::Machine(Box::new(sample)));
+    let machine = move |sender: Sender<Observation>| {
+        let mut take =
+            || sampler.take().map_or_else(Observation::Nothing, |sample| Observation::Machine(Box::new(sample)));
         // This sample covers all the time since the machine started.
         take();
         rhythm(interval, first, || sender.send(take()).is_ok());
     };
     let url = url.clone();
-    let page = move |sender: Sender<Seen>| {
+    let page = move |sender: Sender<Observation>| {
         let look = || {
             let look = status::look(&url, PATIENCE).map_err(|error| error.to_string());
-            sender.send(Seen::Page(Instant::now(), look)).is_ok()
+            sender.send(Observation::Page(Instant::now(), look)).is_ok()
         };
         look();
         rhythm(interval, first, look);
@@ -133,7 +134,7 @@ fn watch(url: &Url, interval: Duration, first: Duration) -> Result<Receiver<Seen
 }
 
 /// A thread that observes as long as its results are wanted. It is not waited for: an observation may take long.
-fn spawn(sender: Sender<Seen>, work: impl FnOnce(Sender<Seen>) + Send + 'static) -> Result<()> {
+fn spawn(sender: Sender<Observation>, work: impl FnOnce(Sender<Observation>) + Send + 'static) -> Result<()> {
     let started = std::thread::Builder::new().spawn(move || work(sender));
     started.map(drop).context(|| "start a thread".to_owned())
 }
@@ -151,16 +152,16 @@ fn rhythm(interval: Duration, first: Duration, mut act: impl FnMut() -> bool) {
 }
 
 /// Waits until everything was observed once, and the page twice, or in vain.
-fn once(state: &mut State, seen: &Receiver<Seen>) -> Result<()> {
+fn once(state: &mut State, seen: &Receiver<Observation>) -> Result<()> {
     let end = Instant::now() + state.interval + 2 * PATIENCE;
     let (mut machine, mut looks) = (0, 0);
     while machine < 1 || (looks < 2 && state.page.problem.is_none()) {
         interrupt::check()?;
         match seen.recv_timeout(ATTENTION) {
-            Ok(Seen::Machine(_)) if machine > 0 => {}
+            Ok(Observation::Machine(_)) if machine > 0 => {}
             Ok(one) => {
-                machine += usize::from(matches!(one, Seen::Machine(_)));
-                looks += usize::from(matches!(one, Seen::Page(..)));
+                machine += usize::from(matches!(one, Observation::Machine(_)));
+                looks += usize::from(matches!(one, Observation::Page(..)));
                 take(state, one)?;
             }
             Err(RecvTimeoutError::Timeout) if Instant::now() < end => {}
@@ -170,17 +171,17 @@ fn once(state: &mut State, seen: &Receiver<Seen>) -> Result<()> {
     Ok(())
 }
 
-fn take(state: &mut State, seen: Seen) -> Result<()> {
+fn take(state: &mut State, seen: Observation) -> Result<()> {
     match seen {
-        Seen::Machine(sample) => state.see(*sample),
-        Seen::Page(at, look) => state.page.take(at, look),
-        Seen::Nothing(error) => return Err(error),
+        Observation::Machine(sample) => state.see(*sample),
+        Observation::Page(at, look) => state.page.take(at, look),
+        Observation::Nothing(error) => return Err(error),
     }
     Ok(())
 }
 
 /// Draws new observations until the user quits.
-fn show(terminal: &mut ratatui::DefaultTerminal, state: &mut State, seen: &Receiver<Seen>) -> Result<()> {
+fn show(terminal: &mut ratatui::DefaultTerminal, state: &mut State, seen: &Receiver<Observation>) -> Result<()> {
     let mut is_new = true;
     while !interrupt::is_asked() {
         if std::mem::take(&mut is_new) {

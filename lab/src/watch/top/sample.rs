@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::load::status_file::{self, Bulletin};
+use crate::load::status_file::{self, LoadStatus};
 use crate::load::target::is_here;
 use crate::load::url::Url;
 use crate::machine::error::Result;
@@ -21,7 +21,7 @@ pub(super) struct Sample {
     /// `None` if they cannot be seen: the server is not on this machine, not running, or belongs to another user.
     pub(super) processes: Option<Processes>,
     /// Running loads, the oldest first.
-    pub(super) loads: Vec<Bulletin>,
+    pub(super) loads: Vec<LoadStatus>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use super::form::{count, milliseconds, size, time};
 use super::state::{Order, State};
 use crate::load::status::Status;
-use crate::load::status_file::Bulletin;
+use crate::load::status_file::LoadStatus;
 
 /// The meanings of a scoreboard's letters, in short words.
 const LETTERS: [(char, &str, Color); 11] = [
@@ -140,7 +140,7 @@ pub(super) fn loads(state: &State, width: usize, rows: usize) -> Vec<Line<'stati
     shown.chain(more).collect()
 }
 
-fn described(state: &State, load: &Bulletin, width: usize) -> Line<'static> {
+fn described(state: &State, load: &LoadStatus, width: usize) -> Line<'static> {
     let latest = load.latest;
     let latency = |microseconds: u64| milliseconds(microseconds as f64 / 1000.0);
     let mut spans = vec![

@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) interval: Duration,
     pub(super) sample: Sample,
     pub(super) page: Page,
-    pub(super) courses: [Course; 4],
+    pub(super) courses: [Series; 4],
     pub(super) order: Order,
     pub(super) is_paused: bool,
     pub(super) shows_help: bool,
@@ -51,7 +51,7 @@ pub(super) struct Traffic {
 
 /// A figure over time, the newest last.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Course {
+pub(super) struct Series {
     pub(super) name: &'static str,
     pub(super) values: VecDeque<f64>,
     /// How many values were dropped before these.
@@ -72,7 +72,7 @@ pub(super) enum Order {
 impl State {
     /// Without any observations.
     pub(super) fn new(url: String, interval: Duration, is_colourful: bool) -> Self {
-        let courses = ["req/s", "cpu %", "memory %", "p99 ms"].map(|name| Course { name, ..Course::default() });
+        let courses = ["req/s", "cpu %", "memory %", "p99 ms"].map(|name| Series { name, ..Series::default() });
         Self {
             url,
             interval,

@@ -11,7 +11,7 @@ use super::super::super::connection::Connection;
 use super::super::super::record::Times;
 use super::super::super::response::Answer;
 use super::super::super::worker::note;
-use super::super::user::{Link, User};
+use super::super::user::{User, UserConnection};
 use super::super::{Step, transcript};
 use super::{End, Slot, UNFIT, Users, token};
 use crate::load::failure::Failure;
@@ -43,7 +43,7 @@ impl<'s> Users<'s> {
             return;
         }
         let (now, (least, most)) = (Instant::now(), user.think());
-        match now.checked_add(self.chance.between(least, most)).filter(|until| *until > now) {
+        match now.checked_add(self.random.between(least, most)).filter(|until| *until > now) {
             None => self.go_on(slot, now),
             Some(until) => {
                 user.is_resting = true;
@@ -93,7 +93,7 @@ impl<'s> Users<'s> {
         self.dialled += 1;
         let server = plan.servers[pick % plan.servers.len()];
         let source = plan.sources.get(pick % plan.sources.len().max(1)).copied();
-        let mut connection = Connection::open(server, source, token(slot, place), &self.dial, now)?;
+        let mut connection = Connection::open(server, source, token(slot, place), &self.connector, now)?;
         if self.record.first.is_none() {
             connection.note_server();
         }
@@ -101,7 +101,7 @@ impl<'s> Users<'s> {
         self.record.concurrent = self.record.concurrent.max(self.open);
         if let Some(user) = self.user(slot) {
             user.dialled += 1;
-            user.links[place] = Some(Link { connection, calls: VecDeque::new(), left: plan.calls });
+            user.links[place] = Some(UserConnection { connection, calls: VecDeque::new(), left: plan.calls });
         }
         Ok(())
     }
@@ -110,19 +110,21 @@ impl<'s> Users<'s> {
     pub(super) fn advance(&mut self, slot: usize, place: usize, event: EventFlags) {
         let Slot::Taken(user) = &mut self.slots[slot] else { return };
         let Some(Some(link)) = user.links.get_mut(place) else { return };
-        let mut came = std::mem::take(&mut self.came);
-        came.answers.clear();
-        (came.is_over, came.has_room, came.refused) = (false, false, 0);
-        let read = link.connection.advance(&self.epoll, event, &mut self.buffer, &mut came);
-        let is_good =
-            came.answers.iter().fold(true, |is_good, (answer, times)| self.take(slot, place, answer, times) && is_good);
-        let (is_over, has_answers) = (came.is_over, !came.answers.is_empty());
-        self.came = came;
+        let mut received = std::mem::take(&mut self.received);
+        received.answers.clear();
+        (received.is_over, received.has_room, received.refused) = (false, false, 0);
+        let read = link.connection.advance(&self.epoll, event, &mut self.buffer, &mut received);
+        let is_good = received
+            .answers
+            .iter()
+            .fold(true, |is_good, (answer, times)| self.take(slot, place, answer, times) && is_good);
+        let (is_over, has_answers) = (received.is_over, !received.answers.is_empty());
+        self.received = received;
         match read {
             Err(broken) => self.broken(slot, place, broken),
             Ok(()) if !is_good => self.end(slot, End::Failed),
             Ok(()) => {
-                let is_spent = |link: &mut Link<'_>| link.left == Some(0) && link.calls.is_empty();
+                let is_spent = |link: &mut UserConnection<'_>| link.left == Some(0) && link.calls.is_empty();
                 if is_over || self.link(slot, place).is_some_and(is_spent) {
                     self.give_up(slot, place);
                 }
@@ -209,7 +211,7 @@ impl<'s> Users<'s> {
         }
     }
 
-    fn link(&mut self, slot: usize, place: usize) -> Option<&mut Link<'s>> {
+    fn link(&mut self, slot: usize, place: usize) -> Option<&mut UserConnection<'s>> {
         self.user(slot)?.links.get_mut(place)?.as_mut()
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::experiments::profile::Profile::{FourWorkers, Unconfigured};
 use crate::experiments::profile::{Entry, under};
-use crate::measure::results::{Load, Squeezed};
+use crate::measure::results::{Load, PressureEvents};
 use crate::report::promises::promise::{Promise, Rule};
 
 /// Every promise.
@@ -31,8 +31,8 @@ static OURS: [Entry; 4] = [
 
 static PAIRS: [(Entry, Entry); 4] = [(OURS[0], TUNED), (OURS[1], TUNED), (OURS[2], TUNED), (OURS[3], TUNED)];
 
-const fn at_most(text: &'static str, figure: fn(&Squeezed, &Load) -> f64, limit: f64) -> Promise {
-    Promise { text, rule: Rule::Squeezed { subjects: &OURS, figure, limit } }
+const fn at_most(text: &'static str, figure: fn(&PressureEvents, &Load) -> f64, limit: f64) -> Promise {
+    Promise { text, rule: Rule::PressureEvents { subjects: &OURS, figure, limit } }
 }
 
 const fn as_fast(text: &'static str, workload: &'static str) -> Promise {

@@ -10,7 +10,7 @@ use super::super::sample::{Machine, Memory, Pressure, Process, Processes, Sample
 use super::super::state::Traffic;
 use super::*;
 use crate::load::status;
-use crate::load::status_file::{Bulletin, Moment};
+use crate::load::{status_file::LoadStatus, timeline::IntervalSummary};
 
 const GIB: f64 = 1_073_741_824.0;
 
@@ -45,8 +45,10 @@ fn seen(cores: usize, processes: usize) -> State {
         rss_kib: 8192,
     };
     let list = (1..=processes as u32).map(process).collect();
-    let latest = Moment { answers: 4321, p50_us: 800, p99_us: 12_340, max_us: 99_000, ..Moment::default() };
-    let load = Bulletin { url: "http://127.0.0.1/x".into(), seconds: 9, failures: 7, latest, ..Bulletin::default() };
+    let latest =
+        IntervalSummary { answers: 4321, p50_us: 800, p99_us: 12_340, max_us: 99_000, ..IntervalSummary::default() };
+    let load =
+        LoadStatus { url: "http://127.0.0.1/x".into(), seconds: 9, failures: 7, latest, ..LoadStatus::default() };
     let mut state = State::new("http://localhost/server-status?auto".into(), Duration::from_secs(1), true);
     let sample = Sample { machine, processes: Some(Processes { list, ended: 40.0 }), loads: vec![load] };
     let board = format!("{}{}", "W_KG".repeat(16), ".".repeat(400));

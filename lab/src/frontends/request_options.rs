@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::load::build::{Build, base64};
 use crate::load::plan::Request;
+use crate::load::request_builder::{RequestBuilder, base64};
 use crate::load::target;
 use crate::load::url::Url;
 use crate::machine::error::{Context as _, Error, Result};
 
 #[derive(Args, Clone, Debug)]
-pub(super) struct Sent {
+pub(super) struct RequestOptions {
     /// A file to POST
     #[arg(short = 'p', value_name = "FILE")]
     pub(super) post: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub(super) struct Sent {
     i_own_this_target: Option<String>,
 }
 
-impl Sent {
+impl RequestOptions {
     /// The request for a URL, and its destination. Anything these options do not set is as in `manner`.
     ///
     /// # Errors
@@ -69,12 +69,12 @@ impl Sent {
         url: &Url,
         only_six: bool,
         unresolved: u8,
-        manner: Build<'_>,
+        manner: RequestBuilder<'_>,
     ) -> Result<(Request, SocketAddr)> {
         let path = self.post.as_ref().or(self.put.as_ref());
         let body = path.map(|path| std::fs::read(path).context(|| format!("read {}", path.display()))).transpose()?;
         let fields = self.fields()?;
-        let build = Build {
+        let build = RequestBuilder {
             method: self.method(),
             fields: &fields,
             body: body.as_deref().unwrap_or_default(),

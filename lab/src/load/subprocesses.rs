@@ -1,7 +1,7 @@
-//! A load in several processes, if one may not have as many descriptors as connections: copies of this program each do
-//! some threads' shares of the plan.
+//! A load in several processes, if one may not have as many descriptors as connections: each does some threads' shares
+//! of the plan.
 //!
-//! A copy reads its task, reports that it is ready, and begins when it gets the start time from which everything
+//! A subprocess reads its task, reports that it is ready, and begins when it gets the start time from which everything
 //! counts. It reports its progress, and ends early when its input ends: by an order, or with its parent.
 
 use std::io::{BufReader, Read as _};
@@ -18,13 +18,13 @@ use super::plan::Plan;
 use super::record::Record;
 use super::threads::{self, WATCH, prepare};
 use super::timeline::Quarters;
-use crate::machine::copy::{Copy, post, read};
 use crate::machine::error::{Context as _, Error, Result};
 use crate::machine::interrupt;
+use crate::machine::subprocess::{Subprocess, read_message, write_message};
 
 /// Descriptors that a process needs besides those of its connections and of its threads, one each.
 const RESERVE: usize = 16;
-/// Descriptors that the parent needs for a copy.
+/// Descriptors that the parent needs for a subprocess.
 const PIPES: usize = 2;
 
 /// A plan that is divided among processes.
@@ -58,7 +58,7 @@ impl Division {
     }
 }
 
-/// The task of a copy: the shares of so many threads, from the first on.
+/// The task of a subprocess: the shares of so many threads, from the first on.
 #[derive(Debug, Serialize, Deserialize)]
 struct Task {
     plan: Plan,
@@ -70,9 +70,9 @@ struct Task {
 #[derive(Debug, Serialize, Deserialize)]
 struct Start(#[serde(with = "moment")] Instant);
 
-/// A copy's message.
+/// A subprocess's message.
 #[derive(Debug, Serialize, Deserialize)]
-enum News {
+enum Message {
     /// It has its task.
     Ready,
     /// Answers and failures since the beginning, and quarters of seconds not reported before.
@@ -81,35 +81,35 @@ enum News {
     Done(Box<Record>),
 }
 
-/// Runs a plan in copies of this program; otherwise like [`super::run`].
+/// Runs a plan in several processes; otherwise like [`super::run`].
 ///
 /// # Errors
-/// A copy cannot be started, or fails; then the others are ended, leaving nothing behind.
+/// A subprocess cannot be started, or fails; then the others are ended, leaving nothing behind.
 pub(super) fn run(division: &Division, live: &Live, mut watch: impl FnMut(&Live)) -> Result<Vec<Record>> {
-    let mut copies = Vec::new();
+    let mut subprocesses = Vec::new();
     for process in 0..division.processes {
         let (first, threads) = (process * division.threads, division.threads);
-        let mut copy = Copy::start("load-copy")?;
-        copy.order(&Task { plan: division.plan.clone(), first, threads })?;
-        copies.push(copy);
+        let mut subprocess = Subprocess::start("load-copy")?;
+        subprocess.send(&Task { plan: division.plan.clone(), first, threads })?;
+        subprocesses.push(subprocess);
     }
-    for copy in &mut copies {
-        copy.hear::<News>()?;
+    for subprocess in &mut subprocesses {
+        subprocess.receive::<Message>()?;
     }
     let start = Start(live.start());
-    copies.iter_mut().try_for_each(|copy| copy.order(&start))?;
-    let mut orders: Vec<ChildStdin> = copies.iter_mut().filter_map(Copy::take_orders).collect();
+    subprocesses.iter_mut().try_for_each(|subprocess| subprocess.send(&start))?;
+    let mut input: Vec<ChildStdin> = subprocesses.iter_mut().filter_map(Subprocess::take_input).collect();
     std::thread::scope(|scope| {
-        let started = copies.iter_mut().map(|copy| {
-            let listen = move || listen(copy, live).inspect_err(|_| live.stop());
+        let started = subprocesses.iter_mut().map(|subprocess| {
+            let listen = move || listen(subprocess, live).inspect_err(|_| live.stop());
             std::thread::Builder::new().spawn_scoped(scope, listen).context(|| "start a thread".to_owned())
         });
-        // Without an order to go on, copies that have begun end.
-        let listeners: Vec<_> = started.collect::<Result<_>>().inspect_err(|_| orders.clear())?;
+        // Without an order to go on, subprocesses that have begun end.
+        let listeners: Vec<_> = started.collect::<Result<_>>().inspect_err(|_| input.clear())?;
         while !listeners.iter().all(|listener| listener.is_finished()) {
             watch(live);
             if live.is_enough() {
-                orders.clear();
+                input.clear();
             }
             std::thread::park_timeout(WATCH);
         }
@@ -121,54 +121,54 @@ pub(super) fn run(division: &Division, live: &Live, mut watch: impl FnMut(&Live)
     })
 }
 
-/// Passes on a copy's messages, until it is done.
-fn listen(copy: &mut Copy, live: &Live) -> Result<Record> {
+/// Passes on a subprocess's messages, until it is done.
+fn listen(subprocess: &mut Subprocess, live: &Live) -> Result<Record> {
     let mut told = [0, 0];
     loop {
-        match copy.hear()? {
-            News::Ready => {}
-            News::Progress { answers, failures, mut quarters } => {
+        match subprocess.receive()? {
+            Message::Ready => {}
+            Message::Progress { answers, failures, mut quarters } => {
                 live.answers.fetch_add(answers - told[0], Relaxed);
                 live.failures.fetch_add(failures - told[1], Relaxed);
                 told = [answers, failures];
                 live.progress().take(&mut quarters);
             }
-            News::Done(record) => return Ok(*record),
+            Message::Done(record) => return Ok(*record),
         }
     }
 }
 
-/// The work of a copy.
+/// The work of a subprocess.
 ///
 /// # Errors
 /// The task is unreadable, or as with [`super::run`].
 pub(crate) fn serve() -> Result<()> {
     // The parent decides about the meaning of an interrupt.
     interrupt::catch()?;
-    let mut orders = BufReader::new(std::io::stdin());
+    let mut input = BufReader::new(std::io::stdin());
     // Without an order there is no parent left to report that to.
-    let Some(task) = read::<Task>(&mut orders)? else { return Ok(()) };
-    let mut news = std::io::stdout();
+    let Some(task) = read_message::<Task>(&mut input)? else { return Ok(()) };
+    let mut output = std::io::stdout();
     prepare(&task.plan)?;
-    let _ = post(&mut news, &News::Ready);
-    let Some(Start(start)) = read(&mut orders)? else { return Ok(()) };
+    let _ = write_message(&mut output, &Message::Ready);
+    let Some(Start(start)) = read_message(&mut input)? else { return Ok(()) };
     let live = Arc::new(Live::since(start));
     let stopped = Arc::clone(&live);
     std::thread::spawn(move || {
-        let _ = orders.read_to_end(&mut Vec::new());
+        let _ = input.read_to_end(&mut Vec::new());
         stopped.stop();
     });
     let shares: Vec<_> = task.plan.shares().into_iter().skip(task.first).take(task.threads).collect();
     let mut progress = |live: &Live| {
         let (answers, failures) = (live.answers.load(Relaxed), live.failures.load(Relaxed));
-        post(&mut news, &News::Progress { answers, failures, quarters: live.progress().hand_on() })
+        write_message(&mut output, &Message::Progress { answers, failures, quarters: live.progress().hand_on() })
     };
     let record = threads::run(&shares, &live, |live| {
         if progress(live).is_err() {
             live.stop();
         }
     })?;
-    let _ = progress(&live).and_then(|()| post(&mut news, &News::Done(Box::new(record))));
+    let _ = progress(&live).and_then(|()| write_message(&mut output, &Message::Done(Box::new(record))));
     Ok(())
 }
 
@@ -212,23 +212,24 @@ mod tests {
         let mut quarters = Quarters::default();
         quarters.at(Duration::from_secs(9)).total.record(1234).unwrap();
         let mut line = Vec::new();
-        post(&mut line, &(Start(start), &record, &quarters)).unwrap();
-        let (told, copy, mut copied): (Start, Record, Quarters) = read(&mut line.as_slice()).unwrap().unwrap();
+        write_message(&mut line, &(Start(start), &record, &quarters)).unwrap();
+        let (told, subprocess, mut copied): (Start, Record, Quarters) =
+            read_message(&mut line.as_slice()).unwrap().unwrap();
         assert!(told.0.max(start) - told.0.min(start) < Duration::from_millis(1));
-        assert_eq!(copy.total.0, record.total.0);
-        assert_eq!((copy.answers, copy.classes, copy.failures), (3, record.classes, record.failures));
-        assert_eq!(copy.first, record.first);
+        assert_eq!(subprocess.total.0, record.total.0);
+        assert_eq!((subprocess.answers, subprocess.classes, subprocess.failures), (3, record.classes, record.failures));
+        assert_eq!(subprocess.first, record.first);
         let (quarter, interval) = copied.take().next().unwrap();
         assert_eq!(
             (quarter, interval.total.len(), interval.total.max()),
             (36, 1, quarters.take().next().unwrap().1.total.max())
         );
-        assert!(read::<Start>(&mut &b""[..]).unwrap().is_none());
+        assert!(read_message::<Start>(&mut &b""[..]).unwrap().is_none());
         let task = Task { plan: plan(SocketAddr::from(([127, 0, 0, 1], 1))), first: 2, threads: 3 };
         let task = Task { plan: Plan { arrival: Arrival::Requests(Pace::per_second(3.0)), ..task.plan }, ..task };
         let mut line = Vec::new();
-        post(&mut line, &task).unwrap();
-        let copy: Task = read(&mut line.as_slice()).unwrap().unwrap();
-        assert_eq!(format!("{copy:?}"), format!("{task:?}"));
+        write_message(&mut line, &task).unwrap();
+        let subprocess: Task = read_message(&mut line.as_slice()).unwrap().unwrap();
+        assert_eq!(format!("{subprocess:?}"), format!("{task:?}"));
     }
 }

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::frontends::load::json::Moment;
 use crate::frontends::load::json::intervals;
-use crate::load::client::Dial;
+use crate::load::client::Connector;
+use crate::load::timeline::IntervalSummary;
 use crate::load::timeline::Timeline;
 use crate::machine::interrupt;
 use crate::measure::generator::Counts;
@@ -19,7 +19,7 @@ const INTERVALS: usize = 32;
 
 /// The requests to make.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
+pub(crate) struct ScriptClients<'a> {
     /// The server.
     pub(crate) address: SocketAddr,
     /// Names without the leading slash, which take turns.
@@ -36,21 +36,21 @@ pub(crate) struct Call<'a> {
 
 /// The results of one client.
 #[derive(Default)]
-struct Met {
+struct Outcome {
     /// When good answers were complete, and how long they took.
     answers: Vec<(Instant, Duration)>,
     errors: Errors,
 }
 
-impl Call<'_> {
+impl ScriptClients<'_> {
     /// Makes the requests; returns after the last answer. The time that counts ends with the last good one.
     pub(crate) fn make(self) -> Counts {
         let (began, turn) = (Instant::now(), AtomicUsize::new(0));
-        let met: Vec<Met> = std::thread::scope(|scope| {
+        let outcome: Vec<Outcome> = std::thread::scope(|scope| {
             let clients: Vec<_> = (0..self.clients).map(|_| scope.spawn(|| self.ask(began, &turn))).collect();
             clients.into_iter().filter_map(|client| client.join().ok()).collect()
         });
-        count(began, &met)
+        count(began, &outcome)
     }
 
     /// Makes each client ask once, when it is due; returns after the last answer.
@@ -58,62 +58,63 @@ impl Call<'_> {
         let began = Instant::now();
         let ask = |number| {
             std::thread::sleep((began + due(number)).saturating_duration_since(Instant::now()));
-            let mut met = Met::default();
-            self.once(&self.names[number as usize % self.names.len()], &mut met);
-            met
+            let mut outcome = Outcome::default();
+            self.once(&self.names[number as usize % self.names.len()], &mut outcome);
+            outcome
         };
-        let met: Vec<Met> = std::thread::scope(|scope| {
+        let outcome: Vec<Outcome> = std::thread::scope(|scope| {
             let ask = &ask;
             let clients: Vec<_> = (0..self.clients).map(|number| scope.spawn(move || ask(number))).collect();
             clients.into_iter().filter_map(|client| client.join().ok()).collect()
         });
-        count(began, &met)
+        count(began, &outcome)
     }
 
     /// One client. After a failure it pauses for a moment before it asks again, because failing costs nothing and would
     /// fill the figures.
-    fn ask(self, began: Instant, turn: &AtomicUsize) -> Met {
+    fn ask(self, began: Instant, turn: &AtomicUsize) -> Outcome {
         const MOMENT: Duration = Duration::from_millis(100);
-        let mut met = Met::default();
+        let mut outcome = Outcome::default();
         let end = began + Duration::from_secs(self.seconds.into());
         while Instant::now() < end && !interrupt::is_asked() {
             let name = &self.names[turn.fetch_add(1, Relaxed) % self.names.len()];
-            if !self.once(name, &mut met) {
+            if !self.once(name, &mut outcome) {
                 std::thread::sleep(MOMENT);
             }
         }
-        met
+        outcome
     }
 
-    fn once(&self, name: &str, met: &mut Met) -> bool {
+    fn once(&self, name: &str, outcome: &mut Outcome) -> bool {
         let asked = Instant::now();
-        let Ok(mut connection) = (Dial { patience: self.patience, ..Dial::default() }).open(self.address) else {
-            met.errors.connect += 1;
+        let Ok(mut connection) = (Connector { patience: self.patience, ..Connector::default() }).open(self.address)
+        else {
+            outcome.errors.connect += 1;
             return false;
         };
         match connection.fetch(name) {
             Ok(response) if response.status == 200 && response.body == self.answer.as_bytes() => {
-                met.answers.push((Instant::now(), asked.elapsed()));
+                outcome.answers.push((Instant::now(), asked.elapsed()));
                 return true;
             }
-            Ok(_) => met.errors.status += 1,
-            Err(_) if asked.elapsed() >= self.patience => met.errors.timeout += 1,
-            Err(_) => met.errors.read += 1,
+            Ok(_) => outcome.errors.status += 1,
+            Err(_) if asked.elapsed() >= self.patience => outcome.errors.timeout += 1,
+            Err(_) => outcome.errors.read += 1,
         }
         false
     }
 }
 
 /// Adds up the clients' results. The time that counts ends with the last good answer.
-fn count(began: Instant, met: &[Met]) -> Counts {
-    let answers = || met.iter().flat_map(|met| &met.answers);
+fn count(began: Instant, outcome: &[Outcome]) -> Counts {
+    let answers = || outcome.iter().flat_map(|outcome| &outcome.answers);
     let ended = answers().map(|(when, _)| *when).max().unwrap_or_else(Instant::now);
     let mut timeline = Timeline::default();
     answers().for_each(|(when, took)| timeline.at(*when - began).answer(*took, 0));
     let timeline = timeline.within(INTERVALS);
-    let moments: Vec<Moment> = timeline.intervals.iter().map(Moment::of).collect();
+    let moments: Vec<IntervalSummary> = timeline.intervals.iter().map(IntervalSummary::of).collect();
     let seconds = (ended - began).as_secs_f64();
-    let sum = |figure: fn(&Errors) -> u64| met.iter().map(|met| figure(&met.errors)).sum();
+    let sum = |figure: fn(&Errors) -> u64| outcome.iter().map(|outcome| figure(&outcome.errors)).sum();
     let errors = Errors {
         connect: sum(|errors| errors.connect),
         read: sum(|errors| errors.read),
@@ -148,7 +149,7 @@ mod tests {
         });
         let names = ["a".to_owned()];
         let patience = Duration::from_secs(5);
-        let counts = Call { address, names: &names, answer: "OK\n", clients: 1, seconds: 1, patience }.make();
+        let counts = ScriptClients { address, names: &names, answer: "OK\n", clients: 1, seconds: 1, patience }.make();
         assert!(counts.requests > 1 && counts.errors.status.abs_diff(2 * counts.requests) <= 2, "{counts:?}");
         assert_eq!(counts.errors.total(), counts.errors.status);
     }

@@ -11,7 +11,7 @@ use crate::machine::error::{Error, Result};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "TLS and HTTP/2")]
-pub(super) struct Secure {
+pub(super) struct TlsOptions {
     /// Speak HTTP/2, negotiated by TLS (ALPN)
     #[arg(long, conflicts_with = "pipeline")]
     http2: bool,
@@ -58,7 +58,7 @@ pub(super) struct Secure {
     cert: Option<PathBuf>,
 }
 
-impl Secure {
+impl TlsOptions {
     /// Whether to speak HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         self.http2 || self.h2c

@@ -17,7 +17,7 @@ const OVERHEAD: usize = 64;
 const RECORD: usize = 16 * 1024;
 
 /// A connection's TLS.
-pub(super) struct Session {
+pub(super) struct TlsSession {
     connection: UnbufferedClientConnection,
     /// The received part of an incomplete record.
     rest: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Session {
     pub(super) complaint: Option<String>,
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for TlsSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("is_ready", &self.is_ready)
@@ -43,7 +43,7 @@ impl fmt::Debug for Session {
 /// Takes received content.
 type Take<'t> = dyn FnMut(&[u8]) -> Result<(), Failure> + 't;
 
-impl Session {
+impl TlsSession {
     /// Begins a handshake.
     pub(super) fn open(client: &Client) -> Result<Self, Failure> {
         let connection = UnbufferedClientConnection::new(client.config.clone(), client.name.clone());

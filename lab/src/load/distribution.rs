@@ -9,15 +9,15 @@ use super::counts::{self, LONGEST};
 
 /// Durations in microseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Spread(
+pub(crate) struct Distribution(
     #[serde(serialize_with = "counts::serialize", deserialize_with = "fill")] pub(crate) Histogram<u64>,
 );
 
 fn fill<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
-    counts::fill(Spread::new().0, from)
+    counts::fill(Distribution::new().0, from)
 }
 
-impl Spread {
+impl Distribution {
     pub(super) fn new() -> Self {
         // Three digits; both bounds are valid.
         Self(Histogram::new_with_max(LONGEST, 3).expect("bounds of a histogram"))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::experiments::workload::{Kind, Over, Workload};
+use crate::experiments::workload::{LoadShape, Protocol, Workload};
 use crate::load::Handshakes;
 use crate::machine::descriptors::DESCRIPTORS_IN_RESERVE;
 use crate::measure::reading::{OTHERS_MAX, STOLEN_MAX};
@@ -201,13 +201,13 @@ pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
 }
 
 /// A reason against one cell, as a figure; `None` if there is none. The number is that of the wanted rounds.
-type Ground = fn(&Workload, &Cell<'_>, u32) -> Option<String>;
+type Check = fn(&Workload, &Cell<'_>, u32) -> Option<String>;
 
 /// Makes a doubt from its places and figures.
-type Place = fn(Vec<Found>) -> Doubt;
+type MakeDoubt = fn(Vec<Found>) -> Doubt;
 
 /// The checks of every cell, the most serious first.
-const GROUNDS: [(Place, Ground); 12] = [
+const CHECKS: [(MakeDoubt, Check); 12] = [
     (Doubt::Hung, |_, cell, _| counted(cell.hung())),
     (Doubt::Errors, |_, cell, _| counted(cell.errors())),
     (Doubt::GeneratorSaturated, saturation),
@@ -227,7 +227,7 @@ const GROUNDS: [(Place, Ground); 12] = [
     }),
     (Doubt::Spread, |workload, cell, _| {
         // A crowd's cost is not what its measurement is about.
-        let is_compared = !matches!(workload.kind, Kind::Crowd(_));
+        let is_compared = !matches!(workload.shape, LoadShape::Crowd(_));
         shared(cell.spread(Load::per_cpu_second).filter(|_| is_compared), SPREAD_MAX)
     }),
 ];
@@ -235,7 +235,7 @@ const GROUNDS: [(Place, Ground); 12] = [
 fn about_cells(summary: &Summary<'_>, workloads: &'static [Workload], rounds: u32) -> Vec<Doubt> {
     let cells =
         || workloads.iter().flat_map(|workload| summary.rows(workload).into_iter().map(move |row| (workload, row)));
-    let all = GROUNDS.iter().map(|(doubt, ground)| {
+    let all = CHECKS.iter().map(|(doubt, ground)| {
         let who = cells().filter_map(|(workload, (entry, connections, cell))| {
             let figure = ground(workload, cell, rounds)?;
             let what = match workload.connections().len() {
@@ -276,7 +276,7 @@ fn saturation(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
     let generator = cell.median(|load| load.busy.generator)?;
     let server = cell.median(|load| load.busy.server)?;
     // At a fixed rate the generator is always busy, looking for events.
-    let is_limited = matches!(workload.kind, Kind::Load { .. });
+    let is_limited = matches!(workload.shape, LoadShape::Load { .. });
     let says = || format!("server {:.0} % busy", server * 100.0);
     (is_limited && generator > GENERATOR_BUSY_MAX && server < SERVER_BUSY_MIN).then(says)
 }
@@ -293,7 +293,7 @@ fn full_handshakes(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<Strin
         let Handshakes { full, resumed } = load.handshakes;
         full.saturating_sub(first) as f64 / (full + resumed).max(1) as f64
     };
-    let is_meant = matches!(workload.kind, Kind::Load { over: Over::Resumed, .. });
+    let is_meant = matches!(workload.shape, LoadShape::Load { protocol: Protocol::Resumed, .. });
     let most = cell.loads().map(|(_, load)| share(load)).max_by(f64::total_cmp);
     shared(most.filter(|_| is_meant), FULL_MAX)
 }
@@ -301,7 +301,7 @@ fn full_handshakes(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<Strin
 /// Ticks are counted a hundred times a second, for the program running at that moment; one that only runs in between is
 /// never seen.
 fn missed_ticks(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
-    let seen = |load: &Load| match (workload.kind.has_all_cores(), load.averages) {
+    let seen = |load: &Load| match (workload.shape.has_all_cores(), load.averages) {
         (false, Some(Averages { core, .. })) => Some(1.0 - (core.idle + core.iowait) / 100.0),
         (true, _) => Some(2.0 * (1.0 - load.busy.idle)),
         (false, None) => None,

@@ -4,8 +4,8 @@ use super::tables::{NOTHING, count, decimals, ratio};
 use crate::experiments::experiment::find_workload;
 use crate::measure::results::Results;
 use crate::report::article::{Counterpart, Metric, Published, Row};
+use crate::report::doubts::is_saturated;
 use crate::report::summary::{Cell, Summary, title};
-use crate::report::trust::is_saturated;
 use crate::screen::table::Table;
 
 /// The heading above them.
@@ -17,7 +17,7 @@ pub(super) const EXPLANATION: &str = "Compare the ratios: your machine is anothe
      ≥ stands where the load generator was the limit: the server could have answered more, and the ratio says nothing.";
 
 /// A table of an article beside the same figures here.
-pub(super) struct Beside {
+pub(super) struct Comparison {
     pub(super) published: &'static Published,
     /// One for each metric, with its name.
     pub(super) tables: Vec<(String, Table)>,
@@ -26,8 +26,8 @@ pub(super) struct Beside {
 }
 
 /// All tables of which a run has measured a row.
-pub(super) fn beside(results: &Results, summary: &Summary<'_>) -> Vec<Beside> {
-    let of = |published: &'static Published| Beside {
+pub(super) fn comparison(results: &Results, summary: &Summary<'_>) -> Vec<Comparison> {
+    let of = |published: &'static Published| Comparison {
         published,
         tables: (0..published.metrics.len()).map(|at| table(published, at, summary)).collect(),
         notes: published.rows.iter().flat_map(|row| notes(published, row, summary)).collect(),

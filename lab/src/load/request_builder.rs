@@ -13,7 +13,7 @@ pub(crate) fn base64(text: impl AsRef<[u8]>) -> String {
 
 /// The parts of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Build<'a> {
+pub(crate) struct RequestBuilder<'a> {
     pub(crate) method: &'a str,
     /// The minor version: 0 or 1.
     pub(crate) minor: u8,
@@ -32,7 +32,7 @@ pub(crate) struct Build<'a> {
     pub(crate) connection: Option<&'a str>,
 }
 
-impl Build<'_> {
+impl RequestBuilder<'_> {
     /// The request for a URL.
     pub(crate) fn of(&self, url: &Url) -> Request {
         let head = format!("{} {} HTTP/1.{}\r\n{}\r\n", self.method, url.path, self.minor, self.lines(url));
@@ -83,14 +83,14 @@ impl Build<'_> {
 mod tests {
     use super::*;
 
-    fn text(build: &Build<'_>, url: &str) -> String {
+    fn text(build: &RequestBuilder<'_>, url: &str) -> String {
         String::from_utf8(build.of(&Url::parse(url).unwrap()).bytes.to_vec()).unwrap()
     }
 
     #[test]
     fn fields_of_ones_own_replace_those_that_are_here_by_themselves() {
         let fields = ["host: elsewhere".to_owned(), "X-A: b".to_owned()];
-        let build = Build {
+        let build = RequestBuilder {
             method: "POST",
             minor: 1,
             fields: &fields,
@@ -106,14 +106,21 @@ mod tests {
             "POST /a?b HTTP/1.1\r\nUser-Agent: x\r\nAccept: */*\r\nAuthorization: Basic bWU6c2VjcmV0\r\n\
              Content-Type: text/plain\r\nContent-Length: 3\r\nhost: elsewhere\r\nX-A: b\r\n\r\nabc"
         );
-        let build = Build { method: "HEAD", minor: 0, fields: &[], body: b"", connection: Some("close"), ..build };
+        let build =
+            RequestBuilder { method: "HEAD", minor: 0, fields: &[], body: b"", connection: Some("close"), ..build };
         assert_eq!(
             text(&build, "localhost:81"),
             "HEAD / HTTP/1.0\r\nConnection: close\r\nHost: localhost:81\r\nUser-Agent: x\r\nAccept: */*\r\n\r\n"
         );
         assert!(build.of(&Url::parse("x").unwrap()).bodiless);
-        let build =
-            Build { method: "POST", content_type: "", tells_host: false, agent: None, accepts_all: false, ..build };
-        assert_eq!(text(&Build { connection: None, ..build }, "x"), "POST / HTTP/1.0\r\n\r\n");
+        let build = RequestBuilder {
+            method: "POST",
+            content_type: "",
+            tells_host: false,
+            agent: None,
+            accepts_all: false,
+            ..build
+        };
+        assert_eq!(text(&RequestBuilder { connection: None, ..build }, "x"), "POST / HTTP/1.0\r\n\r\n");
     }
 }

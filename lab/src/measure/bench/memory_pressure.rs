@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::Bench;
 use super::probe::{probe, probe_script};
 use crate::experiments::site::Site;
-use crate::experiments::workload::{Over, SMALL, Squeeze};
+use crate::experiments::workload::{MemoryPressure, Protocol, SMALL};
 use crate::machine::error::{Context as _, Error, Result, write_file};
 use crate::machine::procfs;
-use crate::measure::callers::Call;
-use crate::measure::course::Course;
-use crate::measure::generator::Shot;
+use crate::measure::generator::LoadRun;
+use crate::measure::monitor::Monitor;
 use crate::measure::reading::Reading;
-use crate::measure::results::{Load, Squeezed};
+use crate::measure::results::{Load, PressureEvents};
+use crate::measure::script_clients::ScriptClients;
 use crate::measure::server::{Server, Watch};
 
 /// A script takes a tenth of a second or more, and there are ten clients or more: the end would dominate a shorter
@@ -27,24 +27,33 @@ const FILE_CONNECTIONS: u32 = 100;
 
 impl Bench {
     /// Runs both at once, for three times as long as other measurements; then waits for the last scripts.
-    pub(super) fn squeeze(&self, server: &Server, site: &Site, squeeze: &Squeeze, seconds: u32) -> Result<Load> {
+    pub(super) fn memory_pressure(
+        &self,
+        server: &Server,
+        site: &Site,
+        memory_pressure: &MemoryPressure,
+        seconds: u32,
+    ) -> Result<Load> {
         let seconds = seconds * LONGER;
-        let first = squeeze.scripts.first().ok_or_else(|| Error::new("no script is named"))?;
-        let names: Vec<String> =
-            squeeze.scripts.iter().map(|script| format!("cgi-bin/{}{}", script.name, squeeze.path_info)).collect();
+        let first = memory_pressure.scripts.first().ok_or_else(|| Error::new("no script is named"))?;
+        let names: Vec<String> = memory_pressure
+            .scripts
+            .iter()
+            .map(|script| format!("cgi-bin/{}{}", script.name, memory_pressure.path_info))
+            .collect();
         probe(site, None, &SMALL, false)?;
         probe_script(site, &names[0], first)?;
         self.forget_runs()?;
 
-        let call = Call {
+        let call = ScriptClients {
             address: site.address(),
             names: &names,
             answer: first.answer,
-            clients: squeeze.clients,
+            clients: memory_pressure.clients,
             seconds,
             patience: PATIENCE,
         };
-        let files = Shot {
+        let files = LoadRun {
             addresses: &site.addresses,
             name: SMALL.name,
             connections: FILE_CONNECTIONS,
@@ -52,18 +61,18 @@ impl Bench {
             host: None,
             urls: None,
             requests: None,
-            per_second: Some(squeeze.files_per_second),
+            per_second: Some(memory_pressure.files_per_second),
             seconds,
-            over: Over::Clear,
+            protocol: Protocol::Clear,
             expect: None,
         };
         let swapped = procfs::swapped_out();
         let mut watch = Watch::new(server);
         let before = Reading::take(server, self.cores)?;
-        let mut course = Course::new(server, self.cores);
+        let mut course = Monitor::new(server, self.cores);
         let (scripts, files) = std::thread::scope(|scope| {
             let scripts = scope.spawn(|| call.make());
-            let files = files.fire(self.cores.generator, &mut || {
+            let files = files.run(self.cores.generator, &mut || {
                 course.look();
                 watch.look()
             });
@@ -75,16 +84,16 @@ impl Bench {
         });
         let after = Reading::take(server, self.cores)?;
         let (scripts, files) = (scripts.map_err(|_| Error::new("a client of the scripts failed"))?, files?);
-        let marks = server.marks()?;
+        let memory_events = server.memory_events()?;
         Ok(Load {
             busiest: watch.busiest(),
             course: course.moments.into(),
             late_p99_us: files.late_p99_us,
-            squeezed: Some(Box::new(Squeezed {
-                at_limit: marks.at_limit,
-                oom_kills: marks.oom_kills,
-                major_faults: marks.major_faults,
-                peak_kib: marks.peak_kib,
+            squeezed: Some(Box::new(PressureEvents {
+                at_limit: memory_events.at_limit,
+                oom_kills: memory_events.oom_kills,
+                major_faults: memory_events.major_faults,
+                peak_kib: memory_events.peak_kib,
                 swapped_pages: procfs::swapped_out().saturating_sub(swapped),
                 file_answers: files.requests,
                 file_p50_us: files.p50_us,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::machine::host::Cores;
 use crate::machine::procfs;
-use crate::measure::results::Moment;
+use crate::measure::results::MachineSample;
 use crate::measure::server::Server;
 
 /// The first interval between samples; a shorter one would cost more than it shows.
@@ -14,14 +14,14 @@ const INTERVAL: Duration = Duration::from_millis(200);
 const MOMENTS_MAX: usize = 200;
 
 /// Samples the machine during a load.
-pub(crate) struct Course<'a> {
+pub(crate) struct Monitor<'a> {
     server: &'a Server,
     cores: Cores,
     began: Instant,
     interval: Duration,
     swapped: u64,
     last: Option<Clocks>,
-    pub(crate) moments: Vec<Moment>,
+    pub(crate) moments: Vec<MachineSample>,
 }
 
 /// CPU seconds so far, at one moment.
@@ -31,7 +31,7 @@ struct Clocks {
     generator_core: f64,
 }
 
-impl<'a> Course<'a> {
+impl<'a> Monitor<'a> {
     /// Begins.
     pub(crate) fn new(server: &'a Server, cores: Cores) -> Self {
         let (began, swapped) = (Instant::now(), procfs::swapped_out());
@@ -48,7 +48,7 @@ impl<'a> Course<'a> {
         let now = Clocks::read(self.server, self.cores);
         if let (Some(last), Some(now)) = (&self.last, &now) {
             let elapsed = (now.when - last.when).as_secs_f64();
-            self.moments.push(Moment {
+            self.moments.push(MachineSample {
                 at: (now.when - self.began).as_secs_f64(),
                 server: (now.server - last.server) / elapsed,
                 generator_core: (now.generator_core - last.generator_core) / elapsed,
