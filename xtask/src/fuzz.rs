@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::docs::infos;
+use crate::docs::infos::infos;
 use crate::tree::{cargo, root};
 
 /// The instrumentation that libFuzzer needs: coverage of edges, and traces of comparisons.

@@ -6,6 +6,7 @@ mod book;
 mod cold;
 mod deb;
 mod docs;
+mod finding;
 mod fuzz;
 mod tidy;
 mod tree;

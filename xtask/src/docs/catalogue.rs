@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use conf::{Allowed, Directive, ModuleInfo, Remark};
 
-use super::title;
+use super::infos::title;
 use modules::manual::{DIRECTIVES, Fact};
 
 /// A directive name, with everything known about it.
@@ -155,7 +155,7 @@ mod tests {
 
     use conf::Args;
 
-    use super::super::infos;
+    use super::super::infos::infos;
     use super::*;
     use conf::row;
 

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use conf::{Directive, ModuleInfo, Remark};
 
 use super::catalogue::{Entry, State, code, entries, prose, remark};
-use super::{directives, title};
+use super::directives;
+use super::infos::title;
 use modules::idle;
 use modules::manual::{MODULES, missing, refusal};
 
@@ -158,7 +159,7 @@ const IN_THE_CORE: [&str; 2] = ["core_module", "http_module"];
 
 #[cfg(test)]
 mod tests {
-    use super::super::infos;
+    use super::super::infos::infos;
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@ use conf::{Args, Directive, ModuleInfo, Remark};
 
 use super::catalogue::{Entry, class, context, entries, prose, remark};
 use super::examples::Examples;
-use super::title;
+use super::infos::title;
 
 /// The version that introduced the directives that Apache does not have.
 const OURS_SINCE: &str = "Tsubame 0.2";

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use conf::ModuleInfo;
 
-use super::title;
+use super::infos::title;
 
 /// The page of a program or subcommand: the roff text `before`, the text of `--help`, and the roff text `behind`. The
 /// first line of `--help` must be `NAME: PURPOSE`; the page of a subcommand has a hyphen in its name.

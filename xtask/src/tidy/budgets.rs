@@ -1,7 +1,7 @@
 //! Checks that errors of regular expressions are passed on: one that ran out of its budget has neither matched nor
 //! failed to match.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::{Rust, Tree};
 
 /// The functions that fail when the budget is used up.

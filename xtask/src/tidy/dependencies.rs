@@ -1,6 +1,6 @@
 //! Checks that crates depend on each other in one direction only, and that the server has no Cargo features.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::{File, Tree};
 
 /// The crates of ours that each crate may use, from the bottom up.

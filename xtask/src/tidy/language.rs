@@ -1,6 +1,6 @@
 //! Checks that no work is postponed, no test is skipped, and no test waits by the clock.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::{File, Rust, Tree, whole_words};
 
 /// Words in comments that mark postponed work.

@@ -1,7 +1,7 @@
 //! Checks that links between the pages, and citations of pages in comments, lead somewhere, and that the site has every
 //! page.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::{File, Rust, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

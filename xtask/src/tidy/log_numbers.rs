@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::{File, Rust, Tree};
 
 /// The length of the text to compare.

@@ -1,7 +1,7 @@
 //! Checks that no file names the machine it was written on: no personal directories, and no package registry except the
 //! public one.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::{File, Tree};
 
 /// Top-level directories that differ between machines. Tests may name those in the second list.

@@ -1,6 +1,6 @@
 //! Checks that every Rust file states its purpose, and is short enough to read.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::{File, Tree};
 
 /// The number of lines that a file should not exceed, and the number that it must not.

@@ -1,7 +1,7 @@
 //! Checks that every crate except `crates/sys` forbids `unsafe`, so that no line in it can allow it. Clippy checks that
 //! each `unsafe` in `crates/sys` explains why it is sound (`undocumented_unsafe_blocks`, `missing_safety_doc`).
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::Tree;
 
 const HOME: &str = "sys";

@@ -10,7 +10,7 @@ mod resolve;
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::Tree;
 
 use graph::circles;
@@ -105,7 +105,7 @@ fn file_circles(name: &str, krate: &Crate<'_>, arrows: &[Arrow]) -> Vec<Finding>
         let arrows: Vec<String> = inside.map(|arrow| krate.describe(arrow)).collect();
         let what = format!("a circle of {} files:\n    {}", circle.len(), arrows.join("\n    "));
         let advice = "move what they share to a file below them all";
-        Finding::error(&krate.files[circle[0]].path, 1, what, advice)
+        Finding::error(krate.files[circle[0]].path, 1, what, advice)
     };
     found.filter(|circle| !is_kept(circle)).map(report).collect()
 }
