@@ -10,7 +10,8 @@ use runtime::Service;
 use runtime::scoreboard::{self, Board, Workers};
 use sys::cred::Identity;
 use sys::process::{Pid, allow_core_dumps, die_with, expose_to_shortage, set_title};
-use sys::signal::{Signal, SignalFd};
+use sys::signal::Signal;
+use sys::signal_fd::SignalFd;
 
 use crate::Mpm;
 use crate::limits::Plan;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use runtime::executor::{sleep, timeout};
 use runtime::{Service, Tidying};
 use sys::event_loop::EventLoop;
-use sys::signal::SignalFd;
+use sys::signal_fd::SignalFd;
 use sys::time::monotonic;
 use sys::watch::{Interest, Watched, watch};
 

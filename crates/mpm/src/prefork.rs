@@ -14,7 +14,7 @@ use std::time::Duration;
 use runtime::scoreboard::Rows;
 use sys::block_on;
 use sys::poll::{Poller, readable};
-use sys::signal::SignalFd;
+use sys::signal_fd::SignalFd;
 use sys::time::monotonic;
 use sys::watch::{Interest, Watched, watch};
 

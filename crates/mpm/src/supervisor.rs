@@ -24,7 +24,8 @@ use runtime::scoreboard::{self, Board, Rows};
 use sys::notify::Notifier;
 use sys::poll::any_readable;
 use sys::process::Pid;
-use sys::signal::{Signal, SignalFd};
+use sys::signal::Signal;
+use sys::signal_fd::SignalFd;
 use sys::time::monotonic;
 
 use crate::limits::{Plan, When};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use sys::signal::SignalFd;
+use sys::signal_fd::SignalFd;
 
 /// The main function of a helper process; orders come as signals.
 pub type HelperMain = Box<dyn Fn(&SignalFd) -> io::Result<()> + Send + Sync>;

@@ -10,50 +10,44 @@
 //! may poll tasks of that loop. Wake-ups may come from any thread. Those from the loop's own thread go into a queue
 //! without a lock; those from others go through its [inbox], and raise an event if the loop sleeps.
 
+mod alarm;
+mod handle;
 mod inbox;
 mod reactor;
 mod readiness;
+mod shared;
 mod slab;
+mod source;
+mod sync;
 mod task;
 mod timers;
 mod turn;
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::marker::PhantomData;
-use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use rustix::event::epoll::Event;
 
-use crate::block_on::wakeup;
 use crate::event_fd::EventFd;
-use crate::watch::Interest;
 use inbox::Inbox;
 use reactor::Reactor;
-use slab::Slab;
-use task::Runnable;
+use shared::{RUNNING, Running, Shared};
 use timers::Timers;
 
-pub(crate) use reactor::Source;
+pub use alarm::Alarm;
+pub use handle::{Entered, Handle};
 pub(crate) use readiness::Said;
-pub use task::Spawned;
-pub use timers::Alarm;
+pub use shared::is_present;
+pub use source::Interest;
+pub(crate) use source::{Source, register};
+pub use task::{Spawned, spawn};
 pub use turn::Turn;
-
-/// The building blocks of [`inbox`], [`readiness`] and [`turn`]; a test replaces them with the model checker's.
-mod sync {
-    pub(super) use crate::block_on::Raise;
-    pub(super) use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-    pub(super) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-}
 
 /// The most polls in a tick: a task that wakes itself must not keep the loop from looking.
 const TICK_MAX: usize = 4096;
@@ -74,65 +68,6 @@ impl fmt::Debug for EventLoop {
     }
 }
 
-/// The part of a loop that all threads share.
-#[derive(Debug)]
-struct Shared {
-    reactor: Reactor,
-    timers: Timers,
-    inbox: Inbox<Arc<dyn Runnable>, EventFd>,
-    /// All tasks that have not ended.
-    tasks: Mutex<Slab<Arc<dyn Runnable>>>,
-    /// Whether to poll the main task.
-    main: AtomicBool,
-}
-
-/// A loop, for its users.
-#[derive(Clone, Debug)]
-pub struct Handle(Arc<Shared>);
-
-/// The loop's state in its own thread.
-struct Running {
-    shared: Cell<*const Shared>,
-    /// Tasks to poll in this tick.
-    queue: RefCell<VecDeque<Arc<dyn Runnable>>>,
-    /// Tasks that wait for the next look.
-    later: RefCell<Vec<Waker>>,
-}
-
-thread_local! {
-    static PRESENT: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
-    static RUNNING: Running = const {
-        Running {
-            shared: Cell::new(ptr::null()),
-            queue: RefCell::new(VecDeque::new()),
-            later: RefCell::new(Vec::new()),
-        }
-    };
-}
-
-/// Whether a task of this thread may use an event loop.
-pub fn is_present() -> bool {
-    PRESENT.with_borrow(Option::is_some)
-}
-
-fn present() -> Option<Arc<Shared>> {
-    PRESENT.with_borrow(Clone::clone)
-}
-
-/// Registers a descriptor with the loop that is present; an error if there is none.
-pub(crate) fn register(fd: Arc<OwnedFd>, interest: Interest, exclusive: bool) -> io::Result<Source> {
-    let shared = present().ok_or_else(|| io::Error::other("a descriptor can be watched only within an event loop"))?;
-    Source::new(shared, fd, interest, exclusive)
-}
-
-/// Makes the loop that is present poll a future to its end, as [`Handle::spawn`] does.
-///
-/// # Panics
-/// If no loop is present.
-pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Spawned {
-    Handle(present().expect("tasks are spawned within an event loop")).spawn(future)
-}
-
 /// Lets all ready tasks go first, and those that the next look finds. Outside the thread of a loop the task is only
 /// woken.
 pub async fn yield_now() {
@@ -150,32 +85,6 @@ pub async fn yield_now() {
     .await;
 }
 
-/// Puts a woken task into the queue of its loop.
-fn enqueue(task: Arc<dyn Runnable>) {
-    let mut task = Some(task);
-    // If the thread is about to end, no loop runs in it.
-    let _ended = RUNNING.try_with(|running| {
-        if let Some(here) = task.take_if(|task| running.shared.get() == Arc::as_ptr(task.shared())) {
-            running.queue.borrow_mut().push_back(here);
-        }
-    });
-    if let Some(elsewhere) = task {
-        let shared = elsewhere.shared().clone();
-        shared.inbox.push(elsewhere);
-    }
-}
-
-impl Shared {
-    fn tasks(&self) -> MutexGuard<'_, Slab<Arc<dyn Runnable>>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether this is the loop's own thread.
-    fn is_here(&self) -> bool {
-        RUNNING.try_with(|running| ptr::eq(running.shared.get(), self)) == Ok(true)
-    }
-}
-
 /// Wakes the main task.
 struct Main(Arc<Shared>);
 
@@ -189,27 +98,6 @@ impl Wake for Main {
         if !self.0.is_here() {
             self.0.inbox.wake();
         }
-    }
-}
-
-impl Handle {
-    /// Lets this thread use the loop until the result is dropped: whatever it polls is registered there.
-    pub fn enter(&self) -> Entered<'_> {
-        Entered { before: PRESENT.replace(Some(self.0.clone())), not_send: PhantomData }
-    }
-}
-
-/// Keeps a thread's use of a loop.
-#[derive(Debug)]
-#[must_use = "the loop is left when this is dropped"]
-pub struct Entered<'a> {
-    before: Option<Arc<Shared>>,
-    not_send: PhantomData<(&'a Handle, *const ())>,
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        let _left = PRESENT.replace(self.before.take());
     }
 }
 

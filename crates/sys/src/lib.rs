@@ -27,6 +27,7 @@ pub mod rlimit;
 pub mod shared_lock;
 pub mod shm;
 pub mod signal;
+pub mod signal_fd;
 pub mod socket;
 pub mod spawn;
 pub mod sql;

@@ -1,10 +1,11 @@
 //! Processes: forking, reaping, names.
 
+mod pid;
 mod seen;
 
 use std::ffi::{CStr, CString};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -15,75 +16,10 @@ use crate::last_os_error;
 use crate::signal::Signal;
 use crate::time::from_timeval;
 
+pub use pid::Pid;
 pub use seen::{
     Thread, anonymous_memory, is_there_since, occupied, program_file, started, threads, ticks, tree_memory,
 };
-
-/// The number of one process; never 0 or negative, which kill(2) would take for a whole group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Pid(rx::Pid);
-
-impl Pid {
-    /// A process number read from somewhere; `None` if it cannot be one.
-    pub fn new(number: i32) -> Option<Pid> {
-        if number > 0 { rx::Pid::from_raw(number).map(Pid) } else { None }
-    }
-
-    /// This process.
-    pub fn own() -> Pid {
-        Pid(rx::getpid())
-    }
-
-    /// The parent of this process; `None` when it lives outside our process namespace.
-    pub fn parent() -> Option<Pid> {
-        rx::getppid().map(Pid)
-    }
-
-    /// The number.
-    pub fn number(self) -> i32 {
-        self.0.as_raw_nonzero().get()
-    }
-
-    /// Sends a signal.
-    pub fn kill(self, signal: Signal) -> io::Result<()> {
-        // SAFETY: kill(2) touches no memory; the number is that of one process.
-        if unsafe { libc::kill(self.number(), signal.number()) } == 0 { Ok(()) } else { last_os_error() }
-    }
-
-    /// Sends a signal to the process group that this process leads.
-    pub fn kill_group(self, signal: Signal) -> io::Result<()> {
-        // SAFETY: kill(2) touches no memory; the number is that of one process group.
-        if unsafe { libc::kill(-self.number(), signal.number()) } == 0 { Ok(()) } else { last_os_error() }
-    }
-
-    /// Whether the process group that this process leads, or led, has members.
-    pub fn group_exists(self) -> bool {
-        !matches!(rx::test_kill_process_group(self.0), Err(rustix::io::Errno::SRCH))
-    }
-
-    /// Whether there is such a process, whoever owns it.
-    pub fn exists(self) -> bool {
-        !matches!(rx::test_kill_process(self.0), Err(rustix::io::Errno::SRCH))
-    }
-}
-
-impl From<rx::Pid> for Pid {
-    fn from(pid: rx::Pid) -> Pid {
-        Pid(pid)
-    }
-}
-
-impl From<Pid> for rx::Pid {
-    fn from(pid: Pid) -> rx::Pid {
-        pid.0
-    }
-}
-
-impl std::fmt::Display for Pid {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.number().fmt(f)
-    }
-}
 
 /// The side of a [`fork`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -323,6 +259,28 @@ pub fn die_with(parent: Pid, signal: Signal) -> io::Result<bool> {
         return last_os_error();
     }
     Ok(Pid::parent() == Some(parent))
+}
+
+/// Sets the signal that reports a descriptor's events (fcntl(2)); the C library's headers hide it from us behind a
+/// macro.
+const F_SETSIG: i32 = 10;
+
+/// Sends this process a signal when every holder of a pipe's other end has closed it, or if that has already happened.
+pub fn signal_of_end(pipe: impl AsFd, signal: Signal) -> io::Result<()> {
+    let pipe = pipe.as_fd();
+    let flags = rustix::fs::fcntl_getfl(pipe)?.bits().cast_signed() | libc::O_NONBLOCK | libc::O_ASYNC;
+    for (command, value) in [(libc::F_SETOWN, Pid::own().number()), (F_SETSIG, signal.number()), (libc::F_SETFL, flags)]
+    {
+        // SAFETY: these commands take a number and touch no memory; the descriptor is borrowed.
+        if unsafe { libc::fcntl(pipe.as_raw_fd(), command, value) } == -1 {
+            return last_os_error();
+        }
+    }
+    // The kernel does not report an end in the past.
+    if rustix::io::read(pipe, &mut [0; 1]) == Ok(0) {
+        Pid::own().kill(signal)?;
+    }
+    Ok(())
 }
 
 /// Ends this process by `SIGALRM` after `limit`, whatever it does; a process that it forks has no such limit.

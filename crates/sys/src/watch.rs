@@ -3,7 +3,6 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::ops::BitOr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,35 +11,7 @@ use std::task::{Context, Poll};
 use crate::block_on::{self, Direction};
 use crate::event_loop::{self, Said, Source};
 
-/// The events to watch a descriptor for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
-    read: bool,
-    write: bool,
-}
-
-impl Interest {
-    /// Until it can be read.
-    pub const READABLE: Interest = Interest { read: true, write: false };
-    /// Until it can be written to.
-    pub const WRITABLE: Interest = Interest { read: false, write: true };
-
-    pub(crate) fn reads(self) -> bool {
-        self.read
-    }
-
-    pub(crate) fn writes(self) -> bool {
-        self.write
-    }
-}
-
-impl BitOr for Interest {
-    type Output = Interest;
-
-    fn bitor(self, other: Interest) -> Interest {
-        Interest { read: self.read || other.read, write: self.write || other.write }
-    }
-}
+pub use crate::event_loop::Interest;
 
 /// A descriptor that a reactor watches.
 #[derive(Debug)]

@@ -12,7 +12,8 @@ use runtime::Awaited;
 use runtime::executor::{sleep, timeout};
 use sys::event_loop::{EventLoop, Spawned, spawn};
 use sys::process::{Pid, end_of};
-use sys::signal::{Signal, SignalFd};
+use sys::signal::Signal;
+use sys::signal_fd::SignalFd;
 use sys::watch::{Interest, Watched, watch};
 
 use super::users::{NotStarted, Users, process};

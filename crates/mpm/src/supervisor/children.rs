@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use sys::process::{Fork, Pid, Status, exit_now, fork, reap};
-use sys::signal::{Signal, SignalFd, unblock};
+use sys::signal::{Signal, unblock};
+use sys::signal_fd::SignalFd;
 use sys::time::monotonic;
 
 use super::family::Standing;

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use runtime::HelperProcess;
 use sys::poll::any_readable;
+use sys::process::signal_of_end;
 use sys::process::{Fork, Pid, Reaped, Status, die_with, end_of, exit_now, expose_to_shortage, fork, set_title};
-use sys::signal::{Signal, SignalFd, signal_of_end, unblock};
+use sys::signal::{Signal, unblock};
+use sys::signal_fd::SignalFd;
 use sys::time::monotonic;
 
 use super::backoff::Backoff;

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::sync::{Arc, Mutex, MutexGuard, PoisonError, Raise};
-use super::wakeup::Wakeup;
+use super::sync::{Arc, Mutex, MutexGuard, PoisonError, Raise, Wakeup};
 
 /// A queue, and the [wake-up](Wakeup) of the thread that empties it.
 #[derive(Debug)]

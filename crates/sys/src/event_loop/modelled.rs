@@ -6,6 +6,8 @@ mod sync {
     pub(super) use loom::sync::{Arc, Mutex, MutexGuard};
     pub(super) use std::sync::{OnceLock, PoisonError};
 
+    pub(super) use super::wakeup::Wakeup;
+
     pub(super) trait Raise {
         fn raise(&self);
     }

@@ -4,21 +4,18 @@
 //! reader or writer finds that it would block.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::Shared;
-use super::readiness::{FAILED, READ, READ_CLOSED, Readiness, Said, WRITE, WRITE_CLOSED};
+use super::readiness::{FAILED, READ, READ_CLOSED, Readiness, WRITE, WRITE_CLOSED};
 use super::slab::{Number, Slab};
-use crate::block_on::Direction;
 use crate::event_fd::EventFd;
-use crate::watch::Interest;
 
 /// The most events that one look returns. The rest come with the next one.
 pub(super) const EVENTS: usize = 1024;
@@ -28,7 +25,7 @@ const WOKEN: u64 = u64::MAX;
 /// An epoll set, and the known state of each descriptor in it.
 #[derive(Debug)]
 pub(super) struct Reactor {
-    epoll: OwnedFd,
+    pub(super) epoll: OwnedFd,
     sources: Mutex<Slab<Arc<Readiness>>>,
 }
 
@@ -40,7 +37,7 @@ impl Reactor {
         Ok(Reactor { epoll, sources: Mutex::default() })
     }
 
-    fn sources(&self) -> MutexGuard<'_, Slab<Arc<Readiness>>> {
+    pub(super) fn sources(&self) -> MutexGuard<'_, Slab<Arc<Readiness>>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,59 +87,4 @@ fn ready(flags: EventFlags) -> u32 {
     add(hung_up || failed && (alone || flags.contains(EventFlags::OUT)), WRITE_CLOSED);
     add(failed || hung_up, FAILED);
     bits
-}
-
-/// A descriptor that a loop watches until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Source {
-    shared: Arc<Shared>,
-    fd: Arc<OwnedFd>,
-    readiness: Arc<Readiness>,
-    number: Number,
-}
-
-impl Source {
-    /// Registers a non-blocking descriptor. `exclusive`: many processes wait for it to become readable, and an event
-    /// wakes one of those that sleep.
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        fd: Arc<OwnedFd>,
-        interest: Interest,
-        exclusive: bool,
-    ) -> io::Result<Source> {
-        let mut flags = EventFlags::ET;
-        if exclusive {
-            // The only flags allowed with it (epoll_ctl(2)).
-            flags |= EventFlags::IN | EventFlags::EXCLUSIVE;
-        } else {
-            flags.set(EventFlags::IN | EventFlags::RDHUP, interest.reads());
-            flags.set(EventFlags::OUT, interest.writes());
-        }
-        let readiness = Arc::new(Readiness::new());
-        let number = shared.reactor.sources().insert_with(|number| (readiness.clone(), number));
-        let source = Source { shared, fd, readiness, number };
-        // If this fails, dropping the source cleans up.
-        epoll::add(&source.shared.reactor.epoll, &source.fd, EventData::new_u64(number.into()), flags)?;
-        Ok(source)
-    }
-
-    pub(crate) fn fd(&self) -> &OwnedFd {
-        &self.fd
-    }
-
-    pub(crate) fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<Said> {
-        self.readiness.poll(direction, cx)
-    }
-
-    pub(crate) fn clear(&self, direction: Direction, at: Said) {
-        self.readiness.clear(direction, at);
-    }
-}
-
-impl Drop for Source {
-    fn drop(&mut self) {
-        let reactor = &self.shared.reactor;
-        let _ = epoll::delete(&reactor.epoll, self.fd.as_fd());
-        let _readiness = reactor.sources().remove(self.number);
-    }
 }

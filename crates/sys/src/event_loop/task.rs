@@ -1,6 +1,5 @@
 //! Tasks of an event loop.
 
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -8,33 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 
+use super::handle::Handle;
+use super::shared::{Runnable, Shared, enqueue, present};
 use super::slab::Number;
 use super::turn::Turn;
-use super::{Handle, Shared, enqueue};
-
-/// A task, independent of the type of its future.
-pub(super) trait Runnable: Send + Sync {
-    /// Polls it once. Call it only in the loop's thread.
-    fn run(self: Arc<Self>);
-
-    /// Ends it; drops its future here. Do not call it during a poll.
-    fn end(&self);
-
-    /// Makes the loop drop its future soon.
-    fn abort(self: Arc<Self>);
-
-    /// Whether its future was dropped.
-    fn is_over(&self) -> bool;
-
-    /// The shared part of its loop.
-    fn shared(&self) -> &Arc<Shared>;
-}
-
-impl fmt::Debug for dyn Runnable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").finish_non_exhaustive()
-    }
-}
 
 struct Task<F> {
     shared: Arc<Shared>,
@@ -82,6 +58,14 @@ impl Handle {
         enqueue(task.clone());
         Spawned(task)
     }
+}
+
+/// Makes the loop that is present poll a future to its end, as [`Handle::spawn`] does.
+///
+/// # Panics
+/// If no loop is present.
+pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Spawned {
+    Handle(present().expect("tasks are spawned within an event loop")).spawn(future)
 }
 
 impl<F: Future<Output = ()> + Send + 'static> Task<F> {

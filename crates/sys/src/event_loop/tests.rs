@@ -4,12 +4,13 @@
 
 use std::future::pending;
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use super::shared::present;
 use super::*;
 use crate::watch::{Watched, watch, watch_exclusively};
 

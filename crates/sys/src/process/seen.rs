@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Pid;
+use super::pid::Pid;
 
 /// The private resident memory of a process, in bytes: heap and stacks, without files and shared memory. Pages still
 /// shared with the process it was forked from count (`RssAnon` in proc(5)).

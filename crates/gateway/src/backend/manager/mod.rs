@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use runtime::executor::sleep;
 use sys::event_loop::EventLoop;
 use sys::process::Pid;
-use sys::signal::{Signal, SignalFd};
+use sys::signal::Signal;
+use sys::signal_fd::SignalFd;
 use sys::time::monotonic;
 use sys::watch::{Interest, watch};
 

@@ -21,7 +21,8 @@ use server::{HelperHook, Server, VirtualHost};
 use sys::cred::Identity;
 use sys::event_loop::EventLoop;
 use sys::process::Pid;
-use sys::signal::{Signal, SignalFd};
+use sys::signal::Signal;
+use sys::signal_fd::SignalFd;
 use sys::watch::{Interest, watch};
 
 use super::acme::{Failed, LETS_ENCRYPT, Means};

@@ -21,7 +21,7 @@ use rustls::sign::CertifiedKey;
 use server::{Server, VirtualHost};
 use sys::cred::Identity;
 use sys::event_loop::EventLoop;
-use sys::signal::SignalFd;
+use sys::signal_fd::SignalFd;
 use sys::watch::{Interest, watch};
 
 use super::choice::Choice;

@@ -22,7 +22,8 @@ use server::{HelperHook, Request, Server};
 use sys::cred::{Identity, group, user};
 use sys::poll::any_readable;
 use sys::process::{Pid, end_of, has_ended, reap};
-use sys::signal::{Signal, SignalFd};
+use sys::signal::Signal;
+use sys::signal_fd::SignalFd;
 use sys::spawn::{Directory, Spawn};
 use tokio::io::{AsyncRead, ReadBuf};
 

@@ -1,0 +1,7 @@
+//! The building blocks of [`inbox`](super::inbox), [`readiness`](super::readiness) and [`turn`](super::turn); a test
+//! replaces them with the model checker's.
+
+pub(super) use crate::block_on::Raise;
+pub(super) use crate::block_on::wakeup::Wakeup;
+pub(super) use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+pub(super) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
