@@ -6,71 +6,11 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
-use super::row::{self, CLASSES, DURATIONS, Field, HANDSHAKES, Header, WATCH};
-use super::{BUCKETS, Board, State, now};
-
-/// How many moments are kept: one for each second of ten minutes.
-pub const MOMENTS: usize = 600;
-/// Words of a moment.
-pub const WORDS: usize = 9 + CLASS_COUNT + BUCKETS;
-const CLASS_COUNT: usize = 5;
-
-/// Where the counters of the whole server stood. Requests of the live page are left out, except from the CPU time, the
-/// number of connections and the handshakes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
-    /// When, in µs since 1970.
-    pub at: u64,
-    /// Requests answered.
-    pub accesses: u64,
-    /// Bytes sent.
-    pub sent: u64,
-    /// Bytes received.
-    pub received: u64,
-    /// CPU time of children and of scripts that ended, in µs.
-    pub cpu: u64,
-    /// Open connections.
-    pub connections: u64,
-    /// Requests being served.
-    pub served: u64,
-    /// TLS handshakes that were completed.
-    pub handshakes: u64,
-    /// Those that failed.
-    pub failed_handshakes: u64,
-    /// Answers with a status of 1xx to 5xx.
-    pub classes: [u64; CLASS_COUNT],
-    /// Requests by how long they took, counted between the [`BOUNDS`](super::BOUNDS).
-    pub durations: [u64; BUCKETS],
-}
-
-impl Moment {
-    /// Its numbers, in the order of its fields.
-    pub fn words(&self) -> [u64; WORDS] {
-        let Moment { at, accesses, sent, received, cpu, connections, served, .. } = *self;
-        let Moment { handshakes, failed_handshakes, classes, durations, .. } = self;
-        let single = [at, accesses, sent, received, cpu, connections, served, *handshakes, *failed_handshakes];
-        let mut all = single.iter().chain(classes).chain(durations).copied();
-        std::array::from_fn(|_| all.next().unwrap_or(0))
-    }
-
-    fn of(words: [u64; WORDS]) -> Moment {
-        let [at, accesses, sent, received, cpu, connections, served, handshakes, failed_handshakes, ref series @ ..] =
-            words;
-        Moment {
-            at,
-            accesses,
-            sent,
-            received,
-            cpu,
-            connections,
-            served,
-            handshakes,
-            failed_handshakes,
-            classes: std::array::from_fn(|index| series[index]),
-            durations: std::array::from_fn(|index| series[CLASS_COUNT + index]),
-        }
-    }
-}
+use super::board::Board;
+use super::clock::now;
+use super::layout::{self, CLASSES, DURATIONS, Field, HANDSHAKES, Header, WATCH};
+use super::moment::{MOMENTS, Moment, WORDS};
+use super::states::State;
 
 impl Board {
     /// Where the counters stand.
@@ -105,10 +45,10 @@ impl Board {
             *count += of.saturating_sub(own);
         }
         if row.load(Field::Pid) != 0 {
-            sum.cpu += row::CPU.map(|field| row.load(field)).iter().sum::<u64>();
+            sum.cpu += layout::CPU.map(|field| row.load(field)).iter().sum::<u64>();
             sum.connections += row.load(Field::Connections);
             let serves = |index: &usize| matches!(self.worker(slot, *index).state(), State::Write | State::Dns);
-            sum.served += (0..row.workers(self.per_process)).filter(serves).count() as u64;
+            sum.served += (0..row.workers(self.workers_per_process())).filter(serves).count() as u64;
             sum.served += row.load(Field::Unlisted);
         }
         sum
@@ -118,7 +58,7 @@ impl Board {
     pub fn note_moment(&self) {
         let [at, words @ ..] = self.moment().words();
         let noted = self.header().load(Header::Noted);
-        let [time, places @ ..] = &self.history[place(noted)];
+        let [time, places @ ..] = &self.moments()[place(noted)];
         time.store(0, Relaxed);
         fence(Release);
         for (place, word) in places.iter().zip(words) {
@@ -132,12 +72,7 @@ impl Board {
     pub fn history(&self) -> Vec<Moment> {
         let noted = self.header().load(Header::Noted);
         let all = noted.saturating_sub(MOMENTS as u64)..noted;
-        all.filter_map(|number| read(&self.history[place(number)])).map(Moment::of).collect()
-    }
-
-    /// Forgets them: the counters begin again.
-    pub(super) fn forget_history(&self) {
-        self.header().store(Header::Noted, 0);
+        all.filter_map(|number| read(&self.moments()[place(number)])).map(Moment::of).collect()
     }
 }
 

@@ -1,317 +1,146 @@
-//! The rows: arrays of atomic numbers, and the meaning of each.
+//! The row of a request, and what is shown there.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU64, fence};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::{BUCKETS, ChildState, Handshake, State};
+use super::clock::{micros, now};
+use super::layout::{CLIENT, PROTOCOL, REQUEST, VHOST, WorkerField, WorkerRow};
+use super::states::{Gauge, State};
+use super::visits::Visit;
+use super::workers::{Rows, Workers};
 
-/// Words of the header.
-pub(super) const HEADER: usize = 16;
-/// Words of a process row: eleven cache lines.
-pub(super) const PROCESS: usize = 88;
-/// Words of a worker row: six cache lines.
-pub(super) const WORKER: usize = 48;
-
-/// Fields for the whole server.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Header {
-    /// Start of the server, in µs since 1970.
-    Started,
-    /// Last restart, likewise.
-    Restarted,
-    /// The number of restarts.
-    Generation,
-    /// How many worker rows are shown, used or not.
-    Shown,
-    /// CPU time of children that ended, in µs: user.
-    CpuUser,
-    /// System.
-    CpuSystem,
-    /// Slots from this one on were never used.
-    Used,
-    /// How many workers there are, if a waiting request holds one.
-    Held,
-    /// How many workers there are, if a request needs one to be served.
-    Limit,
-    /// Whether the parent would start another child at once if no worker were idle.
-    Growing,
-    /// How many moments of the history were noted.
-    Noted,
-    /// How many restarts have come to an end: a child of the new generation serves in the place of the old ones, or the
-    /// configuration is not used.
-    Concluded,
-    /// How many of them were refused.
-    Refused,
-    /// Odd while the totals of an ended child move from its row to the header.
-    Sequence,
+/// The traffic of a connection so far: kept by the connection, since its row changes from request to request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Requests answered.
+    pub accesses: u64,
+    /// Bytes sent and received.
+    pub bytes: u64,
 }
 
-/// A process row.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Field {
-    Life,
-    Pid,
-    Generation,
-    /// µs since 1970.
-    Started,
-    /// How many of the slot's worker rows are used.
-    Workers,
-    Connections,
-    Writing,
-    KeepAlive,
-    Closing,
-    Reading,
-    Released,
-    Unlisted,
-    /// Connections this child has accepted.
-    Accepted,
-    /// The number of them at which it rings for the parent; 0: never.
-    QuotaConnections,
-    /// The same for its own requests.
-    QuotaRequests,
-    /// Requests of the children that had the slot before.
-    PastAccesses,
-    /// Bytes sent and received, likewise.
-    PastBytes,
-    /// Requests of this child.
-    OwnAccesses,
-    OwnBytes,
-    /// Sum of the requests' durations in µs, over the life of the server.
-    Duration,
-    /// CPU time in µs, as of roughly the last request.
-    CpuUser,
-    CpuSystem,
-    /// The same for scripts that were waited for.
-    CpuChildrenUser,
-    CpuChildrenSystem,
-    /// Bytes received with the requests, a part of all bytes, over the life of the server.
-    Received,
-    /// Bytes sent to clients that watch the server, a part of all bytes, over its life.
-    WatchSent,
-    /// Bytes received from them.
-    WatchReceived,
-    /// Connections that speak HTTP/2.
-    Http2,
-    /// Their streams whose requests are being served.
-    Streams,
+pub struct Answered {
+    /// The status of the answer.
+    pub status: u16,
+    /// Bytes sent, head included.
+    pub sent: u64,
+    /// Bytes received, head included.
+    pub received: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// Only the live page asked, to show what others do.
+    pub watches: bool,
 }
 
-/// Counters in a row, over the life of the server: their position in a process row, and how many there are.
+/// The texts of a row, about the request being served. UTF-8, to be checked by the reader; cut to 48, 80, 144 and 16
+/// bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Series<const N: usize>(usize);
-
-/// Answers with a status of 1xx to 5xx.
-pub(super) const CLASSES: Series<5> = Series(29);
-/// Requests that took longer than the previous bound but no longer than this one.
-pub(super) const DURATIONS: Series<BUCKETS> = Series(34);
-/// Of these, those by clients that watch the server.
-pub(super) const WATCH: Series<BUCKETS> = Series(DURATIONS.0 + BUCKETS);
-/// TLS handshakes by their outcomes; the last: those that failed.
-pub(super) const HANDSHAKES: Series<{ Handshake::COUNT + 1 }> = Series(WATCH.0 + BUCKETS);
-const _: () = assert!(Field::Streams as usize + 1 == CLASSES.0 && HANDSHAKES.0 + Handshake::COUNT < PROCESS);
-
-pub(super) const GAUGES: [Field; 9] = [
-    Field::Connections,
-    Field::Writing,
-    Field::KeepAlive,
-    Field::Closing,
-    Field::Reading,
-    Field::Released,
-    Field::Unlisted,
-    Field::Http2,
-    Field::Streams,
-];
-pub(super) const CPU: [Field; 4] = [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem];
-
-/// A worker row, without its texts.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum WorkerField {
-    State,
-    /// Odd while the texts are being written.
-    Sequence,
-    /// When the last request began, in µs since 1970.
-    Began,
-    /// When the row was last used, likewise.
-    Used,
-    /// How long the last request took, in µs.
-    Took,
-    /// Sum over this slot's requests.
-    Duration,
-    ConnectionAccesses,
-    OwnAccesses,
-    Accesses,
-    ConnectionBytes,
-    OwnBytes,
-    Bytes,
+pub struct Texts<'a> {
+    /// The client's address.
+    pub client: &'a [u8],
+    /// The virtual host.
+    pub vhost: &'a [u8],
+    /// The request line.
+    pub request: &'a [u8],
+    /// The protocol.
+    pub protocol: &'a [u8],
 }
 
-/// The texts of a worker row: their position, and their length in words. A longer text is cut.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Text(usize, usize);
-
-impl Text {
-    pub(super) const fn bytes(self) -> usize {
-        self.1 * 8
-    }
+/// The row of a request being served, or a stand-in for one that found no row.
+#[derive(Debug)]
+pub struct Row {
+    workers: Arc<Workers>,
+    pub(super) index: Option<usize>,
+    /// It found no row, and is counted as unlisted.
+    unlisted: bool,
 }
 
-pub(super) const CLIENT: Text = Text(12, 6);
-pub(super) const PROTOCOL: Text = Text(18, 2);
-pub(super) const VHOST: Text = Text(20, 10);
-pub(super) const REQUEST: Text = Text(30, 18);
+impl Row {
+    pub(super) fn new(workers: Arc<Workers>, index: Option<usize>, unlisted: bool) -> Row {
+        Row { workers, index, unlisted }
+    }
 
-pub(super) struct HeaderRow<'a>(pub(super) &'a [AtomicU64; HEADER]);
+    fn row(&self) -> Option<WorkerRow<'_>> {
+        self.index.map(|index| self.workers.row(index))
+    }
 
-impl HeaderRow<'_> {
-    pub(super) fn load(&self, field: Header) -> u64 {
-        self.0[field as usize].load(Relaxed)
+    /// From now on the answer only waits for its client. No thread is busy with it, so if rows belong to threads it
+    /// gives its row back, and counts only in the totals.
+    pub fn park(&mut self) {
+        if self.workers.unit() == Rows::OfThreads {
+            self.give_back();
+        }
     }
-    pub(super) fn store(&self, field: Header, value: u64) {
-        self.0[field as usize].store(value, Relaxed);
-    }
-    pub(super) fn add(&self, field: Header, value: u64) {
-        self.0[field as usize].fetch_add(value, Relaxed);
-    }
-    /// The parent marks the beginning or end of moving numbers between rows and header: a reader that sums them up must
-    /// not see them in neither or in both. If the parent dies in between, the server does not continue anyway.
-    pub(super) fn enter(&self) {
-        self.0[Header::Sequence as usize].fetch_add(1, AcqRel);
-        fence(Release);
-    }
-    pub(super) fn leave(&self) {
-        self.0[Header::Sequence as usize].fetch_add(1, Release);
-    }
-    /// Reads while nothing moves; after some tries, returns whatever was read.
-    pub(super) fn read<T>(&self, read: impl Fn() -> T) -> T {
-        const TRIES: usize = 16;
-        let sequence = &self.0[Header::Sequence as usize];
-        for _ in 0..TRIES {
-            let before = sequence.load(Acquire);
-            if before & 1 == 0 {
-                let result = read();
-                fence(Acquire);
-                if sequence.load(Relaxed) == before {
-                    return result;
-                }
+
+    fn give_back(&mut self) {
+        if let Some(row) = self.row() {
+            row.store(WorkerField::State, State::Ready as u64);
+            // A worker that serves one connection at a time keeps it.
+            if self.workers.unit() != Rows::OfOne {
+                row.forget_connection();
             }
-            std::thread::yield_now();
         }
-        read()
+        if let Some(index) = self.index.take() {
+            self.workers.give_back(index);
+        }
+        if std::mem::take(&mut self.unlisted) {
+            self.workers.leave(Gauge::Unlisted);
+        }
+    }
+
+    /// Shows the worker's state.
+    #[inline]
+    pub fn state(&self, state: State) {
+        if let Some(row) = self.row() {
+            row.store(WorkerField::State, state as u64);
+        }
+    }
+
+    /// Shows the request that is served; writing the texts costs a store per eight bytes.
+    pub fn describe(&self, texts: Texts<'_>) {
+        let Some(row) = self.row() else { return };
+        let Texts { client, vhost, request, protocol } = texts;
+        row.write_texts(&[(CLIENT, client), (VHOST, vhost), (REQUEST, request), (PROTOCOL, protocol)]);
+    }
+
+    /// Shows that a request is served (`W`), and the traffic of its connection so far.
+    pub fn begin(&self, so_far: Traffic) {
+        let Some(row) = self.row() else { return };
+        row.store(WorkerField::ConnectionAccesses, so_far.accesses);
+        row.store(WorkerField::ConnectionBytes, so_far.bytes);
+        let now = now();
+        row.store(WorkerField::Began, now);
+        row.store(WorkerField::Used, now);
+        row.store(WorkerField::State, State::Write as u64);
+    }
+
+    /// Counts a request among those for its URL and its virtual host.
+    pub fn visited(&self, visit: Visit<'_>) {
+        self.workers.count_visit(visit);
+    }
+
+    /// Counts an answered request.
+    pub fn finish(&self, answered: Answered) {
+        let (bytes, took) = (answered.sent.saturating_add(answered.received), micros(answered.took));
+        self.workers.count(answered, bytes, took);
+        let now = now();
+        self.workers.note_cpu(now);
+        let Some(row) = self.row() else { return };
+        row.store(WorkerField::Took, took);
+        row.store(WorkerField::Used, now);
+        row.add(WorkerField::Duration, took);
+        for field in [WorkerField::ConnectionAccesses, WorkerField::OwnAccesses, WorkerField::Accesses] {
+            row.add(field, 1);
+        }
+        for field in [WorkerField::ConnectionBytes, WorkerField::OwnBytes, WorkerField::Bytes] {
+            row.add(field, bytes);
+        }
     }
 }
 
-pub(super) struct ProcessRow<'a>(pub(super) &'a [AtomicU64; PROCESS]);
-
-impl ProcessRow<'_> {
-    pub(super) fn load(&self, field: Field) -> u64 {
-        self.0[field as usize].load(Relaxed)
-    }
-    pub(super) fn store(&self, field: Field, value: u64) {
-        self.0[field as usize].store(value, Relaxed);
-    }
-    /// Adds; returns the new value.
-    pub(super) fn add(&self, field: Field, value: u64) -> u64 {
-        self.0[field as usize].fetch_add(value, Relaxed).wrapping_add(value)
-    }
-    pub(super) fn sub(&self, field: Field, value: u64) {
-        self.0[field as usize].fetch_sub(value, Relaxed);
-    }
-    /// Counts one in a series.
-    pub(super) fn tally<const N: usize>(&self, Series(at): Series<N>, index: usize) {
-        self.0[at + index.min(N - 1)].fetch_add(1, Relaxed);
-    }
-    pub(super) fn series<const N: usize>(&self, Series(at): Series<N>) -> [u64; N] {
-        std::array::from_fn(|index| self.0[at + index].load(Relaxed))
-    }
-    pub(super) fn set_life(&self, life: ChildState) {
-        self.0[Field::Life as usize].store(life as u64, Release);
-    }
-    pub(super) fn workers(&self, most: usize) -> usize {
-        usize::try_from(self.load(Field::Workers)).unwrap_or(0).min(most)
-    }
-}
-
-pub(super) struct WorkerRow<'a>(pub(super) &'a [AtomicU64; WORKER]);
-
-impl WorkerRow<'_> {
-    pub(super) fn load(&self, field: WorkerField) -> u64 {
-        self.0[field as usize].load(Relaxed)
-    }
-    pub(super) fn store(&self, field: WorkerField, value: u64) {
-        self.0[field as usize].store(value, Relaxed);
-    }
-    /// Adds. Only the row's one owner writes, so a load and a store suffice.
-    pub(super) fn add(&self, field: WorkerField, value: u64) {
-        self.store(field, self.load(field).wrapping_add(value));
-    }
-    /// The connection that had the row has gone.
-    pub(super) fn forget_connection(&self) {
-        self.store(WorkerField::ConnectionAccesses, 0);
-        self.store(WorkerField::ConnectionBytes, 0);
-    }
-    pub(super) fn state(&self) -> State {
-        State::of(self.load(WorkerField::State))
-    }
-
-    /// Replaces texts; readers see all of the old ones or all of the new ones.
-    pub(super) fn write_texts(&self, texts: &[(Text, &[u8])]) {
-        let sequence = &self.0[WorkerField::Sequence as usize];
-        let even = sequence.load(Relaxed) & !1;
-        sequence.store(even.wrapping_add(1), Relaxed);
-        fence(Release);
-        for (text, value) in texts {
-            self.write_text(*text, value);
-        }
-        sequence.store(even.wrapping_add(2), Release);
-    }
-
-    /// Writes only as many words as the text has, and one with its end.
-    fn write_text(&self, Text(at, words): Text, value: &[u8]) {
-        let bytes = &value[..value.len().min(words * 8)];
-        let (whole, rest) = bytes.as_chunks();
-        for (word, place) in whole.iter().zip(&self.0[at..]) {
-            place.store(u64::from_ne_bytes(*word), Relaxed);
-        }
-        if whole.len() < words {
-            // The rest of a word is zeros: the text ends there.
-            let end = rest.iter().rev().fold(0, |end, byte| end << 8 | u64::from(*byte));
-            self.0[at + whole.len()].store(end.to_le(), Relaxed);
-        }
-    }
-
-    /// Reads texts that belong together. They are empty if the writer seems to be writing for ever: it was stopped or
-    /// killed there.
-    pub(super) fn read_texts<const N: usize>(&self, texts: [Text; N]) -> [String; N] {
-        const TRIES: usize = 64;
-        let sequence = &self.0[WorkerField::Sequence as usize];
-        for _ in 0..TRIES {
-            let before = sequence.load(Acquire);
-            if before & 1 == 0 {
-                let read = texts.map(|text| self.read_text(text));
-                fence(Acquire);
-                if sequence.load(Relaxed) == before {
-                    return read;
-                }
-            }
-            std::hint::spin_loop();
-        }
-        texts.map(|_| String::new())
-    }
-
-    fn read_text(&self, Text(at, words): Text) -> String {
-        let bytes: Vec<u8> = self.0[at..at + words].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..end]).into_owned()
-    }
-
-    /// Completes what a killed writer began: drops its half-written texts.
-    pub(super) fn repair(&self) {
-        let sequence = &self.0[WorkerField::Sequence as usize];
-        if sequence.load(Relaxed) & 1 == 1 {
-            for Text(at, _) in [CLIENT, PROTOCOL, VHOST, REQUEST] {
-                self.0[at].store(0, Relaxed);
-            }
-            sequence.fetch_add(1, AcqRel);
-        }
+impl Drop for Row {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }

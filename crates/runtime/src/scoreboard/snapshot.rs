@@ -1,9 +1,11 @@
 //! The data of a status page.
 
-use super::row::{
+use super::board::{Board, get};
+use super::durations::BUCKETS;
+use super::layout::{
     CLASSES, CLIENT, DURATIONS, Field, HANDSHAKES, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField, WorkerRow,
 };
-use super::{BUCKETS, Board, ChildState, Handshake, State};
+use super::states::{ChildState, Handshake, State};
 
 /// The scoreboard at a moment. Times of day are in microseconds since 1970, durations in microseconds.
 #[derive(Clone, Debug, Default)]
@@ -137,7 +139,7 @@ pub enum Described {
 }
 
 impl Snapshot {
-    pub(super) fn of(board: &Board, described: Described) -> Snapshot {
+    fn of(board: &Board, described: Described) -> Snapshot {
         let header = board.header();
         header.read(|| Snapshot {
             started: header.load(Header::Started),
@@ -149,6 +151,24 @@ impl Snapshot {
             ended_system: header.load(Header::CpuSystem),
             processes: (0..board.used()).map(|slot| process(board, slot, described)).collect(),
         })
+    }
+}
+
+/// Every process and worker as they are now. There are none before the server has started, which only happens to a
+/// request that is explained, not served.
+pub fn snapshot(described: Described) -> Snapshot {
+    get().map(|board| board.snapshot_with(described)).unwrap_or_default()
+}
+
+impl Board {
+    /// Every process and worker as they are now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_with(Described::All)
+    }
+
+    /// The same, with the texts of some workers only.
+    pub fn snapshot_with(&self, described: Described) -> Snapshot {
+        Snapshot::of(self, described)
     }
 }
 

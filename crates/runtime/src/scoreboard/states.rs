@@ -1,7 +1,5 @@
 //! The states of workers, children and connections, as the scoreboard counts them.
 
-use super::row::Field;
-
 /// The state of a worker, as the letters of Apache's status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -114,22 +112,6 @@ pub enum Gauge {
     Http2,
     /// Streams of HTTP/2 whose requests are being served.
     Streams,
-}
-
-impl Gauge {
-    pub(super) fn field(self) -> Field {
-        match self {
-            Gauge::Connections => Field::Connections,
-            Gauge::Writing => Field::Writing,
-            Gauge::KeepAlive => Field::KeepAlive,
-            Gauge::Closing => Field::Closing,
-            Gauge::Reading => Field::Reading,
-            Gauge::Released => Field::Released,
-            Gauge::Unlisted => Field::Unlisted,
-            Gauge::Http2 => Field::Http2,
-            Gauge::Streams => Field::Streams,
-        }
-    }
 }
 
 /// The outcome of a TLS handshake: each combination is counted.

@@ -1,5 +1,9 @@
 //! The scoreboard, whole at every instruction.
 
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use super::layout::WorkerField;
 use super::*;
 
 fn board(processes: usize, workers: usize) -> &'static Board {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sys::shm::Shared;
 
-use super::{Board, micros, now};
+use super::clock::{micros, now};
 
 const TABLES: usize = 4;
 /// A key may stand in one of so many places.
@@ -93,11 +93,15 @@ enum Kind {
 }
 const KINDS: usize = 5;
 
-impl Board {
+impl Visits {
+    pub(super) fn new() -> io::Result<Visits> {
+        Ok(Visits(Shared::new(TABLES * SETS)?))
+    }
+
     /// Counts a visit that the child in a slot answered.
-    pub(super) fn count_visit(&self, slot: usize, visit: Visit<'_>) {
+    pub(super) fn count(&self, slot: usize, visit: Visit<'_>) {
         let period = now() / 1_000_000 / PERIOD;
-        let sets = self.visits.table(slot);
+        let sets = self.table(slot);
         let (urls, hosts) = sets.split_at(URLS);
         let host = key(0, visit.host);
         count(&hosts[index(host, HOSTS)], host, &Visit { path: b"", ..visit }, period);
@@ -106,22 +110,16 @@ impl Board {
     }
 
     /// What was visited in the last minutes.
-    pub fn visited(&self) -> Visited {
+    pub(super) fn visited(&self) -> Visited {
         let period = now() / 1_000_000 / PERIOD;
         let mut visited = Visited::default();
         for table in 0..TABLES {
-            for (index, set) in self.visits.table(table).iter().enumerate() {
+            for (index, set) in self.table(table).iter().enumerate() {
                 let into = if index < URLS { &mut visited.urls } else { &mut visited.hosts };
                 places(set, period).for_each(|place| join(into, place));
             }
         }
         visited
-    }
-}
-
-impl Visits {
-    pub(super) fn new() -> io::Result<Visits> {
-        Ok(Visits(Shared::new(TABLES * SETS)?))
     }
 
     pub(super) fn forget(&self) {

@@ -3,39 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Duration;
 
 use sys::process::Pid;
 use sys::time::{CpuOf, cpu};
 
-use super::row::{
-    self, CLASSES, CLIENT, DURATIONS, Field, HANDSHAKES, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField,
-};
-use super::{BOUNDS, Board, ChildState, Gauge, Handshake, State, Visit, micros, now};
-
-/// The traffic of a connection so far: kept by the connection, since its row changes from request to request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Requests answered.
-    pub accesses: u64,
-    /// Bytes sent and received.
-    pub bytes: u64,
-}
-
-/// The outcome of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct Answered {
-    /// The status of the answer.
-    pub status: u16,
-    /// Bytes sent, head included.
-    pub sent: u64,
-    /// Bytes received, head included.
-    pub received: u64,
-    /// How long it took.
-    pub took: Duration,
-    /// Only the live page asked, to show what others do.
-    pub watches: bool,
-}
+use super::board::Board;
+use super::clock::micros;
+use super::durations::BOUNDS;
+use super::layout::{self, CLASSES, DURATIONS, Field, HANDSHAKES, Header, WATCH, WorkerField, WorkerRow};
+use super::row::{Answered, Row};
+use super::states::{ChildState, Gauge, Handshake, State};
+use super::visits::Visit;
 
 /// The unit that has a row to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,20 +24,6 @@ pub enum Rows {
     OfThreads,
     /// A worker that serves one connection at a time, and nothing else.
     OfOne,
-}
-
-/// The texts of a row, about the request being served. UTF-8, to be checked by the reader; cut to 48, 80, 144 and 16
-/// bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Texts<'a> {
-    /// The client's address.
-    pub client: &'a [u8],
-    /// The virtual host.
-    pub vhost: &'a [u8],
-    /// The request line.
-    pub request: &'a [u8],
-    /// The protocol.
-    pub protocol: &'a [u8],
 }
 
 /// The rows of one child. A connection takes one while it serves a request.
@@ -82,17 +46,16 @@ impl Workers {
     /// Starts the rows of this child's process slot, which makes the child running: its workers are `_`.
     pub fn start(board: &'static Board, process: usize, rows: Rows) -> Arc<Workers> {
         let row = board.process(process);
-        let count = row.workers(board.per_process);
+        let count = row.workers(board.workers_per_process());
         for index in 0..count {
             board.worker(process, index).store(WorkerField::State, State::Ready as u64);
         }
         board.set_pid(process, Pid::own());
-        // A process is only one child in its life.
-        let _ = super::OWN.set(process);
+        Board::take_for_life(process);
         if board.life(process) == ChildState::Starting {
             row.set_life(ChildState::Running);
         }
-        board.attention.raise();
+        board.attention().raise();
         Arc::new(Workers::of(board, process, 0, count, rows))
     }
 
@@ -132,7 +95,7 @@ impl Workers {
         if index.is_none() {
             self.enter(Gauge::Unlisted);
         }
-        let slot = Row { workers: self.clone(), index, unlisted: index.is_none() };
+        let slot = Row::new(self.clone(), index, index.is_none());
         slot.state(State::Read);
         slot
     }
@@ -142,10 +105,11 @@ impl Workers {
     pub fn acquire_beside(self: &Arc<Self>) -> Row {
         match self.rows {
             Rows::OfRequests => self.acquire(),
-            Rows::OfThreads | Rows::OfOne => Row { workers: self.clone(), index: None, unlisted: false },
+            Rows::OfThreads | Rows::OfOne => Row::new(self.clone(), None, false),
         }
     }
 
+    /// Takes a free row.
     fn take(&self) -> Option<usize> {
         for (word, bits) in self.free.iter().enumerate() {
             let mut seen = bits.load(Relaxed);
@@ -157,6 +121,26 @@ impl Workers {
             }
         }
         None
+    }
+
+    /// Gives back what [`take`](Workers::take) took.
+    pub(super) fn give_back(&self, index: usize) {
+        self.free[index / 64].fetch_or(1 << (index % 64), Release);
+    }
+
+    /// One of the rows.
+    pub(super) fn row(&self, index: usize) -> WorkerRow<'_> {
+        self.board.worker(self.process, self.first + index)
+    }
+
+    /// The unit that has one of these rows.
+    pub(super) fn unit(&self) -> Rows {
+        self.rows
+    }
+
+    /// Counts a request among those for its URL and its virtual host.
+    pub(super) fn count_visit(&self, visit: Visit<'_>) {
+        self.board.count_visit(self.process, visit);
     }
 
     /// Shows the state of a worker that serves one connection at a time, while no request has taken its row. For the
@@ -225,14 +209,14 @@ impl Workers {
                 && board.idle_workers(slot) > 0
         };
         if !(0..board.used()).any(is_idle) {
-            board.attention.raise();
+            board.attention().raise();
         }
     }
 
     fn reaches(&self, count: u64, quota: u64) -> bool {
         let reached = count == quota;
         if reached {
-            self.board.attention.raise();
+            self.board.attention().raise();
         }
         reached
     }
@@ -277,7 +261,7 @@ impl Workers {
         self.board.set_quiescing(self.process);
     }
 
-    fn count(&self, answered: Answered, bytes: u64, took: u64) {
+    pub(super) fn count(&self, answered: Answered, bytes: u64, took: u64) {
         let row = self.board.process(self.process);
         row.tally(CLASSES, usize::from(answered.status / 100).saturating_sub(1));
         let bucket = BOUNDS.partition_point(|bound| *bound < took);
@@ -295,110 +279,15 @@ impl Workers {
     }
 
     /// Reads the CPU time once a second at most: the call costs as much as a small request.
-    fn note_cpu(&self, now: u64) {
+    pub(super) fn note_cpu(&self, now: u64) {
         let second = now / 1_000_000;
         if self.looked.swap(second, Relaxed) == second {
             return;
         }
         let row = self.board.process(self.process);
         let ((user, system), (children_user, children_system)) = (cpu(CpuOf::Own), cpu(CpuOf::Children));
-        for (field, time) in row::CPU.into_iter().zip([user, system, children_user, children_system]) {
+        for (field, time) in layout::CPU.into_iter().zip([user, system, children_user, children_system]) {
             row.store(field, micros(time));
         }
-    }
-}
-
-/// The row of a request being served, or a stand-in for one that found no row.
-#[derive(Debug)]
-pub struct Row {
-    workers: Arc<Workers>,
-    pub(super) index: Option<usize>,
-    /// It found no row, and is counted as unlisted.
-    unlisted: bool,
-}
-
-impl Row {
-    fn row(&self) -> Option<row::WorkerRow<'_>> {
-        let workers = &self.workers;
-        self.index.map(|index| workers.board.worker(workers.process, workers.first + index))
-    }
-
-    /// From now on the answer only waits for its client. No thread is busy with it, so if rows belong to threads it
-    /// gives its row back, and counts only in the totals.
-    pub fn park(&mut self) {
-        if self.workers.rows == Rows::OfThreads {
-            self.give_back();
-        }
-    }
-
-    fn give_back(&mut self) {
-        if let Some(row) = self.row() {
-            row.store(WorkerField::State, State::Ready as u64);
-            // A worker that serves one connection at a time keeps it.
-            if self.workers.rows != Rows::OfOne {
-                row.forget_connection();
-            }
-        }
-        if let Some(index) = self.index.take() {
-            self.workers.free[index / 64].fetch_or(1 << (index % 64), Release);
-        }
-        if std::mem::take(&mut self.unlisted) {
-            self.workers.leave(Gauge::Unlisted);
-        }
-    }
-
-    /// Shows the worker's state.
-    #[inline]
-    pub fn state(&self, state: State) {
-        if let Some(row) = self.row() {
-            row.store(WorkerField::State, state as u64);
-        }
-    }
-
-    /// Shows the request that is served; writing the texts costs a store per eight bytes.
-    pub fn describe(&self, texts: Texts<'_>) {
-        let Some(row) = self.row() else { return };
-        let Texts { client, vhost, request, protocol } = texts;
-        row.write_texts(&[(CLIENT, client), (VHOST, vhost), (REQUEST, request), (PROTOCOL, protocol)]);
-    }
-
-    /// Shows that a request is served (`W`), and the traffic of its connection so far.
-    pub fn begin(&self, so_far: Traffic) {
-        let Some(row) = self.row() else { return };
-        row.store(WorkerField::ConnectionAccesses, so_far.accesses);
-        row.store(WorkerField::ConnectionBytes, so_far.bytes);
-        let now = now();
-        row.store(WorkerField::Began, now);
-        row.store(WorkerField::Used, now);
-        row.store(WorkerField::State, State::Write as u64);
-    }
-
-    /// Counts a request among those for its URL and its virtual host.
-    pub fn visited(&self, visit: Visit<'_>) {
-        self.workers.board.count_visit(self.workers.process, visit);
-    }
-
-    /// Counts an answered request.
-    pub fn finish(&self, answered: Answered) {
-        let (bytes, took) = (answered.sent.saturating_add(answered.received), micros(answered.took));
-        self.workers.count(answered, bytes, took);
-        let now = now();
-        self.workers.note_cpu(now);
-        let Some(row) = self.row() else { return };
-        row.store(WorkerField::Took, took);
-        row.store(WorkerField::Used, now);
-        row.add(WorkerField::Duration, took);
-        for field in [WorkerField::ConnectionAccesses, WorkerField::OwnAccesses, WorkerField::Accesses] {
-            row.add(field, 1);
-        }
-        for field in [WorkerField::ConnectionBytes, WorkerField::OwnBytes, WorkerField::Bytes] {
-            row.add(field, bytes);
-        }
-    }
-}
-
-impl Drop for Row {
-    fn drop(&mut self) {
-        self.give_back();
     }
 }
