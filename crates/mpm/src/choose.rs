@@ -6,10 +6,10 @@ use conf::error::Phase;
 use conf::{Error, ModuleInfo, Notice, SettingsMap};
 use runtime::scoreboard::Rows;
 
-use crate::Mpm;
 use crate::event::EVENT;
 use crate::limits::{self, Fixed, When, explain::Explained};
 use crate::listen;
+use crate::mpm::Mpm;
 use crate::percore::PERCORE;
 use crate::prefork::PREFORK;
 use crate::settings::MpmSettings;

@@ -22,10 +22,11 @@ use crate::child::Child;
 use crate::limits::explain::Kind;
 use crate::limits::{self, threaded};
 use crate::listener::{self, Dispatcher};
+use crate::mpm::{Mpm, Words};
 use crate::parked::{Became, Connections, Task};
 use crate::policy::Counts;
 use crate::thread_pool::{self, Sleeper, ThreadPool, Work};
-use crate::{Mpm, Words, stages, tables};
+use crate::{stages, tables};
 
 /// How long requests may wait while the running workers make no progress, before one more is woken.
 const PATIENCE: Duration = Duration::from_millis(1);

@@ -1,16 +1,15 @@
 //! The listener: an event loop that accepts connections and follows the parent's orders. The module decides what
 //! happens to a connection ([`Dispatcher`]).
 
+mod dispatcher;
 mod door;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use runtime::executor::{sleep, timeout};
@@ -21,7 +20,9 @@ use sys::time::monotonic;
 use sys::watch::{Interest, Watched, watch};
 
 use crate::child::{Child, Order, SUCCESSION};
-use door::{BATCH, Door};
+use door::Door;
+
+pub(crate) use dispatcher::Dispatcher;
 
 /// How soon a child that leaves checks whether its last connection has closed: first after this, then after twice that,
 /// and so on. A client may take hours for a download.
@@ -31,29 +32,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(640);
 /// have received; and how often they are checked.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 const LISTEN_AGAIN: Duration = Duration::from_millis(1);
-
-/// Decides what happens to accepted connections.
-pub(crate) trait Dispatcher: Send + Sync + 'static {
-    /// Starts a connection. Called within the listener's event loop.
-    fn start(&self, socket: OwnedFd, peer: SocketAddr);
-
-    /// How many connections may be accepted now; pending while that is none.
-    fn poll_room(&self, _cx: &mut Context<'_>) -> Poll<usize> {
-        Poll::Ready(BATCH)
-    }
-
-    /// A connected client has waited for room in vain: called after a tenth of a second, and again for each further
-    /// one.
-    fn insist(&self) {}
-
-    /// Whether another thread is in the middle of an answer.
-    fn is_answering(&self) -> bool {
-        false
-    }
-
-    /// Whether any connection is open, or on its way to a worker.
-    fn is_serving(&self) -> bool;
-}
 
 /// The event loop of a child. Before each wait, the service writes its buffered output.
 pub(crate) fn event_loop(service: &'static dyn Service) -> io::Result<EventLoop> {

@@ -13,7 +13,8 @@ use crate::child::Child;
 use crate::limits::explain::Kind;
 use crate::limits::percore;
 use crate::listener::{self, Dispatcher};
-use crate::{Mpm, Words, stages, tables};
+use crate::mpm::{Mpm, Words};
+use crate::{stages, tables};
 
 /// How many requests of a child the status page can list at once. The child serves and counts more than that.
 const ROWS: usize = 64;

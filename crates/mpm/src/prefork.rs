@@ -23,8 +23,9 @@ use crate::child::{Child, LAST_ROUND, Order, SUCCESSION};
 use crate::limits::explain::Kind;
 use crate::limits::prefork;
 use crate::listen::Listeners;
+use crate::mpm::{Mpm, Words};
 use crate::policy::Counts;
-use crate::{Mpm, Words, stages, tables};
+use crate::{stages, tables};
 
 /// The module.
 pub(crate) static PREFORK: Mpm = Mpm {

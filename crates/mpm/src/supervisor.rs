@@ -5,13 +5,17 @@
 
 mod backoff;
 mod children;
+mod companions;
+mod control_socket;
 mod conversations;
 mod ending;
 mod family;
+mod heir;
 mod helper_processes;
 mod recycling;
 mod restarting;
 mod sizing;
+mod state;
 mod upgrade;
 mod watchdog;
 
@@ -20,7 +24,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use runtime::scoreboard::{self, Board, Rows};
+use runtime::scoreboard::{self, Rows};
 use sys::notify::Notifier;
 use sys::poll::any_readable;
 use sys::process::Pid;
@@ -28,84 +32,28 @@ use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
 use sys::time::monotonic;
 
-use crate::limits::{Plan, When};
+use crate::about::About;
+use crate::callbacks::{ParentCallbacks, Restart};
+use crate::generation::Generation;
+use crate::limits::When;
+use crate::limits::explain::Kind;
+use crate::listen::Listeners;
 use crate::policy::Policy;
 use crate::settings::MpmSettings;
-use crate::{About, Generation, Listeners, ParentCallbacks, Restart};
 use backoff::Backoff;
-use conversations::Conversations;
+use control_socket::Conversations;
 use family::Family;
 use helper_processes::HelperProcesses;
-use upgrade::Heir;
-pub use watchdog::Stall;
+use state::{Asked, Graceful, SIGNALS, Supervisor, TICK};
 use watchdog::Watchdog;
 
-/// How often the number of children is checked.
-const TICK: Duration = Duration::from_secs(1);
 /// Extra process slots beyond `ServerLimit`, for children of earlier generations that still finish: three times as
 /// many, but not fewer or more than this. When even those run out, the oldest child is ended.
 const FINISHING: (usize, usize) = (256, 8192);
 
-/// The signals that carry requests.
-const SIGNALS: [Signal; 8] =
-    [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::QUIT];
-
-/// A request that is not carried out yet; the strongest wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
-    Nothing,
-    Upgrade,
-    Restart(Graceful),
-    /// Never requested from outside: the new program asks for it once it serves.
-    HandOver,
-    GracefulStop,
-    Stop,
-}
-
-/// A hard restart is stronger than a graceful one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Graceful {
-    Yes,
-    No,
-}
-
-struct Supervisor<'a> {
-    /// This process, also as seen from a child.
-    pid: Pid,
-    about: About,
-    callbacks: &'a mut dyn ParentCallbacks,
-    board: &'static Board,
-    notifier: Notifier,
-    signals: SignalFd,
-    asked: Asked,
-    generation: Generation,
-    number: u32,
-    plan: Plan,
-    listeners: Listeners,
-    pid_file: Option<PathBuf>,
-    family: Family,
-    helpers: HelperProcesses,
-    conversations: Conversations,
-    watchdog: Watchdog,
-    policy: Policy,
-    backoff: Backoff,
-    /// Children to start apart from the policy's decisions: those of a new generation, and replacements.
-    owed: usize,
-    /// A restart is under way: children of this generation are to take the place of earlier ones, which serve until then.
-    arriving: bool,
-    next_tick: Duration,
-    /// The new program that will take over, until it does.
-    heir: Option<Heir>,
-    /// Whether any child has ever accepted. Before that, a child that cannot start means that the server cannot.
-    proven: bool,
-}
-
-pub(crate) fn run(
-    first: Generation,
-    listeners: Listeners,
-    about: About,
-    callbacks: &mut dyn ParentCallbacks,
-) -> ExitCode {
+/// Runs the server until it is stopped. Before the call, `first` was checked ([`Chosen::check`](crate::Chosen::check)) and its messages
+/// printed; the process has one thread, is a daemon if it should be one, and `first.log` is set.
+pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mut dyn ParentCallbacks) -> ExitCode {
     let plan = (first.mpm.0.plan)(&first.settings, When::Start).0.for_buckets(listeners.buckets());
     let slots = if about.one_process { 1 } else { plan.limits.0 + (plan.limits.0 * 3).clamp(FINISHING.0, FINISHING.1) };
     let prepared = SignalFd::new(&SIGNALS).and_then(|signals| {
@@ -352,6 +300,19 @@ impl Supervisor<'_> {
             return;
         }
         self.decide(counts);
+    }
+
+    /// Reports workers that make no progress.
+    fn watch(&mut self) {
+        let after = self.generation.settings.get::<MpmSettings>().stall_timeout();
+        if after.is_zero() {
+            return;
+        }
+        let alone = self.generation.mpm.0.kind == Kind::Processes;
+        let stalls = self.watchdog.look(self.board, &self.family, alone, after);
+        if !stalls.is_empty() {
+            self.callbacks.stalled(&stalls);
+        }
     }
 
     /// Whether the server can serve: at least one child does or did.

@@ -17,9 +17,10 @@ use crate::child::Child;
 use crate::limits::explain::Kind;
 use crate::limits::{self, threaded};
 use crate::listener::{self, Dispatcher};
+use crate::mpm::{Mpm, Words};
 use crate::policy::Counts;
 use crate::thread_pool::{self, ThreadPool, Work};
-use crate::{Mpm, Words, stages, tables};
+use crate::{stages, tables};
 
 /// The module.
 pub(crate) static WORKER: Mpm = Mpm {

@@ -25,13 +25,11 @@ use sys::poll::readable;
 use sys::time::monotonic;
 use sys::watch::{Watched, watch_exclusively};
 
-use super::Dispatcher;
+use super::dispatcher::{BATCH, Dispatcher};
 use crate::accept::{Accept, Ceiling, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, SUCCESSION};
 use crate::listen::{Listener, Listeners};
 
-/// The most connections taken in one go before the open ones get their turn.
-pub(super) const BATCH: usize = 32;
 /// How many connections a child may be ahead of the others before it lets them go first.
 const AHEAD: u64 = 2;
 /// How many of those that the others have left it takes at a time: they may only be slow to wake up.

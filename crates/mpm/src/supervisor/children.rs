@@ -8,10 +8,11 @@ use sys::signal_fd::SignalFd;
 use sys::time::monotonic;
 
 use super::family::Standing;
-use super::{Supervisor, TICK};
-use crate::Listeners;
-use crate::child::{Birth, FATAL, Order, SICK};
+use super::state::{Supervisor, TICK};
+use crate::birth::Birth;
+use crate::child::{FATAL, Order, SICK};
 use crate::limits::Spare;
+use crate::listen::Listeners;
 use crate::settings::MpmSettings;
 
 impl Supervisor<'_> {

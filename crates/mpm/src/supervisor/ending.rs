@@ -7,9 +7,10 @@ use std::time::Duration;
 use sys::signal::Signal;
 use sys::time::monotonic;
 
-use super::{Asked, Supervisor};
+use super::state::{Asked, Supervisor};
+use crate::listen::Listeners;
+use crate::pidfile;
 use crate::settings::MpmSettings;
-use crate::{Listeners, pidfile};
 
 /// The signals for children that should end at once, with their times in seconds; at the last one we go on without
 /// them.

@@ -1,52 +1,50 @@
-//! Processes beside the children ([`HelperProcess`]): each generation has its own, for as long as it has children.
+//! The helper processes ([`HelperProcess`]) that are alive, or should be.
 
-use std::io::{self, PipeReader, PipeWriter};
+use std::io::PipeWriter;
 use std::os::fd::AsFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
 use runtime::HelperProcess;
 use sys::poll::any_readable;
-use sys::process::signal_of_end;
-use sys::process::{Fork, Pid, Reaped, Status, die_with, end_of, exit_now, expose_to_shortage, fork, set_title};
-use sys::signal::{Signal, unblock};
-use sys::signal_fd::SignalFd;
+use sys::process::{Pid, end_of};
+use sys::signal::Signal;
 use sys::time::monotonic;
 
 use super::backoff::Backoff;
-use super::{Supervisor, TICK};
-use crate::child::{BEFORE_PARENT, FATAL, Order};
+
+/// How long helpers may take to end.
+pub(super) const ENDING_MAX: Duration = Duration::from_secs(1);
 
 /// The helper processes of all generations.
 #[derive(Debug, Default)]
 pub(super) struct HelperProcesses {
-    groups: Vec<Group>,
+    pub(super) groups: Vec<Group>,
     /// With `-X`, a pipe to each helper that closes when this process ends: it becomes another user, whose signals may
     /// not reach them.
-    ties: Option<Vec<PipeWriter>>,
+    pub(super) ties: Option<Vec<PipeWriter>>,
 }
 
 /// The helpers of one kind, of one generation.
 #[derive(Debug)]
-struct Group {
-    helper: Rc<HelperProcess>,
-    generation: u32,
-    alive: Vec<Alive>,
-    backoff: Backoff,
+pub(super) struct Group {
+    pub(super) helper: Rc<HelperProcess>,
+    pub(super) generation: u32,
+    pub(super) alive: Vec<Alive>,
+    pub(super) backoff: Backoff,
     /// Its generation has no children any more.
-    leaving: bool,
+    pub(super) leaving: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Alive {
-    pid: Pid,
+pub(super) struct Alive {
+    pub(super) pid: Pid,
     /// Birth on the monotonic clock.
-    born: Duration,
+    pub(super) born: Duration,
 }
 
 impl Group {
-    fn lacks(&self) -> bool {
+    pub(super) fn lacks(&self) -> bool {
         !self.leaving && self.alive.len() < self.helper.count
     }
 }
@@ -81,7 +79,7 @@ impl HelperProcesses {
     /// Ends the helpers that are tied to this process.
     pub(super) fn end_with_us(mut self) {
         self.ties = None;
-        let end = monotonic() + TICK;
+        let end = monotonic() + ENDING_MAX;
         for alive in self.groups.iter().flat_map(|group| &group.alive) {
             let _ = end_of(alive.pid).and_then(|ended| any_readable([ended.as_fd()], end.saturating_sub(monotonic())));
         }
@@ -94,131 +92,10 @@ impl HelperProcesses {
     }
 
     /// Sends a signal to all, and starts no more.
-    fn order(&mut self, signal: Signal) {
+    pub(super) fn order(&mut self, signal: Signal) {
         for group in &mut self.groups {
             group.leaving = true;
             group.alive.iter().for_each(|alive| drop(alive.pid.kill(signal)));
         }
-    }
-}
-
-impl Supervisor<'_> {
-    /// Starts missing helpers, and lets the helpers of departed children leave.
-    pub(super) fn accompany(&mut self) {
-        for index in 0..self.helpers.groups.len() {
-            while self.helpers.groups[index].lacks() && monotonic() >= self.helpers.groups[index].backoff.until() {
-                if !self.start_companion(index) {
-                    break;
-                }
-            }
-        }
-        let (current, family) = (self.number, &self.family);
-        for group in &mut self.helpers.groups {
-            let number = group.generation;
-            if !group.leaving && number != current && !family.any(|member| member.generation == number) {
-                group.leaving = true;
-                group.alive.iter().for_each(|alive| drop(alive.pid.kill(Signal::USR1)));
-            }
-        }
-        self.helpers.groups.retain(|group| !group.leaving || !group.alive.is_empty());
-    }
-
-    fn start_companion(&mut self, index: usize) -> bool {
-        let helper = self.helpers.groups[index].helper.clone();
-        let now = monotonic();
-        let tie = self.helpers.ties.is_some().then(io::pipe).transpose();
-        match tie.and_then(|tie| Ok((fork()?, tie))) {
-            Ok((Fork::Parent(pid), tie)) => {
-                if let (Some(ties), Some((_, writer))) = (&mut self.helpers.ties, tie) {
-                    ties.push(writer);
-                }
-                let group = &mut self.helpers.groups[index];
-                group.backoff.started(now, TICK);
-                group.alive.push(Alive { pid, born: now });
-                true
-            }
-            // Nothing of the parent may run in it after this, not even while unwinding.
-            Ok((Fork::Child, tie)) => {
-                let life = || self.become_companion(&helper, tie.map(|(reader, _)| reader));
-                exit_now(catch_unwind(AssertUnwindSafe(life)).unwrap_or(FATAL))
-            }
-            Err(error) => {
-                runtime::log!(self.module(), Error, "{}: cannot start a {} daemon", sys::describe(&error), helper.name);
-                self.helpers.groups[index].backoff.failed(now);
-                false
-            }
-        }
-    }
-
-    /// Runs as a helper process. Returns the exit status. The order of steps matters as it does for a child.
-    fn become_companion(&mut self, helper: &HelperProcess, tie: Option<PipeReader>) -> i32 {
-        // So nobody can connect to the helper, or through it to others.
-        drop(self.leave_parent());
-        let prepared = SignalFd::new(&Order::SIGNALS).and_then(|orders| {
-            unblock(&[Signal::CHLD])?;
-            let _ = expose_to_shortage(BEFORE_PARENT);
-            set_title(&format!("{}: {} daemon", self.about.program, helper.name))?;
-            if let Some(identity) = self.generation.identity.as_ref().filter(|_| !helper.privileged) {
-                identity.assume()?;
-            }
-            let is_wanted = die_with(self.pid, Signal::TERM)?;
-            if let Some(tie) = &tie {
-                signal_of_end(tie, Signal::TERM)?;
-            }
-            Ok((orders, is_wanted))
-        });
-        let ended = match prepared {
-            Ok((orders, true)) => {
-                runtime::log::begun();
-                (helper.life)(&orders)
-            }
-            Ok((_, false)) => Ok(()),
-            Err(error) => Err(error),
-        };
-        match ended {
-            Ok(()) => 0,
-            Err(error) => {
-                runtime::log!(self.module(), Alert, "{}: a {} daemon cannot go on", sys::describe(&error), helper.name);
-                1
-            }
-        }
-    }
-
-    /// Handles the end of a helper process; `false`: the process was none.
-    pub(super) fn companion_ended(&mut self, reaped: &Reaped) -> bool {
-        let module = self.module();
-        let find = |group: &Group| group.alive.iter().position(|alive| alive.pid == reaped.pid);
-        let Some((group, at)) =
-            self.helpers.groups.iter_mut().find_map(|group| Some(find(group)?).map(|at| (group, at)))
-        else {
-            return false;
-        };
-        let Alive { pid, born } = group.alive.remove(at);
-        if !group.leaving {
-            let how = match reaped.status {
-                Status::Exited(status) => format!("exit status {status}"),
-                Status::Signaled { signal, .. } => format!("signal {} ({})", signal.description(), signal.number()),
-            };
-            let name = group.helper.name;
-            runtime::log!(
-                module,
-                Error,
-                "{name} daemon process died ({how}), restarting the {name} daemon (pid {pid})"
-            );
-            group.backoff.died(born, monotonic());
-        }
-        true
-    }
-
-    /// Ends all helpers; their children have gone.
-    pub(super) fn end_companions(&mut self) {
-        self.helpers.order(Signal::TERM);
-        let end = monotonic() + TICK;
-        while !self.helpers.have_ended() && monotonic() < end {
-            self.wait(end.saturating_sub(monotonic()));
-            self.reap();
-        }
-        self.helpers.order(Signal::KILL);
-        self.helpers.groups.clear();
     }
 }

@@ -4,8 +4,8 @@ use sys::process::{Pid, anonymous_memory};
 use sys::signal::Signal;
 use sys::time::monotonic;
 
-use super::Supervisor;
 use super::family::{Lifetime, Member};
+use super::state::Supervisor;
 use crate::recycle::{self, Each, Reason};
 
 impl Supervisor<'_> {

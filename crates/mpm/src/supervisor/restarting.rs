@@ -5,12 +5,14 @@ use runtime::HelperProcess;
 use sys::signal::Signal;
 use sys::time::monotonic;
 
-use super::Supervisor;
 use super::backoff::Backoff;
 use super::family::Member;
+use super::state::Supervisor;
+use crate::callbacks::Restart;
+use crate::generation::Generation;
 use crate::limits::{Plan, When};
+use crate::listen::Listeners;
 use crate::policy::Policy;
-use crate::{Generation, Listeners, Restart};
 
 /// A generation that is ready to begin.
 struct Next {

@@ -3,7 +3,7 @@
 use sys::signal::Signal;
 use sys::time::monotonic;
 
-use super::Supervisor;
+use super::state::Supervisor;
 use crate::limits::Spare;
 use crate::policy::{Counts, Decision, Remark};
 

@@ -2,32 +2,20 @@
 //! the program's name by then. When all its first children accept, it takes the pid file and sends the running server a
 //! `SIGWINCH`; that one finishes its work and ends. If the new program fails before that, the running one stays.
 
-use std::ffi::{CString, OsStr, OsString};
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use sys::notify::{Notifier, environment_of_successor};
+use sys::notify::Notifier;
 use sys::process::{Pid, Reaped, Status};
 use sys::signal::Signal;
-use sys::spawn::{Directory, Spawn};
 use sys::time::monotonic;
 
-use super::Supervisor;
-use crate::{Invocation, UPGRADE_MAX};
+use super::heir::Heir;
+use super::state::Supervisor;
+use crate::about::UPGRADE_MAX;
 
 /// How long a program may take to follow an order to end.
 const OBEY: Duration = Duration::from_secs(5);
-
-/// A new program that will take over.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Heir {
-    pub(super) pid: Pid,
-    /// Birth on the monotonic clock.
-    born: Duration,
-}
 
 impl Supervisor<'_> {
     /// `SIGUSR2`: starts the new program.
@@ -45,39 +33,21 @@ impl Supervisor<'_> {
             return;
         };
         let file = invocation.file.display();
-        match self.start_heir(&invocation) {
+        match Heir::start(&invocation, &self.listeners) {
             Ok(heir) => {
-                runtime::log!(self.module(), Notice, "SIGUSR2 received.  Starting the new program {file} (pid {heir})");
-                self.heir = Some(Heir { pid: heir, born: monotonic() });
+                runtime::log!(
+                    self.module(),
+                    Notice,
+                    "SIGUSR2 received.  Starting the new program {file} (pid {})",
+                    heir.pid
+                );
+                self.heir = Some(heir);
             }
             Err(error) => {
                 let text = "the new program cannot be started, this one stays";
                 runtime::log!(self.module(), Error, "{}: {file}: {text}", sys::describe(&error));
             }
         }
-    }
-
-    fn start_heir(&self, invocation: &Invocation) -> io::Result<Pid> {
-        let Invocation { file, arguments, directory } = invocation;
-        let (program, directory) = (terminated(file.as_os_str())?, terminated(directory.as_os_str())?);
-        let argv = arguments.iter().map(|word| terminated(word)).collect::<io::Result<Vec<CString>>>()?;
-        let sockets: Vec<_> = self.listeners.iter().map(AsFd::as_fd).collect();
-        let env =
-            environment_of_successor(sockets.len()).into_iter().map(variable).collect::<io::Result<Vec<CString>>>()?;
-        let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
-        Spawn {
-            program: &program,
-            argv: &argv.iter().map(CString::as_c_str).collect::<Vec<_>>(),
-            env: &env.iter().map(CString::as_c_str).collect::<Vec<_>>(),
-            directory: Some(Directory::Named(&directory)),
-            stdio: [input.as_fd(), output.as_fd(), error.as_fd()],
-            more: &sockets,
-            own_group: false,
-            limits: &[],
-            nicer: 0,
-            end_with_us: None,
-        }
-        .start()
     }
 
     /// After the end of a process: whether it was the new program, which has then failed.
@@ -151,12 +121,4 @@ impl Supervisor<'_> {
         runtime::log!(self.module(), Notice, "took over from the program with pid {predecessor}");
         true
     }
-}
-
-fn terminated(text: &OsStr) -> io::Result<CString> {
-    Ok(CString::new(text.as_bytes())?)
-}
-
-fn variable((name, value): (OsString, OsString)) -> io::Result<CString> {
-    Ok(CString::new([name.into_vec(), value.into_vec()].join(&b'='))?)
 }

@@ -4,27 +4,16 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use runtime::scoreboard::Board;
 use sys::process::Pid;
 use sys::signal::Signal;
 use sys::time::monotonic;
 
-use super::Supervisor;
-use crate::limits::explain::Kind;
-use crate::settings::MpmSettings;
+use super::family::Family;
+use crate::callbacks::Stall;
 
 /// How long a child may take to answer that it is there.
 const ANSWER: Duration = Duration::from_secs(5);
-
-/// A child without progress, or all of them where each is one worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stall {
-    /// The child; `None`: all of them.
-    pub child: Option<(usize, Pid)>,
-    /// How long it has made none.
-    pub since: Duration,
-    /// Its event loop is stuck; otherwise all its workers are busy, each with one request.
-    pub deaf: bool,
-}
 
 /// What the parent knows of the children. Times are on the monotonic clock.
 #[derive(Debug, Default)]
@@ -96,38 +85,32 @@ impl Watched {
     }
 }
 
-impl Supervisor<'_> {
-    /// Called once a second.
-    pub(super) fn watch(&mut self) {
-        let after = self.generation.settings.get::<MpmSettings>().stall_timeout();
-        if after.is_zero() {
-            return;
-        }
+impl Watchdog {
+    /// Called once a second. Returns those that have made no progress for as long as `after`, and were not reported
+    /// yet; with `alone` each child is one worker, and all of them are looked at together.
+    pub(super) fn look(&mut self, board: &Board, family: &Family, alone: bool, after: Duration) -> Vec<Stall> {
         let now = monotonic();
-        let children: Vec<(usize, Pid)> = self.family.iter().map(|member| (member.slot, member.pid)).collect();
-        let alone = self.generation.mpm.0.kind == Kind::Processes;
+        let children: Vec<(usize, Pid)> = family.iter().map(|member| (member.slot, member.pid)).collect();
         let mut stalls = Vec::new();
         let mut all = Look::default();
-        self.watchdog.children.retain(|child, _| children.contains(child));
+        self.children.retain(|child, _| children.contains(child));
         for child @ (slot, pid) in children {
-            let look = Look { idle: self.board.free_workers(slot), mark: self.board.mark(slot) };
+            let look = Look { idle: board.free_workers(slot), mark: board.mark(slot) };
             all = all.join(look);
-            if alone || !self.board.is_running(slot) {
+            if alone || !board.is_running(slot) {
                 continue;
             }
-            let heard = self.board.heard(slot);
-            let watched = self.watchdog.children.entry(child).or_default();
+            let heard = board.heard(slot);
+            let watched = self.children.entry(child).or_default();
             let quiet = watched.look(look, now, after).map(|since| (since, false));
             let deaf = watched.listen(heard, now, after, || drop(pid.kill(Signal::URG))).map(|since| (since, true));
             let stall = |(since, deaf)| Stall { child: Some(child), since, deaf };
             stalls.extend(quiet.into_iter().chain(deaf).map(stall));
         }
-        if alone && let Some(since) = self.watchdog.all.look(all, now, after) {
+        if alone && let Some(since) = self.all.look(all, now, after) {
             stalls.push(Stall { child: None, since, deaf: false });
         }
-        if !stalls.is_empty() {
-            self.callbacks.stalled(&stalls);
-        }
+        stalls
     }
 }
 
