@@ -10,7 +10,6 @@ use crate::expr;
 use crate::language::Language;
 use crate::paths::join;
 use crate::place::Place;
-use crate::read::Reader;
 use crate::settings::{Keyed, Listed, Setting, Settings, SettingsMap};
 use crate::source::Origin;
 use crate::system::System;
@@ -289,12 +288,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// Takes over a reader's state, to apply the lines that it has read.
-    pub fn of(reader: Reader) -> Context {
-        let Reader { system, language, notices, errors, .. } = reader;
-        Context { system, language, notices, errors }
-    }
-
     /// Resolves a path against `ServerRoot`, and removes `.` and `..`.
     pub fn server_relative(&self, path: &str) -> String {
         join(&self.language.server_root, path)

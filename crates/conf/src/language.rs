@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::directive::{Directive, DirectiveIndex, ModuleInfo};
+use crate::macros::Macro;
 use crate::paths::join;
-use crate::read::macros::Macro;
 use crate::settings::SettingsMap;
 use crate::system::System;
 

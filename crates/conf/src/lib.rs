@@ -25,6 +25,7 @@ pub mod fnmatch;
 pub mod ip;
 mod language;
 pub mod lines;
+mod macros;
 pub mod paths;
 pub mod pattern;
 mod place;

@@ -23,7 +23,7 @@ pub(crate) fn apply(lines: &str) -> Result<Applied, String> {
     let system = Arc::new(server::machine::Machine);
     let mut reader = Reader::new(system, Language::new(&FACES, &FACES, "/root"));
     let tree = reader.read_text("lines", lines.into()).map_err(|error| error.message)?;
-    let mut context = Context { notices: Vec::new(), ..Context::of(reader) };
+    let mut context = Context { notices: Vec::new(), ..reader.into_context() };
     let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
     conf::apply(&tree, &mut server, &mut dir, &Place::server_level(), &mut context).map_err(|error| error.message)?;
     Ok(Applied { server, dir, notices: context.notices })

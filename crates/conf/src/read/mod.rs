@@ -5,7 +5,7 @@
 mod condition;
 mod include;
 mod input;
-pub(crate) mod macros;
+mod macros;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use self::include::reason;
 use self::input::{Input, Stop};
 use crate::arguments::{section_argument, take};
-use crate::directive::{Args, Directive, OnRead};
+use crate::directive::{Args, Context, Directive, OnRead};
 use crate::error::{Error, Errors, Level, Notice, Phase, Unknown};
 use crate::excerpt::Spot;
 use crate::language::Language;
@@ -66,7 +66,7 @@ pub struct Ran {
 
 /// Reads configuration texts.
 pub struct Reader {
-    pub(crate) system: Arc<dyn System>,
+    system: Arc<dyn System>,
     /// The modules, variables and macros so far.
     pub language: Language,
     /// The notices so far.
@@ -168,6 +168,12 @@ impl Reader {
             Stop::Error(error) => error,
         });
         read.or_else(|error| self.errors.meet(error).map(|()| Vec::new()))
+    }
+
+    /// The state that the lines leave behind, to apply those that were read.
+    pub fn into_context(self) -> Context {
+        let Reader { system, language, notices, errors, .. } = self;
+        Context { system, language, notices, errors }
     }
 
     /// Reads lines up to the end, or up to the line `</CLOSE` (with its `>`) of a conditional section.
@@ -459,7 +465,7 @@ impl Reader {
         if origin.depth() >= INCLUDE_DEPTH_MAX {
             return Err(too_deep());
         }
-        let (text, warnings) = definition.expand(&values, LINE_MAX)?;
+        let (text, warnings) = definition.expand(&values, LINE_MAX, TEXT_MAX)?;
         for warning in warnings {
             self.warn(origin, "macro", warning);
         }

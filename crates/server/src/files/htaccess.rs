@@ -288,7 +288,7 @@ pub(super) fn read_tree(
     let mut reader = Reader::htaccess(server.system.clone(), server.language.clone(), place.clone());
     reader.errors = errors;
     let tree = reader.read_text(path, bytes);
-    (tree, place, Context::of(reader))
+    (tree, place, reader.into_context())
 }
 
 /// Records an access file's lines for an explanation, with whether each is allowed.

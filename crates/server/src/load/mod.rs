@@ -106,7 +106,7 @@ pub fn load(
     };
     let mut reader = reader;
     let (included, ran) = (std::mem::take(&mut reader.included), std::mem::take(&mut reader.ran));
-    let mut context = Context::of(reader);
+    let mut context = reader.into_context();
     let mut left = Left::default();
     match resolve(&tree, &mut context, sources, software, check, &mut left) {
         Ok(server) => {
