@@ -143,7 +143,7 @@ fn common(request: &Request) -> Variables {
 /// Further variables of a CGI script (Apache's `ap_add_cgi_vars`).
 async fn of_cgi(request: &Request, all: &mut Variables) {
     let mut add = |name: &'static str, value: Value| all.push((Cow::Borrowed(name), value));
-    let included = request.is_lookup();
+    let included = request.is_subrequest();
     add("GATEWAY_INTERFACE", Value::Static("CGI/1.1"));
     // A part of another response negotiates nothing with the client.
     add("SERVER_PROTOCOL", Value::Static(request.protocol()));

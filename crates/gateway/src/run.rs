@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use conf::Level;
 use server::paths::base_name;
-use server::{Answer, Body, Request, RequestBody};
+use server::{Body, HandlerResult, Request, RequestBody};
 
 use crate::caller::{Caller, Cgi};
 use crate::command;
@@ -21,7 +21,7 @@ use crate::script::{Event, Script, fail};
 use crate::script_log::{FailedRun, complain};
 
 /// Runs the script in the request's file, and turns its output into a response.
-pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> Answer {
+pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> HandlerResult {
     env::add(request).await;
     let permit =
         match gate::enter(&request.mapped.filename, &request.vhost.name, &cgi.rules, || request.client.has_ended())
@@ -32,7 +32,7 @@ pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> Answer {
         };
     let script = match start(request, permit, &caller, cgi.daemons).await {
         Ok(script) => script,
-        Err(status) => return Answer::Status(status),
+        Err(status) => return HandlerResult::Status(status),
     };
     response::relay(request, script, &caller).await
 }

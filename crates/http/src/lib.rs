@@ -7,7 +7,7 @@
 //!
 //! Reading a request uses, in this order, [`Head::parse`] (request line and fields), [`Framing::of`] (is there a body,
 //! and where does it end), [`Chunked`] (the body, when chunked) and [`decode_path`] (the requested path). Answering one
-//! uses [`conditional::evaluate`], [`range::resolve`] and [`ResponseHead`].
+//! uses [`conditional::evaluate`], [`range::resolve`] and [`HeadWriter`].
 //!
 //! Where Apache httpd 2.4.71 and the RFCs agree, this crate does the same; where they differ, the module states which
 //! of the two it follows, and why.
@@ -33,6 +33,6 @@ pub use error_page::{ErrorPage, NO_ADMIN, error_page, server_signature};
 pub use h1::chunked::{ChunkError, Chunked};
 pub use h1::framing::{Framing, Persistence};
 pub use h1::head::{Head, HeadError, Limits, Parse, Version};
-pub use h1::response::ResponseHead;
+pub use h1::response::HeadWriter;
 pub use name::{Known, Name};
 pub use uri::{PathError, PathOptions, decode_path};

@@ -80,7 +80,7 @@ pub enum Step {
     /// Why the request ends with a status.
     Reason(Reason),
     /// A message of the error log.
-    Said(String, Level, String),
+    Logged(String, Level, String),
     /// The steps of a look-up whose result became the request's own.
     Adopted(Vec<Step>),
 }
@@ -144,7 +144,7 @@ impl Trace {
 
     /// Records a message that would have been written.
     pub(crate) fn message(&self, module: &str, level: Level, text: &str) {
-        self.note_later(Step::Said(module.to_string(), level, text.to_string()));
+        self.note_later(Step::Logged(module.to_string(), level, text.to_string()));
     }
 
     /// Notes what somebody says who may only read the request.
@@ -172,7 +172,7 @@ impl Trace {
     /// Adds error log messages of a look-up whose result is not the request's own.
     pub(crate) fn overhear(&mut self, mut found: Trace) {
         found.hear();
-        self.steps.extend(found.steps.into_iter().filter(|step| matches!(step, Step::Said(..) | Step::Reason(_))));
+        self.steps.extend(found.steps.into_iter().filter(|step| matches!(step, Step::Logged(..) | Step::Reason(_))));
     }
 
     /// Continues with the result of a look-up.

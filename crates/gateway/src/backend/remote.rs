@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use conf::Level;
 use runtime::executor::{Descriptor, sleep};
-use server::{Answer, Request, dns};
+use server::{HandlerResult, Request, dns};
 use sys::local::Kind;
 
 use super::conversation::{Conversation, StderrMessages};
@@ -96,7 +96,7 @@ pub async fn converse(
     head: &Head,
     remote_protocol: &'static RemoteProtocol,
     stderr: StderrMessages,
-) -> Answer {
+) -> HandlerResult {
     let env = std::mem::take(&mut request.env);
     let lines: Vec<_> =
         env.iter().map(|(name, value)| (http::text::to_bytes(name), http::text::to_bytes(value))).collect();
@@ -122,7 +122,7 @@ pub async fn converse(
                 Ok(socket) => Arc::new(socket),
                 Err(status) => {
                     request.log(caller.module, Level::Error, (remote_protocol.unconnected)(&server.name));
-                    return Answer::Status(status);
+                    return HandlerResult::Status(status);
                 }
             },
         };
@@ -144,7 +144,7 @@ pub async fn converse(
             Err(Failure { lost: true, .. }) if repeat => {}
             Err(failure) => {
                 request.log(caller.module, failure.level, failure.text);
-                return Answer::Status(failure.status);
+                return HandlerResult::Status(failure.status);
             }
         }
     }

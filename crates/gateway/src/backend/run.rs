@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use conf::Level;
-use server::{Answer, Request};
+use server::{HandlerResult, Request};
 
 use super::class::Class;
 use super::conversation::{Conversation, StderrMessages};
@@ -80,7 +80,7 @@ pub async fn converse(
     class: &Class,
     head: &Head,
     stderr: StderrMessages,
-) -> Answer {
+) -> HandlerResult {
     env::add(request).await;
     let bytes = match head.bytes(request, true) {
         Ok(bytes) => bytes,
@@ -89,7 +89,7 @@ pub async fn converse(
     let may_repeat = is_safe(request);
     match begin_with_one(request, &caller, class, head, bytes, stderr, may_repeat).await {
         Ok(script) => response::relay(request, script, &caller).await,
-        Err(status) => Answer::Status(status),
+        Err(status) => HandlerResult::Status(status),
     }
 }
 
@@ -148,7 +148,7 @@ pub async fn converse_over(
     socket: OwnedFd,
     head: &Head,
     stderr: StderrMessages,
-) -> Answer {
+) -> HandlerResult {
     env::add(request).await;
     let bytes = match head.bytes(request, false) {
         Ok(bytes) => bytes,
@@ -156,7 +156,7 @@ pub async fn converse_over(
     };
     match begin(request, head, Stream::new(Arc::new(socket)), None, bytes, &caller, stderr).await {
         Ok(script) => response::relay(request, script, &caller).await,
-        Err(failure) => Answer::Status(failed(request, &caller, &failure)),
+        Err(failure) => HandlerResult::Status(failed(request, &caller, &failure)),
     }
 }
 
@@ -189,10 +189,10 @@ fn failed(request: &Request, caller: &Caller, failure: &Failure) -> u16 {
     failure.status
 }
 
-pub(super) fn too_long(request: &Request, caller: &Caller, length: usize) -> Answer {
+pub(super) fn too_long(request: &Request, caller: &Caller, length: usize) -> HandlerResult {
     let text = format!("{}: {length} bytes of variables are too many for the protocol", request.mapped.filename);
     request.log(caller.module, Level::Error, text);
-    Answer::Status(400)
+    HandlerResult::Status(400)
 }
 
 /// Logs why there is no backend. Returns the status of the response.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use conf::Level;
 use http::Version;
 use server::paths::base_name;
-use server::{Answer, Body, Keep, Request};
+use server::{Body, HandlerResult, Keep, Request};
 
 use super::fields;
 use super::header::{Fault, HEADER_MAX, Parser, ResponseHeader};
@@ -23,22 +23,22 @@ const INTERIM_MAX: usize = 16;
 const LOGGED_MAX: usize = 64 * 1024;
 
 /// Turns a script's output into a response.
-pub(crate) async fn relay(request: &mut Request, script: Script, caller: &Caller) -> Answer {
+pub(crate) async fn relay(request: &mut Request, script: Script, caller: &Caller) -> HandlerResult {
     // Other protocols have no textual head to pass on.
     if caller.nph && request.asked.version < Version::Http2 {
-        return Answer::Raw(stream(request, script, None));
+        return HandlerResult::Raw(stream(request, script, None));
     }
     match read_header(request, script, caller).await {
         Ok((script, header)) => send(request, script, header, caller).await,
-        Err(status) => Answer::Status(status),
+        Err(status) => HandlerResult::Status(status),
     }
 }
 
 /// There is no memory for the script: the client may try again.
-pub(crate) fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusal) -> Answer {
+pub(crate) fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusal) -> HandlerResult {
     request.log(caller.module, Level::Error, format!("{} is not started: {}", request.mapped.filename, refusal.reason));
     request.answer.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
-    Answer::Status(503)
+    HandlerResult::Status(503)
 }
 
 /// Reads the header. `Err`: there is none, and this is the status.
@@ -151,13 +151,13 @@ fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script,
 }
 
 /// From a header to a response.
-async fn send(request: &mut Request, mut script: Script, header: ResponseHeader, caller: &Caller) -> Answer {
+async fn send(request: &mut Request, mut script: Script, header: ResponseHeader, caller: &Caller) -> HandlerResult {
     let name = base_name(&request.mapped.filename).to_string();
     let decided = header.status.is_some();
     let length = header.content_length.clone().filter(|_| caller.as_is || request.env.contains("ap_trust_cgilike_cl"));
     if let Err(status) = fields::apply(request, header, caller.module, &name, !caller.as_is) {
         drop(script);
-        return Answer::Status(status);
+        return HandlerResult::Status(status);
     }
     if request.answer.status() == 200
         && let Some(location) = request.answer.headers_out.get("Location").map(str::to_string)
@@ -167,19 +167,19 @@ async fn send(request: &mut Request, mut script: Script, header: ResponseHeader,
     if let Some(status) = request.unmet_condition().filter(|_| !decided) {
         refuse_output(request, script, caller, status, "").await;
         if status != 304 {
-            return Answer::Status(status);
+            return HandlerResult::Status(status);
         }
         request.answer.set_status(status);
-        return Answer::Body(Body::Empty);
+        return HandlerResult::Body(Body::Empty);
     }
     let promised = length.and_then(|text| text.trim().parse().ok());
     // A response that is already complete has a length, and ranges. An empty one to HEAD does not tell the length for
     // GET.
     let whole = promised.is_none() && script.complete(request, MOMENT).await;
     if whole && !(request.asked.header_only && script.output.is_empty()) {
-        return Answer::Body(Body::Bytes(std::mem::take(&mut script.output).into()));
+        return HandlerResult::Body(Body::Bytes(std::mem::take(&mut script.output).into()));
     }
-    Answer::Body(stream(request, script, promised))
+    HandlerResult::Body(stream(request, script, promised))
 }
 
 pub(crate) fn stream(request: &Request, mut script: Script, promised: Option<u64>) -> Body {
@@ -188,13 +188,13 @@ pub(crate) fn stream(request: &Request, mut script: Script, promised: Option<u64
 }
 
 /// `Location` without `Status`: a path of this server continues here, everything else goes to the client.
-async fn redirect(request: &mut Request, mut script: Script, location: String, caller: &Caller) -> Answer {
+async fn redirect(request: &mut Request, mut script: Script, location: String, caller: &Caller) -> HandlerResult {
     if let Err(event) = script.drain(request).await {
         script.fail(request, event);
     }
     drop(script);
     if !location.starts_with('/') {
-        return Answer::Status(302);
+        return HandlerResult::Status(302);
     }
     // That was for this server, whatever the result.
     request.answer.headers_out.remove("Location");
@@ -204,7 +204,7 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
             Ok(Some(_)) => runtime::yield_now().await,
             Ok(None) => break,
             Err(error) => {
-                return Answer::Status(script::fail(
+                return HandlerResult::Status(script::fail(
                     request,
                     caller.module,
                     caller.timeout_message,
@@ -215,5 +215,5 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
         }
     }
     request.headers_mut().remove("Content-Length");
-    Answer::Redirect { uri: location, keep: Keep { method: false, media_type: true } }
+    HandlerResult::Redirect { uri: location, keep: Keep { method: false, media_type: true } }
 }

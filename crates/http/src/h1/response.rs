@@ -10,7 +10,7 @@ use crate::status;
 ///
 /// The version is always HTTP/1.1, the server's own (RFC 9110 section 6.2), whatever the request had.
 #[derive(Debug)]
-pub struct ResponseHead<'o> {
+pub struct HeadWriter<'o> {
     out: &'o mut Vec<u8>,
 }
 
@@ -27,10 +27,10 @@ impl fmt::Display for BadField {
 
 impl std::error::Error for BadField {}
 
-impl<'o> ResponseHead<'o> {
+impl<'o> HeadWriter<'o> {
     /// Appends the status line with Apache's reason phrase. `status` has three digits.
     pub fn start(out: &'o mut Vec<u8>, status: u16) -> Self {
-        let mut head = ResponseHead { out };
+        let mut head = HeadWriter { out };
         head.status_code(status);
         head.out.extend_from_slice(status::reason(status).as_bytes());
         head.out.extend_from_slice(b"\r\n");
@@ -45,7 +45,7 @@ impl<'o> ResponseHead<'o> {
         if memchr::memchr3(b'\r', b'\n', 0, phrase).is_some() {
             return Err(BadField);
         }
-        let mut head = ResponseHead { out };
+        let mut head = HeadWriter { out };
         head.status_code(status);
         head.out.extend_from_slice(phrase);
         head.out.extend_from_slice(b"\r\n");
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn writes_a_head() {
         let mut out = Vec::new();
-        let mut head = ResponseHead::start(&mut out, 200);
+        let mut head = HeadWriter::start(&mut out, 200);
         head.date("Date", &http_date(0));
         head.number("Content-Length", 0);
         head.number("X-Max", u64::MAX);
@@ -142,9 +142,9 @@ mod tests {
     #[test]
     fn refuses_what_would_split_the_response() {
         let mut out = Vec::new();
-        assert!(ResponseHead::start_with_phrase(&mut out, 200, b"OK\r\nA: b").is_err());
+        assert!(HeadWriter::start_with_phrase(&mut out, 200, b"OK\r\nA: b").is_err());
         assert!(out.is_empty());
-        let mut head = ResponseHead::start(&mut out, 418);
+        let mut head = HeadWriter::start(&mut out, 418);
         for (name, value) in [
             ("A", &b"b\r\nC: d"[..]),
             ("A", b"b\nc"),

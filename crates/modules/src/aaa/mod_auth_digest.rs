@@ -414,7 +414,7 @@ fn info(request: &Request, rules: &Rules, realm: &str, digest: &Digest, rspauth:
 
 /// Adds `Authentication-Info` to the answer.
 fn confirm(request: &mut Request) -> Flow {
-    if request.is_lookup() {
+    if request.is_subrequest() {
         return Flow::Declined;
     }
     let Some(info) = request.notes.get(NOTE).map(str::to_string) else { return Flow::Declined };

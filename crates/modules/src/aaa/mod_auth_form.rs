@@ -10,7 +10,9 @@ use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Settin
 use server::PhaseHook::Later;
 use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;
-use server::{Answer, Body, Flow, Handler, Hook, Kind, Module, Order, Phase, Request, RequestBody, Server};
+use server::{
+    Body, Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request, RequestBody, RequestKind, Server,
+};
 
 use super::Text;
 use super::mod_authn_core::{Source, auth_name, auth_type};
@@ -165,7 +167,7 @@ async fn check_user(request: &mut Request) -> Flow {
             }
         }
     }
-    if answer == Flow::Status(401) && request.asked.method == "POST" && matches!(request.kind, Kind::Main) {
+    if answer == Flow::Status(401) && request.asked.method == "POST" && matches!(request.kind, RequestKind::Main) {
         let sent = match read_form(request, dir).await {
             Ok(sent) => sent,
             Err(status) => return Flow::Status(status),
@@ -336,19 +338,19 @@ async fn check(request: &mut Request, dir: &FormDir, user: &str, password: &str)
 }
 
 /// `form-login-handler`.
-async fn log_in(request: &mut Request) -> Answer {
+async fn log_in(request: &mut Request) -> HandlerResult {
     if request.asked.method != "POST" {
         let uri = &request.asked.uri;
         let text = format!("AH01811: the form-login-handler only supports the POST method for {uri}");
         request.log("auth_form", Level::Error, text);
         request.answer.err_headers_out.set("Allow", "POST");
-        return Answer::Status(405);
+        return HandlerResult::Status(405);
     }
     let slots = request.dir.slots.clone();
     let dir = slots.get::<FormDir>();
     let sent = match read_form(request, dir).await {
         Ok(sent) => sent,
-        Err(status) => return Answer::Status(status),
+        Err(status) => return HandlerResult::Status(status),
     };
     let mut flow = Flow::Status(401);
     if let Some(sent) = &sent {
@@ -357,33 +359,33 @@ async fn log_in(request: &mut Request) -> Answer {
             let realm = auth_name(request).unwrap_or_default();
             remember(request, &realm, Some(sent), dir).await;
             return match after(request, dir, sent) {
-                Some(status) => Answer::Status(status),
-                None => Answer::Body(Body::Empty),
+                Some(status) => HandlerResult::Status(status),
+                None => HandlerResult::Body(Body::Empty),
             };
         }
     }
     match flow {
         Flow::Status(401) => {
             let status = lead_to(request, dir.required.get(), "AH02342: Can't evaluate login required expression");
-            Answer::Status(status.unwrap_or(401))
+            HandlerResult::Status(status.unwrap_or(401))
         }
-        Flow::Status(status) => Answer::Status(status),
+        Flow::Status(status) => HandlerResult::Status(status),
         // In a handler no other module is asked.
-        Flow::Ok | Flow::Declined => Answer::Status(401),
+        Flow::Ok | Flow::Declined => HandlerResult::Status(401),
     }
 }
 
 /// `form-logout-handler`.
-async fn log_out(request: &mut Request) -> Answer {
+async fn log_out(request: &mut Request) -> HandlerResult {
     let slots = request.dir.slots.clone();
     let dir = slots.get::<FormDir>();
     let realm = auth_name(request).unwrap_or_default();
     remember(request, &realm, None, dir).await;
     no_store(request);
     match lead_to(request, dir.logout.get(), "AH02343: Can't evaluate logout expression") {
-        Some(302) => Answer::Status(307),
-        Some(status) => Answer::Status(status),
-        None => Answer::Body(Body::Empty),
+        Some(302) => HandlerResult::Status(307),
+        Some(status) => HandlerResult::Status(status),
+        None => HandlerResult::Body(Body::Empty),
     }
 }
 

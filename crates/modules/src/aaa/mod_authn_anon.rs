@@ -83,7 +83,7 @@ fn check(request: &Request, user: &str, password: &str) -> Authn {
     if !is_given || !is_address {
         return Authn::Denied;
     }
-    if rules.log && request.previous().is_none() && !request.is_lookup() {
+    if rules.log && request.previous().is_none() && !request.is_subrequest() {
         request.log("authn_anon", Level::Info, format!("AH01672: Anonymous: Passwd <{password}> Accepted"));
     }
     Authn::Granted

@@ -3,7 +3,7 @@
 use std::io;
 
 use conf::Level;
-use server::{Answer, Body, Request};
+use server::{Body, HandlerResult, Request};
 
 use super::multistatus;
 
@@ -76,7 +76,7 @@ impl Failure {
     }
 
     /// Makes the answer, and writes the log lines.
-    pub(super) fn answer(self, request: &mut Request) -> Answer {
+    pub(super) fn answer(self, request: &mut Request) -> HandlerResult {
         let last = self.log.len().saturating_sub(1);
         for (at, (text, number)) in self.log.iter().enumerate() {
             let text = if self.plain { text.clone() } else { format!("{text}  [{}, #{number}]", self.status) };
@@ -89,7 +89,7 @@ impl Failure {
             return page(request, self.status, &text);
         }
         if self.others.is_empty() {
-            return Answer::Status(self.status);
+            return HandlerResult::Status(self.status);
         }
         request.answer.set_status(self.status);
         request.answer.set_content_type(multistatus::TYPE);
@@ -98,17 +98,17 @@ impl Failure {
             multistatus::push_status(&mut text, href, *status, description);
         }
         text.push_str(multistatus::END);
-        Answer::Body(Body::text(text))
+        HandlerResult::Body(Body::text(text))
     }
 }
 
 /// A page of one sentence. `text` is escaped here.
-pub(super) fn page(request: &mut Request, status: u16, text: &str) -> Answer {
+pub(super) fn page(request: &mut Request, status: u16, text: &str) -> HandlerResult {
     request.answer.set_status(status);
     request.answer.set_content_type("text/html; charset=ISO-8859-1");
     let reason = http::status::reason(status);
     let signature = request.signature();
-    Answer::Body(Body::text(format!(
+    HandlerResult::Body(Body::text(format!(
         "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n<html>\n<head>\n\
          <title>{status} {reason}</title>\n</head><body>\n<h1>{reason}</h1>\n<p>{}</p>\n{signature}</body></html>\n",
         http::uri::escape_html(text).replace("&quot;", "\"")

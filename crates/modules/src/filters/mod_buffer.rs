@@ -9,7 +9,7 @@ use conf::directive::Args::Take1;
 use conf::values::strtol;
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings, shown};
 use server::filters::{InputFilter, OutputFilter, Rank, Stream};
-use server::{Body, BodyStream, Hook, Kind, Module, Piece, Request};
+use server::{Body, BodyStream, Hook, Module, Piece, Request, RequestKind};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -49,7 +49,7 @@ fn set_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 /// A complete body is already one piece, and a part of another answer is gathered with that.
 async fn buffer(request: &mut Request, body: Body) -> Body {
     let Body::Stream(source) = body else { return body };
-    if request.is_lookup() || request.answer.flushes() {
+    if request.is_subrequest() || request.answer.flushes() {
         return Body::Stream(source);
     }
     let length = source.length();
@@ -62,7 +62,7 @@ async fn buffer(request: &mut Request, body: Body) -> Body {
 
 /// Gathers nothing before it is asked for a piece.
 fn buffer_body(request: &mut Request, source: Stream) -> Stream {
-    if !matches!(request.kind, Kind::Main) {
+    if !matches!(request.kind, RequestKind::Main) {
         return source;
     }
     let (size, length) = (request.dir::<BufferDir>().size(), source.length());

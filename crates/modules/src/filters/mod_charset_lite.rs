@@ -103,7 +103,7 @@ async fn translate(request: &mut Request, body: Body) -> Body {
     let dir = request.dir.slots.clone();
     let dir = dir.get::<CharsetDir>();
     let Some((source, default)) = charsets(dir) else { return body };
-    if request.is_lookup() || matches!(body, Body::Empty) {
+    if request.is_subrequest() || matches!(body, Body::Empty) {
         return body;
     }
     let is_text = |kind: &str| ["text/", "message/"].iter().any(|front| kind.to_ascii_lowercase().starts_with(front));

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use conf::ModuleInfo;
 use runtime::CoopBudget;
 use server::filters::{OutputFilter, Rank};
-use server::{Body, BodyStream, Hook, Kind, Module, Request, Writer};
+use server::{Body, BodyStream, Hook, Module, Request, RequestKind, Writer};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -25,7 +25,7 @@ static DATA: OutputFilter = OutputFilter {
 };
 
 async fn data(request: &mut Request, body: Body) -> Body {
-    if !matches!(request.kind, Kind::Main) {
+    if !matches!(request.kind, RequestKind::Main) {
         return body;
     }
     let content_type = request.answer.content_type().unwrap_or_default();

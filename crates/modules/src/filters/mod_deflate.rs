@@ -13,7 +13,7 @@ use http::conditional::weak_match;
 use server::core::CoreDir;
 use server::fields::add_vary;
 use server::filters::{Filtering, InputFilter, OutputFilter, Rank, Stream};
-use server::{Body, Hook, Kind, Module, Request};
+use server::{Body, Hook, Module, Request, RequestKind};
 
 use self::coding::{Begun, Coder, Coding, Complain, Deflater, Inflater, RatioLimit, Tell};
 use self::gunzip::Gunzip;
@@ -224,7 +224,7 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
 
 /// The filter `INFLATE`.
 async fn inflate(request: &mut Request, body: Body) -> Body {
-    let first = matches!(request.kind, Kind::Main);
+    let first = matches!(request.kind, RequestKind::Main);
     if !first
         || request.answer.status() == 204
         || request.answer.headers_out.contains("Content-Range")
@@ -256,7 +256,7 @@ fn ratio_limit(request: &Request) -> RatioLimit {
 /// The input filter `DEFLATE`. As in Apache, scripts that start before the body is read see the client's original
 /// fields.
 fn gunzip(request: &mut Request, body: Stream) -> Stream {
-    if !matches!(request.kind, Kind::Main) || request.header("Content-Range").is_some() {
+    if !matches!(request.kind, RequestKind::Main) || request.header("Content-Range").is_some() {
         return body;
     }
     let Some(rest) = request.header_joined("Content-Encoding").and_then(|list| without_gzip(&list).map(String::from))
@@ -278,7 +278,7 @@ fn gunzip(request: &mut Request, body: Stream) -> Stream {
 
 /// Why an answer must not be compressed for any client.
 pub(in crate::filters) fn unfit(request: &Request, unless: &'static str) -> Option<&'static str> {
-    if request.is_lookup() {
+    if request.is_subrequest() {
         return Some("subrequest");
     }
     if request.answer.status() == 204 {

@@ -25,7 +25,7 @@ static RATE_LIMIT: OutputFilter = OutputFilter {
 const UNIT: i32 = 1024;
 
 fn limit(request: &mut Request, body: Body) -> Body {
-    let Some(rate) = request.env.get("rate-limit").filter(|_| !request.is_lookup()) else { return body };
+    let Some(rate) = request.env.get("rate-limit").filter(|_| !request.is_subrequest()) else { return body };
     let bytes = |text: &str| u32::try_from(atoi(text).wrapping_mul(UNIT)).ok().filter(|bytes| *bytes > 0);
     let Some(bytes_per_second) = bytes(rate) else {
         let text = format!("AH03488: rl: disabling: rate-limit = {rate} (too high?)");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use conf::directive::Args::Take12;
 use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, row, settings};
 use server::filters::Stream;
-use server::{Answer, Body, BodyStream, Handler, Hook, Module, Order, Piece, Request, Waiting};
+use server::{Body, BodyStream, Handler, HandlerResult, Hook, Module, Order, Piece, Request, Waiting};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -37,12 +37,12 @@ fn add_header(cmd: &mut Cmd<'_>, from: &str, to: Option<&str>) -> Outcome {
 }
 
 /// Sets the fields of the answer. `Some`: there is no body to reflect.
-fn prepare(request: &mut Request) -> Option<Answer> {
+fn prepare(request: &mut Request) -> Option<HandlerResult> {
     if request.asked.method != "POST" {
         let traces = request.allowed_methods().ends_with(",TRACE");
         request.answer.err_headers_out.set("Allow", if traces { "OPTIONS,POST,TRACE" } else { "OPTIONS,POST" });
         let is_question = request.asked.method == "OPTIONS";
-        return Some(if is_question { Answer::Body(Body::Empty) } else { Answer::Status(405) });
+        return Some(if is_question { HandlerResult::Body(Body::Empty) } else { HandlerResult::Status(405) });
     }
     let now = http::date::http_date(sys::time::realtime_coarse().as_secs() as i64);
     request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&now));
@@ -56,20 +56,20 @@ fn prepare(request: &mut Request) -> Option<Answer> {
             request.answer.headers_out.set(to.clone(), value);
         }
     }
-    request.body.is_none().then_some(Answer::Body(Body::Empty))
+    request.body.is_none().then_some(HandlerResult::Body(Body::Empty))
 }
 
 /// The answer begins with the first piece of the body: a body that cannot be read at all is an error.
-fn reflect(request: &mut Request) -> Waiting<'_, Answer> {
+fn reflect(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let length = request.body.length();
         match request.body.read().await {
-            Ok(None) => Answer::Body(Body::Empty),
+            Ok(None) => HandlerResult::Body(Body::Empty),
             Ok(first) => {
                 let rest = request.body.stream();
-                Answer::Body(Body::Stream(Box::new(Reflection { first, rest, length })))
+                HandlerResult::Body(Body::Stream(Box::new(Reflection { first, rest, length })))
             }
-            Err(error) => Answer::Status(error.status()),
+            Err(error) => HandlerResult::Status(error.status()),
         }
     })
 }

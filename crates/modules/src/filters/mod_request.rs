@@ -38,7 +38,7 @@ fn set_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 fn insert(request: &mut Request, chain: &mut InputChain) {
     let limit = request.dir::<RequestDir>().size();
     // An included part already has the whole body.
-    if limit > 0 && !request.is_lookup() {
+    if limit > 0 && !request.is_subrequest() {
         chain.add(Rank::RESOURCE, Box::new(move |request, source| keep(request, source, limit)));
     }
 }

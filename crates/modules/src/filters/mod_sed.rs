@@ -13,7 +13,7 @@ use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, row, settings};
 use http::text::to_bytes;
 use server::filters::{InputFilter, OutputFilter, Rank, Stream};
-use server::{Body, Hook, Kind, Module, Request, Writer};
+use server::{Body, Hook, Module, Request, RequestKind, Writer};
 
 use self::machine::Machine;
 use self::script::Script;
@@ -96,7 +96,7 @@ async fn edit_answer(request: &mut Request, body: Body) -> Body {
 
 fn edit_body(request: &mut Request, body: Stream) -> Stream {
     match request.dir::<SedDir>().scripts.input.clone() {
-        Some(script) if matches!(request.kind, Kind::Main) => {
+        Some(script) if matches!(request.kind, RequestKind::Main) => {
             let complain = complain(request);
             server::written_later(|out| edit(complain, body, script, out))
         }

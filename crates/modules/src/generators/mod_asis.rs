@@ -9,7 +9,7 @@ use std::sync::Arc;
 use conf::{Level, ModuleInfo};
 use gateway::response::{self, Fault, HEADER_MAX, Parser};
 use server::paths::{base_name, c_path};
-use server::{Answer, Body, FilePart, Handler, Hook, Keep, Links, Module, Order, Request};
+use server::{Body, FilePart, Handler, HandlerResult, Hook, Keep, Links, Module, Order, Request};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -20,39 +20,39 @@ pub static MODULE: Module = Module {
 /// Its names as a handler.
 const NAMES: [&str; 2] = ["send-as-is", "httpd/send-as-is"];
 
-fn send(request: &mut Request) -> Answer {
+fn send(request: &mut Request) -> HandlerResult {
     let is_mine = request.handler_name().is_some_and(|name| NAMES.contains(&name));
     if !is_mine || !matches!(&*request.asked.method, "GET" | "HEAD") {
-        return Answer::Declined;
+        return HandlerResult::Declined;
     }
     let Some(meta) = request.mapped.stat else {
         request.log("asis", Level::Info, format!("AH01233: File does not exist: {}", request.mapped.filename));
-        return Answer::Status(404);
+        return HandlerResult::Status(404);
     };
     let (file, head) = match beginning(&request.mapped.filename, request.links()) {
         Ok(opened) => opened,
         Err(error) => {
             let text = format!("AH01234: file permissions deny server access: {}", request.mapped.filename);
             request.log_os("asis", Level::Error, &error, text);
-            return Answer::Status(403);
+            return HandlerResult::Status(403);
         }
     };
     let offset = match fields(request, &head) {
         Ok(length) => length as u64,
         // As in Apache, none of such a file is sent, and the answer is not an error.
         Err(None) => meta.size,
-        Err(Some(status)) => return Answer::Status(status),
+        Err(Some(status)) => return HandlerResult::Status(status),
     };
     let status = request.answer.status();
     let location = request.answer.headers_out.get("Location").filter(|location| location.starts_with('/'));
     if let Some(uri) = location.map(str::to_string).filter(|_| status == 200 || (300..400).contains(&status)) {
         request.answer.headers_out.remove("Location");
         request.answer.set_status(200);
-        return Answer::Redirect { uri, keep: Keep::default() };
+        return HandlerResult::Redirect { uri, keep: Keep::default() };
     }
     // The file determines the answer, whatever the client has cached.
     request.answer.no_local_copy = true;
-    Answer::Body(Body::File(FilePart { file: Arc::new(file), offset, length: meta.size.saturating_sub(offset) }))
+    HandlerResult::Body(Body::File(FilePart { file: Arc::new(file), offset, length: meta.size.saturating_sub(offset) }))
 }
 
 /// The file, and as much of it as its fields may occupy.

@@ -15,7 +15,7 @@ use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2, Words};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, Stacked, on_or_off, row, settings};
 use server::core::CoreDir;
 use server::core::options::INDEXES;
-use server::{Answer, Body, Handler, Hook, Module, Order, Request};
+use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 
 use self::entry::{Description, Ignored, Item, Kind, RESET};
 use self::options::{Options, TRACK_MODIFIED, Width};
@@ -148,7 +148,7 @@ fn is_directory(request: &Request) -> bool {
         && matches!(&*request.asked.method, "GET" | "HEAD")
 }
 
-fn refusal(request: &mut Request) -> Option<Answer> {
+fn refusal(request: &mut Request) -> Option<HandlerResult> {
     if request.options() & INDEXES != 0 {
         return None;
     }
@@ -164,19 +164,19 @@ fn refusal(request: &mut Request) -> Option<Answer> {
         let cause = format!("{} has no index page, and Options", request.mapped.filename);
         (cause, "do not allow a listing".into())
     });
-    Some(Answer::Status(403))
+    Some(HandlerResult::Status(403))
 }
 
-async fn handler(request: &mut Request) -> Answer {
+async fn handler(request: &mut Request) -> HandlerResult {
     if !request.mapped.filename.ends_with('/') {
         request.mapped.filename.push('/');
     }
     match list(request).await {
-        Ok(body) => Answer::Body(body),
+        Ok(body) => HandlerResult::Body(body),
         Err(error) => {
             let text = format!("AH01275: Can't open directory for index: {}", request.mapped.filename);
             request.log_os("autoindex", Level::Error, &error, text);
-            Answer::Status(403)
+            HandlerResult::Status(403)
         }
     }
 }

@@ -23,7 +23,7 @@ use runtime::executor::Descriptor;
 use runtime::{Load, offload};
 use server::core::options::EXEC_CGI;
 use server::paths::{c_path, dir_name};
-use server::{Answer, Handler, Hook, Module, Order, Phase, Request, Server, Waiting};
+use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Server, Waiting};
 
 use super::fastcgi_auth::{self, AUTHORITATIVE, Check};
 use super::fastcgi_options::{Address, Application, Kind, options, run_as};
@@ -171,7 +171,7 @@ fn named<'a>(request: &'a Request, file: &str) -> Option<&'a Application> {
 }
 
 /// The conditions for running a file. One named in the configuration need not even exist.
-fn refusal(request: &mut Request) -> Option<Answer> {
+fn refusal(request: &mut Request) -> Option<HandlerResult> {
     if named(request, &request.mapped.filename).is_some() {
         return None;
     }
@@ -184,19 +184,19 @@ fn refusal(request: &mut Request) -> Option<Answer> {
         _ => return None,
     };
     request.log("fastcgi", Level::Error, format!("FastCGI: {text}: {}", request.mapped.filename));
-    Some(Answer::Status(status))
+    Some(HandlerResult::Status(status))
 }
 
 /// The conditions for passing a file to an application.
-fn filter_refusal(request: &mut Request) -> Option<Answer> {
+fn filter_refusal(request: &mut Request) -> Option<HandlerResult> {
     match request.mapped.stat {
         Some(meta) if meta.is_file() => None,
-        Some(_) => Some(Answer::Status(403)),
-        None => Some(Answer::Status(404)),
+        Some(_) => Some(HandlerResult::Status(403)),
+        None => Some(HandlerResult::Status(404)),
     }
 }
 
-fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let file = request.mapped.filename.clone();
         serve(request, file, Head::FastCgi(Role::Responder)).await
@@ -204,7 +204,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
 }
 
 /// Lets an application answer with the request's file.
-fn filter(request: &mut Request) -> Waiting<'_, Answer> {
+fn filter(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let file = request.mapped.filename.clone();
         let Some(path) = request.dir::<FastCgiDir>().filter.get().cloned() else {
@@ -213,23 +213,23 @@ fn filter(request: &mut Request) -> Waiting<'_, Answer> {
                 Level::Error,
                 format!("FastCGI: no FastCgiFilter line names the program that filters {file}"),
             );
-            return Answer::Status(500);
+            return HandlerResult::Status(500);
         };
         match FilterData::of(request).await {
             Ok(data) => serve(request, path, Head::Filter(data)).await,
             Err(error) => {
                 request.log_os("fastcgi", Level::Error, &error, format!("FastCGI: {file} cannot be opened"));
-                Answer::Status(403)
+                HandlerResult::Status(403)
             }
         }
     })
 }
 
 /// Lets the application with this path serve the request.
-async fn serve(request: &mut Request, file: String, head: Head) -> Answer {
+async fn serve(request: &mut Request, file: String, head: Head) -> HandlerResult {
     if buffer_body(request, IN_MEMORY, MAX_BODY).await.is_err() {
         request.log("fastcgi", Level::Info, "FastCGI: the body of a request cannot be read");
-        return Answer::Status(400);
+        return HandlerResult::Status(400);
     }
     let application = application(request, &file);
     for name in &application.passed {
@@ -245,12 +245,12 @@ async fn serve(request: &mut Request, file: String, head: Head) -> Answer {
             Err(error) => {
                 let text = format!("FastCGI: failed to connect to server \"{file}\"");
                 request.log_os("fastcgi", Level::Error, &error, text);
-                Answer::Status(503)
+                HandlerResult::Status(503)
             }
         },
         None => match class(request, &file, &application) {
             Some(class) => converse(request, caller, &class, &head, STDERR).await,
-            None => Answer::Status(500),
+            None => HandlerResult::Status(500),
         },
     }
 }

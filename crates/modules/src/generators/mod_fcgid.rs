@@ -18,7 +18,7 @@ use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
 use http::text::to_bytes;
 use server::core::options::EXEC_CGI;
 use server::paths::{base_name, dir_name};
-use server::{Answer, Handler, Hook, Module, Order, Phase, Request, Waiting};
+use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
 
 use super::fastcgi_auth::{self, AUTHORITATIVE, Check};
 use super::{ACCESS, backends};
@@ -357,7 +357,7 @@ fn wrapper(request: &Request) -> Option<Wrapper> {
 }
 
 /// The conditions for asking an application. `None`: they are met.
-fn refusal(request: &mut Request) -> Option<Answer> {
+fn refusal(request: &mut Request) -> Option<HandlerResult> {
     let is_virtual = wrapper(request).is_some_and(|wrapper| wrapper.is_virtual);
     let file = &request.mapped.filename;
     let (status, text) = match request.mapped.stat {
@@ -368,18 +368,18 @@ fn refusal(request: &mut Request) -> Option<Answer> {
             (404, format!("AcceptPathInfo off disallows user's path: {file}"))
         }
         // The access log says enough.
-        None if !is_virtual => return Some(Answer::Status(404)),
+        None if !is_virtual => return Some(HandlerResult::Status(404)),
         Some(meta) if meta.is_dir() && !is_virtual => (403, format!("attempt to invoke directory as script: {file}")),
         _ => return None,
     };
     request.log("fcgid", Level::Error, format!("mod_fcgid: {text}"));
-    Some(Answer::Status(status))
+    Some(HandlerResult::Status(status))
 }
 
-fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         if let Err(status) = measure(request).await {
-            return Answer::Status(status);
+            return HandlerResult::Status(status);
         }
         let conf = request.host::<FcgidServer>();
         let passed = conf.pass_headers.iter();
@@ -393,7 +393,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
         let file = request.mapped.filename.clone();
         let Some((class, caller)) = class(request, &file, wrapper) else {
             request.log("fcgid", Level::Error, format!("mod_fcgid: no file has the name {file}"));
-            return Answer::Status(500);
+            return HandlerResult::Status(500);
         };
         request.answer.flush = request.host::<FcgidServer>().output_buffer() == 0;
         converse(request, caller, &class, &Head::FastCgi(Role::Responder), STDERR).await

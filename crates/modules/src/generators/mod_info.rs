@@ -9,7 +9,7 @@ mod page;
 
 use conf::directive::Args::Take2;
 use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, row, settings};
-use server::{Answer, Body, Handler, Hook, Module, Order, Request, Server};
+use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request, Server};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -40,13 +40,13 @@ fn add(cmd: &mut Cmd<'_>, module: &str, text: &str) -> Outcome {
     Ok(())
 }
 
-fn handler(request: &mut Request) -> Answer {
+fn handler(request: &mut Request) -> HandlerResult {
     if request.handler_name() != Some("server-info") || !matches!(&*request.asked.method, "GET" | "HEAD") {
-        return Answer::Declined;
+        return HandlerResult::Declined;
     }
     let text = page::html(request);
     request.answer.set_content_type("text/html; charset=ISO-8859-1");
-    Answer::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
+    HandlerResult::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
 }
 
 /// A loaded module under its one name, though it may have several tables.

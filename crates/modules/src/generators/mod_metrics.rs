@@ -9,7 +9,7 @@ mod text;
 use conf::ModuleInfo;
 use http::accept::preferences;
 use runtime::scoreboard::{self, Described};
-use server::{Answer, Body, Handler, Hook, Module, Order, Request};
+use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 
 use text::Format;
 
@@ -19,15 +19,15 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
 };
 
-fn handler(request: &mut Request) -> Answer {
+fn handler(request: &mut Request) -> HandlerResult {
     match &*request.asked.method {
-        _ if request.handler_name() != Some("metrics") => return Answer::Declined,
+        _ if request.handler_name() != Some("metrics") => return HandlerResult::Declined,
         "GET" | "HEAD" => {}
         // The default handler says what is allowed.
-        "OPTIONS" => return Answer::Declined,
+        "OPTIONS" => return HandlerResult::Declined,
         _ => {
             request.answer.err_headers_out.set("Allow", "GET,HEAD,OPTIONS");
-            return Answer::Status(405);
+            return HandlerResult::Status(405);
         }
     }
     let format = format_for(request.header("Accept").as_deref().unwrap_or_default());
@@ -41,7 +41,7 @@ fn handler(request: &mut Request) -> Answer {
         &crate::ssl::mod_ssl::expiries(request.server),
         mpm,
     );
-    Answer::Body(Body::text(text::write(&families, format)))
+    HandlerResult::Body(Body::text(text::write(&families, format)))
 }
 
 /// OpenMetrics, unless the client prefers plain text, like old versions of Prometheus, or is a browser, which would not

@@ -10,7 +10,7 @@ use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2};
 use conf::{Allowed, Cmd, Directive, Keyed, Listed, ModuleInfo, Outcome, Setting, row, settings, shown};
 use gateway::backend::{Concurrency, PoolSettings};
 use http::text::to_bytes;
-use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
+use server::{Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 
 use super::backends;
 use super::perl::{self, Interpreters};
@@ -237,7 +237,7 @@ fn registry(handler: &str) -> Option<&str> {
 }
 
 /// The conditions for asking an interpreter. `None`: they are met.
-fn refusal(request: &mut Request) -> Option<Answer> {
+fn refusal(request: &mut Request) -> Option<HandlerResult> {
     let forks = request.handler_name() == Some(FORK);
     let handler = request.dir::<PerlDir>().handler.get().cloned();
     let runs_file = match &handler {
@@ -246,7 +246,7 @@ fn refusal(request: &mut Request) -> Option<Answer> {
         None => {
             let text = format!("{}: SetHandler perl-script needs a PerlResponseHandler", request.mapped.filename);
             request.log("perl", conf::Level::Error, text);
-            return Some(Answer::Status(500));
+            return Some(HandlerResult::Status(500));
         }
     };
     if runs_file && let Some(answer) = perl::refusal(request, "perl") {
@@ -293,7 +293,7 @@ fn interpreters(request: &Request, forks: bool) -> Interpreters {
     }
 }
 
-fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let forks = request.handler_name() == Some(FORK);
         let dir = request.dir.slots.clone();

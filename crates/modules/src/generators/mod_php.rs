@@ -18,7 +18,7 @@ use gateway::body_buffer::{IN_MEMORY, buffer_body};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::core::CoreServer;
-use server::{Answer, Draft, Handler, Hook, Module, Order, Request, Waiting};
+use server::{Draft, Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 
 use super::backends;
 use crate::aaa::mod_auth_basic::typed;
@@ -162,7 +162,7 @@ fn kind(request: &Request) -> Option<Kind> {
 }
 
 /// The conditions for running a script in PHP. `None`: they are met.
-fn refusal(request: &mut Request) -> Option<Answer> {
+fn refusal(request: &mut Request) -> Option<HandlerResult> {
     let file = &request.mapped.filename;
     let (status, text) = match request.mapped.stat {
         _ if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
@@ -190,7 +190,7 @@ fn refusal(request: &mut Request) -> Option<Answer> {
         }
     };
     request.log("php", Level::Error, text);
-    Some(Answer::Status(status))
+    Some(HandlerResult::Status(status))
 }
 
 /// The message if there is no PHP.
@@ -229,7 +229,7 @@ const STDERR: StderrMessages = StderrMessages {
     },
 };
 
-fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         if let Err(answer) = measure_body(request).await {
             return answer;
@@ -238,7 +238,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
             Ok(class) => class,
             Err(text) => {
                 request.log("php", Level::Error, text);
-                return Answer::Status(500);
+                return HandlerResult::Status(500);
             }
         };
         let caller = Caller {
@@ -264,14 +264,14 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
 }
 
 /// Makes sure that the length of the body is known. `Err`: the answer is already decided.
-async fn measure_body(request: &mut Request) -> Result<(), Answer> {
+async fn measure_body(request: &mut Request) -> Result<(), HandlerResult> {
     if request.body.length().is_some() {
         return Ok(());
     }
     let Err(why) = buffer_body(request, IN_MEMORY, u64::MAX).await else { return Ok(()) };
     let text = format!("cannot read the body of a request for {}: {why}", request.mapped.filename);
     request.log("php", Level::Error, text);
-    Err(Answer::Status(why.status()))
+    Err(HandlerResult::Status(why.status()))
 }
 
 /// The duration of so many seconds; 0 is for ever.

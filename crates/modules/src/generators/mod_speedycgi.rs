@@ -8,7 +8,7 @@ use std::time::Duration;
 use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings, shown};
 use gateway::backend::{Concurrency, PoolSettings};
-use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
+use server::{Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 
 use super::perl::{self, Interpreters};
 use super::shebang::{self, Shebang};
@@ -94,7 +94,7 @@ fn is_speedy(request: &Request) -> bool {
             && matches!(shebang::of(&request.mapped.filename).program.as_str(), "speedy" | "perperl" | "speedy_suid")
 }
 
-fn explain(request: &mut Request) -> Option<Answer> {
+fn explain(request: &mut Request) -> Option<HandlerResult> {
     if request.is_question() {
         pool(request).interpreters.explain(request, "a script that stays");
     }
@@ -152,7 +152,7 @@ fn pool(request: &Request) -> SpeedyPool {
     SpeedyPool { interpreters, group }
 }
 
-fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let pool = pool(request);
         let mut told = perl::told(request, "Speedy");

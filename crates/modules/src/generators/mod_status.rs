@@ -17,7 +17,7 @@ use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
 use runtime::scoreboard::{self, ChildState, Described, Snapshot, State};
 use server::core::CoreServer;
-use server::{Answer, Body, Handler, Hook, Module, Order, Request};
+use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 
 use crate::ssl::mod_ssl::{self, Expiry};
 
@@ -27,19 +27,19 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
 };
 
-fn handler(request: &mut Request) -> Answer {
+fn handler(request: &mut Request) -> HandlerResult {
     if !matches!(request.handler_name(), Some("server-status" | "application/x-httpd-status")) {
-        return Answer::Declined;
+        return HandlerResult::Declined;
     }
     if !matches!(&*request.asked.method, "GET" | "HEAD") {
-        return Answer::Declined;
+        return HandlerResult::Declined;
     }
     let query = request.asked.args.as_deref().unwrap_or_default();
     if let Some((media_type, text)) = live::file(query) {
         request.account.watches = true;
         request.answer.set_content_type(media_type);
         request.answer.headers_out.set("Cache-Control", "no-cache");
-        return Answer::Body(Body::text(text));
+        return HandlerResult::Body(Body::text(text));
     }
     match query {
         "live" => return event(request),
@@ -60,12 +60,12 @@ fn handler(request: &mut Request) -> Answer {
         true => page::short(&facts, &board),
         false => page::html(&facts, &board, &wish, &request.signature()),
     };
-    Answer::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
+    HandlerResult::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
 }
 
 /// Answers the live page's request for a snapshot, which comes each second. Keep-alive is disabled if a connection
 /// would hold a worker meanwhile.
-fn event(request: &mut Request) -> Answer {
+fn event(request: &mut Request) -> HandlerResult {
     request.account.watches = true;
     let text = live::latest(|| {
         let mut board = scoreboard::snapshot(Described::Busy);
@@ -77,16 +77,16 @@ fn event(request: &mut Request) -> Answer {
     if !is_async(&mpm_of(request)) {
         request.env.set("nokeepalive", "1");
     }
-    Answer::Body(Body::Bytes(text))
+    HandlerResult::Body(Body::Bytes(text))
 }
 
 /// Answers with the last ten minutes, for a live page that starts.
-fn history(request: &mut Request) -> Answer {
+fn history(request: &mut Request) -> HandlerResult {
     request.account.watches = true;
     request.answer.set_content_type("application/json");
     request.answer.headers_out.set("Cache-Control", "no-store");
     let moments = scoreboard::get().map(|board| board.history()).unwrap_or_default();
-    Answer::Body(Body::Bytes(past::history(&moments).into()))
+    HandlerResult::Body(Body::Bytes(past::history(&moments).into()))
 }
 
 /// The parameters of the query; words count anywhere in it.

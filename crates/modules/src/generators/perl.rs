@@ -11,7 +11,7 @@ use http::text::to_bytes;
 use server::core::CoreServer;
 use server::core::options::EXEC_CGI;
 use server::paths::{base_name, dir_name};
-use server::{Answer, Request};
+use server::{HandlerResult, Request};
 
 use crate::loggers::mod_log_config::accounts_for_scripts;
 
@@ -92,12 +92,12 @@ pub(super) async fn run(
     interpreters: Interpreters,
     handler: Vec<(&'static str, Vec<u8>)>,
     runs_file: bool,
-) -> Answer {
+) -> HandlerResult {
     let module = interpreters.module;
     if owners::of(request).is_some() {
         let text = "persistent Perl does not run as an owner (SuexecUserGroup); use cgi-script, or FastCGI";
         request.log(module, Level::Error, format!("{text}: {}", request.mapped.filename));
-        return Answer::Status(500);
+        return HandlerResult::Status(500);
     }
     let caller = Caller {
         module,
@@ -110,13 +110,13 @@ pub(super) async fn run(
     };
     let Some(class) = interpreters.class(request) else {
         request.log(module, Level::Error, format!("no file has the name {}", request.mapped.filename));
-        return Answer::Status(500);
+        return HandlerResult::Status(500);
     };
     converse(request, caller, &class, &Head::Runtime(handler), STDERR).await
 }
 
 /// The conditions for running a script in an interpreter. `None`: they are met.
-pub(super) fn refusal(request: &mut Request, module: &'static str) -> Option<Answer> {
+pub(super) fn refusal(request: &mut Request, module: &'static str) -> Option<HandlerResult> {
     let (status, text) = match request.mapped.stat {
         None => (404, "script not found or unable to stat"),
         // The registries of mod_perl decline a directory, and then nobody serves it.
@@ -129,7 +129,7 @@ pub(super) fn refusal(request: &mut Request, module: &'static str) -> Option<Ans
         Some(_) => return None,
     };
     request.log(module, Level::Error, format!("{text}: {}", request.mapped.filename));
-    Some(Answer::Status(status))
+    Some(HandlerResult::Status(status))
 }
 
 /// The data for every handler about the request and its file.

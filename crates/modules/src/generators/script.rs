@@ -10,7 +10,7 @@ use server::Waiting;
 use server::core::options::EXEC_CGI;
 use server::core::{CoreDir, CoreServer};
 use server::paths::base_name;
-use server::{Answer, Request};
+use server::{HandlerResult, Request};
 
 use super::mod_admission::rules;
 use crate::loggers::mod_log_config::accounts_for_scripts;
@@ -77,7 +77,7 @@ pub(super) fn is_script(request: &Request) -> bool {
 }
 
 /// Answers requests for scripts.
-pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Waiting<'a, Answer> {
+pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Waiting<'a, HandlerResult> {
     Box::pin(async move {
         let (caller, cgi) = (caller(request, way), Cgi { rules: rules(request), daemons: way.daemons });
         gateway::run(request, caller, cgi).await
@@ -126,7 +126,7 @@ fn note_refusal(request: &Request, module: &str, status: u16, text: &str) {
 }
 
 /// The conditions for starting a script. `None`: they are met.
-pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Answer> {
+pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<HandlerResult> {
     let [forbidden, missing, directory, no_path_info] = way.refusals;
     let (status, number, text) = match request.mapped.stat {
         _ if request.options() & EXEC_CGI == 0 && !is_script_aliased(request) => {
@@ -141,11 +141,11 @@ pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Answer
         Some(meta) if request.is_question() && !meta.is_executable() => {
             let text = |request: &Request| (request.mapped.filename.clone(), "is not executable (chmod +x)".into());
             request.note_reason(500, way.module, None, text);
-            return Some(Answer::Status(500));
+            return Some(HandlerResult::Status(500));
         }
         Some(_) => return None,
     };
     gateway::complain(request, way.module, number, log(request).as_ref(), status, text);
     note_refusal(request, way.module, status, text);
-    Some(Answer::Status(status))
+    Some(HandlerResult::Status(status))
 }

@@ -237,7 +237,7 @@ fn variable(request: &Request, name: &str) -> Option<String> {
 
 /// Sets the variables for scripts.
 fn set_variables(request: &mut Request) -> Flow {
-    if request.asked.stream.is_some() && !request.is_lookup() && !request.env.contains(NAMES[0]) {
+    if request.asked.stream.is_some() && !request.is_subrequest() && !request.env.contains(NAMES[0]) {
         for name in NAMES {
             let value = variable(request, name).unwrap_or_default();
             request.env.add(name, value);
@@ -249,7 +249,7 @@ fn set_variables(request: &mut Request) -> Flow {
 /// Whether there are early hints to send.
 fn has_hints(request: &Request) -> bool {
     request.asked.stream.is_some()
-        && !request.is_lookup()
+        && !request.is_subrequest()
         && request.previous().is_none()
         && request.host::<Http2>().early_hints()
         && request.dir::<Http2Dir>().all().next().is_some()

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use server::{Answer, Body, Request};
+use server::{Body, HandlerResult, Request};
 
 use super::cache::{COMPARES, SEARCHES, Table};
 
 /// The handler.
-pub(super) fn handler(request: &mut Request) -> Answer {
+pub(super) fn handler(request: &mut Request) -> HandlerResult {
     if request.handler_name() != Some("ldap-status") || !matches!(&*request.asked.method, "GET" | "HEAD") {
-        return Answer::Declined;
+        return HandlerResult::Declined;
     }
     let mut page = String::from(HEAD);
     for table in [&SEARCHES, &COMPARES] {
@@ -17,7 +17,7 @@ pub(super) fn handler(request: &mut Request) -> Answer {
     }
     page.push_str("</table>\n</body></html>\n");
     request.answer.set_content_type("text/html; charset=ISO-8859-1");
-    Answer::Body(Body::Bytes(page.into()))
+    HandlerResult::Body(Body::Bytes(page.into()))
 }
 
 const HEAD: &str = "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n\

@@ -9,7 +9,7 @@ use conf::expr::{Expr, StringExpr};
 use conf::values::one_of;
 use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, SettingsMap, row, settings};
 use server::PhaseHook::Now;
-use server::{Answer, Flow, Handler, Hook, Module, Order, Phase, Request};
+use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -39,7 +39,7 @@ pub static MODULE: Module = Module {
             Order::First,
             Handler::Now(|request| {
                 log_messages(request, Moment::Handler);
-                Answer::Declined
+                HandlerResult::Declined
             }),
         ),
         Hook::Log(Order::First, |request| log_messages(request, Moment::Log)),

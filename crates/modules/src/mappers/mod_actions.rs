@@ -6,7 +6,7 @@ use conf::directive::Args::{Take2, Take23};
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, row, settings};
 use http::uri::escape_path;
 use server::core::Methods;
-use server::{Answer, Handler, Hook, Keep, Module, Order, Request};
+use server::{Handler, HandlerResult, Hook, Keep, Module, Order, Request};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -62,7 +62,7 @@ fn numbered(method: &str) -> &str {
 }
 
 /// A script may be named for any handler: so this one checks every request.
-fn handler(request: &mut Request) -> Answer {
+fn handler(request: &mut Request) -> HandlerResult {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<ActionsDir>();
     let method = numbered(&request.asked.method);
@@ -70,7 +70,7 @@ fn handler(request: &mut Request) -> Answer {
     let by_method = conf.scripts.get(method).filter(|_| method != "GET" || request.asked.args.is_some());
     // The target may be a plain file, which would be handled by this very method.
     if by_method.is_some() && request.previous().is_some_and(|previous| previous.before.is_some()) {
-        return Answer::Declined;
+        return HandlerResult::Declined;
     }
     let kind = request.handler_name().map(str::to_string);
     let action = kind.and_then(|kind| conf.actions.get(&kind.to_ascii_lowercase()).map(|action| (kind, action)));
@@ -80,7 +80,7 @@ fn handler(request: &mut Request) -> Answer {
             request.note_reason(404, "actions", None, |request| {
                 (request.mapped.filename.clone(), "does not exist".into())
             });
-            return Answer::Status(404);
+            return HandlerResult::Status(404);
         }
         Some((kind, action)) => {
             // The script sees it as `REDIRECT_HANDLER`.
@@ -89,13 +89,13 @@ fn handler(request: &mut Request) -> Answer {
         }
         None => match by_method {
             Some(script) => script,
-            None => return Answer::Declined,
+            None => return HandlerResult::Declined,
         },
     };
     let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
     let uri = format!("{script}{}{args}", escape_path(&request.asked.uri));
     request.note_step("actions", None, |_| format!("Action or Script: {script}"));
-    Answer::Redirect { uri, keep: Keep { method: true, media_type: true } }
+    HandlerResult::Redirect { uri, keep: Keep { method: true, media_type: true } }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use conf::directive::Args::Take1;
 use conf::{Allowed, Directive, Level, ModuleInfo, Setting, row, settings};
 use runtime::{Load, offload};
 use server::paths::os_path;
-use server::{Answer, Body, Handler, Hook, Module, Order, Request};
+use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 
 use self::menu::Menu;
 use self::shapes::{Point, clicked, is_in_circle, is_in_polygon, is_in_rectangle, numbers};
@@ -53,9 +53,9 @@ fn is_map(request: &Request) -> bool {
         && matches!(&*request.asked.method, "GET" | "HEAD")
 }
 
-async fn answer(request: &mut Request) -> Answer {
+async fn answer(request: &mut Request) -> HandlerResult {
     let path = request.mapped.filename.clone();
-    let Ok(bytes) = offload(Load::Wait, move || read(&path)).await else { return Answer::Status(404) };
+    let Ok(bytes) = offload(Load::Wait, move || read(&path)).await else { return HandlerResult::Status(404) };
     let text = http::text::from_bytes(&bytes);
     let mut lines = text.lines().enumerate();
     let whole = std::iter::from_fn(|| {
@@ -73,15 +73,15 @@ async fn answer(request: &mut Request) -> Answer {
     match look_up(request, whole) {
         Ok(Outcome::Page(page)) => {
             request.answer.set_content_type("text/html; charset=ISO-8859-1");
-            Answer::Body(Body::text(page))
+            HandlerResult::Body(Body::text(page))
         }
-        Ok(Outcome::Url(url)) if url.eq_ignore_ascii_case("nocontent") => Answer::Status(204),
-        Ok(Outcome::Url(url)) if url.is_empty() || url.eq_ignore_ascii_case("error") => Answer::Status(500),
+        Ok(Outcome::Url(url)) if url.eq_ignore_ascii_case("nocontent") => HandlerResult::Status(204),
+        Ok(Outcome::Url(url)) if url.is_empty() || url.eq_ignore_ascii_case("error") => HandlerResult::Status(500),
         Ok(Outcome::Url(url)) => {
             request.answer.headers_out.set("Location", url);
-            Answer::Status(302)
+            HandlerResult::Status(302)
         }
-        Err(Failed) => Answer::Status(500),
+        Err(Failed) => HandlerResult::Status(500),
     }
 }
 

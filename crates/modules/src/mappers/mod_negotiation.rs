@@ -18,7 +18,7 @@ use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Settin
 use http::Version;
 use server::PhaseHook::Now;
 use server::paths::{dir_name, os_path};
-use server::{Answer, Body, Flow, Handler, Hook, Keep, Module, Order, Phase, PhaseHook, Request};
+use server::{Body, Flow, Handler, HandlerResult, Hook, Keep, Module, Order, Phase, PhaseHook, Request};
 
 use self::accept::{Terms, Wishes};
 use self::map::Map;
@@ -237,15 +237,15 @@ async fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer,
 }
 
 /// Answers with a type map: with a text in it, or by continuing with the file it names.
-async fn type_map(request: &mut Request) -> Answer {
+async fn type_map(request: &mut Request) -> HandlerResult {
     let (path, dir) = (request.mapped.filename.clone(), dir_name(&request.mapped.filename).to_string());
     let offer = match from_map(request, &path, &dir).await {
         Ok(offer) => offer,
-        Err(status) => return Answer::Status(status),
+        Err(status) => return HandlerResult::Status(status),
     };
     let best = match offer.decide(request, false).await {
         Ok(best) => best,
-        Err(status) => return Answer::Status(status),
+        Err(status) => return HandlerResult::Status(status),
     };
     // HTTP/1.0 caches do not understand Vary.
     if request.asked.version == Version::Http10 && !request.host::<NegotiationServer>().cache() {
@@ -260,9 +260,9 @@ async fn type_map(request: &mut Request) -> Answer {
     }
 }
 
-fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> Answer {
+fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> HandlerResult {
     if !matches!(&*request.asked.method, "GET" | "HEAD" | "POST") {
-        return Answer::Status(405);
+        return HandlerResult::Status(405);
     }
     request.answer.headers_out.set("Accept-Ranges", request.accept_ranges());
     let media = &variant.media;
@@ -277,16 +277,16 @@ fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> Answer 
     if variant.encoding.is_some() {
         request.answer.content_encoding.clone_from(&variant.encoding);
     }
-    Answer::Body(Body::Bytes(body))
+    HandlerResult::Body(Body::Bytes(body))
 }
 
 /// Continues with another path in the same directory, keeping the path information. As in Apache a name that begins
 /// with a slash is also below the directory.
-fn go_on(request: &Request, name: &str) -> Answer {
+fn go_on(request: &Request, name: &str) -> HandlerResult {
     let uri = request.asked.uri.strip_suffix(request.mapped.path_info.as_str()).unwrap_or(&request.asked.uri);
     let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
     let (dir, info) = (http::uri::escape_path(dir_name(uri)), http::uri::escape_path(&request.mapped.path_info));
-    Answer::Redirect { uri: format!("{dir}{name}{info}{args}"), keep: Keep { method: true, media_type: false } }
+    HandlerResult::Redirect { uri: format!("{dir}{name}{info}{args}"), keep: Keep { method: true, media_type: false } }
 }
 
 /// Uses the client's spelling of an encoding: with `x-` or without.

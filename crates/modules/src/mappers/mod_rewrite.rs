@@ -24,7 +24,7 @@ mod variables;
 use conf::directive::Args::{Flag, Raw, Take1, Take23};
 use conf::{Allowed, Directive, ModuleInfo, on_or_off, row, settings};
 use server::PhaseHook::{Later, Now};
-use server::{Answer, Flow, Handler, Hook, Keep, Module, Order, Phase, Request, Server};
+use server::{Flow, Handler, HandlerResult, Hook, Keep, Module, Order, Phase, Request, Server};
 
 use self::rules::Rules;
 use self::trace::Trace;
@@ -101,7 +101,7 @@ fn prepare(server: &Server) -> Result<(), String> {
 /// Whether a rule with `END` has matched, for this path or for an earlier one.
 fn has_ended(request: &Request) -> bool {
     let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
-    let has_look_up = request.is_lookup() && request.notes.contains(END_OF_LOOK_UP);
+    let has_look_up = request.is_subrequest() && request.notes.contains(END_OF_LOOK_UP);
     has_look_up || request.notes.contains(END) || before.into_iter().any(|one| one.notes.contains(END))
 }
 
@@ -123,16 +123,16 @@ fn force(request: &mut Request) -> Flow {
 }
 
 /// Starts again with the path made by a section's rules.
-fn go_on(request: &mut Request) -> Answer {
+fn go_on(request: &mut Request) -> HandlerResult {
     let path = request.mapped.filename.strip_prefix(REDIRECT);
     let Some(path) = path.filter(|_| request.mapped.handler.as_deref() == Some(REDIRECT_HANDLER)) else {
-        return Answer::Declined;
+        return HandlerResult::Declined;
     };
     let uri = match &request.asked.args {
         Some(args) => format!("{path}?{args}"),
         None => path.to_string(),
     };
-    Answer::Redirect { uri, keep: Keep { method: true, media_type: false } }
+    HandlerResult::Redirect { uri, keep: Keep { method: true, media_type: false } }
 }
 
 /// The loaded modules determine whether a path may become the URL of a backend.

@@ -85,7 +85,7 @@ fn may_be_misspelled(request: &Request) -> bool {
         && request.mapped.stat.is_none()
         && request.mapped.filename.starts_with('/')
         && request.asked.uri != "/"
-        && !request.is_lookup()
+        && !request.is_subrequest()
 }
 
 async fn correct(request: &mut Request) -> Flow {

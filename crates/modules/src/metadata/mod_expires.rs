@@ -8,14 +8,14 @@ use conf::directive::Args::{Flag, Take1, Take2};
 use conf::values::atoi;
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
-use server::{AnswerHook, Hook, Module, Order, Request};
+use server::{Hook, Module, Order, Request, ResponseHook};
 
 use crate::metadata::periods;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "expires_module", source: "mod_expires.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::AnswerFields(Order::Middle, AnswerHook::Now(set_fields))],
+    hooks: &[Hook::ResponseFields(Order::Middle, ResponseHook::Now(set_fields))],
 };
 
 #[rustfmt::skip]

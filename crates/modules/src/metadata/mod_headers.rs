@@ -13,7 +13,7 @@ use conf::pattern::{Captures, Regex, substitute_in};
 use conf::{Allowed, Directive, Listed, ModuleInfo, Origin, row, settings};
 use http::text::{from_bytes, to_bytes};
 use server::PhaseHook::Now;
-use server::{AnswerHook, Fields, Flow, Hook, Module, Order, Phase, Request};
+use server::{Fields, Flow, Hook, Module, Order, Phase, Request, ResponseHook};
 
 use value::Value;
 
@@ -23,7 +23,7 @@ pub static MODULE: Module = Module {
     hooks: &[
         Hook::Phase(Phase::PostRead, Order::First, Now(early)),
         Hook::Phase(Phase::Fixups, Order::Last, Now(of_request)),
-        Hook::AnswerFields(Order::Last, AnswerHook::Now(of_answer)),
+        Hook::ResponseFields(Order::Last, ResponseHook::Now(of_answer)),
     ],
 };
 
@@ -98,7 +98,7 @@ enum When {
 
 /// Before anything else in the request is examined.
 fn early(request: &mut Request) -> Flow {
-    if request.is_lookup() {
+    if request.is_subrequest() {
         return Flow::Declined;
     }
     let host = request.vhost;

@@ -210,7 +210,7 @@ fn of_server(request: &mut Request) -> Flow {
 
 /// Look-ups inherit their variables from the asking request.
 fn of_sections(request: &mut Request) -> Flow {
-    if request.is_lookup() {
+    if request.is_subrequest() {
         return Flow::Declined;
     }
     let dir = request.dir.slots.clone();

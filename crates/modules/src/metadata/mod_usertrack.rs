@@ -139,7 +139,9 @@ fn pattern(name: &str) -> Result<Arc<Regex>, String> {
 fn track(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let track = &dir.get::<UserTrackDir>().track;
-    let Some(conf) = track.get().filter(|track| track.enabled && !request.is_lookup()) else { return Flow::Declined };
+    let Some(conf) = track.get().filter(|track| track.enabled && !request.is_subrequest()) else {
+        return Flow::Declined;
+    };
     let named = match &conf.name {
         Some(named) => named.clone(),
         None => match pattern(NAME) {

@@ -16,7 +16,7 @@ use conf::directive::Args::{Flag, Iterate, Section, Take1, Take2, Words};
 use conf::pattern::Regex;
 use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, on_or_off, row, settings};
 use server::PhaseHook::Now;
-use server::{Answer, Handler, Hook, Layer, Module, Order, Phase, Request, Waiting};
+use server::{Handler, HandlerResult, Hook, Layer, Module, Order, Phase, Request, Waiting};
 
 pub(crate) use self::serve::{Ask, Destination, ask, converse};
 pub(crate) use self::target::Target;
@@ -50,7 +50,7 @@ pub(crate) struct Scheme {
     /// The further processing of a path mapped by `ProxyPass`, once it is escaped.
     pub(crate) path: fn(&mut Request, &Target),
     /// Makes the answer.
-    pub(crate) answer: for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, Answer>,
+    pub(crate) answer: for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, HandlerResult>,
 }
 
 /// The protocols for backends.

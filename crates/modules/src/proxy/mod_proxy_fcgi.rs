@@ -12,7 +12,7 @@ use gateway::backend::Head;
 use gateway::backend::remote::RemoteProtocol;
 use gateway::protocol::fastcgi::Role;
 use http::text::{from_bytes, to_bytes};
-use server::{Answer, Module, Request, evaluate_keeping, evaluate_string_keeping};
+use server::{HandlerResult, Module, Request, evaluate_keeping, evaluate_string_keeping};
 
 use super::mod_proxy::{Ask, Destination, Scheme, Target, ask, converse};
 
@@ -118,7 +118,7 @@ fn unescaped(path: &str) -> String {
     from_bytes(&http::uri::unescape_lenient(&to_bytes(path))).into_owned()
 }
 
-async fn answer(request: &mut Request, destination: Destination) -> Answer {
+async fn answer(request: &mut Request, destination: Destination) -> HandlerResult {
     let full = request.env.get("proxy-fcgi-pathinfo").is_some_and(|how| how.eq_ignore_ascii_case("full"));
     if full {
         let found = request.lookup_named(&unescaped(&destination.target.path)).await;
@@ -134,7 +134,7 @@ async fn answer(request: &mut Request, destination: Destination) -> Answer {
         return answer;
     }
     if let Err(status) = set_variables(request) {
-        return Answer::Status(status);
+        return HandlerResult::Status(status);
     }
     let how = Ask { module: "proxy_fcgi", head: Head::FastCgi(Role::Responder), protocol: &PROTOCOL, stderr: STDERR };
     converse(request, &destination, &how).await

@@ -7,7 +7,7 @@ use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, se
 use gateway::StderrMessages;
 use gateway::backend::Head;
 use gateway::backend::remote::RemoteProtocol;
-use server::{Answer, Module, Request};
+use server::{HandlerResult, Module, Request};
 
 use super::mod_proxy::{Ask, Destination, Scheme, Target, ask, converse};
 
@@ -75,18 +75,18 @@ fn set_path_info(request: &mut Request, target: &Target) {
     }
 }
 
-async fn answer(request: &mut Request, destination: Destination) -> Answer {
+async fn answer(request: &mut Request, destination: Destination) -> HandlerResult {
     if let Err(answer) = ask(request, "proxy_scgi").await {
         return answer;
     }
     let how = Ask { module: "proxy_scgi", head: Head::Scgi, protocol: &PROTOCOL, stderr: STDERR };
     match converse(request, &destination, &how).await {
-        Answer::Body(body) => match file_instead(request) {
+        HandlerResult::Body(body) => match file_instead(request) {
             Some(path) => {
                 drop(body);
                 send(request, &path).await
             }
-            None => Answer::Body(body),
+            None => HandlerResult::Body(body),
         },
         answer => answer,
     }
@@ -100,18 +100,18 @@ fn file_instead(request: &mut Request) -> Option<String> {
     Some(path).filter(|_| request.answer.status() == 200)
 }
 
-async fn send(request: &mut Request, path: &str) -> Answer {
+async fn send(request: &mut Request, path: &str) -> HandlerResult {
     let found = match path.starts_with('/') {
         true => request.lookup_named(path).await,
         false => None,
     };
     let status = match found {
         Some(mut found) if found.mapped.stat.is_some_and(|meta| meta.is_file()) => match found.answer().await {
-            Ok(body) => return Answer::Body(body),
+            Ok(body) => return HandlerResult::Body(body),
             Err(status) => status,
         },
         _ => 404,
     };
     request.log("proxy_scgi", Level::Error, format!("the file {path}, which the backend names, cannot be sent"));
-    Answer::Status(status)
+    HandlerResult::Status(status)
 }

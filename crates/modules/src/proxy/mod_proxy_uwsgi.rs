@@ -7,7 +7,7 @@ use gateway::StderrMessages;
 use gateway::backend::Head;
 use gateway::backend::remote::RemoteProtocol;
 use http::text::{from_bytes, to_bytes};
-use server::{Answer, Module, Request};
+use server::{HandlerResult, Module, Request};
 
 use super::mod_proxy::{Ask, Destination, Scheme, ask, converse};
 
@@ -38,7 +38,7 @@ static PROTOCOL: RemoteProtocol = RemoteProtocol {
 
 const STDERR: StderrMessages = StderrMessages { text: |_, line| line.to_string(), level: |_| Some(Level::Error) };
 
-async fn answer(request: &mut Request, destination: Destination) -> Answer {
+async fn answer(request: &mut Request, destination: Destination) -> HandlerResult {
     let path = from_bytes(&http::uri::unescape_lenient(&to_bytes(&destination.target.path))).into_owned();
     // With a named handler the file was found, and with it the path information after the file.
     let mapped = request.mapped.stat.is_none() && request.mapped.path_info.is_empty();

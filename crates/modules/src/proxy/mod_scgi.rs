@@ -9,7 +9,7 @@ use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, Setting, on_or_
 use gateway::backend::Head;
 use gateway::backend::remote::{Address, Server};
 use server::PhaseHook::Now;
-use server::{Answer, Flow, Handler, Hook, Module, Order, Phase, Request};
+use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 
 use super::mod_proxy::{Ask, Destination, Target, ask, converse};
 use super::mod_proxy_scgi::{PROTOCOL, STDERR};
@@ -126,20 +126,20 @@ fn server(request: &Request) -> Option<Address> {
     }
 }
 
-fn explain(request: &mut Request) -> Option<Answer> {
+fn explain(request: &mut Request) -> Option<HandlerResult> {
     let Some(server) = server(request) else {
         request.log("scgi", conf::Level::Error, "no SCGIServer or SCGIMount line names the server");
-        return Some(Answer::Status(500));
+        return Some(HandlerResult::Status(500));
     };
     request.note_step("scgi", None, |_| format!("asks the SCGI server at {server}"));
     None
 }
 
-async fn answer(request: &mut Request) -> Answer {
-    let Some(address) = server(request) else { return Answer::Status(500) };
+async fn answer(request: &mut Request) -> HandlerResult {
+    let Some(address) = server(request) else { return HandlerResult::Status(500) };
     let timeout = request.dir::<ScgiDir>().timeout();
     let name = address.to_string();
-    let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return Answer::Status(500) };
+    let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return HandlerResult::Status(500) };
     let server = Server { address, name, connect: timeout, keep: None };
     let destination = Destination { target, server, timeout, flush: false };
     if let Err(answer) = ask(request, "scgi").await {

@@ -10,7 +10,7 @@ use conf::values::{atoi, strtol};
 use conf::{
     Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, row, settings,
 };
-use server::{AnswerHook, Flow, Hook, Module, Order, Phase, PhaseHook, Request};
+use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, ResponseHook};
 
 use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd};
 
@@ -26,9 +26,9 @@ pub static MODULE: Module = Module {
                 run: |request| Box::pin(show(request)),
             },
         ),
-        Hook::AnswerFields(
+        Hook::ResponseFields(
             Order::Middle,
-            AnswerHook::Later { claims: may_save, run: |request, canned| Box::pin(save(request, canned)) },
+            ResponseHook::Later { claims: may_save, run: |request, canned| Box::pin(save(request, canned)) },
         ),
     ],
 };

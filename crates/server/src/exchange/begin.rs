@@ -9,7 +9,7 @@ use http::Known;
 use crate::exchange::refusal::Refusal;
 use crate::message::head::RequestHead;
 use crate::request::hooks::Hooks;
-use crate::request::{Account, Asked, Client, Kind, Request, Source, Stream};
+use crate::request::{Account, Client, Request, RequestData, RequestKind, Source, Stream};
 use crate::site::server::Server;
 use crate::site::vhost::{self, VirtualHost};
 
@@ -75,8 +75,8 @@ pub(crate) fn request(
     let (args, version) = (head.query().map(text), head.version());
     let source = Source { server, hooks, vhost, client: client.clone() };
     let time = SystemTime::UNIX_EPOCH + sys::time::realtime();
-    let asked = Asked::new(Arc::new(head));
-    let mut request = Request::new(source, Kind::Main, asked, Account::new(time, Instant::now()));
+    let asked = RequestData::new(Arc::new(head));
+    let mut request = Request::new(source, RequestKind::Main, asked, Account::new(time, Instant::now()));
     let asked = &mut request.asked;
     asked.header_only = method == "HEAD";
     asked.method = method;

@@ -86,7 +86,7 @@ fn why(steps: &[&Step], status: u16) -> Option<Reason> {
     };
     let noted = steps.iter().rev().find_map(|step| match step {
         Step::Reason(reason) if reason.status == status => Some(reason.clone()),
-        Step::Said(module, level, text) if status >= 400 && *level <= Level::Error && is_by(module) => {
+        Step::Logged(module, level, text) if status >= 400 && *level <= Level::Error && is_by(module) => {
             Some(fact(module, without_number(text)))
         }
         _ => None,
@@ -97,7 +97,7 @@ fn why(steps: &[&Step], status: u16) -> Option<Reason> {
         (None, Some(decider)) => decider,
     };
     let own_words = steps.iter().rev().find_map(|step| match step {
-        Step::Said(who, level, text) if who == module && *level <= Level::Info => {
+        Step::Logged(who, level, text) if who == module && *level <= Level::Info => {
             Some(fact(module, without_number(text)))
         }
         Step::Note(Note { module: who, text, origin, counts: true }) if *who == module => {

@@ -14,7 +14,7 @@ use sys::file::Meta;
 
 use crate::files::absent;
 use crate::message::fields::Value;
-use crate::message::response::{Answer, Body, FilePart};
+use crate::message::response::{Body, FilePart, HandlerResult};
 use crate::request::Request;
 use crate::request::hooks::Handler;
 use crate::settings::core::CoreDir;
@@ -36,14 +36,14 @@ pub(crate) const AFTER_BODY: Handler = Handler::Later {
     answer: |request| Box::pin(after_body(request)),
 };
 
-async fn after_body(request: &mut Request) -> Answer {
+async fn after_body(request: &mut Request) -> HandlerResult {
     let mut budget = CoopBudget::new();
     loop {
         budget.step().await;
         match request.body.read().await {
             Ok(Some(_)) => {}
             Ok(None) => break,
-            Err(error) => return Answer::Status(error.status()),
+            Err(error) => return HandlerResult::Status(error.status()),
         }
     }
     match at_once(request) {
@@ -57,7 +57,7 @@ async fn after_body(request: &mut Request) -> Answer {
 pub(crate) const HANDLER: Handler =
     Handler::Later { claims: |_| true, check: at_once, answer: |request| Box::pin(after_digest(request)) };
 
-fn at_once(request: &mut Request) -> Option<Answer> {
+fn at_once(request: &mut Request) -> Option<HandlerResult> {
     let meta = match checked(request) {
         Ok(meta) => meta,
         Err(answer) => return Some(answer),
@@ -75,9 +75,9 @@ fn at_once(request: &mut Request) -> Option<Answer> {
     }
 }
 
-async fn after_digest(request: &mut Request) -> Answer {
+async fn after_digest(request: &mut Request) -> HandlerResult {
     let (name, parts) = (request.mapped.filename.clone(), request.dir::<CoreDir>().etag.effective());
-    let Some(meta) = request.mapped.stat else { return Answer::Status(404) };
+    let Some(meta) = request.mapped.stat else { return HandlerResult::Status(404) };
     let opened = digested(name, meta, parts, request.links()).await;
     serve_opened(request, opened)
 }
@@ -131,18 +131,18 @@ impl Drop for Digesting {
 }
 
 /// The requested file; `Err`: a different answer.
-fn checked(request: &mut Request) -> Result<Meta, Answer> {
+fn checked(request: &mut Request) -> Result<Meta, HandlerResult> {
     if request.asked.method == "OPTIONS" {
         let allow = request.allowed_methods();
         request.answer.headers_out.set("Allow", allow);
-        return Err(Answer::Body(Body::Empty));
+        return Err(HandlerResult::Body(Body::Empty));
     }
     let needed = request.handler_name().and_then(|name| Some((name, absent::module_of(name)?)));
     // A file that is not there has nothing to hide.
     if let Some((name, module)) = needed.filter(|_| request.mapped.stat.is_some()) {
         let text = format!("nothing handles {name}, which needs {module}: {} is not sent", request.mapped.filename);
         request.log("core", Level::Error, text);
-        return Err(Answer::Status(500));
+        return Err(HandlerResult::Status(500));
     }
     if !matches!(&*request.asked.method, "GET" | "HEAD" | "POST") {
         if !request.server.knows_method(&request.asked.method) {
@@ -151,19 +151,19 @@ fn checked(request: &mut Request) -> Result<Meta, Answer> {
             request.note_reason(501, "core", None, |request| {
                 (request.asked.method.to_string(), "is not a known method".into())
             });
-            return Err(Answer::Status(501));
+            return Err(HandlerResult::Status(501));
         }
         request.note_reason(405, "core", None, |request| {
             let Request { asked, mapped, .. } = request;
             (format!("no module handles {} for {}", asked.method, mapped.filename), String::new())
         });
-        return Err(Answer::Status(405));
+        return Err(HandlerResult::Status(405));
     }
     let Some(meta) = request.mapped.stat else {
         let path = format!("{}{}", request.mapped.filename, request.mapped.path_info);
         request.log("core", Level::Info, format!("AH00128: File does not exist: {path}"));
         request.note_reason(404, "core", None, |_| (path, "does not exist".into()));
-        return Err(Answer::Status(404));
+        return Err(HandlerResult::Status(404));
     };
     if meta.is_dir() {
         let text = format!("AH00129: Attempt to serve directory: {}", request.mapped.filename);
@@ -171,7 +171,7 @@ fn checked(request: &mut Request) -> Result<Meta, Answer> {
         request.note_reason(404, "core", None, |request| {
             (request.mapped.filename.clone(), "is a directory, and no module answers for directories".into())
         });
-        return Err(Answer::Status(404));
+        return Err(HandlerResult::Status(404));
     }
     if !request.mapped.path_info.is_empty() && !request.mapped.accept_path_info.unwrap_or(false) {
         let path = format!("{}{}", request.mapped.filename, request.mapped.path_info);
@@ -179,7 +179,7 @@ fn checked(request: &mut Request) -> Result<Meta, Answer> {
         request.note_reason(404, "core", None, |request| {
             (request.mapped.filename.clone(), format!("is a file, so {} is not below it", request.mapped.path_info))
         });
-        return Err(Answer::Status(404));
+        return Err(HandlerResult::Status(404));
     }
     if !meta.is_file() {
         let text = format!("AH00127: Cannot map {} to file", request.request_line());
@@ -187,12 +187,12 @@ fn checked(request: &mut Request) -> Result<Meta, Answer> {
         request.note_reason(403, "core", None, |request| {
             (request.mapped.filename.clone(), "is neither a file nor a directory".into())
         });
-        return Err(Answer::Status(403));
+        return Err(HandlerResult::Status(403));
     }
     Ok(meta)
 }
 
-fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
+fn serve_opened(request: &mut Request, opened: Opened) -> HandlerResult {
     match opened {
         Ok(kept) => {
             request.server.files.keep(&request.mapped.filename, &kept);
@@ -220,12 +220,12 @@ fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
                     format!("cannot be read by the server's user: {}", sys::describe(&error)),
                 )
             });
-            Answer::Status(status)
+            HandlerResult::Status(status)
         }
     }
 }
 
-fn serve(request: &mut Request, kept: &CachedFile) -> Answer {
+fn serve(request: &mut Request, kept: &CachedFile) -> HandlerResult {
     request.mapped.stat = Some(kept.meta);
     request.answer.headers_out.set("Last-Modified", kept.modified.clone());
     if let Some(etag) = &kept.etag {
@@ -239,7 +239,7 @@ fn serve(request: &mut Request, kept: &CachedFile) -> Answer {
         }
     }
     request.answer.headers_out.set("Accept-Ranges", Value::Static(request.accept_ranges()));
-    Answer::Body(match &kept.content {
+    HandlerResult::Body(match &kept.content {
         _ if kept.meta.size == 0 => Body::Empty,
         Content::Small(bytes) => Body::Bytes(bytes.clone()),
         Content::Open(file) => Body::File(FilePart { file: file.clone(), offset: 0, length: kept.meta.size }),

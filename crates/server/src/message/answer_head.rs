@@ -14,7 +14,7 @@ pub struct Pace {
 }
 
 /// The head of an answer. Hooks add to it until it is sent.
-pub struct AnswerHead {
+pub struct ResponseHead {
     status: u16,
     status_line: Option<String>,
     content_type: Option<Cow<'static, str>>,
@@ -42,9 +42,9 @@ pub struct AnswerHead {
     pub flush: bool,
 }
 
-impl Default for AnswerHead {
-    fn default() -> AnswerHead {
-        AnswerHead {
+impl Default for ResponseHead {
+    fn default() -> ResponseHead {
+        ResponseHead {
             status: 200,
             status_line: None,
             content_type: None,
@@ -63,7 +63,7 @@ impl Default for AnswerHead {
     }
 }
 
-impl AnswerHead {
+impl ResponseHead {
     /// Whether filters hold nothing of the body back: the handler wants that, or the client waits for each event of a
     /// stream (`text/event-stream`, HTML 9.2).
     pub fn flushes(&self) -> bool {
@@ -139,7 +139,7 @@ impl AnswerHead {
     }
 
     /// Continues as the answer to a look-up's result, keeping this answer's status.
-    pub(crate) fn adopt(&mut self, found: AnswerHead) {
+    pub(crate) fn adopt(&mut self, found: ResponseHead) {
         self.content_type = found.content_type;
         self.type_by_script = found.type_by_script;
         self.content_encoding = found.content_encoding;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::message::tunnel::Tunnel;
 
 /// A handler's answer to a request.
-pub enum Answer {
+pub enum HandlerResult {
     /// Not responsible.
     Declined,
     /// This status, with the server's own page or `ErrorDocument`.

@@ -12,12 +12,12 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> TunnelStream for T {}
 
 /// Speaks over a tunnel, which ends when this does. It may be dropped at any wait: the client is gone, nothing has
 /// moved for `Timeout`, or the server ends.
-pub type Speaking = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type TunnelFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A handler's answer to a request that [may become a tunnel](crate::Request::tunnel_for). Further fields are the request's.
 pub struct Tunnel {
     /// The protocol spoken over it, one of those that the client named.
     pub protocol: String,
     /// Speaks it.
-    pub speak: Box<dyn FnOnce(Box<dyn TunnelStream>) -> Speaking + Send>,
+    pub speak: Box<dyn FnOnce(Box<dyn TunnelStream>) -> TunnelFuture + Send>,
 }

@@ -8,8 +8,8 @@ use crate::message::response::Body;
 use crate::module::authz::{AuthnProvider, AuthzProvider};
 use crate::request::Request;
 use crate::request::hooks::{
-    AnswerHook, Chain, Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks,
-    InputChain, InputFilter, Of, OutputFilter, PhaseHook, Preface, RunSubrequest,
+    Chain, Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain,
+    InputFilter, ModuleHook, OutputFilter, PhaseHook, Preface, ResponseHook, RunSubrequest,
 };
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
@@ -100,7 +100,7 @@ pub enum Hook {
     /// Puts filters into the chain of a request's body. All hooks run.
     InsertInputFilters(Order, fn(&mut Request, &mut InputChain)),
     /// Last changes of the answer's fields, before they go out. All hooks run.
-    AnswerFields(Order, AnswerHook),
+    ResponseFields(Order, ResponseHook),
     /// The answer has gone out, or could not. All hooks run.
     Log(Order, fn(&mut Request)),
     /// Another object that directives find by name, with its group (`dav`, `filesystem`).
@@ -130,7 +130,7 @@ impl Hook {
             Hook::Filter(order, _)
             | Hook::InsertFilters(order, _)
             | Hook::InsertInputFilters(order, _)
-            | Hook::AnswerFields(order, _) => ("Insert Filters", *order),
+            | Hook::ResponseFields(order, _) => ("Insert Filters", *order),
             Hook::Handler(order, _) => ("Content Handlers", *order),
             Hook::Log(order, _) => ("Transaction Logging", *order),
             Hook::LogId(_) => ("Generate Log ID", Order::Middle),
@@ -186,8 +186,8 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
     };
     for (module, hook) in ordered(modules) {
         match hook {
-            Hook::Phase(phase, _, f) => hooks.phases[*phase as usize].push(Of { module, hook: *f }),
-            Hook::Handler(_, handler) => hooks.handler.push(Of { module, hook: *handler }),
+            Hook::Phase(phase, _, f) => hooks.phases[*phase as usize].push(ModuleHook { module, hook: *f }),
+            Hook::Handler(_, handler) => hooks.handler.push(ModuleHook { module, hook: *handler }),
             Hook::Filter(_, f) => hooks.filter.push(*f),
             Hook::NamedFilter(filter) => hooks.named_filters.push(filter),
             Hook::FindFilter(f) => hooks.find_filter.push(*f),
@@ -195,7 +195,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
             Hook::InputFilter(filter) => hooks.input_filters.push(filter),
             Hook::FindInputFilter(f) => hooks.find_input_filter.push(*f),
             Hook::InsertInputFilters(_, f) => hooks.insert_input_filters.push(*f),
-            Hook::AnswerFields(_, f) => hooks.answer_fields.push(*f),
+            Hook::ResponseFields(_, f) => hooks.answer_fields.push(*f),
             Hook::Log(_, f) => hooks.log.push(*f),
             Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
             Hook::Preface(preface) => hooks.preface = Some(preface),

@@ -7,7 +7,7 @@ use crate::module::authz::Satisfy;
 use crate::phases::phase::{all, first};
 use crate::request::flow::Flow;
 use crate::request::phase::Phase;
-use crate::request::{Kind, Request};
+use crate::request::{Request, RequestKind};
 
 /// Checks access. `Err`: the request ends.
 pub(crate) async fn check(request: &mut Request) -> Result<(), Flow> {
@@ -29,9 +29,9 @@ pub(crate) async fn check(request: &mut Request) -> Result<(), Flow> {
 /// redirect. An error document may be shown even if everything else is denied: the administrator chose it.
 fn is_known(request: &mut Request) -> bool {
     match &request.kind {
-        Kind::Main => false,
-        Kind::Lookup { dir, .. } => dir.id == request.dir.id,
-        Kind::Redirected(previous) => {
+        RequestKind::Main => false,
+        RequestKind::Subrequest { dir, .. } => dir.id == request.dir.id,
+        RequestKind::Redirected(previous) => {
             let judged = previous.status >= 400 || previous.method == request.asked.method;
             let same = judged && previous.dir.id == request.dir.id;
             if same {

@@ -4,7 +4,7 @@ use conf::Level;
 use http::{ErrorPage, error_page, server_signature};
 
 use crate::message::response::Body;
-use crate::request::{Kind, Request};
+use crate::request::{Request, RequestKind};
 use crate::settings::core::{CoreDir, CoreServer, ErrorDocument, Tri};
 
 /// The source of the answer to an error.
@@ -21,7 +21,7 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     // As in Apache, a module that has set the status to 200 makes this error count as its own.
     let is_own = request.answer.status() == 200;
     let failed_document = match &request.kind {
-        Kind::Redirected(previous) if previous.status >= 300 && !is_own => Some(previous.status),
+        RequestKind::Redirected(previous) if previous.status >= 300 && !is_own => Some(previous.status),
         _ => None,
     };
     if let Some(original) = failed_document {

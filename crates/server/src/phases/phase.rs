@@ -2,7 +2,7 @@
 
 use crate::request::Request;
 use crate::request::flow::Flow;
-use crate::request::hooks::{Of, PhaseHook};
+use crate::request::hooks::{ModuleHook, PhaseHook};
 use crate::request::phase::Phase;
 
 /// Runs all hooks; the first status ends it.
@@ -26,7 +26,7 @@ pub(crate) async fn first(request: &mut Request, phase: Phase) -> Flow {
     Flow::Declined
 }
 
-async fn ask(request: &mut Request, phase: Phase, Of { module, hook }: &Of<PhaseHook>) -> Flow {
+async fn ask(request: &mut Request, phase: Phase, ModuleHook { module, hook }: &ModuleHook<PhaseHook>) -> Flow {
     let flow = match hook {
         PhaseHook::Now(run) => run(request),
         PhaseHook::Later { claims, run } if claims(request) => run(request).await,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use conf::Level;
 
-use crate::message::response::{Answer, Body, Keep};
+use crate::message::response::{Body, HandlerResult, Keep};
 use crate::message::tunnel::Tunnel;
 use crate::module::{self, Module};
 use crate::phases::access::check;
@@ -13,7 +13,7 @@ use crate::phases::phase::{all, first};
 use crate::phases::{delivery, error_document, filters, redirect, trace, walk};
 use crate::request::Request;
 use crate::request::flow::{Flow, Waiting};
-use crate::request::hooks::{AnswerHook, From, Handler, Hooks, Of};
+use crate::request::hooks::{Handler, Hooks, ModuleHook, ResponseHook, SubrequestTarget};
 use crate::request::phase::Phase;
 use crate::settings::core::{CoreDir, CoreServer, Tri};
 use crate::trace::HANDLER;
@@ -44,10 +44,10 @@ impl Response {
 pub(crate) async fn answer(request: &mut Request) -> Response {
     name_client(request).await;
     let answer = match unmet_expectation(request) {
-        Some(status) => Answer::Status(status),
+        Some(status) => HandlerResult::Status(status),
         None => match prepare(request).await {
             Ok(()) => handle(request).await,
-            Err(flow) => Answer::Status(flow.status()),
+            Err(flow) => HandlerResult::Status(flow.status()),
         },
     };
     go_on(request, answer).await
@@ -56,39 +56,39 @@ pub(crate) async fn answer(request: &mut Request) -> Response {
 /// The answer to a request that cannot be served: the error document for a status.
 pub(crate) async fn refuse(request: &mut Request, status: u16) -> Response {
     name_client(request).await;
-    go_on(request, Answer::Status(status)).await
+    go_on(request, HandlerResult::Status(status)).await
 }
 
 /// Goes from a first answer through redirects, error documents and filters to the final response.
-async fn go_on(request: &mut Request, mut answer: Answer) -> Response {
+async fn go_on(request: &mut Request, mut answer: HandlerResult) -> Response {
     let mut redirects = 0;
     loop {
         let (uri, status, keep) = match answer {
-            Answer::Body(body) => match deliver(request, body).await {
+            HandlerResult::Body(body) => match deliver(request, body).await {
                 Ok(response) => return response,
                 Err(status) => {
-                    answer = Answer::Status(status);
+                    answer = HandlerResult::Status(status);
                     continue;
                 }
             },
-            Answer::Raw(body) => return Response { raw: true, ..Response::of(body) },
-            Answer::Tunnel(tunnel) if request.tunnel_for().is_some() => {
+            HandlerResult::Raw(body) => return Response { raw: true, ..Response::of(body) },
+            HandlerResult::Tunnel(tunnel) if request.tunnel_for().is_some() => {
                 return Response { tunnel: Some(tunnel), ..Response::of(Body::Empty) };
             }
-            Answer::Tunnel(_) => {
+            HandlerResult::Tunnel(_) => {
                 request.log("core", Level::Error, "a handler wants a tunnel where the client has asked for none");
-                answer = Answer::Status(500);
+                answer = HandlerResult::Status(500);
                 continue;
             }
-            Answer::Declined => match error_document::find(request, 500) {
+            HandlerResult::Declined => match error_document::find(request, 500) {
                 error_document::Page::Body(body) => return own_page(request, body).await,
                 error_document::Page::Redirect(uri) => (uri, 500, Keep::default()),
             },
-            Answer::Status(status) => match error_document::find(request, status) {
+            HandlerResult::Status(status) => match error_document::find(request, status) {
                 error_document::Page::Body(body) => return own_page(request, body).await,
                 error_document::Page::Redirect(uri) => (uri, status, Keep::default()),
             },
-            Answer::Redirect { uri, keep } => (uri, 200, keep),
+            HandlerResult::Redirect { uri, keep } => (uri, 200, keep),
         };
         redirects += 1;
         if redirects > request.vhost.plan.redirects_max {
@@ -114,13 +114,13 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
 }
 
 /// Continues with another path of this server.
-async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Answer {
+async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> HandlerResult {
     redirect::redirect(request, uri, status, keep);
     // The request's own variables are set again for the new path.
     let read = all(request, Phase::PostRead).await;
     // An error document is sent all the same: it reports the error.
     if let (Err(flow), 0..400) = (read, status) {
-        return Answer::Status(flow.status());
+        return HandlerResult::Status(flow.status());
     }
     // The path may have come from a client, through the configuration or a script: trust it no more than that of a
     // request.
@@ -135,14 +135,14 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> An
     };
     match prepared {
         Ok(()) => handle(request).await,
-        Err(flow) => Answer::Status(flow.status()),
+        Err(flow) => HandlerResult::Status(flow.status()),
     }
 }
 
 /// `HostnameLookups` of the request's sections so far: code that needs the client's name later cannot wait for it.
 async fn name_client(request: &Request) {
     let how = request.hostname_lookups();
-    if how != Tri::Off && request.client.looked_up(how).is_none() && !request.is_lookup() {
+    if how != Tri::Off && request.client.looked_up(how).is_none() && !request.is_subrequest() {
         Box::pin(request.client.look_up(how)).await;
     }
 }
@@ -279,7 +279,7 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
     }
     all(request, Phase::Fixups).await?;
     let limit = request.dir::<CoreDir>().limit_request_body();
-    if !request.is_lookup() && request.body.set_limit(limit).is_err() {
+    if !request.is_subrequest() && request.body.set_limit(limit).is_err() {
         let told = request.body.length().unwrap_or_default();
         let text =
             format!("AH01588: Requested content-length of {told} is larger than the configured limit of {limit}");
@@ -293,26 +293,26 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
 }
 
 /// Asks the handlers, one after the other.
-async fn handle(request: &mut Request) -> Answer {
+async fn handle(request: &mut Request) -> HandlerResult {
     if request.asked.method == "TRACE" {
         request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", None));
         return trace::answer(request).await;
     }
     if request.asked.method == "OPTIONS" && request.asked.uri == "*" {
-        return Answer::Body(Body::Empty);
+        return HandlerResult::Body(Body::Empty);
     }
     filters::on_input(request);
-    for Of { module, hook } in &request.hooks.handler {
+    for ModuleHook { module, hook } in &request.hooks.handler {
         let answer = match hook {
             Handler::Now(handler) => match handler(request) {
-                Answer::Declined => continue,
+                HandlerResult::Declined => continue,
                 answer => Some(answer),
             },
             Handler::Later { claims, check, .. } if claims(request) => check(request),
             Handler::Later { .. } => continue,
         };
         if let Some(trace) = &mut request.trace {
-            let status = if let Some(Answer::Status(status)) = &answer { Some(*status) } else { None };
+            let status = if let Some(HandlerResult::Status(status)) = &answer { Some(*status) } else { None };
             trace.decided(HANDLER, module, status);
         }
         return match (answer, hook) {
@@ -325,14 +325,14 @@ async fn handle(request: &mut Request) -> Answer {
             (None, Handler::Later { answer, .. }) => {
                 runtime::needs_worker().await;
                 match answer(request).await {
-                    Answer::Declined => Answer::Status(500),
+                    HandlerResult::Declined => HandlerResult::Status(500),
                     answer => answer,
                 }
             }
-            (None, Handler::Now(_)) => Answer::Status(500),
+            (None, Handler::Now(_)) => HandlerResult::Status(500),
         };
     }
-    Answer::Status(500)
+    HandlerResult::Status(500)
 }
 
 /// Asks the handlers for a part of another answer, with its filters applied. `Err`: there is none, and this status says
@@ -340,13 +340,13 @@ async fn handle(request: &mut Request) -> Answer {
 pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
     loop {
         match handle(request).await {
-            Answer::Body(body) => {
+            HandlerResult::Body(body) => {
                 filters::prepare(request);
                 return Ok(filters::of(request).run(request, body).await);
             }
-            Answer::Status(status) => return Err(status),
+            HandlerResult::Status(status) => return Err(status),
             // The nesting depth of look-ups is limited.
-            Answer::Redirect { uri, .. } => {
+            HandlerResult::Redirect { uri, .. } => {
                 let page = request.page.take();
                 *request = *request.lookup_link(&uri).await;
                 request.page = page;
@@ -355,7 +355,7 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
                 }
             }
             // An answer that takes over the connection cannot be a part of a page.
-            Answer::Raw(_) | Answer::Tunnel(_) | Answer::Declined => return Err(500),
+            HandlerResult::Raw(_) | HandlerResult::Tunnel(_) | HandlerResult::Declined => return Err(500),
         }
     }
 }
@@ -440,9 +440,9 @@ async fn answer_fields(request: &mut Request, is_error: bool) -> bool {
     request.undecided.store(false, Ordering::Relaxed);
     for i in 0..request.hooks.answer_fields.len() {
         match request.hooks.answer_fields[i] {
-            AnswerHook::Now(change) => change(request, is_error),
-            AnswerHook::Later { claims, run } if claims(request) => run(request, is_error).await,
-            AnswerHook::Later { .. } => {}
+            ResponseHook::Now(change) => change(request, is_error),
+            ResponseHook::Later { claims, run } if claims(request) => run(request, is_error).await,
+            ResponseHook::Later { .. } => {}
         }
     }
     !request.undecided.load(Ordering::Relaxed)
@@ -457,11 +457,11 @@ fn filter(request: &mut Request, mut body: Body) -> Body {
 }
 
 /// Takes a look-up through the phases.
-pub(crate) fn run(request: &mut Request, from: From) -> Waiting<'_, Result<(), Flow>> {
+pub(crate) fn run(request: &mut Request, from: SubrequestTarget) -> Waiting<'_, Result<(), Flow>> {
     Box::pin(async move {
         match from {
-            From::Path => map(request).await?,
-            From::File => {
+            SubrequestTarget::Path => map(request).await?,
+            SubrequestTarget::File => {
                 map_file(request).await?;
                 walk::locations(request)?;
                 walk::conditions(request).await?;

@@ -7,7 +7,7 @@ use conf::Level;
 use crate::message::response::{Body, Keep};
 use crate::phases::error_document;
 use crate::phases::subrequest::beyond;
-use crate::request::{Kind, Previous, Request};
+use crate::request::{Previous, Request, RequestKind};
 use crate::trace::ERROR_DOCUMENT;
 
 /// Turns the request into one for another path of this server, which is not decoded yet.
@@ -40,7 +40,7 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
     // The user is authenticated again.
     request.login.auth_type = None;
     request.login.known = None;
-    request.kind = Kind::Redirected(Arc::new(previous));
+    request.kind = RequestKind::Redirected(Arc::new(previous));
     if !keep.method {
         request.asked.method = "GET".into();
     }
@@ -55,7 +55,7 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
     request.asked.uri = path.to_string();
     request.asked.args = args;
     request.answer.no_local_copy |= status >= 400;
-    if let (Some(mut trace), Kind::Redirected(previous)) = (request.trace.take(), &request.kind) {
+    if let (Some(mut trace), RequestKind::Redirected(previous)) = (request.trace.take(), &request.kind) {
         let why = if status >= 400 { ERROR_DOCUMENT } else { "an internal redirect" };
         trace.redirected(previous.uri.clone(), previous.dir.clone(), request.asked.uri.clone(), why);
         request.trace = Some(trace);
@@ -66,7 +66,7 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
     let vary = request.answer.headers_out.get("Vary").map(str::to_string);
     request.reset_mapping(reached);
     // Code that has chosen the new path by fields of the request records that in its notes: the answer depends on them.
-    if let (Kind::Redirected(previous), Some(vary)) = (&request.kind, vary)
+    if let (RequestKind::Redirected(previous), Some(vary)) = (&request.kind, vary)
         && previous.notes.contains("redirect-keeps-vary")
     {
         request.answer.headers_out.set("Vary", vary);

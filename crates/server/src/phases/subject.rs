@@ -15,7 +15,7 @@ use crate::message::fields::add_vary;
 use crate::paths::{c_path, os_path};
 use crate::phases::subrequest::at_once;
 use crate::request::flow::Flow;
-use crate::request::{Kind, Request};
+use crate::request::{Request, RequestKind};
 
 /// Evaluates a condition, and adds the fields of the request that decided it to `Vary`.
 pub fn evaluate(request: &mut Request, expr: &Expr) -> Result<bool, EvalError> {
@@ -233,7 +233,7 @@ impl Subject for OfRequest<'_> {
 
     fn access(&self, access: Access, target: &str) -> Option<bool> {
         // A look-up for its own target would recurse for ever.
-        if matches!(&self.request.kind, Kind::Lookup { asker, .. } if **asker == *self.request.asked.uri) {
+        if matches!(&self.request.kind, RequestKind::Subrequest { asker, .. } if **asker == *self.request.asked.uri) {
             return Some(false);
         }
         let Some(answers) = self.answers else { return at_once(look_up(self.request, access, target)).flatten() };
@@ -307,7 +307,7 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         Variable::ServerProtocol => request.protocol().into(),
         Variable::PathInfo => Cow::Borrowed(&request.mapped.path_info),
         Variable::QueryString => text(request.asked.args.as_deref()),
-        Variable::IsSubreq => if request.is_lookup() { "true" } else { "false" }.into(),
+        Variable::IsSubreq => if request.is_subrequest() { "true" } else { "false" }.into(),
         Variable::DocumentRoot => Cow::Borrowed(request.document_root()),
         Variable::AuthType => text(request.login.auth_type.as_deref()),
         Variable::TheRequest => request.request_line().into(),

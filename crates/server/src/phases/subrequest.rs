@@ -8,12 +8,12 @@ use std::task::{Context, Poll, Waker};
 use crate::message::body::RequestBody;
 use crate::message::response::Body;
 use crate::paths::dir_name;
-use crate::request::hooks::From;
-use crate::request::{Kind, Request, Source};
+use crate::request::hooks::SubrequestTarget;
+use crate::request::{Request, RequestKind, Source};
 use crate::trace::Step;
 
 /// The result of a look-up: the request as it would be, with `status` 200 if it would be served.
-pub type Found = Box<Request>;
+pub type Subrequest = Box<Request>;
 
 /// The result of work that does not wait, except to yield to others a few times.
 pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
@@ -34,7 +34,7 @@ pub(crate) fn beyond(id: &str, limit: &str) -> String {
 
 impl Request {
     /// Looks up a URL path (with query): absolute, or relative to this request's.
-    pub async fn lookup_uri(&self, target: &str) -> Found {
+    pub async fn lookup_uri(&self, target: &str) -> Subrequest {
         match target.split_once('?') {
             Some((path, args)) => self.lookup_path(path, Some(args.to_string())).await,
             None => self.lookup_path(target, None).await,
@@ -42,16 +42,16 @@ impl Request {
     }
 
     /// Looks up a target as written in a page, escaped: absolute, or relative to this request's.
-    pub async fn lookup_link(&self, target: &str) -> Found {
+    pub async fn lookup_link(&self, target: &str) -> Subrequest {
         self.lookup_link_by(Cow::Borrowed("GET"), target).await
     }
 
     /// The same with this request's method: whether its action is allowed there, or for a part that gets its body.
-    pub async fn lookup_alike(&self, target: &str) -> Found {
+    pub async fn lookup_alike(&self, target: &str) -> Subrequest {
         self.lookup_link_by(self.asked.method.clone(), target).await
     }
 
-    async fn lookup_link_by(&self, method: Cow<'static, str>, target: &str) -> Found {
+    async fn lookup_link_by(&self, method: Cow<'static, str>, target: &str) -> Subrequest {
         let (path, args) = target.split_once('?').map_or((target, None), |(path, args)| (path, Some(args.to_string())));
         let path = match path.starts_with('/') {
             true => Cow::Borrowed(path),
@@ -71,11 +71,11 @@ impl Request {
     }
 
     /// The same for a decoded path, in which a `?` is an ordinary character.
-    pub async fn lookup_path(&self, path: &str, args: Option<String>) -> Found {
+    pub async fn lookup_path(&self, path: &str, args: Option<String>) -> Subrequest {
         self.lookup_path_by(Cow::Borrowed("GET"), path, args).await
     }
 
-    async fn lookup_path_by(&self, method: Cow<'static, str>, path: &str, args: Option<String>) -> Found {
+    async fn lookup_path_by(&self, method: Cow<'static, str>, path: &str, args: Option<String>) -> Subrequest {
         let mut found = self.asking();
         found.asked.method = method;
         let path =
@@ -86,28 +86,28 @@ impl Request {
             found.asked.uri.push('/');
         }
         found.asked.target = Some(found.asked.uri.clone());
-        found.run(self, From::Path).await
+        found.run(self, SubrequestTarget::Path).await
     }
 
     /// Looks up a file in this request's directory by name.
-    pub async fn lookup_file(&self, name: &str) -> Found {
+    pub async fn lookup_file(&self, name: &str) -> Subrequest {
         self.lookup_entry(name, false).await
     }
 
     /// The same for an entry found in the directory: the path of a directory gets a slash at its end.
-    pub async fn lookup_entry(&self, name: &str, is_dir: bool) -> Found {
+    pub async fn lookup_entry(&self, name: &str, is_dir: bool) -> Subrequest {
         let mut found = self.asking();
         let slash = if is_dir { "/" } else { "" };
         found.asked.uri = format!("{}{name}{slash}", dir_name(&self.asked.uri));
         found.asked.target = Some(found.asked.uri.clone());
         found.mapped.filename = format!("{}{name}{slash}", self.directory());
         found.mapped.context.clone_from(&self.mapped.context);
-        found.run(self, From::File).await
+        found.run(self, SubrequestTarget::File).await
     }
 
     /// Looks up a file by its path: absolute, or relative to this request's directory, and then not above it. A file
     /// elsewhere has no URL path, so no `<Location>` applies to it.
-    pub async fn lookup_named(&self, path: &str) -> Option<Found> {
+    pub async fn lookup_named(&self, path: &str) -> Option<Subrequest> {
         let dir = self.directory();
         let full = conf::paths::join(&dir, path);
         match full.strip_prefix(dir.as_ref()) {
@@ -117,7 +117,7 @@ impl Request {
         }
         let mut found = self.asking();
         found.mapped.filename = full;
-        Some(found.run(self, From::File).await)
+        Some(found.run(self, SubrequestTarget::File).await)
     }
 
     /// The directory of this request's file, with a slash at its end.
@@ -156,7 +156,7 @@ impl Request {
 
     /// The limit that forbids another look-up, after too many nested ones or redirects (`LimitInternalRecursion`).
     fn limit_reached(&self) -> Option<(&'static str, String)> {
-        let Kind::Lookup { depth, redirects, .. } = self.kind else { return None };
+        let RequestKind::Subrequest { depth, redirects, .. } = self.kind else { return None };
         let plan = &self.vhost.plan;
         if redirects >= plan.redirects_max {
             return Some(("AH00124", format!("{} internal redirects", plan.redirects_max)));
@@ -164,7 +164,7 @@ impl Request {
         (depth > plan.lookups_max).then(|| ("AH00125", format!("{} subrequest nesting levels", plan.lookups_max)))
     }
 
-    async fn run(mut self: Box<Self>, asker: &Request, from: From) -> Found {
+    async fn run(mut self: Box<Self>, asker: &Request, from: SubrequestTarget) -> Subrequest {
         let path = Step::Path(self.asked.uri.clone(), "a look-up");
         self.trace.iter_mut().for_each(|trace| trace.note(path.clone()));
         let status = if let Some((id, limit)) = self.limit_reached() {
@@ -191,12 +191,12 @@ impl Request {
     /// A request on behalf of this one, without a target yet.
     fn asking(&self) -> Box<Request> {
         let depth = match &self.kind {
-            Kind::Lookup { depth, .. } => depth + 1,
+            RequestKind::Subrequest { depth, .. } => depth + 1,
             _ => 1,
         };
         let source = Source { server: self.server, hooks: self.hooks, vhost: self.vhost, client: self.client.clone() };
         let (asker, redirects) = (self.asked.uri.as_str().into(), self.redirects());
-        let kind = Kind::Lookup { dir: self.dir.clone(), asker, depth, redirects };
+        let kind = RequestKind::Subrequest { dir: self.dir.clone(), asker, depth, redirects };
         let mut asking = Request::new(source, kind, self.asked.again(), self.account.again());
         asking.trace = self.trace.as_ref().map(|trace| Box::new(trace.of_lookup()));
         asking.env = self.env.clone();
@@ -212,7 +212,7 @@ impl Request {
 
     /// Continues as a look-up's result: the same answer as if the client had requested it (`DirectoryIndex`,
     /// MultiViews).
-    pub fn become_found(&mut self, found: Found) {
+    pub fn become_found(&mut self, found: Subrequest) {
         let mut found = *found;
         if let (Some(own), Some(theirs)) = (&mut self.trace, found.trace.take()) {
             own.adopt(*theirs);

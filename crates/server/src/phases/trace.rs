@@ -1,14 +1,14 @@
 //! `TRACE`.
 
-use crate::message::response::{Answer, Body};
+use crate::message::response::{Body, HandlerResult};
 use crate::request::flow::Flow;
-use crate::request::{Kind, Request};
+use crate::request::{Request, RequestKind};
 use crate::settings::core::{CoreServer, Tri};
 
 /// `TRACE` shows the client only what it sent, so it needs no look-up and no access check, once it is known that no
 /// module redirects it.
 pub(super) fn is_asked(request: &Request) -> bool {
-    request.asked.method == "TRACE" && matches!(request.kind, Kind::Main)
+    request.asked.method == "TRACE" && matches!(request.kind, RequestKind::Main)
 }
 
 /// Whether it is enabled (`TraceEnable`).
@@ -32,7 +32,7 @@ pub(super) fn check(request: &Request) -> Result<(), Flow> {
 }
 
 /// The request as it was received (RFC 9110 section 9.3.8).
-pub(super) async fn answer(request: &mut Request) -> Answer {
+pub(super) async fn answer(request: &mut Request) -> HandlerResult {
     let mut echo = format!("{}\r\n", request.request_line());
     for (name, value) in request.headers() {
         echo.push_str(&format!("{name}: {value}\r\n"));
@@ -41,10 +41,10 @@ pub(super) async fn answer(request: &mut Request) -> Answer {
     let mut bytes = http::text::to_bytes(&echo).into_owned();
     match request.body.collect(TRACE_BODY_MAX).await {
         Ok(body) => bytes.extend_from_slice(&body),
-        Err(error) => return Answer::Status(error.status()),
+        Err(error) => return HandlerResult::Status(error.status()),
     }
     request.answer.set_content_type("message/http");
-    Answer::Body(Body::Bytes(bytes.into()))
+    HandlerResult::Body(Body::Bytes(bytes.into()))
 }
 
 /// The largest body that `TraceEnable extended` echoes, in bytes, as in Apache.

@@ -18,7 +18,7 @@ use sys::file::Meta;
 use crate::files::htaccess::{self, Apart, Stop};
 use crate::paths::{base_name, c_path, dir_name};
 use crate::request::flow::{Flow, Waiting};
-use crate::request::{Kind, Request};
+use crate::request::{Request, RequestKind};
 use crate::settings::core::CoreDir;
 use crate::settings::core::options::{Bits, SYM_LINKS, SYM_OWNER};
 use crate::settings::merge::Merged;
@@ -310,8 +310,8 @@ fn link_refused(request: &Request, path: &str) -> Flow {
     // Apache has two numbers: one is for a file in a directory that this request, or its parent, has met before.
     let is_beside = |other: &str| dir_name(other) == dir_name(path);
     let number = match &request.kind {
-        Kind::Lookup { .. } if path == request.mapped.filename => "AH00032",
-        Kind::Redirected(previous) if is_beside(&previous.filename) => "AH00032",
+        RequestKind::Subrequest { .. } if path == request.mapped.filename => "AH00032",
+        RequestKind::Redirected(previous) if is_beside(&previous.filename) => "AH00032",
         _ => "AH00037",
     };
     let text = format!("{number}: Symbolic link not allowed or link target not accessible: {path}");

@@ -23,7 +23,7 @@ use crate::protocol::h2::Http2Connection;
 use crate::protocol::h2::wire::PREFACE;
 use crate::request::Client;
 use crate::request::client::Announced;
-use crate::request::hooks::{Encryption, Preface, Said};
+use crate::request::hooks::{Encryption, Preface, PrefaceOutcome};
 use crate::settings::core::CoreServer;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
@@ -58,7 +58,7 @@ enum Phase {
     Silent,
     Shaking(Box<Handshake>),
     /// Another protocol has taken over.
-    Speaking(Box<dyn Connection>),
+    TunnelFuture(Box<dyn Connection>),
 }
 
 impl Negotiation {
@@ -100,13 +100,13 @@ impl Negotiation {
             if let Some(preface) = self.preface {
                 match (preface.read)(&self.buffer) {
                     None => return Stage::ReadHead,
-                    Some(Said::Announced(announced, length)) => {
+                    Some(PrefaceOutcome::Announced(announced, length)) => {
                         self.buffer.drain(..length);
                         self.preface = None;
                         self.announced = Some(announced);
                         continue;
                     }
-                    Some(Said::Broken(level, why)) => {
+                    Some(PrefaceOutcome::Broken(level, why)) => {
                         runtime::log::log("remoteip", level, format_args!("[client {}] {why}", self.peer));
                         return Stage::Closed;
                     }
@@ -124,7 +124,7 @@ impl Negotiation {
                     continue;
                 }
                 Phase::Shaking(handshake) => handshake,
-                Phase::Speaking(_) => return Stage::Serve,
+                Phase::TunnelFuture(_) => return Stage::Serve,
             };
             if handshake.computes() {
                 runtime::needs_worker().await;
@@ -178,7 +178,7 @@ impl Negotiation {
         park_state.wait(WaitingFor::Head, self.start);
         let handshake = match &self.phase {
             Phase::Shaking(handshake) => handshake.held(),
-            Phase::Silent | Phase::Speaking(_) => 0,
+            Phase::Silent | Phase::TunnelFuture(_) => 0,
         };
         park_state.hold(HeldMemory::Input, self.buffer.len() + handshake);
         let next = self.read_on().await;
@@ -249,7 +249,7 @@ impl Negotiation {
         // The alert is a few bytes in an empty buffer; a client that does not take them is not reading.
         let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()));
         let connection = HttpConnection::new(self.running, self.socket.clone(), self.peer, self.workers.clone());
-        self.phase = Phase::Speaking(Box::new(connection));
+        self.phase = Phase::TunnelFuture(Box::new(connection));
         Stage::ShortLinger
     }
 
@@ -262,7 +262,7 @@ impl Negotiation {
         );
         let mut connection = HttpConnection::new(self.running, self.socket.clone(), self.peer, self.workers.clone());
         connection.misdirected();
-        self.phase = Phase::Speaking(Box::new(connection));
+        self.phase = Phase::TunnelFuture(Box::new(connection));
         Stage::Serve
     }
 
@@ -318,7 +318,7 @@ impl Negotiation {
         self.socket.park_state().hold(HeldMemory::Input, 0);
         let announced = self.announced;
         let tell = |client: &Client| announced.into_iter().for_each(|announced| client.announce(announced));
-        self.phase = Phase::Speaking(if is_http2 {
+        self.phase = Phase::TunnelFuture(if is_http2 {
             let client = Arc::new(Client::new(self.peer, transport.clone()));
             tell(&client);
             Box::new(Http2Connection::new(self.running, transport, client, workers, received))
@@ -366,7 +366,7 @@ impl Phase {
     fn poll_flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> Poll<std::io::Result<()>> {
         match self {
             Phase::Shaking(handshake) => handshake.poll_flush(cx, socket),
-            Phase::Silent | Phase::Speaking(_) => Poll::Ready(Ok(())),
+            Phase::Silent | Phase::TunnelFuture(_) => Poll::Ready(Ok(())),
         }
     }
 }
@@ -382,14 +382,14 @@ impl Connection for Negotiation {
             };
         }
         match &mut self.phase {
-            Phase::Speaking(connection) => connection.step(stage),
+            Phase::TunnelFuture(connection) => connection.step(stage),
             Phase::Silent | Phase::Shaking(_) => Stepping::Done(Stage::Closed),
         }
     }
 
     fn has_input(&self) -> bool {
         match &self.phase {
-            Phase::Speaking(connection) => connection.has_input(),
+            Phase::TunnelFuture(connection) => connection.has_input(),
             Phase::Silent | Phase::Shaking(_) => !self.buffer.is_empty() || self.socket.has_input(),
         }
     }

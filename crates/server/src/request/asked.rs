@@ -9,7 +9,7 @@ use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
 
 /// The request's content. An internal redirect or a module may change it; the head stays as it came in.
-pub struct Asked {
+pub struct RequestData {
     pub(crate) head: Arc<RequestHead>,
     /// The method, as sent; after an internal redirect perhaps `GET`.
     pub method: Cow<'static, str>,
@@ -42,11 +42,11 @@ pub struct Stream {
     pub number: u32,
 }
 
-impl Asked {
+impl RequestData {
     /// A `GET` with the fields of this head, without a target yet.
     #[inline]
-    pub(crate) fn new(head: Arc<RequestHead>) -> Asked {
-        Asked {
+    pub(crate) fn new(head: Arc<RequestHead>) -> RequestData {
+        RequestData {
             head,
             method: Cow::Borrowed("GET"),
             header_only: false,
@@ -74,13 +74,13 @@ impl Asked {
     }
 
     /// Another `GET` of the same client, with the same fields, without a target yet.
-    pub(crate) fn again(&self) -> Asked {
-        Asked {
+    pub(crate) fn again(&self) -> RequestData {
+        RequestData {
             version: self.version,
             stream: self.stream,
             hostname: self.hostname.clone(),
             headers_in: self.headers_in.clone(),
-            ..Asked::new(self.head.clone())
+            ..RequestData::new(self.head.clone())
         }
     }
 

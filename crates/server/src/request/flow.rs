@@ -24,6 +24,6 @@ impl Flow {
     }
 }
 
-/// A result in the making: a [`Flow`], an [answer](crate::Answer), or anything else that a module has to wait for. It
+/// A result in the making: a [`Flow`], an [answer](crate::HandlerResult), or anything else that a module has to wait for. It
 /// is dropped when the client resets the connection, and must cope with that.
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -77,6 +77,6 @@ impl Request {
 
     /// The protocol of the request line (`HTTP/1.1`); `INCLUDED` for a look-up.
     pub fn protocol(&self) -> &'static str {
-        if self.is_lookup() { "INCLUDED" } else { self.asked.head.version().as_str() }
+        if self.is_subrequest() { "INCLUDED" } else { self.asked.head.version().as_str() }
     }
 }

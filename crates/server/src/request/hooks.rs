@@ -7,7 +7,7 @@ use std::pin::Pin;
 use conf::Level;
 use rustls::server::ClientHello;
 
-use crate::message::response::{Answer, Body, BodyStream};
+use crate::message::response::{Body, BodyStream, HandlerResult};
 use crate::request::Request;
 use crate::request::client::Announced;
 use crate::request::flow::{Flow, Waiting};
@@ -35,7 +35,7 @@ pub enum PhaseHook {
 /// A hook that changes the fields of an answer. Its argument says whether the answer is the server's own page for an
 /// error or a redirect, or has no body except for its status.
 #[derive(Clone, Copy)]
-pub enum AnswerHook {
+pub enum ResponseHook {
     /// Changes them at once.
     Now(fn(&mut Request, bool)),
     /// May have to wait: for a database with the data for them.
@@ -51,15 +51,15 @@ pub enum AnswerHook {
 #[derive(Clone, Copy)]
 pub enum Handler {
     /// Answers at once.
-    Now(fn(&mut Request) -> Answer),
+    Now(fn(&mut Request) -> HandlerResult),
     /// Waits for something: a script, a request body.
     Later {
         /// Whether it is responsible for the answer.
         claims: fn(&Request) -> bool,
         /// The answer, if it is known at once; `None`: it has to be made.
-        check: fn(&mut Request) -> Option<Answer>,
+        check: fn(&mut Request) -> Option<HandlerResult>,
         /// Makes it.
-        answer: fn(&mut Request) -> Waiting<'_, Answer>,
+        answer: fn(&mut Request) -> Waiting<'_, HandlerResult>,
     },
 }
 
@@ -193,11 +193,11 @@ pub struct Preface {
     /// Whether it is expected of the client with this address, at this local address.
     pub is_expected: fn(&Server, client: IpAddr, ours: SocketAddr) -> bool,
     /// Parses it from all received bytes. `None`: there is more to come.
-    pub read: fn(&[u8]) -> Option<Said>,
+    pub read: fn(&[u8]) -> Option<PrefaceOutcome>,
 }
 
 /// The content of a [`Preface`].
-pub enum Said {
+pub enum PrefaceOutcome {
     /// This, in so many bytes.
     Announced(Announced, usize),
     /// It is missing or invalid, for this logged reason: the connection ends.
@@ -226,14 +226,14 @@ pub type FindInputFilter = fn(&Request, &str) -> Option<(Rank, InputLink)>;
 
 /// A hook, and the name of its module in log lines.
 #[derive(Clone, Copy)]
-pub(crate) struct Of<T> {
+pub(crate) struct ModuleHook<T> {
     pub(crate) module: &'static str,
     pub(crate) hook: T,
 }
 
 /// The starting point of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum SubrequestTarget {
     /// A URL path.
     Path,
     /// The name of a file.
@@ -241,7 +241,7 @@ pub(crate) enum From {
 }
 
 /// Takes a subrequest through the phases.
-pub(crate) type RunSubrequest = fn(&mut Request, From) -> Waiting<'_, Result<(), Flow>>;
+pub(crate) type RunSubrequest = fn(&mut Request, SubrequestTarget) -> Waiting<'_, Result<(), Flow>>;
 
 /// Finds a module's variable of a request, by its name.
 pub type FindVariable = fn(&Request, &str) -> Option<String>;
@@ -254,8 +254,8 @@ pub struct Hooks {
     /// A pointer, because a condition (`<If "-U …">`) runs the phases from inside the phases.
     pub(crate) run_subrequest: RunSubrequest,
     /// By the number of the [`Phase`].
-    pub(crate) phases: [Vec<Of<PhaseHook>>; Phase::COUNT],
-    pub(crate) handler: Vec<Of<Handler>>,
+    pub(crate) phases: [Vec<ModuleHook<PhaseHook>>; Phase::COUNT],
+    pub(crate) handler: Vec<ModuleHook<Handler>>,
     pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
     pub(crate) named_filters: Vec<&'static OutputFilter>,
     pub(crate) find_filter: Vec<FindFilter>,
@@ -263,7 +263,7 @@ pub struct Hooks {
     pub(crate) input_filters: Vec<&'static InputFilter>,
     pub(crate) find_input_filter: Vec<FindInputFilter>,
     pub(crate) insert_input_filters: Vec<fn(&mut Request, &mut InputChain)>,
-    pub(crate) answer_fields: Vec<AnswerHook>,
+    pub(crate) answer_fields: Vec<ResponseHook>,
     pub(crate) log: Vec<fn(&mut Request)>,
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
     pub(crate) log_id: Option<fn(&Request) -> String>,
@@ -276,7 +276,7 @@ pub struct Hooks {
 impl Hooks {
     /// The hooks of a phase, in the order in which they run.
     #[inline]
-    pub(crate) fn of(&self, phase: Phase) -> &[Of<PhaseHook>] {
+    pub(crate) fn of(&self, phase: Phase) -> &[ModuleHook<PhaseHook>] {
         &self.phases[phase as usize]
     }
 

@@ -28,10 +28,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use conf::Settings;
 
 pub use self::account::Account;
-pub use self::asked::{Asked, Stream};
+pub use self::asked::{RequestData, Stream};
 pub use self::client::Client;
 pub use self::mapped::Mapped;
-pub use crate::message::answer_head::{AnswerHead, Pace};
+pub use crate::message::answer_head::{Pace, ResponseHead};
 pub use crate::message::body::{BodyError, BodySource, KeptBody, RequestBody};
 pub use crate::message::fields::Fields;
 pub use crate::message::head::RequestHead;
@@ -47,13 +47,13 @@ use crate::trace::Trace;
 
 /// Why a request exists.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum RequestKind {
     /// A client sent it.
     Main,
     /// An `ErrorDocument`, a script's `Location`, `Action`, or another internal redirect.
     Redirected(Arc<Previous>),
     /// A look-up on behalf of another request: nothing is sent. Holds its merged section settings and user.
-    Lookup {
+    Subrequest {
         /// The asking request's settings: under the same settings, access need not be checked again.
         dir: Merged,
         /// The asking request's path.
@@ -103,15 +103,15 @@ pub struct Request {
     /// The connection.
     pub client: Arc<Client>,
     /// Why it exists.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// Its content.
-    pub asked: Asked,
+    pub asked: RequestData,
     /// The mapping of its path.
     pub mapped: Mapped,
     /// The settings of all sections, merged.
     pub dir: Merged,
     /// The head of its answer.
-    pub answer: AnswerHead,
+    pub answer: ResponseHead,
     /// Its user.
     pub login: Login,
     /// The environment (`subprocess_env`).
@@ -159,7 +159,7 @@ pub(crate) struct Source {
 
 impl Request {
     /// A `GET` that has not been through any phase. The caller sets everything else.
-    pub(crate) fn new(source: Source, kind: Kind, asked: Asked, account: Account) -> Box<Request> {
+    pub(crate) fn new(source: Source, kind: RequestKind, asked: RequestData, account: Account) -> Box<Request> {
         let Source { server, hooks, vhost, client } = source;
         Box::new(Request {
             hooks,
@@ -170,7 +170,7 @@ impl Request {
             asked,
             mapped: Mapped::default(),
             dir: vhost.base.base(),
-            answer: AnswerHead::default(),
+            answer: ResponseHead::default(),
             login: Login::default(),
             env: Fields::default(),
             notes: Fields::default(),
@@ -220,7 +220,7 @@ impl Request {
     /// The request before an internal redirect.
     pub fn previous(&self) -> Option<&Arc<Previous>> {
         match &self.kind {
-            Kind::Redirected(previous) => Some(previous),
+            RequestKind::Redirected(previous) => Some(previous),
             _ => None,
         }
     }
@@ -228,11 +228,11 @@ impl Request {
     /// How many internal redirects led here, including those of the request that this is a look-up for.
     pub fn redirects(&self) -> u32 {
         match &self.kind {
-            Kind::Main => 0,
-            Kind::Redirected(previous) => {
+            RequestKind::Main => 0,
+            RequestKind::Redirected(previous) => {
                 std::iter::successors(Some(previous), |one| one.before.as_ref()).count() as u32
             }
-            Kind::Lookup { redirects, .. } => *redirects,
+            RequestKind::Subrequest { redirects, .. } => *redirects,
         }
     }
 
@@ -246,8 +246,8 @@ impl Request {
     }
 
     /// Whether this is a look-up on behalf of another request.
-    pub fn is_lookup(&self) -> bool {
-        matches!(self.kind, Kind::Lookup { .. })
+    pub fn is_subrequest(&self) -> bool {
+        matches!(self.kind, RequestKind::Subrequest { .. })
     }
 
     /// Whether this is only a hypothetical request ([`explain`](crate::explain)): nothing may be written or changed for

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::message::tunnel::Speaking;
+use crate::message::tunnel::TunnelFuture;
 use crate::transport::endpoint::Transport;
 
 /// The size of a read, in bytes.
@@ -43,7 +43,7 @@ pub(crate) struct Stream {
     /// Bytes carried since the last turn of others, and the turn that is due after too many of them. A wait does not
     /// count as a turn: it may be that of one direction, while the other one continues.
     since: u64,
-    turn: Option<Speaking>,
+    turn: Option<TunnelFuture>,
 }
 
 impl Stream {
@@ -150,7 +150,7 @@ mod tests {
             Poll::Pending
         }
 
-        fn reset(&self) -> Speaking {
+        fn reset(&self) -> TunnelFuture {
             Box::pin(std::future::pending())
         }
 

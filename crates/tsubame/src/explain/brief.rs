@@ -122,7 +122,7 @@ fn happened(steps: &[Step], lines: &mut Vec<String>, style: Style) {
                 lines.push(format!("{module} ends the request with {} ({phase})", style.bad(status)));
             }
             Step::Note(Note { module, text, counts: true, .. }) => lines.push(format!("{module}: {text}")),
-            Step::Said(module, level, text) if *level <= Level::Warn => {
+            Step::Logged(module, level, text) if *level <= Level::Warn => {
                 lines.push(style.dim(format!("error log: {module}: {text}")));
             }
             Step::Adopted(inner) => happened(inner, lines, style),

@@ -142,7 +142,7 @@ fn step(step: &Step) -> Value {
             json!({ "step": "note", "module": module, "text": text, "origin": at.as_ref().map(origin) })
         }
         Step::Reason(why) => json!({ "step": "reason", "status": why.status, "reason": reason(why) }),
-        Step::Said(module, level, text) => {
+        Step::Logged(module, level, text) => {
             json!({ "step": "log", "module": module, "level": level.name(), "text": text })
         }
         Step::Adopted(steps) => json!({ "step": "look-up", "steps": steps.iter().map(self::step).collect::<Vec<_>>() }),

@@ -149,7 +149,7 @@ fn steps(out: &mut Page, steps: &[Step], style: Style, number: &mut usize) {
                 let at = origin.as_ref().map_or_else(String::new, |origin| at(origin, style));
                 item(out, number, &format!("{module}: {status}, because {cause} {effect}{at}"));
             }
-            Step::Said(module, level, text) => {
+            Step::Logged(module, level, text) => {
                 let text = format!("{module}:{}: {text}", level.name());
                 item(out, number, &style.dim(text));
             }

@@ -2,7 +2,7 @@
 
 use conf::ModuleInfo;
 use server::filters::Handler;
-use server::{Answer, Body, Fields, Hook, Module, Order, Request, Tunnel, TunnelStream};
+use server::{Body, Fields, HandlerResult, Hook, Module, Order, Request, Tunnel, TunnelStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) static MODULE: Module = Module {
@@ -19,21 +19,21 @@ const TESTED: Handler = Handler::Later {
 /// The protocol that the tunnel speaks.
 const SHOUT: &str = "shout";
 
-async fn answer(request: &mut Request) -> Answer {
+async fn answer(request: &mut Request) -> HandlerResult {
     if request.handler_name() == Some("tested-hints") {
         let mut fields = Fields::default();
         fields.add("Link", "</a.css>");
         request.send_interim(103, &fields).await.expect("a hint");
         request.send_interim(200, &fields).await.expect_err("no interim status");
-        return Answer::Body(Body::text("the answer\n"));
+        return HandlerResult::Body(Body::text("the answer\n"));
     }
     if request.mapped.filename.ends_with("uninvited") || request.tunnel_for().is_some_and(|list| list == SHOUT) {
-        return Answer::Tunnel(Box::new(Tunnel {
+        return HandlerResult::Tunnel(Box::new(Tunnel {
             protocol: SHOUT.into(),
             speak: Box::new(|stream| Box::pin(shout(stream))),
         }));
     }
-    Answer::Status(426)
+    HandlerResult::Status(426)
 }
 
 /// Says everything again, louder, until the client has said everything.

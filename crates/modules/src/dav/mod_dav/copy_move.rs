@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 
 use server::paths::{dir_name, os_path};
-use server::{Answer, Request};
+use server::{HandlerResult, Request};
 
 use super::{
     Ask, Claim, Deed, Depth, Failure, Resource, Target, created, depth, escaped, existing, forget_locks, guard,
@@ -14,7 +14,7 @@ use crate::dav::if_header::bare;
 use crate::dav::locks::is_below;
 use crate::dav::{store, tree};
 
-pub(super) async fn copy_or_move(request: &mut Request) -> Result<Answer, Failure> {
+pub(super) async fn copy_or_move(request: &mut Request) -> Result<HandlerResult, Failure> {
     let is_move = request.asked.method == "MOVE";
     let from = existing(request)?;
     let path = destination(request)?;

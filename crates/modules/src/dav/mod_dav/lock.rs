@@ -1,6 +1,6 @@
 //! `LOCK` and `UNLOCK`.
 
-use server::{Answer, Body, Request};
+use server::{Body, HandlerResult, Request};
 
 use super::{
     Ask, Claim, DavDir, Deed, Depth, Failure, Target, depth, document, document_answer, escaped, not_allowed, nothing,
@@ -18,7 +18,7 @@ struct Wish {
     owner: String,
 }
 
-pub(super) async fn lock(request: &mut Request) -> Result<Answer, Failure> {
+pub(super) async fn lock(request: &mut Request) -> Result<HandlerResult, Failure> {
     let Some(database) = super::lock_database(request) else { return Err(not_allowed(request).await) };
     let document = document(request).await?;
     let deep = match depth(request)? {
@@ -166,7 +166,7 @@ fn refresh(claim: &Claim, target: &Target, expires: u64, locks: &mut [Lock]) -> 
     Ok(found)
 }
 
-pub(super) async fn unlock(request: &mut Request) -> Result<Answer, Failure> {
+pub(super) async fn unlock(request: &mut Request) -> Result<HandlerResult, Failure> {
     let Some(database) = super::lock_database(request) else { return Err(not_allowed(request).await) };
     let target = resource(request)?.target;
     let Some(field) = request.header("Lock-Token") else {

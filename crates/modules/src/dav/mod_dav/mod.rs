@@ -18,7 +18,7 @@ use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_o
 use runtime::{Load, offload};
 use server::PhaseHook::Now;
 use server::core::{CoreDir, Methods};
-use server::{Answer, Body, Flow, Handler, Hook, Module, Order, Phase, Request};
+use server::{Body, Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 
 use super::claim::{Ask, Claim, Deed, Target};
 use super::failure::{self, Failure};
@@ -106,7 +106,7 @@ pub(super) fn lock_database(request: &Request) -> Option<Database> {
     request.host::<FsServer>().lock_database()
 }
 
-async fn answer(request: &mut Request) -> Answer {
+async fn answer(request: &mut Request) -> HandlerResult {
     let done = match &*request.asked.method {
         "OPTIONS" => options(request).await,
         "PUT" => put::put(request).await,
@@ -213,11 +213,11 @@ async fn document(request: &Request) -> Result<Option<xml::Element>, Failure> {
 const XML_BODY: u64 = 1_000_000;
 
 /// The answer to a request that has created or replaced something.
-fn created(request: &mut Request, what: &str, uri: &str, replaced: bool) -> Answer {
+fn created(request: &mut Request, what: &str, uri: &str, replaced: bool) -> HandlerResult {
     if replaced {
         request.answer.set_status(204);
         request.answer.clear_content_type();
-        return Answer::Body(Body::Empty);
+        return HandlerResult::Body(Body::Empty);
     }
     let path = http::uri::escape_path(uri).into_owned();
     let location = request.url(&path);
@@ -226,20 +226,20 @@ fn created(request: &mut Request, what: &str, uri: &str, replaced: bool) -> Answ
 }
 
 /// An answer without a body, to a request that has changed something.
-fn nothing(request: &mut Request) -> Answer {
+fn nothing(request: &mut Request) -> HandlerResult {
     request.answer.set_status(204);
     request.answer.clear_content_type();
-    Answer::Body(Body::Empty)
+    HandlerResult::Body(Body::Empty)
 }
 
 /// An answer in XML.
-fn document_answer(request: &mut Request, status: u16, body: Body) -> Answer {
+fn document_answer(request: &mut Request, status: u16, body: Body) -> HandlerResult {
     request.answer.set_status(status);
     request.answer.set_content_type(multistatus::TYPE);
-    Answer::Body(body)
+    HandlerResult::Body(body)
 }
 
-async fn options(request: &mut Request) -> Result<Answer, Failure> {
+async fn options(request: &mut Request) -> Result<HandlerResult, Failure> {
     let document = document(request).await?;
     if document.as_ref().is_some_and(|root| !root.name.is_dav("options")) {
         return Err(Failure::message(400, "AH00584: The \"options\" element was not found."));
@@ -252,7 +252,7 @@ async fn options(request: &mut Request) -> Result<Answer, Failure> {
     request.answer.headers_out.set("MS-Author-Via", "DAV");
     request.answer.headers_out.set("Allow", allow);
     if document.is_none() {
-        return Ok(Answer::Body(Body::Empty));
+        return Ok(HandlerResult::Body(Body::Empty));
     }
     let text =
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:options-response xmlns:D=\"DAV:\">\n</D:options-response>\n";
@@ -295,7 +295,7 @@ async fn not_allowed(request: &mut Request) -> Failure {
     }
 }
 
-async fn make_collection(request: &mut Request) -> Result<Answer, Failure> {
+async fn make_collection(request: &mut Request) -> Result<HandlerResult, Failure> {
     let resource = resource(request)?;
     // No body is defined that would add to the method (RFC 4918, section 9.3).
     if !request.body.is_none() && request.body.collect(0).await.is_err() {
@@ -321,7 +321,7 @@ async fn make_collection(request: &mut Request) -> Result<Answer, Failure> {
     Ok(created(request, "Collection", &resource.target.uri, false))
 }
 
-async fn delete(request: &mut Request) -> Result<Answer, Failure> {
+async fn delete(request: &mut Request) -> Result<HandlerResult, Failure> {
     let resource = existing(request)?;
     match depth(request)? {
         Depth::Infinity => {}
@@ -349,7 +349,7 @@ async fn delete(request: &mut Request) -> Result<Answer, Failure> {
 }
 
 /// Files have no reports (RFC 3253, section 3.6).
-async fn report(request: &mut Request) -> Result<Answer, Failure> {
+async fn report(request: &mut Request) -> Result<HandlerResult, Failure> {
     if document(request).await?.is_none() {
         return Err(Failure::message(400, "AH00614: The request body must specify a report."));
     }

@@ -6,7 +6,7 @@ use std::{io, vec};
 
 use conf::Level;
 use runtime::{Load, offload};
-use server::{Answer, Request, written};
+use server::{HandlerResult, Request, written};
 use sys::file::Meta;
 
 use super::{Claim, DavDir, Depth, Failure, Target, depth, document, document_answer, on_disk, resource};
@@ -62,7 +62,7 @@ impl Wanted {
     }
 }
 
-pub(super) async fn propfind(request: &mut Request) -> Result<Answer, Failure> {
+pub(super) async fn propfind(request: &mut Request) -> Result<HandlerResult, Failure> {
     let resource = resource(request)?;
     let claim = Claim::of(request)?;
     let facts = {

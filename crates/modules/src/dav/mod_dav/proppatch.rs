@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 
 use server::paths::os_path;
-use server::{Answer, Body, Request};
+use server::{Body, HandlerResult, Request};
 
 use super::propfind::{APACHE, EXECUTABLE, LIVE};
 use super::{Ask, Claim, Deed, Failure, Target, document, document_answer, escaped, existing, on_disk};
@@ -59,7 +59,7 @@ fn is_executable(name: &Name) -> bool {
     &*name.space == APACHE && name.local == EXECUTABLE
 }
 
-pub(super) async fn proppatch(request: &mut Request) -> Result<Answer, Failure> {
+pub(super) async fn proppatch(request: &mut Request) -> Result<HandlerResult, Failure> {
     let document = document(request).await?;
     let resource = existing(request)?;
     let changes = changes(document)?;

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use runtime::{Load, offload, offload_apart};
 use server::paths::{dir_name, os_path};
-use server::{Answer, Request};
+use server::{HandlerResult, Request};
 
 use super::{Claim, Failure, Target, created, escaped, on_disk, resource};
 use crate::dav::store::{self, Draft};
@@ -15,7 +15,7 @@ use crate::dav::{properties, tree};
 /// The size of a write, in bytes.
 const PIECE: usize = 256 * 1024;
 
-pub(super) async fn put(request: &mut Request) -> Result<Answer, Failure> {
+pub(super) async fn put(request: &mut Request) -> Result<HandlerResult, Failure> {
     let resource = resource(request)?;
     if resource.is_collection {
         return Err(Failure::page(409, "Cannot PUT to a collection."));

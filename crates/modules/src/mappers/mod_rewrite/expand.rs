@@ -6,7 +6,7 @@ use std::sync::Arc;
 use conf::pattern::TooLong;
 use conf::{Level, Origin};
 use runtime::{Load, offload};
-use server::{Flow, Kind, Request};
+use server::{Flow, Request, RequestKind};
 
 use super::RewriteServer;
 use super::flags::Flags;
@@ -149,7 +149,7 @@ impl Pass<'_> {
 /// Whether a look-up may make another: not if it is for the path of the request that asks.
 pub(super) fn may_look_up(request: &Request) -> bool {
     match &request.kind {
-        Kind::Lookup { asker, .. } => **asker != *request.asked.uri,
+        RequestKind::Subrequest { asker, .. } => **asker != *request.asked.uri,
         _ => true,
     }
 }

@@ -60,7 +60,7 @@ pub(super) async fn translate(request: &mut Request) -> Flow {
 
 /// Sets `SCRIPT_URL` and `SCRIPT_URI`: the request before any rewriting.
 fn set_script_url(request: &mut Request) {
-    if !request.is_lookup() {
+    if !request.is_subrequest() {
         let url = request.env.get("REDIRECT_SCRIPT_URL").map_or_else(|| request.asked.uri.clone(), str::to_string);
         request.env.set("SCRIPT_URL", url);
     }

@@ -132,7 +132,7 @@ impl<'r> Pass<'r> {
 
     /// Applies the rules in order. `Err`: that cannot be decided.
     pub(super) async fn apply(&mut self, rules: &List) -> Result<Outcome, Flow> {
-        let is_lookup = self.request.is_lookup();
+        let is_subrequest = self.request.is_subrequest();
         let explains = self.request.is_question();
         // If each comparison is logged, each has to happen.
         let many = if explains || self.trace.wants(3) { None } else { rules.many() };
@@ -147,7 +147,7 @@ impl<'r> Pass<'r> {
             }
             let Some((rule, origin)) = rules.get(at) else { break };
             at += 1;
-            if is_lookup && rule.given.flags.any(Flags::NO_SUBREQUEST.and(Flags::REDIRECT)) {
+            if is_subrequest && rule.given.flags.any(Flags::NO_SUBREQUEST.and(Flags::REDIRECT)) {
                 continue;
             }
             if self.trace.wants(3) {
@@ -201,7 +201,7 @@ impl<'r> Pass<'r> {
             }
             if rule.given.flags.any(Flags::END) {
                 self.trace(8, |_| "Rule has END flag, no further rewriting for this request".into());
-                let note = if self.request.is_lookup() { super::END_OF_LOOK_UP } else { super::END };
+                let note = if self.request.is_subrequest() { super::END_OF_LOOK_UP } else { super::END };
                 self.request.notes.set(note, "");
                 break;
             }

@@ -41,7 +41,7 @@ impl Trace {
             request.server_name(),
             std::ptr::from_ref(request.vhost) as usize,
             std::ptr::from_ref(request) as usize,
-            if request.is_lookup() { "subreq" } else { "initial" },
+            if request.is_subrequest() { "subreq" } else { "initial" },
             if redirects == 0 { String::new() } else { format!("/redir#{redirects}") },
             directory.map_or_else(String::new, |directory| format!("[perdir {directory}] ")),
             text()

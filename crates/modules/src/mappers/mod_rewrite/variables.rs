@@ -119,7 +119,7 @@ pub(super) fn value(request: &Request, known: Known) -> Result<Cow<'_, str>, Str
         | Known::TimeWday => time(known).into(),
         Known::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
         Known::Https => if request.client.is_secure() { "on" } else { "off" }.into(),
-        Known::IsSubreq => if request.is_lookup() { "true" } else { "false" }.into(),
+        Known::IsSubreq => if request.is_subrequest() { "true" } else { "false" }.into(),
         Known::PathInfo => Cow::Borrowed(&request.mapped.path_info),
         Known::AuthType => text(&request.login.auth_type),
         Known::ServerName => request.server_name(),

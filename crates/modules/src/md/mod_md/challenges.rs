@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use server::{Answer, Body, Flow, Request, Server};
+use server::{Body, Flow, HandlerResult, Request, Server};
 
 use super::acme::ALPN;
 use super::domains::{self, Domain};
@@ -89,16 +89,16 @@ pub(super) fn is_challenge(request: &mut Request) -> Flow {
 }
 
 /// Sends the challenge response.
-pub(super) fn handle(request: &mut Request) -> Answer {
+pub(super) fn handle(request: &mut Request) -> HandlerResult {
     if request.handler_name() != Some(HANDLER) {
-        return Answer::Declined;
+        return HandlerResult::Declined;
     }
     match request.notes.get(HANDLER).map(str::to_string) {
         Some(text) => {
             request.answer.set_content_type("application/octet-stream");
-            Answer::Body(Body::text(text))
+            HandlerResult::Body(Body::text(text))
         }
-        None => Answer::Status(404),
+        None => HandlerResult::Status(404),
     }
 }
 

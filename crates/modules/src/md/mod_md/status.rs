@@ -5,7 +5,7 @@
 
 use http::date::http_date;
 use serde_json::{Map, Value, json};
-use server::{Answer, Body, Request, Server};
+use server::{Body, HandlerResult, Request, Server};
 
 use super::acme::LETS_ENCRYPT;
 use super::certificates::{self, RENEW_WINDOW, WARN_WINDOW};
@@ -21,12 +21,12 @@ const INCOMPLETE: u32 = 1;
 const COMPLETE: u32 = 2;
 
 /// Answers with all domains, or with the one that the path names.
-pub(super) fn handle(request: &mut Request) -> Answer {
+pub(super) fn handle(request: &mut Request) -> HandlerResult {
     if request.handler_name() != Some(HANDLER) || !request.server.main().settings.get::<MdServer>().status.or(true) {
-        return Answer::Declined;
+        return HandlerResult::Declined;
     }
     if !matches!(&*request.asked.method, "GET" | "HEAD") {
-        return Answer::Status(501);
+        return HandlerResult::Status(501);
     }
     let (server, all) = (request.server, domains::all(request.server));
     let wanted = request.mapped.path_info.rsplit('/').next().unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn handle(request: &mut Request) -> Answer {
         }
     };
     request.answer.set_content_type("application/json");
-    Answer::Body(Body::text(format!("{text:#}\n")))
+    HandlerResult::Body(Body::text(format!("{text:#}\n")))
 }
 
 fn about(server: &Server, domain: &Domain) -> Value {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use conf::Level;
-use server::{Announced, Said};
+use server::{Announced, PrefaceOutcome};
 
 /// The longest line of version 1, including its end.
 const LINE_MAX: usize = 107;
@@ -15,7 +15,7 @@ const FIXED: usize = 16;
 const ADDRESSES_MAX: usize = 216;
 
 /// Parses it. `None`: there is more to come.
-pub(super) fn read(bytes: &[u8]) -> Option<Said> {
+pub(super) fn read(bytes: &[u8]) -> Option<PrefaceOutcome> {
     let begins = |with: &[u8]| bytes.iter().zip(with).all(|(have, want)| have == want);
     if bytes.is_empty() {
         return None;
@@ -29,12 +29,12 @@ pub(super) fn read(bytes: &[u8]) -> Option<Said> {
     broken(Level::Info, "AH03496: RemoteIPProxyProtocol data is missing, but required!".into())
 }
 
-fn broken(level: Level, why: String) -> Option<Said> {
-    Some(Said::Broken(level, why))
+fn broken(level: Level, why: String) -> Option<PrefaceOutcome> {
+    Some(PrefaceOutcome::Broken(level, why))
 }
 
 /// `PROXY TCP4 client ours port port`.
-fn line(bytes: &[u8]) -> Option<Said> {
+fn line(bytes: &[u8]) -> Option<PrefaceOutcome> {
     let fail = |number: &str, why: String| broken(Level::Error, format!("{number}: RemoteIPProxyProtocol{why}"));
     let Some(end) = bytes.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else {
         let length = bytes.len();
@@ -49,7 +49,7 @@ fn line(bytes: &[u8]) -> Option<Said> {
     let mut words = text.split(' ').skip(1).filter(|word| !word.is_empty());
     let Some(family) = words.next() else { return missing("family") };
     let is_four = match family {
-        "UNKNOWN" => return Some(Said::Announced(Announced::Nobody, end + 1)),
+        "UNKNOWN" => return Some(PrefaceOutcome::Announced(Announced::Nobody, end + 1)),
         "TCP4" => true,
         "TCP6" => false,
         other => return fail("AH03499", format!(": unknown family '{other}' in header '{text}'")),
@@ -65,11 +65,11 @@ fn line(bytes: &[u8]) -> Option<Said> {
     let Ok(number) = port.parse() else {
         return fail("AH03501", format!(": error parsing port '{port}' in header '{text}'"));
     };
-    Some(Said::Announced(Announced::Client(SocketAddr::new(ip, number)), end + 1))
+    Some(PrefaceOutcome::Announced(Announced::Client(SocketAddr::new(ip, number)), end + 1))
 }
 
 /// Version 2.
-fn binary(bytes: &[u8]) -> Option<Said> {
+fn binary(bytes: &[u8]) -> Option<PrefaceOutcome> {
     let fixed = bytes.get(..FIXED)?;
     let (version, command, family) = (fixed[12] >> 4, fixed[12] & 0xf, fixed[13]);
     let length = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
@@ -82,7 +82,7 @@ fn binary(bytes: &[u8]) -> Option<Said> {
         return fail("AH10186: RemoteIPProxyProtocol protocol header length too long".into());
     }
     let addresses = bytes.get(FIXED..FIXED + length)?;
-    let nobody = Some(Said::Announced(Announced::Nobody, FIXED + length));
+    let nobody = Some(PrefaceOutcome::Announced(Announced::Nobody, FIXED + length));
     let port = |at: usize| u16::from_be_bytes([addresses[at], addresses[at + 1]]);
     let client = match (command, family) {
         // The proxy itself, which checks whether we are there.
@@ -107,5 +107,5 @@ fn binary(bytes: &[u8]) -> Option<Said> {
             return fail(format!("AH03507: RemoteIPProxyProtocol: unsupported command {:02x}", fixed[12]));
         }
     };
-    Some(Said::Announced(Announced::Client(client), FIXED + length))
+    Some(PrefaceOutcome::Announced(Announced::Client(client), FIXED + length))
 }

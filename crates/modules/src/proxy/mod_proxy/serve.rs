@@ -8,7 +8,7 @@ use gateway::backend::remote::{self, Address, Keep, RemoteProtocol};
 use gateway::body_buffer::{BufferError, IN_MEMORY, buffer_body};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::core::CoreServer;
-use server::{Answer, Request, Waiting};
+use server::{HandlerResult, Request, Waiting};
 
 use super::map::{PROXY, SOCKET, canonical_port, scheme, set};
 use super::target::Target;
@@ -57,9 +57,9 @@ fn is_named(request: &Request) -> bool {
 }
 
 /// The conditions for passing a request on. `None`: they are met.
-pub(super) fn refusal(request: &mut Request) -> Option<Answer> {
+pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
     if let Some(status) = no_forwards(request) {
-        return Some(Answer::Status(status));
+        return Some(HandlerResult::Status(status));
     }
     let named = !request.mapped.filename.starts_with(PROXY);
     let handler = request.mapped.handler.clone().unwrap_or_default();
@@ -69,7 +69,7 @@ pub(super) fn refusal(request: &mut Request) -> Option<Answer> {
     };
     let Ok(mut target) = Target::parse(&url) else {
         request.log("proxy", Level::Error, format!("AH01059: error parsing URL {url}: it is no URL of a backend"));
-        return Some(Answer::Status(500));
+        return Some(HandlerResult::Status(500));
     };
     let Some(scheme) = scheme(request, &target.scheme) else {
         let text = format!(
@@ -78,7 +78,7 @@ pub(super) fn refusal(request: &mut Request) -> Option<Answer> {
             request.asked.uri, target.scheme
         );
         request.log("proxy", Level::Error, text);
-        return Some(Answer::Status(500));
+        return Some(HandlerResult::Status(500));
     };
     if named {
         canonical_port(&mut target, scheme);
@@ -154,17 +154,19 @@ fn destination(request: &Request, mut target: Target) -> Destination {
 }
 
 /// Makes the answer.
-pub(super) fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+pub(super) fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let url = request.mapped.filename.strip_prefix(PROXY).unwrap_or_default();
-        let Ok(target) = Target::parse(url) else { return Answer::Status(500) };
-        let Some(scheme) = scheme(request, &target.scheme) else { return Answer::Status(500) };
+        let Ok(target) = Target::parse(url) else { return HandlerResult::Status(500) };
+        let Some(scheme) = scheme(request, &target.scheme) else { return HandlerResult::Status(500) };
         let destination = destination(request, target);
         let answer = (scheme.answer)(request, destination).await;
         let overridden = |status| request.dir::<ProxyDir>().error_override.get().is_some_and(|one| one.covers(status));
         match answer {
             // The backend's page is dropped.
-            Answer::Body(_) if overridden(request.answer.status()) => Answer::Status(request.answer.status()),
+            HandlerResult::Body(_) if overridden(request.answer.status()) => {
+                HandlerResult::Status(request.answer.status())
+            }
             answer => answer,
         }
     })
@@ -172,7 +174,7 @@ pub(super) fn answer(request: &mut Request) -> Waiting<'_, Answer> {
 
 /// Gathers a body of unknown length, and makes the environment; the module's changes come afterwards. `Err`: the
 /// request cannot be sent.
-pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(), Answer> {
+pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(), HandlerResult> {
     if request.body.length().is_none()
         && let Err(why) = buffer_body(request, IN_MEMORY, u64::MAX).await
     {
@@ -181,14 +183,14 @@ pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(
             _ => "AH01225: Error reading request entity data".to_string(),
         };
         request.log(module, Level::Error, text);
-        return Err(Answer::Status(why.status()));
+        return Err(HandlerResult::Status(why.status()));
     }
     gateway::env::add(request).await;
     Ok(())
 }
 
 /// Lets a backend answer the request, whose environment is complete.
-pub(crate) async fn converse(request: &mut Request, destination: &Destination, ask: &Ask) -> Answer {
+pub(crate) async fn converse(request: &mut Request, destination: &Destination, ask: &Ask) -> HandlerResult {
     let caller = Caller {
         module: ask.module,
         timeout_message: &TIMEOUT_MESSAGE,

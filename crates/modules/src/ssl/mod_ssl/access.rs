@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use conf::Level;
 use rustls::ProtocolVersion;
 use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
-use server::{Flow, Kind, Request, Session, VirtualHost};
+use server::{Flow, Request, RequestKind, Session, VirtualHost};
 
 use super::settings::{SslDir, VERIFY_DEPTH};
 use super::values::{SslOption, Verify};
@@ -152,7 +152,7 @@ pub(super) fn log_in(request: &mut Request) -> Flow {
     if is_out(request) {
         return Flow::Status(403);
     }
-    if !matches!(request.kind, Kind::Main) {
+    if !matches!(request.kind, RequestKind::Main) {
         return Flow::Declined;
     }
     // Parsed as mod_auth_basic does. Some hashes only consider the first eight characters of a password.

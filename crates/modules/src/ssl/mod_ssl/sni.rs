@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use conf::Level;
-use server::{Flow, Kind, Request, Session, VirtualHost};
+use server::{Flow, Request, RequestKind, Session, VirtualHost};
 
 use super::settings::{SslDir, SslServer, VERIFY_DEPTH};
 use super::values::{CertificateCheck, CheckDepth, NamedFile, Protocols, SniPolicy, Verify};
@@ -17,7 +17,7 @@ const POLICY: SniPolicy = SniPolicy::Secure;
 
 /// Refuses requests that the connection may not carry.
 pub(super) fn check(request: &mut Request) -> Flow {
-    if !request.client.is_secure() || !matches!(request.kind, Kind::Main) {
+    if !request.client.is_secure() || !matches!(request.kind, RequestKind::Main) {
         return Flow::Declined;
     }
     let (server, client) = (request.server, request.client.clone());

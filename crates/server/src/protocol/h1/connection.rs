@@ -13,7 +13,7 @@ use runtime::scoreboard::Workers;
 use super::body::Incoming;
 use crate::exchange::{Exchange, Refusal, Running};
 use crate::message::interim::Interim;
-use crate::message::tunnel::Speaking;
+use crate::message::tunnel::TunnelFuture;
 use crate::protocol::h1::outgoing::Outgoing;
 use crate::protocol::h2::Http2Connection;
 use crate::request::Client;
@@ -120,6 +120,6 @@ pub(super) struct Sending {
 pub(crate) struct Open {
     pub(super) sending: Sending,
     pub(super) head_len: u64,
-    pub(super) speaking: Speaking,
+    pub(super) speaking: TunnelFuture,
     pub(super) carried: Arc<TunnelTraffic>,
 }

@@ -1,7 +1,7 @@
 //! Heads of answers in the form of HTTP/1.1.
 
 use conf::Level;
-use http::h1::response::{BadField, ResponseHead};
+use http::h1::response::{BadField, HeadWriter};
 
 use crate::message::response::Body;
 use crate::message::sent::{Delimiter, Persist};
@@ -38,10 +38,10 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
     let head = match request.answer.status_line() {
         Some(line) => {
             let phrase = line.split_once(' ').map_or("", |(_, phrase)| phrase);
-            ResponseHead::start_with_phrase(out, request.answer.status(), &http::text::to_bytes(phrase))
+            HeadWriter::start_with_phrase(out, request.answer.status(), &http::text::to_bytes(phrase))
                 .map_err(|_| Unsendable::new("Status", phrase.as_bytes()))?
         }
-        None => ResponseHead::start(out, request.answer.status()),
+        None => HeadWriter::start(out, request.answer.status()),
     };
     let mut sink = Sink { head, status: request.answer.status(), delimiter, persist, is_said: false };
     request.fields_out(&mut sink)?;
@@ -54,7 +54,7 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
 }
 
 struct Sink<'o> {
-    head: ResponseHead<'o>,
+    head: HeadWriter<'o>,
     status: u16,
     delimiter: Delimiter,
     persist: Persist,

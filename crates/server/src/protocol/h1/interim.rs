@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use http::h1::framing::Persistence;
-use http::h1::response::ResponseHead;
+use http::h1::response::HeadWriter;
 use http::{Known, Version};
 use runtime::executor::timeout;
 
@@ -29,7 +29,7 @@ impl<T: Transport> Interim for T {
                 return Ok(0);
             }
             let mut bytes = Vec::new();
-            let mut written = ResponseHead::start(&mut bytes, status);
+            let mut written = HeadWriter::start(&mut bytes, status);
             for (name, value) in fields.iter() {
                 written.field(name, &http::text::to_bytes(value)).map_err(io::Error::other)?;
             }

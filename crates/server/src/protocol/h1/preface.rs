@@ -4,7 +4,7 @@ use http::{Head, Parse};
 use runtime::Stage;
 
 use super::connection::HttpConnection;
-use crate::request::hooks::Said;
+use crate::request::hooks::PrefaceOutcome;
 use crate::settings::plan::Plan;
 
 impl HttpConnection {
@@ -21,13 +21,13 @@ impl HttpConnection {
     pub(super) fn take_preface(&mut self, bytes: &mut Vec<u8>) -> Option<Stage> {
         let Some(preface) = self.preface else { return Some(Stage::Serve) };
         match (preface.read)(bytes)? {
-            Said::Announced(announced, length) => {
+            PrefaceOutcome::Announced(announced, length) => {
                 bytes.drain(..length);
                 self.preface = None;
                 self.client.announce(announced);
                 Some(Stage::Serve)
             }
-            Said::Broken(level, why) => {
+            PrefaceOutcome::Broken(level, why) => {
                 runtime::log::log("remoteip", level, format_args!("[client {}] {why}", self.client.peer));
                 Some(Stage::Closed)
             }
@@ -38,8 +38,8 @@ impl HttpConnection {
     pub(super) fn is_partial(&self, plan: &Plan, head: &mut Head) -> bool {
         let start = match self.preface.map(|preface| (preface.read)(&self.buffer)) {
             Some(None) => return true,
-            Some(Some(Said::Broken(..))) => return false,
-            Some(Some(Said::Announced(_, length))) => length,
+            Some(Some(PrefaceOutcome::Broken(..))) => return false,
+            Some(Some(PrefaceOutcome::Announced(_, length))) => length,
             None => 0,
         };
         Head::parse(&self.buffer[start..], &plan.limits, head) == Ok(Parse::Partial)
