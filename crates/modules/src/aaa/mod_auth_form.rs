@@ -17,7 +17,8 @@ use server::{
 use super::Text;
 use super::mod_authn_core::{Source, auth_name, auth_type};
 use super::passwords::{hex, same};
-use crate::session::mod_session::{self, form_text};
+use crate::session::data::form_text;
+use crate::session::mod_session;
 
 /// The module.
 pub static MODULE: Module = Module {

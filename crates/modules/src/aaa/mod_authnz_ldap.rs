@@ -3,23 +3,25 @@
 //! Apache manual: mod_authnz_ldap; messages and variables measured on 2.4.71.
 
 mod charset;
+mod known;
 mod login;
 mod rights;
+mod rules;
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Take1, Take2, Take12};
-use conf::pattern::{Captures, Flags, Regex, substitute};
+use conf::pattern::{Flags, Regex};
 use conf::values::strtol;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Gathered, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, on_or_off, row};
 use server::authz::AuthnProvider;
-use server::{Hook, Module, Request, Server};
+use server::{Hook, Module, Server};
 
-use self::charset::Charsets;
-use crate::ldap::directory::{Aliases, Place, Scope};
-use crate::ldap::filter::escape;
+use self::charset::{CharsetServer, Charsets};
+use self::rules::{LdapRulesDir, Rules, Secret};
+use crate::ldap::directory::{Aliases, Scope};
 use crate::ldap::mod_ldap::{UNENCRYPTED, refuse_tls};
 use crate::ldap::url::Url;
 
@@ -62,90 +64,6 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthLDAPSearchAsUser", Allowed::AUTH, Flag(|c, on| set(c, |rules| rules.searches_as_user = on)), on_or_off(false), "Set to 'on' to perform authorization-based searches with the users credentials, when this module has also performed authentication.  Does not affect nested groups lookup."),
     row("AuthLDAPCompareAsUser", Allowed::AUTH, Flag(|c, on| set(c, |rules| rules.compares_as_user = on)), on_or_off(false), "Set to 'on' to perform authorization-based compares with the users credentials, when this module has also performed authentication.  Does not affect nested groups lookups."),
 ];
-
-/// A password; its debug output reveals nothing.
-#[derive(Clone, Default)]
-pub struct Secret(Vec<u8>);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
-    }
-}
-
-/// The settings of one section. As in Apache, a section with any of these lines inherits none.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    /// No hosts means no URL.
-    place: Place,
-    /// The attribute by which a user is found.
-    attribute: String,
-    /// A further condition for a user.
-    filter: String,
-    bind_dn: String,
-    bind_password: Secret,
-    decides: bool,
-    user_is_dn: bool,
-    user_attribute: Option<String>,
-    compares_on_server: bool,
-    group_attributes: Vec<String>,
-    members_are_dns: bool,
-    subgroup_attributes: Vec<String>,
-    subgroup_classes: Vec<String>,
-    depth: i64,
-    prefix: String,
-    binds_as_user: bool,
-    pattern: Option<(Regex, String)>,
-    searches_as_user: bool,
-    compares_as_user: bool,
-}
-
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
-            place: Place {
-                url: String::new(),
-                hosts: Arc::new([]),
-                base: String::new(),
-                scope: Scope::Subtree,
-                aliases: Aliases::Always,
-                attributes: Vec::new(),
-            },
-            attribute: "uid".into(),
-            filter: String::new(),
-            bind_dn: String::new(),
-            bind_password: Secret::default(),
-            decides: true,
-            user_is_dn: false,
-            user_attribute: None,
-            compares_on_server: false,
-            group_attributes: Vec::new(),
-            members_are_dns: true,
-            subgroup_attributes: Vec::new(),
-            subgroup_classes: Vec::new(),
-            depth: 10,
-            prefix: "AUTHORIZE_".into(),
-            binds_as_user: false,
-            pattern: None,
-            searches_as_user: false,
-            compares_as_user: false,
-        }
-    }
-}
-
-settings! {
-    /// The module's settings of a section.
-    pub struct LdapRulesDir {
-        rules: Gathered<Arc<Rules>>,
-    }
-}
-
-settings! {
-    /// The module's settings of the server.
-    pub struct CharsetServer {
-        charsets: Setting<Arc<Charsets>>,
-    }
-}
 
 static LDAP: AuthnProvider = AuthnProvider {
     name: "ldap",
@@ -258,87 +176,6 @@ fn needs_ldap(server: &Server) -> Result<(), String> {
     Err("AH01749: Module mod_ldap missing. Mod_ldap (aka. util_ldap) must be loaded in order for mod_authnz_ldap to \
          function properly"
         .into())
-}
-
-/// The rules of a request.
-fn rules(request: &Request) -> Arc<Rules> {
-    request.dir::<LdapRulesDir>().rules.get().cloned().unwrap_or_default()
-}
-
-/// The longest filter, in bytes, as in Apache.
-const FILTER_MAX: usize = 8192;
-
-impl Rules {
-    /// The filter that finds a user. `Err`: the beginning of one that is too long.
-    fn filter(&self, request: &Request, user: &str, own: Option<&str>) -> Result<String, String> {
-        let user = escape(&charset::translated(request, user));
-        let filter = own.unwrap_or(&self.filter);
-        let attribute = &self.attribute;
-        let whole = if filter.is_empty() || filter.eq_ignore_ascii_case("none") {
-            format!("({attribute}={user})")
-        } else {
-            format!("(&({filter})({attribute}={user}))")
-        };
-        if whole.len() < FILTER_MAX { Ok(whole) } else { Err(whole.chars().take(FILTER_MAX / 4).collect()) }
-    }
-
-    /// The name for a user's first bind (`AuthLDAPInitialBindPattern`).
-    fn bind_name(&self, user: &str) -> Result<String, String> {
-        let Some((pattern, template)) = &self.pattern else { return Ok(user.to_string()) };
-        let mut captures = Captures::default();
-        if !pattern.captures(user, &mut captures).map_err(|why| why.to_string())? {
-            return Ok(user.to_string());
-        }
-        let mut name = String::new();
-        substitute(&mut name, template, user, &captures, FILTER_MAX).map_err(|why| why.to_string())?;
-        Ok(name)
-    }
-}
-
-/// The data of a user that was found.
-#[derive(Clone, Default)]
-struct Known {
-    dn: Option<String>,
-    /// The name as the client sent it.
-    user: String,
-    values: Option<Vec<String>>,
-    /// The password, if this module has checked it.
-    password: Option<Vec<u8>>,
-}
-
-/// Sets the values found as environment variables, with the prefix before each name.
-fn set_variables(request: &mut Request, rules: &Rules, prefix: &str, values: Option<&[String]>) {
-    for (name, value) in rules.place.attributes.iter().zip(values.into_iter().flatten()) {
-        request.env.set(format!("{prefix}{}", name.to_ascii_uppercase()), value.as_str());
-    }
-}
-
-/// Gives a user the name that the section chooses, and its variables. `number` of the message that this name was not
-/// requested.
-fn name_user(request: &mut Request, rules: &Rules, known: &Known, number: &str) {
-    const PREFIX: &str = "AUTHENTICATE_";
-    set_variables(request, rules, PREFIX, known.values.as_deref());
-    let Some(wanted) = &rules.user_attribute else { return };
-    let values = known.values.iter().flatten();
-    let found = rules.place.attributes.iter().zip(values).find(|(name, _)| *name == wanted);
-    match found {
-        // A user without this attribute has no name.
-        Some((_, value)) => request.login.user = Some(value.clone()).filter(|value| !value.is_empty()),
-        None => {
-            let what = if number == "AH01696" { "authenticate" } else { "non-ldap authenticate" };
-            let text = format!(
-                "{number}: auth_ldap {what}: REMOTE_USER was to be set with attribute '{wanted}', but this attribute was \
-                 not requested for in the LDAP query for the user. REMOTE_USER will fall back to username or DN as \
-                 appropriate."
-            );
-            request.log("authnz_ldap", conf::Level::Warn, text);
-        }
-    }
-}
-
-/// Keeps it for the rest of the request.
-fn note(request: &mut Request, known: Known) {
-    request.login.known = Some(Arc::new(known));
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 use std::io;
 
-use server::paths::{dir_name, join};
 use server::site::file_cache::entity_tag;
 use server::{Conditions, Request, core::CoreDir};
 use sys::file::Meta;
@@ -11,35 +10,9 @@ use sys::file::Meta;
 use super::failure::Failure;
 use super::if_header::{self, Kind, States, bare};
 use super::locks::{self, Database, Lock};
-use super::mod_dav::lock_database;
+use super::settings::lock_database;
+use super::target::Target;
 use super::tree;
-
-/// A resource by both its names.
-#[derive(Clone, Debug)]
-pub(super) struct Target {
-    /// The decoded URL path.
-    pub(super) uri: String,
-    /// The file, without a slash at its end.
-    pub(super) path: String,
-}
-
-impl Target {
-    /// An entry directly in it.
-    pub(super) fn child(&self, name: &str) -> Target {
-        Target { uri: join(&self.uri, name), path: join(&self.path, name) }
-    }
-
-    /// The collection that contains it.
-    pub(super) fn parent(&self) -> Target {
-        let parent = |path: &str| bare(dir_name(bare(path))).to_string();
-        Target { uri: parent(&self.uri), path: parent(&self.path) }
-    }
-
-    /// The URL path of something below it.
-    fn uri_of(&self, path: &str) -> String {
-        format!("{}{}", self.uri.trim_end_matches('/'), path.strip_prefix(&self.path).unwrap_or_default())
-    }
-}
 
 /// The operation on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -332,6 +305,18 @@ fn holds(list: &States, etag: Option<&str>, on: &[&Lock], user: &str) -> Result<
         }
     }
     Ok(Ok(named))
+}
+
+/// Removes the locks of a removed resource.
+pub(super) fn forget_locks(claim: &Claim, target: &Target) -> Result<(), Failure> {
+    let Some(database) = &claim.locks else { return Ok(()) };
+    let is_gone = |path: &str| matches!(tree::look(path), Ok(None));
+    let is_about = |path: &str| path == target.path || locks::is_below(path, &target.path);
+    if !claim.read_locks()?.iter().any(|lock| is_about(&lock.path)) {
+        return Ok(());
+    }
+    let change = database.change(|locks| locks.retain(|lock| !is_about(&lock.path) || !is_gone(&lock.path)));
+    change.map_err(unreadable)
 }
 
 #[cfg(test)]

@@ -114,3 +114,14 @@ pub(super) fn page(request: &mut Request, status: u16, text: &str) -> HandlerRes
         http::uri::escape_html(text).replace("&quot;", "\"")
     )))
 }
+
+/// Failures, each with its URL path.
+pub(super) type Failures = Vec<(String, u16, String)>;
+
+/// Reports failures for some of many resources.
+pub(super) fn incomplete(failures: Failures, text: &str) -> Result<(), Failure> {
+    match failures.as_slice() {
+        [] => Ok(()),
+        _ => Err(Failure::new(207, text).about(failures)),
+    }
+}

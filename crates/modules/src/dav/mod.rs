@@ -14,6 +14,8 @@ pub mod mod_dav_fs;
 pub mod mod_dav_lock;
 mod multistatus;
 mod properties;
+mod settings;
 mod store;
+mod target;
 mod tree;
 mod xml;

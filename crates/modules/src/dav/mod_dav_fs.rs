@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, row};
 use runtime::HelperProcess;
 use server::PhaseHook::Now;
 use server::{Flow, HelperHook, Hook, Module, Order, Phase, Request, Server};
 use sys::cred::Identity;
 
-use super::locks::Database;
+use super::settings::FsServer;
 use super::tree;
 use crate::run_directory;
 
@@ -37,20 +37,6 @@ pub(super) const PROPERTIES: &str = "<http://apache.org/dav/propset/fs/1>";
 const DIRECTIVES: &[Directive] = &[
     row("DAVLockDB", Allowed::SERVER, Take1(set_lock_database), "", "specify a lock database").differs("The file's name is this one with .locks appended, and it is not Apache's."),
 ];
-
-settings! {
-    /// The module's settings of a virtual host.
-    pub(super) struct FsServer {
-        lock_database: Setting<String>,
-    }
-}
-
-impl FsServer {
-    /// The file of locks, if there is one.
-    pub(super) fn lock_database(&self) -> Option<Database> {
-        self.lock_database.get().map(|path| Database::new(path))
-    }
-}
 
 fn set_lock_database(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
     let path = cmd.context.server_relative(path);

@@ -11,10 +11,10 @@ use conf::paths::join;
 use server::paths::{c_path, dir_name, os_path};
 use sys::file::Meta;
 
-use super::claim::Target;
-use super::failure::Failure;
+use super::failure::{Failure, Failures};
 use super::properties::{self, DIRECTORY};
 use super::store::{self, Draft, TEMPORARY};
+use super::target::Target;
 
 /// The greatest depth of a tree that is copied or removed.
 const DEPTH_MAX: usize = 1024;
@@ -52,9 +52,6 @@ pub(super) fn list(path: &str) -> io::Result<Vec<String>> {
 pub(super) fn text_of(name: &OsStr) -> String {
     http::text::from_bytes(name.as_bytes()).into_owned()
 }
-
-/// Failures, each with its URL path.
-pub(super) type Failures = Vec<(String, u16, String)>;
 
 /// Removes a file, or a directory with all its content. Continues after a failure.
 pub(super) fn remove(target: &Target, failures: &mut Failures) {

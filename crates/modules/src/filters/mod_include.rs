@@ -11,18 +11,20 @@ pub mod fuzzing;
 mod legacy;
 mod page;
 mod scan;
+mod settings;
 mod variables;
 
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, on_or_off, row};
 use server::core::options;
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
 use self::page::Page;
+use self::settings::{END, ETAG, IncludeDir, IncludeServer, LAST_MODIFIED, LEGACY, START, Tags, UNDEFINED, XBitHack};
 use self::variables::Variables;
 
 /// The module.
@@ -50,52 +52,6 @@ const DIRECTIVES: &[Directive] = &[
     row("SSILastModified", Allowed::LIMIT, Flag(|c, on| c.set(|d: &mut IncludeDir| &mut d.last_modified, on)), on_or_off(LAST_MODIFIED), "Whether to set the last modified header or respect an existing header. Limited to 'on' or 'off'"),
     row("SSIEtag", Allowed::LIMIT, Flag(|c, on| c.set(|d: &mut IncludeDir| &mut d.etag, on)), on_or_off(ETAG), "Whether to allow the generation of ETags within the server. Existing ETags will be preserved. Limited to 'on' or 'off'"),
 ];
-
-const START: &str = "<!--#";
-const END: &str = "-->";
-const ERROR: &str = "[an error occurred while processing this directive]";
-const TIME_FORMAT: &str = "%A, %d-%b-%Y %H:%M:%S %Z";
-const UNDEFINED: &str = "(none)";
-const LEGACY: bool = false;
-const LAST_MODIFIED: bool = false;
-const ETAG: bool = false;
-
-/// The meaning of a file's execute bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum XBitHack {
-    Off,
-    /// The owner's bit: the file is a page with includes.
-    On,
-    /// And the group's: clients may cache it as long as the file does not change.
-    Full,
-}
-
-/// The beginning and the end of an element; a virtual host that sets one of them inherits none.
-#[derive(Clone, Debug, Default)]
-struct Tags {
-    start: Option<String>,
-    end: Option<String>,
-}
-
-settings! {
-    /// The module's settings of a server.
-    pub struct IncludeServer {
-        tags: Gathered<Tags>,
-    }
-}
-
-settings! {
-    /// The module's settings of a section.
-    pub struct IncludeDir {
-        xbithack: Setting<XBitHack>,
-        error: Setting<String>,
-        time_format: Setting<String>,
-        undefined: Setting<String>,
-        legacy: Setting<bool> = LEGACY,
-        last_modified: Setting<bool> = LAST_MODIFIED,
-        etag: Setting<bool> = ETAG,
-    }
-}
 
 fn set_xbithack(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let table = [("Off", XBitHack::Off), ("On", XBitHack::On), ("Full", XBitHack::Full)];

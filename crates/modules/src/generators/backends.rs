@@ -15,7 +15,7 @@ use sys::cred::Identity;
 use sys::local::Kind;
 use sys::process::Pid;
 
-use super::mod_fastcgi;
+use super::fastcgi_classes;
 
 /// The helper process of all modules that have backends.
 pub(super) static MANAGER: HelperHook = manager;
@@ -60,7 +60,7 @@ fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<H
         make_directory(&directory, children, privileged)?;
         let owner = children.map(|identity| (identity.uid, identity.gid));
         let socket = Socket::open(directory.join("manager"), owner, Kind::Packets)?;
-        Manager::open(socket, directory.clone(), users, mod_fastcgi::standing(server))
+        Manager::open(socket, directory.clone(), users, fastcgi_classes::standing(server))
     };
     let manager = open().map_err(|error| {
         format!(

@@ -1,6 +1,6 @@
 //! FastCGI applications that decide about access: the common part of mod_fcgid and mod_fastcgi.
 
-use conf::{Cmd, Level, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Level, Outcome, Setting, settings};
 use gateway::backend::{Class, Verdict, authorize};
 use gateway::{Caller, StderrMessages};
 use server::{Flow, Request};
@@ -144,3 +144,6 @@ macro_rules! hooks {
     };
 }
 pub(super) use hooks;
+
+/// The contexts in which an access-checking application may be named.
+pub(super) const ACCESS: Allowed = Allowed::FILEINFO;

@@ -4,6 +4,7 @@ mod backends;
 mod daemons;
 pub(crate) mod exec;
 mod fastcgi_auth;
+mod fastcgi_classes;
 mod fastcgi_options;
 pub mod mod_admission;
 pub mod mod_asis;
@@ -25,11 +26,7 @@ mod shebang;
 
 use std::path::PathBuf;
 
-use conf::Allowed;
 use server::Server;
-
-/// The contexts in which an access-checking application may be named.
-const ACCESS: Allowed = Allowed::FILEINFO;
 
 /// The directory in which the process manager makes its own; `None` if no loaded module has backends.
 pub fn manager_directory(server: &Server) -> Option<PathBuf> {

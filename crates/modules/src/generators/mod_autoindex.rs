@@ -3,23 +3,28 @@
 //! Apache manual: mod_autoindex. The pages are Apache's byte for byte, since scripts and style sheets know them.
 
 mod entry;
+mod items;
+mod lines;
 mod options;
 mod page;
 mod query;
+mod settings;
 mod sort;
 mod table;
 
 use std::io;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2, Words};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, Stacked, on_or_off, row, settings};
+use conf::{Allowed, Directive, Level, ModuleInfo, on_or_off, row};
 use server::core::CoreDir;
 use server::core::options::INDEXES;
 use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 
-use self::entry::{Description, Ignored, Item, Kind, RESET};
-use self::options::{Options, TRACK_MODIFIED, Width};
-use self::query::{Key, Query};
+use self::items::{Kind, RESET};
+use self::lines::{add_alt, add_description, add_icon, add_ignored, set_options, set_order, text};
+use self::options::TRACK_MODIFIED;
+use self::query::Query;
+use self::settings::IndexDir;
 pub(crate) use self::table::size as abbreviated_size;
 
 /// The module.
@@ -54,93 +59,6 @@ const DIRECTIVES: &[Directive] = &[
     row("IndexStyleSheet", INDEX, Take1(|c, v| text(c, v, |d| &mut d.style_sheet)), "", "URL to style sheet"),
     row("IndexHeadInsert", INDEX, Take1(|c, v| text(c, v, |d| &mut d.head_insert)), "", "String to insert in HTML HEAD section"),
 ];
-
-settings! {
-    /// The module's settings of a section.
-    pub struct IndexDir {
-        icons: Stacked<Item>,
-        alts: Stacked<Item>,
-        descriptions: Stacked<Description>,
-        ignored: Ignored,
-        options: Options,
-        icon_width: Setting<i64>,
-        icon_height: Setting<i64>,
-        name_width: Setting<Width>,
-        description_width: Setting<Width>,
-        media_type: Setting<String>,
-        charset: Setting<String>,
-        old_dates: Setting<bool> = false,
-        order: Setting<(bool, Key)>,
-        header: Setting<String>,
-        readme: Setting<String>,
-        default_icon: Setting<String>,
-        style_sheet: Setting<String>,
-        head_insert: Setting<String>,
-    }
-}
-
-fn text(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut IndexDir) -> &mut Setting<String>) -> Outcome {
-    cmd.set(field, value.to_string())
-}
-
-/// The path in which entries of this place apply, as Apache keeps it: a directory's path ends with a slash.
-fn place_path(cmd: &Cmd<'_>) -> String {
-    let path = cmd.place.path.as_deref().unwrap_or_default();
-    let is_directory = cmd.place.enclosing.last().is_some_and(|name| name.eq_ignore_ascii_case("<Directory"));
-    if is_directory && !path.ends_with('/') { format!("{path}/") } else { path.to_string() }
-}
-
-fn item(cmd: &Cmd<'_>, kind: Kind, to: &str, data: &str) -> Item {
-    Item::new(kind, to, &place_path(cmd), data)
-}
-
-fn add_icon(cmd: &mut Cmd<'_>, kind: Kind, icon: &str, to: &str) -> Outcome {
-    let url = match icon.strip_prefix('(') {
-        None => icon,
-        Some(pair) => {
-            let pair = &pair[..pair.find(')').ok_or("missing closing paren")?];
-            let (alt, url) = pair.split_once(',').unwrap_or((pair, ""));
-            add_alt(cmd, kind, alt, to)?;
-            url.trim_start_matches(',')
-        }
-    };
-    let (item, origin) = (item(cmd, kind, to, url), cmd.origin());
-    cmd.dir.edit::<IndexDir>().icons.push(item, &origin);
-    Ok(())
-}
-
-fn add_alt(cmd: &mut Cmd<'_>, kind: Kind, alt: &str, to: &str) -> Outcome {
-    let (item, origin) = (item(cmd, kind, to, alt), cmd.origin());
-    cmd.dir.edit::<IndexDir>().alts.push(item, &origin);
-    Ok(())
-}
-
-fn add_ignored(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
-    let (item, origin) = (item(cmd, Kind::Ignore, name, ""), cmd.origin());
-    cmd.dir.edit::<IndexDir>().ignored.list.push(item, &origin);
-    Ok(())
-}
-
-fn add_description(cmd: &mut Cmd<'_>, description: &str, to: &str) -> Outcome {
-    let origin = cmd.origin();
-    cmd.dir.edit::<IndexDir>().descriptions.push(Description::new(description, to), &origin);
-    Ok(())
-}
-
-fn set_options(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
-    let in_section = cmd.place.htaccess || !cmd.place.enclosing.is_empty();
-    let origin = cmd.origin();
-    options::apply(cmd.dir.edit(), words, in_section, &origin)
-}
-
-fn set_order(cmd: &mut Cmd<'_>, direction: &str, key: &str) -> Outcome {
-    let ascending = conf::values::one_of(direction, &[("Ascending", true), ("Descending", false)])
-        .ok_or("First keyword must be 'Ascending' or 'Descending'")?;
-    let keys = [("Name", Key::Name), ("Date", Key::Date), ("Size", Key::Size), ("Description", Key::Description)];
-    let key =
-        conf::values::one_of(key, &keys).ok_or("Second keyword must be 'Name', 'Date', 'Size', or 'Description'")?;
-    cmd.set(|d: &mut IndexDir| &mut d.order, (ascending, key))
-}
 
 fn is_directory(request: &Request) -> bool {
     matches!(request.handler_name(), None | Some(crate::metadata::mod_mime::DIRECTORY))

@@ -4,7 +4,6 @@
 //! mod_fastcgi 2.4.6, its documentation. The differences: the process manager looks after all applications, and a
 //! waiting request is woken when one is free.
 
-use std::ffi::CString;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
@@ -12,22 +11,21 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use conf::directive::Args::{Flag, Take1, Words};
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
-use gateway::backend::{Class, Concurrency, FilterData, Head, PoolSettings, Program, converse, converse_over};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
+use gateway::backend::{Class, FilterData, Head, converse, converse_over};
 use gateway::body_buffer::buffer_body;
-use gateway::owners::{self, Owner, Ownership};
+use gateway::owners::Ownership;
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, StderrMessages, TimeoutMessage};
-use http::text::to_bytes;
 use runtime::executor::Descriptor;
 use runtime::{Load, offload};
 use server::core::options::EXEC_CGI;
-use server::paths::{c_path, dir_name};
-use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Server, Waiting};
+use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
 
-use super::fastcgi_auth::{self, AUTHORITATIVE, Check};
+use super::fastcgi_auth::{self, ACCESS, AUTHORITATIVE, Check};
+use super::fastcgi_classes::{FastCgiServer, application, class, named};
 use super::fastcgi_options::{Address, Application, Kind, options, run_as};
-use super::{ACCESS, backends, mod_suexec};
+use super::{backends, mod_suexec};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::is_script_aliased;
 
@@ -74,15 +72,6 @@ const DIRECTIVES: &[Directive] = &[
 /// How much of a body is kept in memory, in bytes, and the longest possible body: `LimitRequestBody` is the real limit.
 const IN_MEMORY: u64 = 64 * 1024;
 const MAX_BODY: u64 = u64::MAX;
-
-settings! {
-    /// The module's settings of the server.
-    pub struct FastCgiServer {
-        /// By the path.
-        applications: Keyed<String, Application>,
-        dynamic: Setting<Application>,
-    }
-}
 
 settings! {
     /// The module's settings of a section.
@@ -159,15 +148,6 @@ fn is_application(request: &Request) -> bool {
 
 fn is_filtered(request: &Request) -> bool {
     request.handler_name() == Some("fastcgi-filter")
-}
-
-fn main(request: &Request) -> &FastCgiServer {
-    request.server.main().settings.get::<FastCgiServer>()
-}
-
-/// The application of a file that the configuration names.
-fn named<'a>(request: &'a Request, file: &str) -> Option<&'a Application> {
-    main(request).applications.get(file)
 }
 
 /// The conditions for running a file. One named in the configuration need not even exist.
@@ -255,12 +235,6 @@ async fn serve(request: &mut Request, file: String, head: Head) -> HandlerResult
     }
 }
 
-/// The options of a file, by its name or the common ones.
-fn application(request: &Request, file: &str) -> Application {
-    let dynamic = || main(request).dynamic.get().cloned().unwrap_or_default();
-    named(request, file).cloned().unwrap_or_else(dynamic)
-}
-
 fn caller(request: &Request, application: &Application) -> Caller {
     Caller {
         module: "fastcgi",
@@ -277,79 +251,6 @@ fn caller(request: &Request, application: &Application) -> Caller {
 fn checker(request: &Request, path: &str) -> Option<(Class, Caller, StderrMessages)> {
     let application = application(request, path);
     Some((class(request, path, &application)?, caller(request, &application), STDERR))
-}
-
-fn class(request: &Request, file: &str, application: &Application) -> Option<Class> {
-    let owner = application.owner.or_else(|| owners::of(request));
-    let class = match named(request, file).is_some() {
-        true => static_class(request.server, file, application, owner)?,
-        false => {
-            let path = request.env.get("PATH").map_or_else(gateway::env::path, str::to_string);
-            let program = program(file, application, owner, path)?.limited_for(request);
-            let settings = PoolSettings {
-                max: application.max,
-                max_of_all: application.max_of_all,
-                idle: Some(application.kill_interval),
-                ..common(application)
-            };
-            Class { host: request.vhost.name.clone(), ..of_program(file, program, settings) }
-        }
-    };
-    Some(match &request.mapped.stat {
-        Some(meta) if file == request.mapped.filename => Class { program: class.program.of_file(meta), ..class },
-        _ => class,
-    })
-}
-
-/// The classes of applications that run from the beginning: those named in the configuration, with the main server's
-/// settings.
-pub(super) fn standing(server: &Server) -> Vec<Class> {
-    let main = &server.main().settings;
-    let classes =
-        main.get::<FastCgiServer>().applications.iter().filter(|(_, application)| application.address.is_none());
-    let classes = classes.filter_map(|(file, application)| {
-        let owner = application.owner.or_else(|| main.get::<Ownership>().run_as.get().map(|run_as| run_as.owner));
-        let class = static_class(server, file, application, owner)?;
-        // A missing one cannot be started, which is reported then.
-        Some(match c_path(file).and_then(|path| sys::file::stat(&path).ok()) {
-            Some(meta) => Class { program: class.program.of_file(&meta), ..class },
-            None => class,
-        })
-    });
-    classes.collect()
-}
-
-/// The class of a named application: the same for every request.
-fn static_class(server: &Server, file: &str, application: &Application, owner: Option<Owner>) -> Option<Class> {
-    let program = program(file, application, owner, gateway::env::path())?.limited_by(server);
-    let count = application.processes;
-    Some(of_program(file, program, PoolSettings { max: count, min: count, idle: None, ..common(application) }))
-}
-
-fn program(file: &str, application: &Application, owner: Option<Owner>, path: String) -> Option<Program> {
-    let path = ("PATH".to_string(), path);
-    let environment =
-        std::iter::once(&path).filter(|_| !application.environment.iter().any(|(name, _)| name == "PATH"));
-    let environment = environment.chain(&application.environment);
-    let line = |(name, value): &(String, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
-    let environment = environment.map(line).collect::<Option<Vec<_>>>()?;
-    Some(Program::new(file, &[], environment, dir_name(file), owner)?.nicer(application.nicer))
-}
-
-fn common(application: &Application) -> PoolSettings {
-    PoolSettings { wait: application.wait, queue: u64::MAX, ..PoolSettings::default() }
-}
-
-fn of_program(file: &str, program: Program, settings: PoolSettings) -> Class {
-    Class {
-        name: format!("fastcgi {file}"),
-        module: "fastcgi".into(),
-        host: String::new(),
-        protocol: Head::FastCgi(Role::Responder).protocol(),
-        concurrency: Concurrency::One,
-        program,
-        settings,
-    }
 }
 
 async fn connect(address: &Address, wait: Duration) -> io::Result<OwnedFd> {

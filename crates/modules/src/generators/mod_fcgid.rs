@@ -20,8 +20,8 @@ use server::core::options::EXEC_CGI;
 use server::paths::{base_name, dir_name};
 use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
 
-use super::fastcgi_auth::{self, AUTHORITATIVE, Check};
-use super::{ACCESS, backends};
+use super::backends;
+use super::fastcgi_auth::{self, ACCESS, AUTHORITATIVE, Check};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::is_script_aliased;
 

@@ -4,12 +4,15 @@
 //! phases that do not exist here, are left out.
 
 mod config;
+mod entry;
 mod hooks;
 mod page;
 
 use conf::directive::Args::Take2;
-use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, row, settings};
-use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request, Server};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, row};
+use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
+
+use self::entry::InfoServer;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -21,14 +24,6 @@ pub static MODULE: Module = Module {
 const DIRECTIVES: &[Directive] = &[
     row("AddModuleInfo", Allowed::SERVER, Take2(add), "", "a module name and additional information on that module"),
 ];
-
-settings! {
-    /// The module's settings of a server.
-    pub struct InfoServer {
-        /// Additional information about modules, in HTML, by their names.
-        texts: Keyed<String, String>,
-    }
-}
 
 fn add(cmd: &mut Cmd<'_>, module: &str, text: &str) -> Outcome {
     let origin = cmd.origin();
@@ -47,37 +42,6 @@ fn handler(request: &mut Request) -> HandlerResult {
     let text = page::html(request);
     request.answer.set_content_type("text/html; charset=ISO-8859-1");
     HandlerResult::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
-}
-
-/// A loaded module under its one name, though it may have several tables.
-struct Entry {
-    source: &'static str,
-    directives: Vec<&'static Directive>,
-    hooks: Vec<&'static Hook>,
-}
-
-impl Entry {
-    /// The loaded modules by name.
-    fn all(server: &Server) -> Vec<Entry> {
-        let infos = server.infos();
-        let modules = server::module::with_infos(infos);
-        let mut all: Vec<Entry> = Vec::new();
-        for info in infos {
-            let at = all.iter().position(|entry| entry.source == info.source).unwrap_or_else(|| {
-                let own = modules.iter().filter(|module| module.info.source == info.source);
-                let hooks = own.flat_map(|module| module.hooks).collect();
-                all.push(Entry { source: info.source, directives: Vec::new(), hooks });
-                all.len() - 1
-            });
-            all[at].directives.extend(info.directives);
-        }
-        all.sort_by_key(|entry| entry.source);
-        all
-    }
-
-    fn has_directive(&self, name: &str) -> bool {
-        self.directives.iter().any(|row| row.name.eq_ignore_ascii_case(name))
-    }
 }
 
 #[cfg(test)]

@@ -3,16 +3,13 @@
 //!
 //! <https://www.php.net/manual/en/configuration.changes.php>; docs/php.md lists the differences.
 
+mod installation;
 mod program;
+mod settings;
 mod values;
 
-use std::time::Duration;
-
 use conf::directive::Args::{Take1, Take2};
-use conf::{
-    Allowed, Cmd, Context, Directive, Error, Level, Merge, ModuleInfo, Notice, Origin, Outcome, Setting, row, settings,
-    shown,
-};
+use conf::{Allowed, Cmd, Context, Directive, Error, Level, ModuleInfo, Notice, Outcome, Setting, row, shown};
 use gateway::backend::{Head, converse};
 use gateway::body_buffer::{IN_MEMORY, buffer_body};
 use gateway::protocol::fastcgi::Role;
@@ -20,11 +17,11 @@ use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::core::CoreServer;
 use server::{Draft, Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 
+use self::installation::Installation;
+use self::settings::{Found, IDLE, PhpDir, PhpServer, REQUESTS};
 use super::backends;
 use crate::aaa::mod_auth_basic::typed;
 use crate::loggers::mod_log_config::accounts_for_scripts;
-use program::Installation;
-use values::Values;
 
 /// The module of PHP 8.
 pub static MODULE: Module = module("php_module", "mod_php.c");
@@ -51,10 +48,10 @@ const ANY: Allowed = Allowed::SERVER.or(Allowed::SECTION).or(Allowed::OPTIONS);
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("php_value", ANY, Take2(|c, n, v| Values::put(c, n, v, false)), "", "PHP Value Modifier").syntax("name value"),
-    row("php_flag", ANY, Take2(|c, n, v| Values::put(c, n, flag(v), false)), "", "PHP Flag Modifier").syntax("name on|off").differs("If the engine is off, scripts get a 403; mod_php sends their source."),
-    row("php_admin_value", Allowed::CONF, Take2(|c, n, v| Values::put(c, n, v, true)), "", "PHP Value Modifier (Admin)").syntax("name value"),
-    row("php_admin_flag", Allowed::CONF, Take2(|c, n, v| Values::put(c, n, flag(v), true)), "", "PHP Flag Modifier (Admin)").syntax("name on|off"),
+    row("php_value", ANY, Take2(|c, n, v| put(c, n, v, false)), "", "PHP Value Modifier").syntax("name value"),
+    row("php_flag", ANY, Take2(|c, n, v| put(c, n, flag(v), false)), "", "PHP Flag Modifier").syntax("name on|off").differs("If the engine is off, scripts get a 403; mod_php sends their source."),
+    row("php_admin_value", Allowed::CONF, Take2(|c, n, v| put(c, n, v, true)), "", "PHP Value Modifier (Admin)").syntax("name value"),
+    row("php_admin_flag", Allowed::CONF, Take2(|c, n, v| put(c, n, flag(v), true)), "", "PHP Flag Modifier (Admin)").syntax("name on|off"),
     row("PHPINIDir", Allowed::GLOBAL, Take1(set_ini), "", "Directory containing the php.ini file").syntax("directory"),
     row("PhpProgram", Allowed::GLOBAL, Take1(set_program), "/usr/bin/php-cgi", "The program that runs PHP scripts").syntax("path"),
     row("PhpProcesses", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.processes)), "eight times as many as there are processors", "How many processes one virtual host may have for one set of PHP settings").syntax("number"),
@@ -62,44 +59,8 @@ const DIRECTIVES: &[Directive] = &[
     row("PhpIdle", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds an idle process is kept; 0 means for ever").syntax("seconds"),
 ];
 
-/// The default number of requests per process.
-const REQUESTS: u64 = 5000;
-/// How long an idle one is kept, in seconds.
-const IDLE: u64 = 60;
 /// The variable from which PHP takes user and password.
 const AUTHORIZATION: &str = "HTTP_AUTHORIZATION";
-
-settings! {
-    /// The module's settings of the server.
-    pub struct PhpServer {
-        ini: Setting<String>,
-        program: Setting<String>,
-        processes: Setting<u64>,
-        requests: Setting<u64> = REQUESTS,
-        idle: Setting<u64> = IDLE,
-        found: Found,
-    }
-}
-
-settings! {
-    /// The module's settings of a section.
-    pub struct PhpDir {
-        values: Values,
-    }
-}
-
-/// PHP on this machine, once the whole configuration is known.
-#[derive(Clone, Debug, Default)]
-struct Found(Option<Installation>);
-
-impl Merge for Found {
-    fn merge(base: &Self, _: &Self) -> Self {
-        base.clone()
-    }
-
-    /// It is derived, and set by no line.
-    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
-}
 
 /// Finds the program and its `php.ini`.
 fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
@@ -109,6 +70,12 @@ fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
         let text = missing(conf);
         context.notices.push(Notice { module: "php", level: Level::Warn, text, bare: false, origin: None });
     }
+    Ok(())
+}
+
+fn put(cmd: &mut Cmd<'_>, name: &str, text: &str, admin: bool) -> Outcome {
+    let origin = cmd.origin();
+    cmd.dir.edit::<PhpDir>().values.set(name, text, admin, origin);
     Ok(())
 }
 
@@ -195,7 +162,7 @@ fn refusal(request: &mut Request) -> Option<HandlerResult> {
 
 /// The message if there is no PHP.
 fn missing(conf: &PhpServer) -> String {
-    let program = conf.program.get().map_or(program::PROGRAMS[0], String::as_str);
+    let program = conf.program.get().map_or(installation::PROGRAMS[0], String::as_str);
     format!(
         "PHP is not installed: there is no {program}. Install php-cgi (Debian: apt install php-cgi), or name the program with \
          PhpProgram; then restart the server"
@@ -272,9 +239,4 @@ async fn measure_body(request: &mut Request) -> Result<(), HandlerResult> {
     let text = format!("cannot read the body of a request for {}: {why}", request.mapped.filename);
     request.log("php", Level::Error, text);
     Err(HandlerResult::Status(why.status()))
-}
-
-/// The duration of so many seconds; 0 is for ever.
-fn seconds(number: u64) -> Option<Duration> {
-    Some(number).filter(|number| *number > 0).map(Duration::from_secs)
 }

@@ -7,7 +7,7 @@ use conf::words::words;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
-use crate::mappers::mod_rewrite::REDIRECT_HANDLER;
+use super::mod_rewrite::REDIRECT_HANDLER;
 use crate::metadata::mod_mime::DIRECTORY;
 
 /// The module.

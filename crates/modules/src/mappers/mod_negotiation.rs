@@ -5,24 +5,25 @@
 //! Apache manual: mod_negotiation, "Content Negotiation".
 
 mod accept;
+mod decision;
 mod map;
 mod multiviews;
+mod offer;
 mod report;
 mod select;
-
-use std::io;
-use std::sync::Arc;
+mod settings;
 
 use conf::directive::Args::{Flag, Iterate};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, on_or_off, row};
 use http::Version;
 use server::PhaseHook::Now;
-use server::paths::{dir_name, os_path};
+use server::paths::dir_name;
 use server::{Body, Flow, Handler, HandlerResult, Hook, Keep, Module, Order, Phase, PhaseHook, Request};
 
-use self::accept::{Terms, Wishes};
-use self::map::Map;
-use self::select::{Choice, Chosen, Encoded, Variant};
+use self::decision::decide;
+use self::map::{MAP_TYPE, from_map};
+use self::select::Variant;
+use self::settings::{CACHE, NegotiationDir, NegotiationServer};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -42,39 +43,12 @@ const TYPE_MAP: Handler = Handler::Later {
     answer: |request| Box::pin(type_map(request)),
 };
 
-const MAP_TYPE: &str = "application/x-type-map";
-
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("CacheNegotiatedDocs", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut NegotiationServer| &mut s.cache, on)), on_or_off(CACHE), "Either 'on' or 'off' (default)"),
     row("LanguagePriority", Allowed::FILEINFO, Iterate(add_language), "", "space-delimited list of MIME language abbreviations"),
     row("ForceLanguagePriority", Allowed::FILEINFO, Iterate(add_force), "Prefer", "Force LanguagePriority elections, either None, or Fallback and/or Prefer"),
 ];
-
-/// Whether it is on by default.
-const CACHE: bool = false;
-
-settings! {
-    /// The module's settings of a server.
-    pub struct NegotiationServer {
-        cache: Setting<bool> = CACHE,
-    }
-}
-
-settings! {
-    /// The module's settings of a section.
-    pub struct NegotiationDir {
-        priority: Gathered<Vec<String>>,
-        force: Gathered<Force>,
-    }
-}
-
-/// `ForceLanguagePriority`; neither is `None`.
-#[derive(Clone, Copy, Debug, Default)]
-struct Force {
-    prefer: bool,
-    fallback: bool,
-}
 
 fn add_language(cmd: &mut Cmd<'_>, language: &str) -> Outcome {
     let origin = cmd.origin();
@@ -103,139 +77,6 @@ fn add_force(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     Ok(())
 }
 
-/// The variants to choose from.
-struct Offer {
-    variants: Arc<[Variant]>,
-    /// The directory of the variants, with a slash at its end.
-    dir: String,
-    /// They come from the directory, not from a map.
-    multiviews: bool,
-}
-
-impl Offer {
-    /// The length of a variant; looks at the file if it is unknown.
-    fn length(&self, index: usize) -> Option<u64> {
-        let variant = &self.variants[index];
-        let ask = || std::fs::metadata(os_path(&format!("{}{}", self.dir, variant.name))).ok();
-        variant.length.or_else(|| ask().map(|meta| meta.len()))
-    }
-
-    /// Chooses a variant, and sets the fields of the answer. `Err`: the answer is this status.
-    async fn decide(&self, request: &mut Request, scripts: bool) -> Result<usize, u16> {
-        let neighbours = |v: &Variant| !v.name.contains('/') && v.body.is_none();
-        let transparent = matches!(&*request.asked.method, "GET" | "HEAD")
-            && request.mapped.path_info.is_empty()
-            && self.variants.iter().all(neighbours);
-        let terms = if transparent { Terms::of(request) } else { Terms::USUAL };
-        let mut wishes = Wishes::of(request);
-        wishes.rate_scripts(scripts, &terms);
-        let slots = request.dir.slots.clone();
-        let conf = slots.get::<NegotiationDir>();
-        let force = conf.force.get().copied().unwrap_or(Force { prefer: true, fallback: false });
-        let encoded = match (request.env.contains("no-gzip"), request.env.get("gzip-only-text/html")) {
-            (true, _) => Encoded::None,
-            (false, Some("1")) => Encoded::Html,
-            _ => Encoded::All,
-        };
-        let choice = Choice {
-            wishes: &wishes,
-            terms,
-            priority: conf.priority.get().map_or(&[], Vec::as_slice),
-            prefer: force.prefer,
-            fallback: force.fallback,
-            language: request.env.get("prefer-language"),
-            encoded,
-        };
-        let length = |index| self.length(index);
-        let Chosen { best, sure } = choice.choose(&self.variants, &length);
-        let asked = best.filter(|_| request.is_question());
-        let reason = asked.map(|best| choice.reason(&self.variants, best, &length));
-        match best {
-            Some(best) if sure => {
-                if let Some(reason) = reason {
-                    request.note_step("negotiation", None, |_| format!("{}: {reason}", self.variants[best].name));
-                }
-                if transparent {
-                    self.check_choice(request, best).await?;
-                    let name = report::escape_segment(&self.variants[best].name);
-                    request.answer.err_headers_out.set("Content-Location", name);
-                }
-                report::set_fields(request, self, terms.alternates, transparent.then_some("choice"));
-                Ok(best)
-            }
-            _ => {
-                report::set_fields(request, self, true, transparent.then_some("list"));
-                request.notes.set("variant-list", report::list(&self.variants));
-                if transparent && terms.transparent_client {
-                    return Err(300);
-                }
-                let text = format!("AH00690: no acceptable variant: {}", request.mapped.filename);
-                request.log("negotiation", Level::Error, text);
-                Err(406)
-            }
-        }
-    }
-
-    /// Checks a variant from a map: it must exist, and must not be negotiable itself.
-    async fn check_choice(&self, request: &mut Request, best: usize) -> Result<(), u16> {
-        if self.multiviews {
-            return Ok(());
-        }
-        let found = named_by_map(request, &self.variants[best].name).await?;
-        let negotiated = found.answer.err_headers_out.contains("TCN");
-        if found.answer.status() != 200 && !negotiated {
-            return Err(found.answer.status());
-        }
-        if negotiated || is_map(&found) {
-            return Err(506);
-        }
-        if let Some(vary) = found.answer.err_headers_out.get("Vary") {
-            request.answer.err_headers_out.set("Variant-Vary", vary);
-            request.answer.err_headers_out.set("Vary", vary);
-        }
-        Ok(())
-    }
-}
-
-/// Looks up a name from a map: a file beside the map, or in a directory below. `Err`: the answer is this status.
-async fn named_by_map(request: &Request, name: &str) -> Result<Box<Request>, u16> {
-    if name.split('/').any(|part| matches!(part, "." | "..")) {
-        request.log("core", Level::Error, format!("AH10244: invalid URI path ({name})"));
-        return Err(400);
-    }
-    Ok(if name.contains('/') { request.lookup_path(name, None).await } else { request.lookup_file(name).await })
-}
-
-fn is_map(request: &Request) -> bool {
-    request.mapped.handler.as_deref() == Some("type-map") || request.answer.content_type() == Some(MAP_TYPE)
-}
-
-/// Reads the map at `path`. `Err`: the answer is this status.
-async fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> {
-    let (own, links) = (path.to_string(), request.links());
-    let map: Arc<Map> =
-        runtime::offload(runtime::Load::Wait, move || map::read(&own, links)).await.map_err(|error| {
-            request.log_os(
-                "negotiation",
-                Level::Error,
-                &error,
-                format!("AH00683: cannot access type map file: {path}"),
-            );
-            match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => 404u16,
-                _ => 403,
-            }
-        })?;
-    for complaint in &map.complaints {
-        request.log("negotiation", Level::Error, complaint);
-    }
-    if map.broken {
-        return Err(500);
-    }
-    request.answer.vlist_validator = report::validator(path, Some(request));
-    Ok(Offer { variants: map.variants.clone(), dir: dir.to_string(), multiviews: false })
-}
-
 /// Answers with a type map: with a text in it, or by continuing with the file it names.
 async fn type_map(request: &mut Request) -> HandlerResult {
     let (path, dir) = (request.mapped.filename.clone(), dir_name(&request.mapped.filename).to_string());
@@ -243,7 +84,7 @@ async fn type_map(request: &mut Request) -> HandlerResult {
         Ok(offer) => offer,
         Err(status) => return HandlerResult::Status(status),
     };
-    let best = match offer.decide(request, false).await {
+    let best = match decide(&offer, request, false).await {
         Ok(best) => best,
         Err(status) => return HandlerResult::Status(status),
     };

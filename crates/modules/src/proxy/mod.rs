@@ -1,7 +1,7 @@
 //! Modules that pass requests on to other servers.
 //!
 //! [`mod_proxy`] decides which requests go where. Each protocol is a [`Scheme`](mod_proxy::Scheme) in a module of its
-//! own: to add one takes a file and a line in [`mod_proxy::SCHEMES`]. mod_scgi has its own directives.
+//! own: to add one takes a file and a line in `mod_proxy/schemes.rs`. mod_scgi has its own directives.
 
 pub mod mod_proxy;
 pub mod mod_proxy_fcgi;

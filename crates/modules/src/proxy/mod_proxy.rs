@@ -5,23 +5,21 @@
 
 mod lines;
 mod map;
+mod scheme;
+mod schemes;
 mod serve;
+mod settings;
 mod target;
 mod worker;
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use conf::directive::Args::{Flag, Iterate, Section, Take1, Take2, Words};
-use conf::pattern::Regex;
-use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, on_or_off, row, settings};
+use conf::{Allowed, Directive, ModuleInfo, on_or_off, row};
 use server::PhaseHook::Now;
-use server::{Handler, HandlerResult, Hook, Layer, Module, Order, Phase, Request, Waiting};
+use server::{Handler, Hook, Module, Order, Phase};
 
-pub(crate) use self::serve::{Ask, Destination, ask, converse};
+pub(crate) use self::scheme::{Ask, Destination, Scheme, ask, converse};
+use self::settings::{INHERIT, INTERPOLATE, ProxyDir, ProxyServer};
 pub(crate) use self::target::Target;
-use self::worker::Worker;
-use super::{mod_proxy_fcgi, mod_proxy_scgi, mod_proxy_uwsgi};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -38,23 +36,6 @@ pub static MODULE: Module = Module {
         ),
     ],
 };
-
-/// A protocol for backends.
-pub(crate) struct Scheme {
-    /// Its name in URLs.
-    pub(crate) name: &'static str,
-    /// The module that implements it, as in `LoadModule`.
-    pub(crate) module: &'static str,
-    /// The default port.
-    pub(crate) port: u16,
-    /// The further processing of a path mapped by `ProxyPass`, once it is escaped.
-    pub(crate) path: fn(&mut Request, &Target),
-    /// Makes the answer.
-    pub(crate) answer: for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, HandlerResult>,
-}
-
-/// The protocols for backends.
-pub(crate) static SCHEMES: &[&Scheme] = &[&mod_proxy_fcgi::SCHEME, &mod_proxy_scgi::SCHEME, &mod_proxy_uwsgi::SCHEME];
 
 /// Why settings about HTTP messages between proxy and backend have no effect.
 const OF_HTTP: &str = "It concerns HTTP to backends, which Tsubame does not speak yet.";
@@ -116,82 +97,6 @@ const DIRECTIVES: &[Directive] = &[
     row("ProxyAddHeaders", CONF, Flag(|_, _| Ok(())), "On", "on if X-Forwarded-* headers should be added or completed").without_effect(OF_HTTP),
     row("Proxy100Continue", CONF, Flag(|_, _| Ok(())), "On", "on if 100-Continue should be forwarded to the origin server, off if the proxy should handle it by itself").without_effect(OF_HTTP),
 ];
-
-const INTERPOLATE: bool = false;
-const INHERIT: bool = true;
-
-settings! {
-    /// The settings of a server.
-    pub struct ProxyServer {
-        /// Searched in order.
-        /// Those of the main server come first, as in Apache.
-        passes: Listed<Arc<Pass>>,
-        sections: Listed<Arc<ProxySection>>,
-        /// The settings of backends; the last one counts.
-        workers: Listed<Arc<Worker>>,
-        timeout: Setting<Duration>,
-        inherit: Setting<bool> = INHERIT,
-    }
-}
-
-settings! {
-    /// The settings of a section.
-    pub struct ProxyDir {
-        pass: Setting<Arc<Pass>>,
-        error_override: Setting<ErrorOverride>,
-        interpolate: Setting<bool> = INTERPOLATE,
-    }
-}
-
-/// `ProxyPass` or `ProxyPassMatch`.
-#[derive(Debug)]
-struct Pass {
-    matcher: Matcher,
-    /// The URL, with groups and perhaps variables in it; `None`: these requests stay here (`!`).
-    url: Option<String>,
-    /// Whether the path is passed on as the client sent it.
-    nocanon: bool,
-    /// Variables in the URL are replaced.
-    interpolate: bool,
-    /// Whether it is in a virtual host.
-    in_host: bool,
-}
-
-/// The URL paths it applies to.
-#[derive(Debug)]
-enum Matcher {
-    Prefix(String),
-    Pattern(Regex),
-}
-
-/// `<Proxy>` or `<ProxyMatch>`.
-#[derive(Debug)]
-struct ProxySection {
-    matcher: Url,
-    layer: Layer,
-}
-
-/// The backend URLs it applies to.
-#[derive(Debug)]
-enum Url {
-    Prefix(String),
-    Wild(String),
-    Pattern(Regex),
-}
-
-/// `ProxyErrorOverride`
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct ErrorOverride {
-    on: bool,
-    /// All from 400 on, if none is listed.
-    statuses: Vec<u16>,
-}
-
-impl ErrorOverride {
-    fn covers(&self, status: u16) -> bool {
-        self.on && if self.statuses.is_empty() { status >= 400 } else { self.statuses.contains(&status) }
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Sessions: data that a client sends back with each request.
 
+pub(crate) mod data;
 pub mod mod_session;
 pub mod mod_session_cookie;
 pub mod mod_session_crypto;

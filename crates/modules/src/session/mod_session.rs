@@ -7,11 +7,10 @@
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::{atoi, strtol};
-use conf::{
-    Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, row, settings,
-};
+use conf::{Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, row, settings};
 use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, ResponseHook};
 
+use super::data::{PLACES, Session, now};
 use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd};
 
 /// The module.
@@ -32,9 +31,6 @@ pub static MODULE: Module = Module {
         ),
     ],
 };
-
-/// The contexts of these directives: anywhere, and in `.htaccess` files with AuthConfig.
-pub(super) const PLACES: Allowed = Allowed::SERVER.or(Allowed::AUTH);
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -70,75 +66,12 @@ fn set_interval(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     }
 }
 
-/// A session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Session {
-    entries: Vec<(String, String)>,
-    /// When it ends, in microseconds.
-    pub(super) expiry: Option<i64>,
-    /// Whether it was changed, and has to be saved.
-    pub(super) dirty: bool,
-}
-
-/// The name of the expiry among a session's values.
-const EXPIRY: &str = "expiry";
 /// The notes of a request for its session, and for a change of it.
 const NOTE: &str = "mod_session";
 const DIRTY: &str = "mod_session-dirty";
 /// The note that it could not be read: this is not tried a second time, and it is not replaced.
 const LOST: &str = "mod_session-lost";
 const SECOND: i64 = 1_000_000;
-
-impl Session {
-    /// A value.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.entries.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
-    }
-
-    /// Changes a value, or removes it.
-    pub(crate) fn set(&mut self, name: &str, value: Option<&str>) {
-        self.put(name, value);
-        self.dirty = true;
-    }
-
-    fn put(&mut self, name: &str, value: Option<&str>) {
-        let at = self.entries.iter().position(|(have, _)| have == name);
-        match (at, value) {
-            (Some(at), Some(value)) => self.entries[at].1 = value.to_string(),
-            (None, Some(value)) => self.entries.push((name.to_string(), value.to_string())),
-            (Some(at), None) => drop(self.entries.remove(at)),
-            (None, None) => {}
-        }
-    }
-
-    /// Parses `name=value&...`. A name without a value is removed.
-    fn read(&mut self, text: &str) {
-        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = form_text(value);
-            match form_text(name).as_str() {
-                EXPIRY => self.expiry = Some(strtol(&value)),
-                name => self.put(name, Some(value.as_str()).filter(|value| !value.is_empty())),
-            }
-        }
-    }
-
-    /// `name=value&...`; empty if there is nothing to store.
-    fn text(&self) -> String {
-        let expiry = self.expiry.map(|expiry| (EXPIRY.to_string(), expiry.to_string()));
-        let pair = |(name, value): &(String, String)| {
-            format!("{}={}", http::uri::escape_query(name), http::uri::escape_query(value))
-        };
-        self.entries.iter().chain(&expiry).map(pair).collect::<Vec<_>>().join("&")
-    }
-}
-
-/// A text of a form, decoded.
-pub(crate) fn form_text(text: &str) -> String {
-    let bytes = http::text::to_bytes(text);
-    let spaced: Vec<u8> = bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    http::text::from_bytes(&http::uri::unescape_lenient(&spaced)).into_owned()
-}
 
 /// The session of a request; `None` if there is none, or if it cannot be read, which is logged.
 pub(crate) async fn load(request: &mut Request) -> Option<Session> {
@@ -158,8 +91,9 @@ async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> 
         return None;
     }
     if let Some(text) = request.notes.get(NOTE).map(str::to_string) {
-        let mut session = Session { dirty: request.notes.get(DIRTY).is_some(), ..Session::default() };
+        let mut session = Session::default();
         session.read(&text);
+        session.dirty = request.notes.get(DIRTY).is_some();
         return Some(session);
     }
     let text = match mod_session_cookie::read(request, slots) {
@@ -200,11 +134,6 @@ pub(crate) fn keep(request: &mut Request, session: &Session) {
     if session.dirty {
         request.notes.set(DIRTY, "1");
     }
-}
-
-/// The current time, in microseconds.
-pub(super) fn now() -> i64 {
-    i64::try_from(sys::time::realtime().as_micros()).unwrap_or(i64::MAX)
 }
 
 fn expiry_of(dir: &SessionDir, now: i64) -> Option<i64> {
@@ -278,24 +207,6 @@ async fn save_by(request: &mut Request, slots: &SettingsMap, canned: bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_of_sessions() {
-        for (text, want) in [
-            ("a=1&b=2", "a=1&b=2"),
-            ("a%20b=1+2%26&c", "a+b=1+2%26"),
-            ("a=1&a=2&a=", ""),
-            ("expiry=12&a=x", "a=x&expiry=12"),
-            ("&&=", ""),
-            ("a%C3%A9=1~*()", "a%c3%a9=1%7e*%28%29"),
-        ] {
-            let mut session = Session::default();
-            session.read(text);
-            assert_eq!(session.text(), want, "{text}");
-        }
-    }
-
     #[test]
     fn directives() {
         crate::testing::check(&[

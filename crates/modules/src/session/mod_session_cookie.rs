@@ -6,7 +6,7 @@ use conf::directive::Args::{Flag, Raw};
 use conf::{Cmd, Directive, Level, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, row, settings};
 use server::{Module, Request};
 
-use super::mod_session::PLACES;
+use super::data::PLACES;
 
 /// The module.
 pub static MODULE: Module = Module {

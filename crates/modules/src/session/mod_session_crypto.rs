@@ -17,7 +17,7 @@ use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Settin
 use server::{Module, Request};
 use sha2::{Digest, Sha256};
 
-use super::mod_session::PLACES;
+use super::data::PLACES;
 
 /// The module.
 pub static MODULE: Module = Module {

@@ -6,7 +6,7 @@ use conf::directive::Args::{Flag, Raw, Take1};
 use conf::{Cmd, Directive, Level, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, row, settings};
 use server::{Module, Request};
 
-use super::mod_session::{PLACES, Session, now};
+use super::data::{PLACES, Session, now};
 use super::mod_session_cookie::{Cookie, parse, send, take};
 use crate::database::{self, Failure, Rows, Value, text_of, text_value};
 

@@ -2,12 +2,19 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use conf::words::next_word;
+use conf::{Setting, settings};
 use encoding_rs::Encoding;
 use server::Request;
 
-use super::CharsetServer;
+settings! {
+    /// The module's settings of the server.
+    pub struct CharsetServer {
+        pub(super) charsets: Setting<Arc<Charsets>>,
+    }
+}
 
 /// Charsets by language.
 #[derive(Debug, Default)]

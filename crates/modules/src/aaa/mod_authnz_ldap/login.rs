@@ -4,7 +4,9 @@ use conf::Level;
 use server::Request;
 use server::authz::Authn;
 
-use super::{Known, charset, name_user, note, rules};
+use super::charset;
+use super::known::{Known, name_user, note};
+use super::rules::rules;
 use crate::ldap::code::Code;
 use crate::ldap::directory::Directory;
 

@@ -10,7 +10,8 @@ use server::authz::AuthzCheck::Later;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 
 use super::super::Text;
-use super::{Known, Rules, name_user, note, rules, set_variables};
+use super::known::{Known, name_user, note, set_variables};
+use super::rules::{Rules, rules};
 use crate::ldap::code::Code;
 use crate::ldap::directory::{Directory, Groups};
 

@@ -6,12 +6,15 @@ use std::io;
 use server::paths::{dir_name, os_path};
 use server::{HandlerResult, Request};
 
-use super::{
-    Ask, Claim, Deed, Depth, Failure, Resource, Target, created, depth, escaped, existing, forget_locks, guard,
-    incomplete, on_disk, resource,
-};
+use super::answers::created;
+use super::guard;
+use super::methods::is_ours;
+use super::resource::{Depth, Resource, depth, existing, on_disk, resource};
+use crate::dav::claim::{Ask, Claim, Deed, forget_locks};
+use crate::dav::failure::{Failure, Failures, incomplete};
 use crate::dav::if_header::bare;
 use crate::dav::locks::is_below;
+use crate::dav::target::{Target, escaped};
 use crate::dav::{store, tree};
 
 pub(super) async fn copy_or_move(request: &mut Request) -> Result<HandlerResult, Failure> {
@@ -25,7 +28,7 @@ pub(super) async fn copy_or_move(request: &mut Request) -> Result<HandlerResult,
         request.answer.err_headers_out.extend(&found.answer.err_headers_out);
         return Err(Failure::page(status, "Destination URI had an error."));
     }
-    if !super::is_ours(&found) {
+    if !is_ours(&found) {
         return Err(Failure::status(405));
     }
     let to = resource(&found).map_err(|_| Failure::page(403, "Destination URI had an error."))?;
@@ -141,8 +144,8 @@ fn go(claim: &Claim, is_move: bool, deep: bool, from: &Target, to: &Target) -> R
 fn in_place(
     from: &Target,
     to: &Target,
-    failures: &mut tree::Failures,
-    make: impl FnOnce(&mut tree::Failures) -> io::Result<()>,
+    failures: &mut Failures,
+    make: impl FnOnce(&mut Failures) -> io::Result<()>,
 ) -> io::Result<bool> {
     let path = os_path(&to.path);
     let before = match fs::symlink_metadata(&path) {

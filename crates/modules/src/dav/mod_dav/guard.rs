@@ -7,8 +7,11 @@ use runtime::{Load, offload};
 use server::Request;
 use server::paths::{dir_name, os_path};
 
-use super::{DavDir, Failure, Resource, Target, escaped, incomplete, lock_database};
+use super::resource::Resource;
+use crate::dav::failure::{Failure, incomplete};
 use crate::dav::if_header::bare;
+use crate::dav::settings::{DavDir, lock_database};
+use crate::dav::target::{Target, escaped};
 use crate::dav::tree;
 
 /// Refuses to remove, move or replace the root of a repository: it is part of the configuration, not of the content. It

@@ -2,13 +2,15 @@
 
 use server::{Body, HandlerResult, Request};
 
-use super::{
-    Ask, Claim, DavDir, Deed, Depth, Failure, Target, depth, document, document_answer, escaped, not_allowed, nothing,
-    on_disk, resource,
-};
-use crate::dav::claim::{owned, unreadable};
+use super::answers::{document_answer, nothing};
+use super::methods::not_allowed;
+use super::resource::{Depth, depth, document, on_disk, resource};
+use crate::dav::claim::{Ask, Claim, Deed, owned, unreadable};
+use crate::dav::failure::Failure;
 use crate::dav::if_header::token;
 use crate::dav::locks::{self, Database, Lock};
+use crate::dav::settings::{DavDir, lock_database};
+use crate::dav::target::{Target, escaped};
 use crate::dav::tree;
 use crate::dav::xml::Element;
 
@@ -19,7 +21,7 @@ struct Wish {
 }
 
 pub(super) async fn lock(request: &mut Request) -> Result<HandlerResult, Failure> {
-    let Some(database) = super::lock_database(request) else { return Err(not_allowed(request).await) };
+    let Some(database) = lock_database(request) else { return Err(not_allowed(request).await) };
     let document = document(request).await?;
     let deep = match depth(request)? {
         Depth::Zero => false,
@@ -167,7 +169,7 @@ fn refresh(claim: &Claim, target: &Target, expires: u64, locks: &mut [Lock]) -> 
 }
 
 pub(super) async fn unlock(request: &mut Request) -> Result<HandlerResult, Failure> {
-    let Some(database) = super::lock_database(request) else { return Err(not_allowed(request).await) };
+    let Some(database) = lock_database(request) else { return Err(not_allowed(request).await) };
     let target = resource(request)?.target;
     let Some(field) = request.header("Lock-Token") else {
         let text = format!("AH00596: Unlock failed ({}):  No Lock-Token specified in header", request.mapped.filename);

@@ -3,29 +3,34 @@
 //! Apache manual: mod_dav. Statuses and fields were measured on 2.4.71, and RFC 4918 is followed where Apache does not.
 //! All disk access happens beside the event loop.
 
+mod answers;
 mod copy_move;
 mod guard;
 mod lock;
+mod methods;
 mod propfind;
 mod proppatch;
 mod put;
+mod resource;
 
 use std::borrow::Cow;
 
 use conf::directive::Args::{Flag, Take1};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
-use runtime::{Load, offload};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, on_or_off, row};
 use server::PhaseHook::Now;
-use server::core::{CoreDir, Methods};
+use server::core::Methods;
 use server::{Body, Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 
-use super::claim::{Ask, Claim, Deed, Target};
-use super::failure::{self, Failure};
-use super::if_header::bare;
-use super::locks::{self, Database};
-use super::mod_dav_fs::{self, FsServer};
-use super::{multistatus, tree, xml};
+use self::answers::{created, document_answer, nothing};
+use self::methods::{HANDLER, KNOWN, allowed, is_ours, not_allowed};
+use self::resource::{Depth, depth, document, existing, on_disk, resource};
+use super::claim::{Ask, Claim, Deed, forget_locks};
+use super::failure::{Failure, incomplete};
+use super::mod_dav_fs;
+use super::settings::{DEPTH_INFINITY, DavDir, LOCK_DISCOVERY, lock_database};
+use super::target::escaped;
+use super::tree;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -39,9 +44,6 @@ pub static MODULE: Module = Module {
     ],
 };
 
-const DEPTH_INFINITY: bool = false;
-const LOCK_DISCOVERY: bool = true;
-
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("DAV", Allowed::SECTION, Take1(set_provider), "Off", "specify the DAV provider for a directory or location").differs("Off turns it off below a directory that has it, too; Apache leaves it on there."),
@@ -50,16 +52,6 @@ const DIRECTIVES: &[Directive] = &[
     row("DAVDepthInfinity", Allowed::CONF, Flag(|c, on| c.set(|d: &mut DavDir| &mut d.depth_infinity, on)), on_or_off(DEPTH_INFINITY), "allow Depth infinity PROPFIND requests"),
     row("DAVLockDiscovery", Allowed::CONF, Flag(|c, on| c.set(|d: &mut DavDir| &mut d.lock_discovery, on)), on_or_off(LOCK_DISCOVERY), "allow lock discovery by PROPFIND requests"),
 ];
-
-settings! {
-    /// The module's settings of a section.
-    pub(super) struct DavDir {
-        enabled: Setting<bool> = false,
-        min_timeout: Setting<u64> = 0,
-        depth_infinity: Setting<bool> = DEPTH_INFINITY,
-        lock_discovery: Setting<bool> = LOCK_DISCOVERY,
-    }
-}
 
 fn set_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     let provider = match name {
@@ -80,14 +72,6 @@ fn set_min_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.set(|d: &mut DavDir| &mut d.min_timeout, seconds)
 }
 
-/// The name of the handler.
-const HANDLER: &str = "dav-handler";
-/// The methods answered here; the others are left to the default handler.
-const METHODS: [&str; 11] =
-    ["OPTIONS", "PUT", "DELETE", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT"];
-/// Methods known if WebDAV is enabled (RFC 5842, RFC 5323). Files support neither.
-const KNOWN: [&str; 2] = ["BIND", "SEARCH"];
-
 /// Takes every request except those answered by a file's content, or by a script.
 fn take(request: &mut Request) -> Flow {
     let is_for_content = matches!(&*request.asked.method, "GET" | "HEAD" | "POST");
@@ -95,15 +79,6 @@ fn take(request: &mut Request) -> Flow {
         request.mapped.handler = Some(Cow::Borrowed(HANDLER));
     }
     Flow::Declined
-}
-
-fn is_ours(request: &Request) -> bool {
-    request.mapped.handler.as_deref() == Some(HANDLER) && METHODS.contains(&&*request.asked.method)
-}
-
-/// The file of locks, if there is one.
-pub(super) fn lock_database(request: &Request) -> Option<Database> {
-    request.host::<FsServer>().lock_database()
 }
 
 async fn answer(request: &mut Request) -> HandlerResult {
@@ -126,119 +101,6 @@ async fn answer(request: &mut Request) -> HandlerResult {
     }
 }
 
-/// A resource, and its current state.
-struct Resource {
-    target: Target,
-    is_there: bool,
-    is_collection: bool,
-}
-
-/// The resource of a request's path.
-fn resource(request: &Request) -> Result<Resource, Failure> {
-    if http::text::to_bytes(&request.asked.unparsed_uri()).contains(&b'#') {
-        return Err(Failure::message(400, "AH00622: buggy client used un-escaped hash in Request-URI"));
-    }
-    let mapped = &request.mapped;
-    let meta = mapped.stat;
-    if meta.is_some_and(|meta| !meta.is_dir()) && !mapped.path_info.is_empty() {
-        let text = "The URL contains extraneous path components. The resource could not be identified.";
-        return Err(Failure::new(400, text).within("Could not fetch resource information."));
-    }
-    let path = format!("{}{}", mapped.filename, mapped.path_info);
-    // A look-up with its asker's settings skips the access check.
-    if tree::is_state_path(&path) {
-        return Err(Failure::new(403, "Access to the state directory denied."));
-    }
-    let target = Target { uri: request.asked.uri.clone(), path: bare(&path).to_string() };
-    Ok(Resource { target, is_there: meta.is_some(), is_collection: meta.is_some_and(|meta| meta.is_dir()) })
-}
-
-/// A resource that must exist.
-fn existing(request: &Request) -> Result<Resource, Failure> {
-    resource(request).and_then(|resource| if resource.is_there { Ok(resource) } else { Err(Failure::status(404)) })
-}
-
-/// Runs a job that works with files.
-async fn on_disk<T: Send + 'static>(job: impl FnOnce() -> Result<T, Failure> + Send + 'static) -> Result<T, Failure> {
-    offload(Load::Wait, job).await
-}
-
-/// The depth of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Depth {
-    Zero,
-    One,
-    Infinity,
-}
-
-/// The `Depth` field; without it, infinity.
-fn depth(request: &Request) -> Result<Depth, Failure> {
-    match request.header("Depth").as_deref() {
-        None => Ok(Depth::Infinity),
-        Some("0") => Ok(Depth::Zero),
-        Some("1") => Ok(Depth::One),
-        Some(text) if text.eq_ignore_ascii_case("infinity") => Ok(Depth::Infinity),
-        Some(_) => Err(Failure::message(400, "AH00580: An invalid Depth header was specified.")),
-    }
-}
-
-/// The XML document in the body of a request; `None`: there is no body.
-async fn document(request: &Request) -> Result<Option<xml::Element>, Failure> {
-    if request.body.is_none() {
-        return Ok(None);
-    }
-    let limit = request.dir::<CoreDir>().limit_xml_request_body.or(XML_BODY);
-    let most = if limit == 0 { usize::MAX } else { usize::try_from(limit).unwrap_or(usize::MAX) };
-    let mut bytes = Vec::new();
-    while let Some(piece) = request.body.read().await.map_err(|error| Failure::status(error.status()))? {
-        if piece.len() > most - bytes.len() {
-            let text = format!("AH00539: XML request body is larger than the configured limit of {limit}");
-            request.log("core", Level::Error, text);
-            return Err(Failure::status(413));
-        }
-        bytes.extend_from_slice(&piece);
-    }
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    // This computes for a while, with a body of a megabyte.
-    let parsed = offload(Load::Compute, move || xml::parse(&bytes)).await;
-    parsed.map(Some).map_err(|why| {
-        request.log("core", Level::Error, format!("AH00541: XML Parser Error: {why}"));
-        Failure::status(400)
-    })
-}
-
-/// The default of `LimitXMLRequestBody`.
-const XML_BODY: u64 = 1_000_000;
-
-/// The answer to a request that has created or replaced something.
-fn created(request: &mut Request, what: &str, uri: &str, replaced: bool) -> HandlerResult {
-    if replaced {
-        request.answer.set_status(204);
-        request.answer.clear_content_type();
-        return HandlerResult::Body(Body::Empty);
-    }
-    let path = http::uri::escape_path(uri).into_owned();
-    let location = request.url(&path);
-    request.answer.headers_out.set("Location", location);
-    failure::page(request, 201, &format!("{what} {path} has been created."))
-}
-
-/// An answer without a body, to a request that has changed something.
-fn nothing(request: &mut Request) -> HandlerResult {
-    request.answer.set_status(204);
-    request.answer.clear_content_type();
-    HandlerResult::Body(Body::Empty)
-}
-
-/// An answer in XML.
-fn document_answer(request: &mut Request, status: u16, body: Body) -> HandlerResult {
-    request.answer.set_status(status);
-    request.answer.set_content_type(multistatus::TYPE);
-    HandlerResult::Body(body)
-}
-
 async fn options(request: &mut Request) -> Result<HandlerResult, Failure> {
     let document = document(request).await?;
     if document.as_ref().is_some_and(|root| !root.name.is_dav("options")) {
@@ -257,42 +119,6 @@ async fn options(request: &mut Request) -> Result<HandlerResult, Failure> {
     let text =
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:options-response xmlns:D=\"DAV:\">\n</D:options-response>\n";
     Ok(document_answer(request, 200, Body::text(text)))
-}
-
-/// The methods that a resource supports, in Apache's order.
-async fn allowed(request: &Request, resource: &Resource) -> Result<String, Failure> {
-    let claim = Claim::of(request)?;
-    let path = resource.target.path.clone();
-    let has_locks = claim.locks.is_some();
-    let is_locked = match resource.is_there {
-        true => false,
-        false => on_disk(move || Ok(!locks::of(&claim.read_locks()?, &path, false).is_empty())).await?,
-    };
-    let mut methods = match (resource.is_there, is_locked) {
-        (true, _) => vec!["OPTIONS", "GET", "HEAD", "POST", "DELETE", "TRACE", "PROPFIND", "PROPPATCH", "COPY", "MOVE"],
-        (false, true) => vec!["OPTIONS", "MKCOL", "PROPFIND", "PUT"],
-        (false, false) => vec!["OPTIONS", "MKCOL", "PUT"],
-    };
-    if resource.is_there && !resource.is_collection {
-        methods.push("PUT");
-    }
-    if has_locks {
-        methods.push("LOCK");
-        methods.extend((resource.is_there || is_locked).then_some("UNLOCK"));
-    }
-    Ok(methods.join(","))
-}
-
-/// The method does not suit the existing resource.
-async fn not_allowed(request: &mut Request) -> Failure {
-    let allow = async { allowed(request, &resource(request)?).await };
-    match allow.await {
-        Ok(allow) => {
-            request.answer.allowed = Some(allow.split(',').map(str::to_string).collect());
-            Failure::status(405)
-        }
-        Err(failure) => failure,
-    }
 }
 
 async fn make_collection(request: &mut Request) -> Result<HandlerResult, Failure> {
@@ -355,31 +181,6 @@ async fn report(request: &mut Request) -> Result<HandlerResult, Failure> {
     }
     existing(request)?;
     Err(Failure::status(501))
-}
-
-/// Removes the locks of a removed resource.
-fn forget_locks(claim: &Claim, target: &Target) -> Result<(), Failure> {
-    let Some(database) = &claim.locks else { return Ok(()) };
-    let is_gone = |path: &str| matches!(tree::look(path), Ok(None));
-    let is_about = |path: &str| path == target.path || locks::is_below(path, &target.path);
-    if !claim.read_locks()?.iter().any(|lock| is_about(&lock.path)) {
-        return Ok(());
-    }
-    let change = database.change(|locks| locks.retain(|lock| !is_about(&lock.path) || !is_gone(&lock.path)));
-    change.map_err(super::claim::unreadable)
-}
-
-/// Reports failures for some of many resources.
-fn incomplete(failures: tree::Failures, text: &str) -> Result<(), Failure> {
-    match failures.as_slice() {
-        [] => Ok(()),
-        _ => Err(Failure::new(207, text).about(failures)),
-    }
-}
-
-/// A URL path in the form of log lines.
-fn escaped(target: &Target) -> String {
-    http::uri::escape_html(&target.uri).into_owned()
 }
 
 #[cfg(test)]

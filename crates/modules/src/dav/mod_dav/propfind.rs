@@ -9,10 +9,15 @@ use runtime::{Load, offload};
 use server::{HandlerResult, Request, written};
 use sys::file::Meta;
 
-use super::{Claim, DavDir, Depth, Failure, Target, depth, document, document_answer, on_disk, resource};
+use super::answers::document_answer;
+use super::resource::{Depth, depth, document, on_disk, resource};
+use crate::dav::claim::Claim;
+use crate::dav::failure::Failure;
 use crate::dav::locks::{self, Lock};
 use crate::dav::multistatus::{self, href};
 use crate::dav::properties::{self, Property};
+use crate::dav::settings::DavDir;
+use crate::dav::target::Target;
 use crate::dav::tree;
 use crate::dav::xml::{DAV, Name, Prefixes, escape};
 

@@ -8,10 +8,14 @@ use std::os::unix::fs::PermissionsExt;
 use server::paths::os_path;
 use server::{Body, HandlerResult, Request};
 
+use super::answers::document_answer;
 use super::propfind::{APACHE, EXECUTABLE, LIVE};
-use super::{Ask, Claim, Deed, Failure, Target, document, document_answer, escaped, existing, on_disk};
+use super::resource::{document, existing, on_disk};
+use crate::dav::claim::{Ask, Claim, Deed};
+use crate::dav::failure::Failure;
 use crate::dav::multistatus::{self, href};
 use crate::dav::properties::{self, Property};
+use crate::dav::target::{Target, escaped};
 use crate::dav::tree;
 use crate::dav::xml::{self, Element, Name, Prefixes};
 

@@ -8,8 +8,12 @@ use runtime::{Load, offload, offload_apart};
 use server::paths::{dir_name, os_path};
 use server::{HandlerResult, Request};
 
-use super::{Claim, Failure, Target, created, escaped, on_disk, resource};
+use super::answers::created;
+use super::resource::{on_disk, resource};
+use crate::dav::claim::Claim;
+use crate::dav::failure::Failure;
 use crate::dav::store::{self, Draft};
+use crate::dav::target::{Target, escaped};
 use crate::dav::{properties, tree};
 
 /// The size of a write, in bytes.

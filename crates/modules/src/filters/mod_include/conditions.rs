@@ -9,10 +9,10 @@ use conf::expr::{Expr, Options};
 use conf::pattern::{Captures, Flags, Regex};
 use server::Writer;
 
-use super::IncludeDir;
 use super::legacy::{self, Comparison, Condition, Side};
 use super::page::{Conditions, Groups, Page};
 use super::scan::Argument;
+use super::settings::IncludeDir;
 
 /// How many expressions a child caches, and the longest of them, in bytes.
 const KNOWN_MAX: usize = 256;

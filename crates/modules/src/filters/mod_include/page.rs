@@ -10,8 +10,8 @@ use server::core::options;
 use server::{Body, BodyStream, KeptBody, Request, Writer};
 
 use super::scan::{Element, Part, Scanner};
+use super::settings::{END, ERROR, IncludeDir, IncludeServer, START, TIME_FORMAT, UNDEFINED};
 use super::variables::Variables;
-use super::{END, ERROR, IncludeDir, IncludeServer, START, TIME_FORMAT, UNDEFINED};
 
 /// A page.
 pub(super) struct Page {

@@ -8,7 +8,7 @@ use server::fields::Value;
 use server::paths::base_name;
 use server::{Fields, Request};
 
-use super::{IncludeDir, TIME_FORMAT};
+use super::settings::{IncludeDir, TIME_FORMAT};
 
 /// Stands for a value that is computed on demand: dates, and the name of a user.
 const LATER: &str = "\0";

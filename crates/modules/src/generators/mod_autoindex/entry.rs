@@ -5,138 +5,18 @@ use std::fs::{DirEntry, ReadDir};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use conf::fnmatch::{self, fnmatch, wildcard, wildcard_ignoring_case};
-use conf::{Level, Merge, Origin, Setting, Stacked};
+use conf::fnmatch::{self, fnmatch};
+use conf::{Level, Stacked};
 use http::text::{from_bytes, to_bytes};
 use runtime::CoopBudget;
 use server::Request;
-use server::paths::{base_name, c_path, os_path};
+use server::paths::{c_path, os_path};
 
-use super::IndexDir;
+use super::items::{DIRECTORY, Item, find};
 use super::options::{FANCY, FOLDERS_FIRST, IGNORE_CASE, SCAN_TITLES, SHOW_FORBIDDEN, TABLE, VERSION_SORT};
-use super::query::{Key, Query};
+use super::query::Query;
+use super::settings::{IndexDir, Key};
 use super::sort::{natural, sort_by};
-
-/// The property by which `AddIcon` and similar directives select files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Path,
-    Type,
-    Encoding,
-    Ignore,
-}
-
-/// An icon, an alternative text, or a name to be ignored, and the files it is for.
-#[derive(Clone, Debug)]
-pub(super) struct Item {
-    kind: Kind,
-    to: String,
-    path: String,
-    data: Arc<str>,
-}
-
-/// Stands for directories, and for the space above the icons.
-const DIRECTORY: &str = "^^DIRECTORY^^";
-pub(super) const BLANK: &str = "^^BLANKICON^^";
-
-impl Item {
-    /// `path` is the place of the directive.
-    pub(super) fn new(kind: Kind, to: &str, path: &str, data: &str) -> Item {
-        let to = match kind {
-            Kind::Path if to == "**DIRECTORY**" => format!("*{DIRECTORY}"),
-            // A name without wildcards is the end of a path.
-            Kind::Path if !fnmatch::is_wildcard(to) => format!("*{to}"),
-            Kind::Encoding => to.to_ascii_lowercase(),
-            _ => to.to_string(),
-        };
-        Item { kind, to, path: format!("{path}*"), data: data.into() }
-    }
-
-    fn is_for(&self, path: &str, file: Option<&Request>) -> bool {
-        let special = path.starts_with('^');
-        if !special && !wildcard(&self.path, path) {
-            return false;
-        }
-        if self.to.is_empty() {
-            return true;
-        }
-        if self.kind == Kind::Path || special {
-            return wildcard(&self.to, path);
-        }
-        let Some(file) = file else { return false };
-        match (self.kind, &file.answer.content_encoding) {
-            (Kind::Type, None) => file.answer.content_type().is_some_and(|text| {
-                wildcard_ignoring_case(&self.to, text.split(';').next().unwrap_or_default().trim())
-            }),
-            (Kind::Encoding, Some(coding)) => wildcard_ignoring_case(&self.to, coding),
-            _ => false,
-        }
-    }
-}
-
-/// The first item for a path; types and encodings count only for a `file`.
-pub(super) fn find(list: &Stacked<Item>, path: &str, file: Option<&Request>) -> Option<Arc<str>> {
-    list.iter().find(|item| item.is_for(path, file)).map(|item| item.data.clone())
-}
-
-/// The default of `IndexIgnoreReset`.
-pub(super) const RESET: bool = false;
-
-/// `IndexIgnore`, and whether it discards the outer lists.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Ignored {
-    pub(super) list: Stacked<Item>,
-    /// `IndexIgnoreReset`: the lists of outer levels do not count.
-    pub(super) reset: Setting<bool>,
-    /// The line that discarded them.
-    done: Option<Origin>,
-}
-
-impl Merge for Ignored {
-    fn merge(base: &Self, add: &Self) -> Self {
-        let (list, done) = match add.reset.origin().filter(|_| add.reset.or(RESET)) {
-            Some(line) => (add.list.clone(), Some(line.clone())),
-            None => (Merge::merge(&base.list, &add.list), base.done.clone()),
-        };
-        Ignored { list, reset: Setting::default(), done }
-    }
-
-    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
-        self.list.origins(see);
-        self.reset.origins(see);
-        self.done.iter().for_each(see);
-    }
-}
-
-impl Ignored {
-    fn covers(&self, path: &str) -> bool {
-        self.list.iter().any(|item| wildcard(&item.path, path) && wildcard(base_name(&item.to), base_name(path)))
-    }
-}
-
-/// `AddDescription`
-#[derive(Clone, Debug)]
-pub(super) struct Description {
-    pattern: String,
-    wildcards: bool,
-    full_path: bool,
-    text: Arc<str>,
-}
-
-impl Description {
-    pub(super) fn new(text: &str, to: &str) -> Description {
-        let full_path = to.contains('/');
-        let wildcards = full_path || fnmatch::is_pattern(to);
-        let prefix = if full_path { "*/" } else { "*" };
-        let pattern = if wildcards { format!("{prefix}{to}*") } else { to.to_string() };
-        Description { pattern, wildcards, full_path, text: text.into() }
-    }
-
-    fn is_for(&self, path: &str) -> bool {
-        let name = if self.full_path { path } else { base_name(path) };
-        if self.wildcards { fnmatch(&self.pattern, name, fnmatch::Flags::PLAIN) } else { name.contains(&self.pattern) }
-    }
-}
 
 fn describe(conf: &IndexDir, path: &str) -> Option<Arc<str>> {
     conf.descriptions.iter().find(|one| one.is_for(path)).map(|one| one.text.clone())

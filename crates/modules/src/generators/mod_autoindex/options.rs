@@ -2,10 +2,7 @@
 //!
 //! Apache manual: mod_autoindex, "IndexOptions"; the mixture of signs and levels was measured on 2.4.71.
 
-use conf::values::atoi;
-use conf::{Merge, Origin, Setting};
-
-use super::IndexDir;
+use conf::{Merge, Origin};
 
 /// A set of options, as bits.
 pub(super) type Bits = u32;
@@ -76,6 +73,54 @@ impl Options {
         merged.as_ref().unwrap_or(self).set.unwrap_or(0)
     }
 
+    /// Applies the words of one line. `detail` takes a keyword that is more than a bit, and whether a minus sign precedes it.
+    pub(super) fn apply(
+        &mut self,
+        words: &[String],
+        in_section: bool,
+        origin: &Origin,
+        mut detail: impl FnMut(&str, bool) -> Result<(), String>,
+    ) -> Result<(), String> {
+        (self.in_section, self.merged) = (in_section, false);
+        for word in words {
+            let (sign, name) = match word.chars().next() {
+                Some(sign @ ('+' | '-')) => (Some(sign), &word[1..]),
+                _ => (None, word.as_str()),
+            };
+            let bits = match NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                Some((_, bits)) => *bits,
+                None if name.eq_ignore_ascii_case("None") => {
+                    if sign.is_some() {
+                        return Err("Cannot combine '+' or '-' with 'None' keyword".into());
+                    }
+                    self.set_lines.clear();
+                    self.begin(Some(NONE), origin);
+                    continue;
+                }
+                None => {
+                    detail(name, sign == Some('-'))?;
+                    0
+                }
+            };
+            match sign {
+                None => {
+                    let set = (bits != 0).then(|| self.set.unwrap_or(0) | bits);
+                    self.begin(set, origin);
+                }
+                Some(sign) => {
+                    let (on, off) = if sign == '+' { (bits, 0) } else { (0, bits) };
+                    self.add = self.add & !off | on;
+                    self.remove = self.remove & !on | off;
+                    self.sign_lines.extend((bits != 0).then(|| origin.clone()));
+                }
+            }
+        }
+        if self.set.is_some_and(|set| set & NONE != 0 && set != NONE) {
+            return Err("Cannot combine other IndexOptions keywords with 'None'".into());
+        }
+        Ok(())
+    }
+
     /// Handles a word without a sign, which cancels the words with signs before it.
     fn begin(&mut self, set: Option<Bits>, origin: &Origin) {
         (self.add, self.remove) = (0, 0);
@@ -126,120 +171,9 @@ pub(super) struct Width {
 /// Apache's widths without `NameWidth` and `DescriptionWidth`.
 pub(super) const WIDTH: usize = 23;
 
-/// The size of the icons that come with Apache.
-const ICON_SIZE: (i64, i64) = (20, 22);
-
-/// Applies the words of one line.
-pub(super) fn apply(conf: &mut IndexDir, words: &[String], in_section: bool, origin: &Origin) -> Result<(), String> {
-    let mut options = std::mem::take(&mut conf.options);
-    (options.in_section, options.merged) = (in_section, false);
-    for word in words {
-        let (sign, name) = match word.chars().next() {
-            Some(sign @ ('+' | '-')) => (Some(sign), &word[1..]),
-            _ => (None, word.as_str()),
-        };
-        let bits = match NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-            Some((_, bits)) => *bits,
-            None if name.eq_ignore_ascii_case("None") => {
-                if sign.is_some() {
-                    return Err("Cannot combine '+' or '-' with 'None' keyword".into());
-                }
-                options.set_lines.clear();
-                options.begin(Some(NONE), origin);
-                continue;
-            }
-            None => {
-                detail(conf, name, sign == Some('-'), origin)?;
-                0
-            }
-        };
-        match sign {
-            None => {
-                let set = (bits != 0).then(|| options.set.unwrap_or(0) | bits);
-                options.begin(set, origin);
-            }
-            Some(sign) => {
-                let (on, off) = if sign == '+' { (bits, 0) } else { (0, bits) };
-                options.add = options.add & !off | on;
-                options.remove = options.remove & !on | off;
-                options.sign_lines.extend((bits != 0).then(|| origin.clone()));
-            }
-        }
-    }
-    if options.set.is_some_and(|set| set & NONE != 0 && set != NONE) {
-        return Err("Cannot combine other IndexOptions keywords with 'None'".into());
-    }
-    conf.options = options;
-    Ok(())
-}
-
-/// Keywords that are more than a bit.
-fn detail(conf: &mut IndexDir, word: &str, minus: bool, origin: &Origin) -> Result<(), String> {
-    let (key, value) = match word.split_once('=') {
-        Some((key, value)) => (key, Some(value)),
-        None => (word, None),
-    };
-    let no_minus = |name: &str| if minus { Err(format!("Cannot combine '-' with {name}=n")) } else { Ok(()) };
-    let only_minus = |name: &str| match minus {
-        true => Ok(Width { bytes: WIDTH, adjust: false }),
-        false => Err(format!("{name} with no value may only appear as '-{name}'")),
-    };
-    match (key.to_ascii_lowercase().as_str(), value) {
-        ("iconwidth", None) => conf.icon_width = size(if minus { 0 } else { ICON_SIZE.0 }, origin),
-        ("iconheight", None) => conf.icon_height = size(if minus { 0 } else { ICON_SIZE.1 }, origin),
-        ("iconwidth", Some(value)) => {
-            no_minus("IconWidth")?;
-            conf.icon_width = size(atoi(value).into(), origin);
-        }
-        ("iconheight", Some(value)) => {
-            no_minus("IconHeight")?;
-            conf.icon_height = size(atoi(value).into(), origin);
-        }
-        ("namewidth", None) => conf.name_width.set(only_minus("NameWidth")?, origin),
-        ("namewidth", Some(value)) => {
-            no_minus("NameWidth")?;
-            let width = width(value, conf.name_width.get(), 5);
-            conf.name_width.set(width.ok_or("NameWidth value must be greater than 5")?, origin);
-        }
-        ("descriptionwidth", None) => conf.description_width.set(only_minus("DescriptionWidth")?, origin),
-        ("descriptionwidth", Some(value)) => {
-            no_minus("DescriptionWidth")?;
-            let width = width(value, conf.description_width.get(), 12);
-            conf.description_width.set(width.ok_or("DescriptionWidth value must be greater than 12")?, origin);
-        }
-        ("type", Some(value)) => conf.media_type.set(value.to_string(), origin),
-        ("charset", Some(value)) => conf.charset.set(value.to_string(), origin),
-        ("useolddateformat", None) => conf.old_dates.set(true, origin),
-        _ => return Err("Invalid directory indexing option".into()),
-    }
-    Ok(())
-}
-
-/// 0 counts as unset: an outer level applies.
-fn size(pixels: i64, origin: &Origin) -> Setting<i64> {
-    let mut size = Setting::default();
-    if pixels != 0 {
-        size.set(pixels, origin);
-    }
-    size
-}
-
-fn width(value: &str, before: Option<&Width>, least: i32) -> Option<Width> {
-    if value.starts_with('*') {
-        return Some(Width { bytes: before.map_or(WIDTH, |width| width.bytes), adjust: true });
-    }
-    match atoi(value) {
-        0 => Some(Width { bytes: 0, adjust: false }),
-        n if n < least => None,
-        n => Some(Width { bytes: usize::try_from(n).ok()?.min(WIDTH_MAX), adjust: false }),
-    }
-}
-
-/// A column wider than any name would only cost memory.
-const WIDTH_MAX: usize = 4096;
-
 #[cfg(test)]
 mod tests {
+    use super::super::settings::IndexDir;
     use super::*;
     use crate::testing::{apply, check};
 

@@ -5,16 +5,16 @@ use std::fs::File;
 use std::io::Read;
 
 use bytes::Bytes;
-use http::text::{from_bytes, to_bytes};
+use http::text::to_bytes;
 use http::uri::escape_html;
 use server::Slots;
 use server::paths::os_path;
 use server::{Body, BodyStream, Piece, Request};
 
-use super::IndexDir;
 use super::entry::{Entry, is_html};
 use super::options::{NO_PREAMBLE, XHTML};
 use super::query::Query;
+use super::settings::IndexDir;
 use super::table::Table;
 
 /// The approximate number of bytes made at once; a page that fits is sent whole, with its length.
@@ -252,9 +252,4 @@ async fn tail(request: &Request, conf: &IndexDir, query: &Query) -> Vec<Part> {
             vec![Part::Document { found, made, failed }]
         }
     }
-}
-
-/// Bytes as HTML text.
-pub(super) fn html(bytes: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(&to_bytes(&escape_html(&from_bytes(bytes))));
 }

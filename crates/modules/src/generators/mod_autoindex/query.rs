@@ -4,29 +4,8 @@ use http::text::{from_bytes, to_bytes};
 use http::uri::{escape_path, unescape_lenient};
 use server::Request;
 
-use super::IndexDir;
 use super::options::{Bits, FANCY, IGNORE_CLIENT, NO_SORTING, TABLE, VERSION_SORT};
-
-/// The sort key of a listing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
-    Name,
-    Date,
-    Size,
-    Description,
-}
-
-impl Key {
-    /// The letter in queries.
-    pub(super) fn letter(self) -> char {
-        match self {
-            Key::Name => 'N',
-            Key::Date => 'M',
-            Key::Size => 'S',
-            Key::Description => 'D',
-        }
-    }
-}
+use super::settings::{IndexDir, Key};
 
 /// A listing to be made.
 #[derive(Clone, Debug)]

@@ -2,20 +2,20 @@
 
 mod cells;
 
-use http::text::to_bytes;
+use http::text::{from_bytes, to_bytes};
 use http::uri::{escape_html, escape_relative_path};
 use server::Slots;
 
 use self::cells::date;
 pub(crate) use self::cells::size;
-use super::IndexDir;
-use super::entry::{BLANK, Entry, find};
+use super::entry::Entry;
+use super::items::{BLANK, find};
 use super::options::{
     ALT_CLASS, FANCY, ICONS_ARE_LINKS, NO_DATE, NO_DESCRIPTION, NO_ICON, NO_RULES, NO_SIZE, NO_SORTING, TABLE, WIDTH,
     Width, XHTML,
 };
-use super::page::html;
-use super::query::{Key, Query};
+use super::query::Query;
+use super::settings::{IndexDir, Key};
 
 /// A listing that is partly made.
 pub(super) struct Table {
@@ -376,4 +376,9 @@ fn put(out: &mut Vec<u8>, text: &str) {
 
 fn pad(out: &mut Vec<u8>, count: usize) {
     out.resize(out.len() + count, b' ');
+}
+
+/// Bytes as HTML text.
+pub(super) fn html(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&to_bytes(&escape_html(&from_bytes(bytes))));
 }

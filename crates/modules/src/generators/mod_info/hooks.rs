@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use server::{Hook, Module, Order};
 
-use super::Entry;
+use super::entry::Entry;
 
 /// The phases before requests, in Apache's order.
 const STARTUP: &[&str] = &["Check Configuration", "Post Configuration", "Open Logs", "Child Init"];

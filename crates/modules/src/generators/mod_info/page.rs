@@ -8,7 +8,8 @@ use runtime::scoreboard::{self, Described};
 use server::Request;
 use server::core::CoreServer;
 
-use super::{Entry, InfoServer, config, hooks};
+use super::entry::{Entry, InfoServer};
+use super::{config, hooks};
 
 /// A part of the page that a query selects by name.
 type Part = fn(&mut String, &Request, &[Entry]);

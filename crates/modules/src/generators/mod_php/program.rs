@@ -7,55 +7,21 @@
 
 use std::ffi::CString;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::Path;
+use std::time::Duration;
 
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime};
 use gateway::protocol::fastcgi::Role;
 use http::text::to_bytes;
 use server::Request;
 
-use super::{PhpDir, PhpServer, seconds};
+use super::settings::{PhpDir, PhpServer};
 
-/// The places to look for the program.
-pub(super) const PROGRAMS: [&str; 2] = ["/usr/bin/php-cgi", "/usr/local/bin/php-cgi"];
 /// The part of the server's own environment that PHP inherits.
 const INHERITED: [&str; 3] = ["LANG", "LC_ALL", "TMPDIR"];
 /// The maximum depth of a script's directory: this many steps up lead from anywhere to the root directory.
 const DEPTH_MAX: usize = 200;
 /// The longest name of a script, in bytes: PHP has 4096 for it together with those steps.
 const NAME_MAX: usize = 4096 - 3 * DEPTH_MAX - 64;
-
-/// An installed PHP.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Installation {
-    program: String,
-    /// The directory of its `php.ini`, if that is not the built-in one.
-    ini: Option<String>,
-    /// The directory of further files, likewise.
-    scan: Option<String>,
-}
-
-impl Installation {
-    /// The one that the configuration names, or the system's. Its settings are Debian's for mod_php, if that was ever
-    /// installed.
-    pub(super) fn find(program: Option<&String>, ini: Option<&String>) -> Option<Installation> {
-        let there = |path: &&str| Path::new(path).is_file();
-        let program = match program {
-            Some(program) => Some(program.as_str()).filter(there),
-            None => PROGRAMS.into_iter().find(there),
-        }?;
-        // `/usr/bin/php-cgi` is a link to `/usr/bin/php-cgi8.2`.
-        let real = std::fs::canonicalize(program).ok()?;
-        let version = real.file_name().and_then(|name| name.to_str()?.strip_prefix("php-cgi").map(str::to_string));
-        let own = version.filter(|version| !version.is_empty()).map(|version| format!("/etc/php/{version}/apache2"));
-        let own = own.filter(|own| Path::new(own).join("php.ini").is_file());
-        Some(Installation {
-            program: program.to_string(),
-            scan: own.as_ref().map(|own| format!("{own}/conf.d")),
-            ini: ini.cloned().or(own),
-        })
-    }
-}
 
 /// The class of processes that may run the request's script. `Err`: there is none, and this is why.
 pub(super) fn class(request: &Request) -> Result<Class, String> {
@@ -126,4 +92,9 @@ fn name(host: &str, admin: &str, others: &str) -> String {
     let mut hasher = DefaultHasher::new();
     (admin, others).hash(&mut hasher);
     format!("php {host} #{:06x}", hasher.finish() & 0xff_ffff)
+}
+
+/// The duration of so many seconds; 0 is for ever.
+fn seconds(number: u64) -> Option<Duration> {
+    Some(number).filter(|number| *number > 0).map(Duration::from_secs)
 }

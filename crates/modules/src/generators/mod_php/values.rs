@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conf::{Cmd, Merge, Origin, Outcome};
-
-use super::PhpDir;
+use conf::{Merge, Origin};
 
 /// Settings of PHP by name.
 #[derive(Clone, Debug, Default)]
@@ -47,12 +45,10 @@ const HANDLED: [&str; 4] = ["child_terminate", "engine", "last_modified", "xbith
 const EARLY: [&str; 2] = ["enable_post_data_reading", "post_max_size"];
 
 impl Values {
-    /// Sets a value from a line of the configuration.
-    pub(super) fn put(cmd: &mut Cmd<'_>, name: &str, text: &str, admin: bool) -> Outcome {
+    /// Sets a value; `admin`: neither a script nor an inner section changes it.
+    pub(super) fn set(&mut self, name: &str, text: &str, admin: bool, origin: Origin) {
         let text = if text.eq_ignore_ascii_case("none") { "" } else { text }.to_string();
-        let value = Value { text, admin, origin: cmd.origin() };
-        cmd.dir.edit::<PhpDir>().values.0.insert(name.to_string(), value);
-        Ok(())
+        self.0.insert(name.to_string(), Value { text, admin, origin });
     }
 
     /// Whether scripts are run at all.

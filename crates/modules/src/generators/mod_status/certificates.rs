@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::escape;
+use http::uri::escape_html;
+
 use super::number::date;
 use crate::ssl::mod_ssl::Expiry;
 
@@ -30,7 +31,7 @@ pub(super) fn table(out: &mut String, certificates: &[Expiry]) {
          <th>Expires</th><th>Days left</th></tr>\n",
     );
     for one in certificates.iter().take(SHOWN) {
-        let (host, end, days) = (escape(&one.host), date(one.end), one.days());
+        let (host, end, days) = (escape_html(&one.host), date(one.end), one.days());
         let days = if one.warning().is_some() { format!("<b>{days}</b>") } else { days.to_string() };
         let _ = writeln!(out, "<tr><td>{host}</td><td>{}</td><td>{end}</td><td>{days}</td></tr>", one.index);
     }

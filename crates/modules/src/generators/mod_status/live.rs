@@ -14,8 +14,9 @@ use gateway::gate::{GateStatus, ScriptStats};
 use runtime::scoreboard::{BOUNDS, BUCKETS, Handshake, Process, Snapshot, State, Watch, Worker};
 use serde_json::{Map, Value, json};
 
-use super::page::rows;
-use super::{Counts, Facts, past, workers};
+use super::facts::{Counts, Facts};
+use super::workers::rows;
+use super::{past, workers};
 use crate::ssl::mod_ssl::Expiry;
 
 /// The maximum numbers of children, requests, scripts and certificates in a snapshot.

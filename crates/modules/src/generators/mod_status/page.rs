@@ -3,10 +3,32 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use conf::values::strtol;
+use http::uri::escape_html;
 use runtime::scoreboard::{ChildState, Snapshot, State};
 
+use super::facts::{Counts, Facts};
 use super::number::{bytes, date, general, kilobytes, seconds, span};
-use super::{Counts, Facts, Wish, certificates, escape, live, pools, scripts, workers};
+use super::workers::rows;
+use super::{certificates, live, pools, scripts, workers};
+
+/// The parameters of the query; words count anywhere in it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub(super) refresh: Option<i64>,
+    pub(super) no_table: bool,
+    pub(super) short: bool,
+}
+
+impl Wish {
+    pub(super) fn of(query: &str) -> Wish {
+        let refresh = query.split_once("refresh").map(|(_, rest)| {
+            let seconds = rest.strip_prefix('=').map_or(0, strtol);
+            if seconds < 1 { 10 } else { seconds }
+        });
+        Wish { refresh, no_table: query.contains("notable"), short: query.contains("auto") }
+    }
+}
 
 /// `?auto`: a line for each value.
 pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
@@ -158,7 +180,7 @@ fn head(out: &mut String, facts: &Facts, board: &Snapshot, script: &str) {
          </dt></dl><hr /><dl>\n<dt>Current Time: {now}</dt>\n<dt>Restart Time: {restart}</dt>\n\
          <dt>Parent Server Config. Generation: {config}</dt>\n<dt>Parent Server MPM Generation: {generation}</dt>\n\
          <dt>Server uptime: {}</dt>\n<dt>Server load: {load1:.2} {load5:.2} {load15:.2}</dt>\n",
-        escape(name),
+        escape_html(name),
         span(facts.uptime)
     );
     if facts.extended {
@@ -266,11 +288,6 @@ fn connections(out: &mut String, board: &Snapshot) {
         sum.keep_alive,
         sum.closing
     );
-}
-
-/// A letter for every row.
-pub(super) fn rows(board: &Snapshot) -> String {
-    board.processes.iter().flat_map(|process| &process.workers).map(|worker| worker.state.letter()).collect()
 }
 
 /// A letter for every existing or possible worker. Without a limit, there could always be as many more as are busy.

@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use gateway::backend::stats::PoolStats;
-
-use super::escape;
+use http::uri::escape_html;
 
 /// `?auto`: sums, for monitoring.
 pub(super) fn lines(out: &mut String, pools: &[PoolStats]) {
@@ -43,7 +42,7 @@ pub(super) fn table(out: &mut String, pools: &[PoolStats]) {
             out,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1}</td>\
              <td>{:.1}</td><td>{:.1}</td><td>{}</td><td>{}</td></tr>",
-            escape(&pool.name),
+            escape_html(&pool.name),
             pool.size,
             pool.busy,
             pool.max,

@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use gateway::gate::{GateStatus, ScriptStats};
-
-use super::escape;
+use http::uri::escape_html;
 
 /// `?auto`: sums, for monitoring.
 pub(super) fn lines(out: &mut String, gate: &GateStatus) {
@@ -42,7 +41,7 @@ pub(super) fn table(out: &mut String, scripts: &[ScriptStats]) {
             out,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{:.1}</td><td>{:.1}</td><td>{:.1}</td><td>{:.1}</td></tr>",
-            escape(&script.name),
+            escape_html(&script.name),
             script.running,
             script.waiting,
             script.runs,

@@ -1,7 +1,9 @@
 //! Compares the status page with pages captured from Apache.
 
-use runtime::scoreboard::{ChildState, Process, Worker};
+use gateway::gate::GateStatus;
+use runtime::scoreboard::{ChildState, Process, Snapshot, State, Worker};
 
+use super::facts::Totals;
 use super::*;
 
 fn worker(state: State, accesses: u64, request: &str) -> Worker {

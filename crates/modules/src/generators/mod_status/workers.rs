@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use http::uri::escape_html;
 use runtime::scoreboard::{Process, REQUEST_ROOM, Snapshot, State, Worker};
 
+use super::facts::Facts;
 use super::number::{bytes, seconds};
-use super::{Facts, escape};
 
 /// The list for browsers without tables (`?notable`).
 pub(super) fn list(out: &mut String, facts: &Facts, board: &Snapshot) {
@@ -62,10 +63,10 @@ fn row(out: &mut String, facts: &Facts, process: &Process, worker: &Worker) {
         worker.duration / 1000,
         own_bytes / 1024.0,
         slot_bytes / 1024.0,
-        escape(&worker.client),
-        escape(&worker.protocol.to_ascii_lowercase()),
-        escape(&worker.vhost),
-        escape(&request(facts, worker))
+        escape_html(&worker.client),
+        escape_html(&worker.protocol.to_ascii_lowercase()),
+        escape_html(&worker.vhost),
+        escape_html(&request(facts, worker))
     );
 }
 
@@ -99,10 +100,10 @@ fn details(out: &mut String, facts: &Facts, process: &Process, worker: &Worker) 
         bytes(worker.bytes[0]),
         bytes(worker.bytes[1]),
         bytes(worker.bytes[2]),
-        escape(&worker.client),
-        escape(&request(facts, worker)),
-        escape(&worker.protocol.to_ascii_lowercase()),
-        escape(&worker.vhost)
+        escape_html(&worker.client),
+        escape_html(&request(facts, worker)),
+        escape_html(&worker.protocol.to_ascii_lowercase()),
+        escape_html(&worker.vhost)
     );
 }
 
@@ -156,3 +157,8 @@ const LEGEND: &str = "</table>
  <tr><th>Slot</th><td>Total megabytes transferred this slot</td></tr>
  </table>
 ";
+
+/// A letter for every row.
+pub(super) fn rows(board: &Snapshot) -> String {
+    board.processes.iter().flat_map(|process| &process.workers).map(|worker| worker.state.letter()).collect()
+}

@@ -8,11 +8,14 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use conf::Level;
 use http::text::from_bytes;
-use server::Links;
 use server::paths::{base_name, c_path};
+use server::{Links, Request};
 
 use super::accept::Media;
+use super::offer::Offer;
+use super::report;
 use super::select::{VARIANTS_MAX, Variant};
 
 /// The variants of a type map.
@@ -240,6 +243,41 @@ fn body<'a>(rest: &mut &'a [u8], tag: &[u8]) -> Option<&'a [u8]> {
     *rest = &rest[end..];
     next_line(rest);
     Some(body)
+}
+
+pub(super) const MAP_TYPE: &str = "application/x-type-map";
+
+/// Looks up a name from a map: a file beside the map, or in a directory below. `Err`: the answer is this status.
+pub(super) async fn named_by_map(request: &Request, name: &str) -> Result<Box<Request>, u16> {
+    if name.split('/').any(|part| matches!(part, "." | "..")) {
+        request.log("core", Level::Error, format!("AH10244: invalid URI path ({name})"));
+        return Err(400);
+    }
+    Ok(if name.contains('/') { request.lookup_path(name, None).await } else { request.lookup_file(name).await })
+}
+
+pub(super) fn is_map(request: &Request) -> bool {
+    request.mapped.handler.as_deref() == Some("type-map") || request.answer.content_type() == Some(MAP_TYPE)
+}
+
+/// Reads the map at `path`. `Err`: the answer is this status.
+pub(super) async fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> {
+    let (own, links) = (path.to_string(), request.links());
+    let map: Arc<Map> = runtime::offload(runtime::Load::Wait, move || read(&own, links)).await.map_err(|error| {
+        request.log_os("negotiation", Level::Error, &error, format!("AH00683: cannot access type map file: {path}"));
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => 404u16,
+            _ => 403,
+        }
+    })?;
+    for complaint in &map.complaints {
+        request.log("negotiation", Level::Error, complaint);
+    }
+    if map.broken {
+        return Err(500);
+    }
+    request.answer.vlist_validator = report::validator(path, Some(request));
+    Ok(Offer { variants: map.variants.clone(), dir: dir.to_string(), multiviews: false })
 }
 
 #[cfg(test)]

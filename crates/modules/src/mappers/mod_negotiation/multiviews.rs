@@ -9,8 +9,11 @@ use server::paths::{base_name, dir_name, os_path};
 use server::{Flow, Request};
 
 use super::accept::{Media, SCRIPT};
+use super::decision::decide;
+use super::map::{from_map, is_map, named_by_map};
+use super::offer::Offer;
+use super::report;
 use super::select::{VARIANTS_MAX, Variant};
-use super::{Offer, from_map, is_map, named_by_map, report};
 use crate::metadata::mod_mime::unclaimed;
 
 /// Whether there is a name without a file, and `MultiViews` allows looking for similar ones.
@@ -40,7 +43,7 @@ async fn choose_file(request: &mut Request) -> Flow {
     let scripts = !matches!(&*request.asked.method, "GET" | "HEAD")
         || request.asked.args.is_some()
         || !request.mapped.path_info.is_empty();
-    let best = match offer.decide(request, scripts).await {
+    let best = match decide(&offer, request, scripts).await {
         Ok(best) => best,
         Err(status) => return Flow::Status(status),
     };

@@ -3,7 +3,7 @@
 use server::Request;
 use server::paths::os_path;
 
-use super::Offer;
+use super::offer::Offer;
 use super::select::Variant;
 
 /// A name as one part of a URL path.

@@ -8,10 +8,10 @@ use conf::{Level, Origin};
 use runtime::{Load, offload};
 use server::{Flow, Request, RequestKind};
 
-use super::RewriteServer;
 use super::flags::Flags;
 use super::pass::Pass;
 use super::rule::Rule;
+use super::settings::RewriteServer;
 use super::template::{MapCall, Part, Template};
 use super::url::escape_group;
 use super::variables::{Ahead, Known, Variable, value};

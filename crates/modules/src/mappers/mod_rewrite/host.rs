@@ -8,11 +8,12 @@ use server::paths::c_path;
 use server::{Flow, Request};
 
 use super::flags::Flags;
+use super::names::{NOCANON, PASS_THROUGH, PROXY, has_ended};
 use super::pass::{Outcome, Pass};
 use super::rules::Choices;
+use super::settings::{RewriteDir, RewriteServer};
 use super::trace::Trace;
-use super::url::{escape_absolute, scheme};
-use super::{NOCANON, PASS_THROUGH, PROXY, RewriteDir, RewriteServer, has_ended, has_proxy, is_clean_query};
+use super::url::scheme;
 use crate::mappers::mod_alias::file_path;
 
 /// Whether there is anything to do: `<Location>` may enable it, too.
@@ -73,16 +74,8 @@ impl Pass<'_> {
     async fn finish(&mut self, outcome: Outcome, args: Option<&str>) -> Flow {
         let absolute = scheme(&self.request.mapped.filename);
         let escape = outcome.escapes();
-        if self.has_bad_query(absolute.is_some() && escape) {
-            self.request.log(
-                "rewrite",
-                Level::Error,
-                "AH10410: Rewritten query string contains control characters or spaces",
-            );
-            return Flow::Status(403);
-        }
-        if let Outcome::Status(status) = outcome {
-            return self.end_with(status);
+        if let Some(flow) = self.end_early(outcome, absolute.is_some(), "AH10410") {
+            return flow;
         }
         if self.request.mapped.filename.starts_with(PROXY) {
             return self.go_to_backend(escape);
@@ -98,19 +91,9 @@ impl Pass<'_> {
         self.go_to_file().await
     }
 
-    /// Whether the query contains characters that were never escaped, and will not be.
-    pub(super) fn has_bad_query(&self, will_be_escaped: bool) -> bool {
-        !will_be_escaped && self.request.asked.args.as_deref().is_some_and(|args| !is_clean_query(args))
-    }
-
     fn go_to_backend(&mut self, escape: bool) -> Flow {
-        if !has_proxy(self.request) {
-            let text = format!(
-                "AH00669: attempt to make remote request from mod_rewrite without proxy enabled: {}",
-                self.request.mapped.filename
-            );
-            self.request.log("rewrite", Level::Error, text);
-            return Flow::Status(403);
+        if let Some(flow) = self.refuse_backend("AH00669") {
+            return flow;
         }
         let info = std::mem::take(&mut self.request.mapped.path_info);
         self.request.mapped.filename.push_str(&info);
@@ -120,42 +103,7 @@ impl Pass<'_> {
                 self.request.mapped.filename.extend(["?", &args]);
             }
         }
-        self.request.mapped.handler = Some("proxy-server".into());
-        self.trace(1, |pass| format!("go-ahead with proxy request {} [OK]", pass.request.mapped.filename));
-        Flow::Ok
-    }
-
-    /// Redirects the client to the new path, a URL with a scheme of that length.
-    pub(super) fn redirect_client(&mut self, scheme: usize, escape: bool, args_before: Option<&str>) -> Flow {
-        let mut url = std::mem::take(&mut self.request.mapped.filename);
-        if escape {
-            self.trace(1, |_| format!("escaping {url} for redirect"));
-            url = escape_absolute(&url, scheme);
-        }
-        if let Some(args) = self.request.asked.args.clone() {
-            let as_is = !escape || args_before == Some(&args);
-            let escaped = if as_is { args.clone() } else { http::uri::escape_path(&args).into_owned() };
-            url.extend(["?", &escaped]);
-            self.trace(1, |_| match as_is {
-                true => format!("copying {args} to query string for redirect "),
-                false => format!("escaping {args} to query string for redirect {escaped}"),
-            });
-        }
-        let status = if (300..400).contains(&self.status) { self.status } else { 302 };
-        self.trace(1, |_| format!("redirect to {url} [REDIRECT/{status}]"));
-        self.request.mapped.filename.clone_from(&url);
-        self.request.answer.headers_out.set("Location", url);
-        self.end_with(status)
-    }
-
-    /// Ends the request. The client gets this status even in an error document, unless that is for another error.
-    pub(super) fn end_with(&mut self, status: u16) -> Flow {
-        self.request.answer.set_status(200);
-        if let Some((pattern, origin)) = &self.noted {
-            let cause = format!("RewriteRule {pattern}");
-            self.request.note_reason(status, "rewrite", Some(origin), |_| (cause, String::new()));
-        }
-        Flow::Status(status)
+        self.pass_on()
     }
 
     /// Maps to a file: directly if the first part of the path exists, and otherwise below `DocumentRoot`.

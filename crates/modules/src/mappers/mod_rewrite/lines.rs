@@ -8,10 +8,16 @@ use conf::values::atoi;
 use conf::{Cmd, Level, Outcome, Place};
 
 use super::flags::{self, Flags, Given};
+use super::maps::program::Program;
+use super::maps::sql::Sql;
+use super::maps::text::TextFile;
+use super::maps::{INTERNAL, Map};
 use super::rule::{Condition, Operator, Rule, Test};
 use super::rules::{Choices, Rules};
+use super::settings::{RewriteDir, RewriteServer};
 use super::template::Template;
-use super::{RewriteDir, RewriteServer};
+use crate::aaa::dbm;
+use crate::database;
 
 /// The default limit of `N`.
 const ROUNDS: i32 = 32_000;
@@ -288,4 +294,57 @@ fn argument(text: &str) -> (&str, Option<&str>) {
         }
     }
     (text, None)
+}
+
+/// `RewriteMap`
+pub(super) fn add_map(cmd: &mut Cmd<'_>, name: &str, source: &str, owner: Option<&str>) -> Outcome {
+    let (kind, rest) = source.split_once(':').unwrap_or(("", source));
+    let text = |cmd: &Cmd<'_>, path: &str, random| {
+        let path = cmd.context.server_relative(path);
+        if !cmd.context.system.exists(&path) {
+            return Err(format!("RewriteMap: file for map {name} not found:{path}"));
+        }
+        Ok(Map::Text { file: Arc::new(TextFile::new(path)), random })
+    };
+    let map = match kind.to_ascii_lowercase().as_str() {
+        "txt" => text(cmd, rest, false)?,
+        "rnd" => text(cmd, rest, true)?,
+        "int" => match INTERNAL.iter().find(|(known, _)| *known == rest) {
+            Some((_, function)) => Map::Internal(*function),
+            None => return Err(format!("RewriteMap: internal map not found:{rest}")),
+        },
+        kind @ ("dbd" | "fastdbd") => {
+            if !database::is_loaded(cmd) {
+                return Err("RewriteMap types dbd and fastdbd require mod_dbd!".into());
+            }
+            Map::Sql(Sql::new(database::prepare(cmd, "rewrite", rest), kind == "fastdbd"))
+        }
+        "prg" => Map::Program(Program::new(cmd, name, rest, owner)?),
+        // As in Apache, this includes files whose names begin like that.
+        _ if source.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("dbm")) => {
+            Map::Dbm(dbm_file(cmd, name, source)?)
+        }
+        _ => text(cmd, source, false)?,
+    };
+    let origin = cmd.origin();
+    let rules = &mut cmd.server.edit::<RewriteServer>().rules;
+    rules.of_host |= cmd.place.virtual_host;
+    rules.maps.insert(name.to_string(), (Arc::new(map), origin));
+    Ok(())
+}
+
+/// `dbm:FILE`, or `dbm=TYPE:FILE`.
+fn dbm_file(cmd: &Cmd<'_>, name: &str, source: &str) -> Result<dbm::Named, String> {
+    let bad = || format!("RewriteMap: bad map:{source}");
+    let (start, path) = source.split_once(':').ok_or_else(bad)?;
+    let kind = match start.get(3..).unwrap_or_default() {
+        "" => "default",
+        rest => rest.strip_prefix('=').ok_or_else(bad)?,
+    };
+    let file = dbm::Named { path: Some(cmd.context.server_relative(path)), kind: kind.into() };
+    let paths = file.paths().ok_or_else(|| format!("RewriteMap: dbm type {kind} is invalid"))?;
+    match paths.iter().find(|path| !cmd.context.system.exists(path)) {
+        Some(path) => Err(format!("RewriteMap: file for map {name} not found:{path}")),
+        None => Ok(file),
+    }
 }

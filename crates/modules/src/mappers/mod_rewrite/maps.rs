@@ -1,24 +1,25 @@
 //! `RewriteMap`: values for keys.
 
+pub(super) mod helper;
 pub(super) mod program;
-mod sql;
-mod text;
+mod random;
+pub(super) mod sql;
+pub(super) mod text;
 
 use std::io;
 use std::sync::Arc;
 
-use conf::{Cmd, Level, Origin, Outcome};
+use conf::{Level, Origin};
 use http::text::{from_bytes, to_bytes};
 use http::uri::{escape_path, unescape_lenient};
 use server::{Flow, Request};
 
 use self::program::Program;
+use self::random::choice;
 use self::sql::Sql;
 use self::text::TextFile;
-use super::RewriteServer;
 use super::trace::Trace;
 use crate::aaa::dbm;
-use crate::database;
 
 /// A map.
 #[derive(Debug)]
@@ -44,65 +45,12 @@ pub(super) enum Internal {
     Unescape,
 }
 
-const INTERNAL: [(&str, Internal); 4] = [
+pub(super) const INTERNAL: [(&str, Internal); 4] = [
     ("tolower", Internal::ToLower),
     ("toupper", Internal::ToUpper),
     ("escape", Internal::Escape),
     ("unescape", Internal::Unescape),
 ];
-
-/// `RewriteMap`
-pub(super) fn add(cmd: &mut Cmd<'_>, name: &str, source: &str, owner: Option<&str>) -> Outcome {
-    let (kind, rest) = source.split_once(':').unwrap_or(("", source));
-    let text = |cmd: &Cmd<'_>, path: &str, random| {
-        let path = cmd.context.server_relative(path);
-        if !cmd.context.system.exists(&path) {
-            return Err(format!("RewriteMap: file for map {name} not found:{path}"));
-        }
-        Ok(Map::Text { file: Arc::new(TextFile::new(path)), random })
-    };
-    let map = match kind.to_ascii_lowercase().as_str() {
-        "txt" => text(cmd, rest, false)?,
-        "rnd" => text(cmd, rest, true)?,
-        "int" => match INTERNAL.iter().find(|(known, _)| *known == rest) {
-            Some((_, function)) => Map::Internal(*function),
-            None => return Err(format!("RewriteMap: internal map not found:{rest}")),
-        },
-        kind @ ("dbd" | "fastdbd") => {
-            if !database::is_loaded(cmd) {
-                return Err("RewriteMap types dbd and fastdbd require mod_dbd!".into());
-            }
-            Map::Sql(Sql::new(database::prepare(cmd, "rewrite", rest), kind == "fastdbd"))
-        }
-        "prg" => Map::Program(Program::new(cmd, name, rest, owner)?),
-        // As in Apache, this includes files whose names begin like that.
-        _ if source.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("dbm")) => {
-            Map::Dbm(named(cmd, name, source)?)
-        }
-        _ => text(cmd, source, false)?,
-    };
-    let origin = cmd.origin();
-    let rules = &mut cmd.server.edit::<RewriteServer>().rules;
-    rules.of_host |= cmd.place.virtual_host;
-    rules.maps.insert(name.to_string(), (Arc::new(map), origin));
-    Ok(())
-}
-
-/// `dbm:FILE`, or `dbm=TYPE:FILE`.
-fn named(cmd: &Cmd<'_>, name: &str, source: &str) -> Result<dbm::Named, String> {
-    let bad = || format!("RewriteMap: bad map:{source}");
-    let (start, path) = source.split_once(':').ok_or_else(bad)?;
-    let kind = match start.get(3..).unwrap_or_default() {
-        "" => "default",
-        rest => rest.strip_prefix('=').ok_or_else(bad)?,
-    };
-    let file = dbm::Named { path: Some(cmd.context.server_relative(path)), kind: kind.into() };
-    let paths = file.paths().ok_or_else(|| format!("RewriteMap: dbm type {kind} is invalid"))?;
-    match paths.iter().find(|path| !cmd.context.system.exists(path)) {
-        Some(path) => Err(format!("RewriteMap: file for map {name} not found:{path}")),
-        None => Ok(file),
-    }
-}
 
 impl Map {
     /// The value of a key; `None`: there is none. `Err`: it could not be found out.
@@ -200,19 +148,6 @@ impl Internal {
                 from_bytes(&bytes[..end]).into_owned()
             }
         }
-    }
-}
-
-/// One of several values separated by `|`.
-fn choice(value: &str) -> &str {
-    choice_of(value.split('|').count()).and_then(|number| value.split('|').nth(number)).unwrap_or(value)
-}
-
-/// A random index below `count`; `None` if that is 0.
-fn choice_of(count: usize) -> Option<usize> {
-    match count {
-        0 | 1 => count.checked_sub(1),
-        _ => Some((u64::from_le_bytes(sys::random::bytes()) % count as u64) as usize),
     }
 }
 

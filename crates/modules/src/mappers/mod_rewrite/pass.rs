@@ -9,13 +9,14 @@ use server::fields::add_vary;
 use server::{Flow, Request};
 use sys::file::Meta;
 
+use super::cookie;
 use super::flags::Flags;
+use super::names::{END, END_OF_LOOK_UP, FORCED_HANDLER, FORCED_TYPE, PASS_THROUGH, PROXY};
 use super::rule::Rule;
 use super::rules::{List, Rules};
 use super::template::Template;
 use super::trace::Trace;
 use super::url::{qualified, reduced, scheme};
-use super::{PROXY, cookie};
 
 /// The outcome of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,12 +197,12 @@ impl<'r> Pass<'r> {
                     let path = &pass.request.mapped.filename;
                     format!("forcing '{path}' to get passed through to next API URI-to-filename handler")
                 });
-                self.request.mapped.filename.insert_str(0, super::PASS_THROUGH);
+                self.request.mapped.filename.insert_str(0, PASS_THROUGH);
                 return Ok(Outcome::Changed { escape: true });
             }
             if rule.given.flags.any(Flags::END) {
                 self.trace(8, |_| "Rule has END flag, no further rewriting for this request".into());
-                let note = if self.request.is_subrequest() { super::END_OF_LOOK_UP } else { super::END };
+                let note = if self.request.is_subrequest() { END_OF_LOOK_UP } else { END };
                 self.request.notes.set(note, "");
                 break;
             }
@@ -474,8 +475,8 @@ impl<'r> Pass<'r> {
     /// `T` and `H`: type and handler, applied once the file is known.
     async fn force(&mut self, rule: &Arc<Rule>, origin: &Origin) -> Result<(), Flow> {
         let forced = [
-            (&rule.given.media_type, super::FORCED_TYPE, "MIME-type"),
-            (&rule.given.handler, super::FORCED_HANDLER, "Content-handler"),
+            (&rule.given.media_type, FORCED_TYPE, "MIME-type"),
+            (&rule.given.handler, FORCED_HANDLER, "Content-handler"),
         ];
         for (template, note, what) in forced {
             let Some(template) = template else { continue };

@@ -11,6 +11,9 @@ use super::flags::Flags;
 use super::maps::Map;
 use super::rule::{Condition, Rule};
 
+/// The default of `RewriteEngine`.
+pub(super) const ENGINE: bool = false;
+
 /// `RewriteOptions`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Choices(u32);
@@ -126,7 +129,7 @@ impl Rules {
     }
 
     pub(super) fn is_on(&self) -> bool {
-        self.engine.or(super::ENGINE)
+        self.engine.or(ENGINE)
     }
 }
 

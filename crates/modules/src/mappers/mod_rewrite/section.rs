@@ -4,11 +4,12 @@ use conf::Level;
 use server::core::options::{SYM_LINKS, SYM_OWNER};
 use server::{Flow, Request};
 
+use super::names::{PASS_THROUGH, PROXY, REDIRECT, REDIRECT_HANDLER, has_ended};
 use super::pass::{Outcome, Pass};
 use super::rules::Choices;
+use super::settings::RewriteDir;
 use super::trace::Trace;
 use super::url::{scheme, with_prefix};
-use super::{PASS_THROUGH, PROXY, REDIRECT, REDIRECT_HANDLER, RewriteDir, has_ended, has_proxy};
 
 /// Whether a section has rules for this file.
 pub(super) fn is_on(request: &Request) -> bool {
@@ -53,16 +54,8 @@ impl Pass<'_> {
     fn leave(&mut self, outcome: Outcome, args: Option<&str>, options: Choices) -> Flow {
         let absolute = scheme(&self.request.mapped.filename);
         let escape = outcome.escapes();
-        if self.has_bad_query(absolute.is_some() && escape) {
-            self.request.log(
-                "rewrite",
-                Level::Error,
-                "AH10411: Rewritten query string contains control characters or spaces",
-            );
-            return Flow::Status(403);
-        }
-        if let Outcome::Status(status) = outcome {
-            return self.end_with(status);
+        if let Some(flow) = self.end_early(outcome, absolute.is_some(), "AH10411") {
+            return flow;
         }
         if self.request.mapped.filename.starts_with(PROXY) {
             return self.leave_for_backend(escape);
@@ -88,13 +81,8 @@ impl Pass<'_> {
     }
 
     fn leave_for_backend(&mut self, escape: bool) -> Flow {
-        if !has_proxy(self.request) {
-            let text = format!(
-                "AH10160: attempt to make remote request from mod_rewrite without proxy enabled: {}",
-                self.request.mapped.filename
-            );
-            self.request.log("rewrite", Level::Error, text);
-            return Flow::Status(403);
+        if let Some(flow) = self.refuse_backend("AH10160") {
+            return flow;
         }
         // Other protocols separate the query from the path.
         const WITHOUT_QUERY: [&str; 3] = ["fcgi://", "scgi://", "uwsgi://"];
@@ -104,9 +92,7 @@ impl Pass<'_> {
         if let Some(args) = self.request.asked.args.clone().filter(|_| has_query && !escape) {
             self.request.mapped.filename.extend(["?", &args]);
         }
-        self.request.mapped.handler = Some("proxy-server".into());
-        self.trace(1, |pass| format!("go-ahead with proxy request {} [OK]", pass.request.mapped.filename));
-        Flow::Ok
+        self.pass_on()
     }
 
     /// Replaces the directory of a redirect target by its URL, if `RewriteBase` is set.

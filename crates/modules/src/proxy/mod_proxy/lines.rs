@@ -11,9 +11,10 @@ use conf::{Allowed, Cmd, Failure, Outcome, SettingsMap};
 use server::Layer;
 
 use super::map::PROXY;
+use super::schemes::SCHEMES;
+use super::settings::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, Url};
 use super::target::{Bad, Target};
 use super::worker::{Parameters, Worker};
-use super::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, SCHEMES, Url};
 
 /// The message for an unsupported protocol.
 fn not_spoken(scheme: &str) -> String {

@@ -6,8 +6,10 @@ use conf::{Level, Origin};
 use http::text::to_bytes;
 use server::{Flow, Request};
 
+use super::scheme::Scheme;
+use super::schemes::scheme;
+use super::settings::{Matcher, Pass, ProxyDir, ProxyServer, Url};
 use super::target::Target;
-use super::{Matcher, Pass, ProxyDir, ProxyServer, SCHEMES, Scheme, Url};
 use crate::mappers::mod_alias::matched;
 
 /// The prefix of a request's file name if it goes to a backend.
@@ -138,12 +140,6 @@ pub(super) fn sections(request: &mut Request) -> Flow {
         }
     }
     Flow::Ok
-}
-
-/// The protocol of a URL, if its module is loaded.
-pub(super) fn scheme(request: &Request, name: &str) -> Option<&'static Scheme> {
-    let scheme = SCHEMES.iter().find(|scheme| scheme.name == name)?;
-    request.server.language.has_module(scheme.module).then_some(*scheme)
 }
 
 /// Escapes the path mapped by `ProxyPass`, and removes the socket from the URL.

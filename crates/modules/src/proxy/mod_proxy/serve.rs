@@ -1,50 +1,19 @@
 //! From the URL of a backend to its answer.
 
-use std::time::Duration;
-
 use conf::Level;
-use gateway::backend::Head;
-use gateway::backend::remote::{self, Address, Keep, RemoteProtocol};
-use gateway::body_buffer::{BufferError, IN_MEMORY, buffer_body};
-use gateway::{Caller, StderrMessages, TimeoutMessage};
+use gateway::backend::remote::{self, Address, Keep};
 use server::core::CoreServer;
 use server::{HandlerResult, Request, Waiting};
 
-use super::map::{PROXY, SOCKET, canonical_port, scheme, set};
+use super::map::{PROXY, SOCKET, canonical_port, set};
+use super::scheme::Destination;
+use super::schemes::scheme;
+use super::settings::{ProxyDir, ProxyServer};
 use super::target::Target;
 use super::worker::Parameters;
-use super::{ProxyDir, ProxyServer};
-use crate::loggers::mod_log_config::accounts_for_scripts;
 
 /// How many idle connections to a backend a child keeps without `max`.
 const MAX: usize = 64;
-
-/// A request's target, and its settings.
-pub(crate) struct Destination {
-    /// The URL.
-    pub(crate) target: Target,
-    /// The address and its settings.
-    pub(crate) server: remote::Server,
-    /// How long it may be silent.
-    pub(crate) timeout: Duration,
-    /// Whether each piece of its answer goes out at once.
-    pub(crate) flush: bool,
-}
-
-/// A module's way to query a backend.
-pub(crate) struct Ask {
-    /// Its name in log lines.
-    pub(crate) module: &'static str,
-    pub(crate) head: Head,
-    pub(crate) protocol: &'static RemoteProtocol,
-    pub(crate) stderr: StderrMessages,
-}
-
-/// The message about a silent backend is elsewhere: it is the backend's own failure.
-static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
-    text: |_, time| format!("the backend has sent nothing for {} s", time.as_secs()),
-    level: Level::Error,
-};
 
 /// Whether `ProxyPass` has mapped the request, or the handler is a URL.
 pub(super) fn claims(request: &Request) -> bool {
@@ -170,36 +139,4 @@ pub(super) fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
             answer => answer,
         }
     })
-}
-
-/// Gathers a body of unknown length, and makes the environment; the module's changes come afterwards. `Err`: the
-/// request cannot be sent.
-pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(), HandlerResult> {
-    if request.body.length().is_none()
-        && let Err(why) = buffer_body(request, IN_MEMORY, u64::MAX).await
-    {
-        let text = match &why {
-            BufferError::File(_) => format!("AH01089: the request body: {why}"),
-            _ => "AH01225: Error reading request entity data".to_string(),
-        };
-        request.log(module, Level::Error, text);
-        return Err(HandlerResult::Status(why.status()));
-    }
-    gateway::env::add(request).await;
-    Ok(())
-}
-
-/// Lets a backend answer the request, whose environment is complete.
-pub(crate) async fn converse(request: &mut Request, destination: &Destination, ask: &Ask) -> HandlerResult {
-    let caller = Caller {
-        module: ask.module,
-        timeout_message: &TIMEOUT_MESSAGE,
-        timeout: destination.timeout,
-        nph: false,
-        as_is: false,
-        log: None,
-        accounts: accounts_for_scripts(request),
-    };
-    request.answer.flush = destination.flush;
-    remote::converse(request, &caller, &destination.server, &ask.head, ask.protocol, ask.stderr).await
 }

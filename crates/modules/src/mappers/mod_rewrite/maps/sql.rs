@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use conf::{Level, Origin};
 use server::{Flow, Request};
 
-use super::choice_of;
+use super::random::choice_of;
 use crate::database::{self, Failure, text_of, text_value};
 use crate::mappers::mod_rewrite::trace::Trace;
 
@@ -30,7 +30,7 @@ struct Known {
 
 impl Sql {
     /// Makes a query; `remembers`: whether to cache its results.
-    pub(super) fn new(label: String, remembers: bool) -> Sql {
+    pub(in crate::mappers::mod_rewrite) fn new(label: String, remembers: bool) -> Sql {
         Sql { label, known: remembers.then(Mutex::default) }
     }
 

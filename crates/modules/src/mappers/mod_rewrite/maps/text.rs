@@ -41,7 +41,7 @@ type Read = Result<Arc<Index>, Arc<io::Error>>;
 type Identity = (u64, u64, u64, i128, i128);
 
 impl TextFile {
-    pub(super) fn new(path: String) -> TextFile {
+    pub(in crate::mappers::mod_rewrite) fn new(path: String) -> TextFile {
         TextFile { path, known: Mutex::default() }
     }
 

@@ -1,0 +1,27 @@
+//! The names by which rules mark requests: handlers, prefixes of file names, and notes.
+
+use server::Request;
+
+/// The handler for a path changed by a section's rules: it starts again with the new one.
+pub(crate) const REDIRECT_HANDLER: &str = "redirect-handler";
+
+/// The prefixes of file names that are not files: one to start again with, one for other modules, one of a backend.
+pub(super) const REDIRECT: &str = "redirect:";
+pub(super) const PASS_THROUGH: &str = "passthrough:";
+pub(super) const PROXY: &str = "proxy:";
+
+/// Notes: the type and the handler that a rule sets, that no rule should process the request again, and that the path
+/// goes to a backend unchanged.
+pub(super) const FORCED_TYPE: &str = "rewrite-forced-mimetype";
+pub(super) const FORCED_HANDLER: &str = "rewrite-forced-handler";
+pub(super) const END: &str = "rewrite_really_last";
+/// The same for a look-up: a request that continues as its result (`DirectoryIndex`) is not ended by it.
+pub(super) const END_OF_LOOK_UP: &str = "rewrite_really_last_of_look_up";
+pub(super) const NOCANON: &str = "proxy-nocanon";
+
+/// Whether a rule with `END` has matched, for this path or for an earlier one.
+pub(super) fn has_ended(request: &Request) -> bool {
+    let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
+    let has_look_up = request.is_subrequest() && request.notes.contains(END_OF_LOOK_UP);
+    has_look_up || request.notes.contains(END) || before.into_iter().any(|one| one.notes.contains(END))
+}

@@ -1,0 +1,86 @@
+//! A protocol for backends, and what the modules that implement one have in common.
+
+use std::time::Duration;
+
+use conf::Level;
+use gateway::backend::remote::RemoteProtocol;
+use gateway::backend::{Head, remote};
+use gateway::body_buffer::{BufferError, IN_MEMORY, buffer_body};
+use gateway::{Caller, StderrMessages, TimeoutMessage};
+use server::{HandlerResult, Request, Waiting};
+
+use super::target::Target;
+use crate::loggers::mod_log_config::accounts_for_scripts;
+
+/// A protocol for backends.
+pub(crate) struct Scheme {
+    /// Its name in URLs.
+    pub(crate) name: &'static str,
+    /// The module that implements it, as in `LoadModule`.
+    pub(crate) module: &'static str,
+    /// The default port.
+    pub(crate) port: u16,
+    /// The further processing of a path mapped by `ProxyPass`, once it is escaped.
+    pub(crate) path: fn(&mut Request, &Target),
+    /// Makes the answer.
+    pub(crate) answer: for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, HandlerResult>,
+}
+
+/// A request's target, and its settings.
+pub(crate) struct Destination {
+    /// The URL.
+    pub(crate) target: Target,
+    /// The address and its settings.
+    pub(crate) server: remote::Server,
+    /// How long it may be silent.
+    pub(crate) timeout: Duration,
+    /// Whether each piece of its answer goes out at once.
+    pub(crate) flush: bool,
+}
+
+/// A module's way to query a backend.
+pub(crate) struct Ask {
+    /// Its name in log lines.
+    pub(crate) module: &'static str,
+    pub(crate) head: Head,
+    pub(crate) protocol: &'static RemoteProtocol,
+    pub(crate) stderr: StderrMessages,
+}
+
+/// The message about a silent backend is elsewhere: it is the backend's own failure.
+static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
+    text: |_, time| format!("the backend has sent nothing for {} s", time.as_secs()),
+    level: Level::Error,
+};
+
+/// Gathers a body of unknown length, and makes the environment; the module's changes come afterwards. `Err`: the
+/// request cannot be sent.
+pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(), HandlerResult> {
+    if request.body.length().is_none()
+        && let Err(why) = buffer_body(request, IN_MEMORY, u64::MAX).await
+    {
+        let text = match &why {
+            BufferError::File(_) => format!("AH01089: the request body: {why}"),
+            _ => "AH01225: Error reading request entity data".to_string(),
+        };
+        request.log(module, Level::Error, text);
+        return Err(HandlerResult::Status(why.status()));
+    }
+    gateway::env::add(request).await;
+    Ok(())
+}
+
+/// Lets a backend answer the request, whose environment is complete.
+pub(crate) async fn converse(request: &mut Request, destination: &Destination, ask: &Ask) -> HandlerResult {
+    let caller = Caller {
+        module: ask.module,
+        timeout_message: &TIMEOUT_MESSAGE,
+        timeout: destination.timeout,
+        nph: false,
+        as_is: false,
+        log: None,
+        accounts: accounts_for_scripts(request),
+    };
+    request.answer.flush = destination.flush;
+    remote::converse(request, &caller, &destination.server, &ask.head, ask.protocol, ask.stderr).await
+}

@@ -1,0 +1,15 @@
+//! The protocols for backends: one line for each module that implements one.
+
+use server::Request;
+
+use super::scheme::Scheme;
+use crate::proxy::{mod_proxy_fcgi, mod_proxy_scgi, mod_proxy_uwsgi};
+
+/// The protocols for backends.
+pub(crate) static SCHEMES: &[&Scheme] = &[&mod_proxy_fcgi::SCHEME, &mod_proxy_scgi::SCHEME, &mod_proxy_uwsgi::SCHEME];
+
+/// The protocol of a URL, if its module is loaded.
+pub(super) fn scheme(request: &Request, name: &str) -> Option<&'static Scheme> {
+    let scheme = SCHEMES.iter().find(|scheme| scheme.name == name)?;
+    request.server.language.has_module(scheme.module).then_some(*scheme)
+}

@@ -1,0 +1,86 @@
+//! The settings of the proxy: which URLs go to which backend.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conf::pattern::Regex;
+use conf::{Listed, Setting, settings};
+use server::Layer;
+
+use super::worker::Worker;
+
+pub(super) const INTERPOLATE: bool = false;
+pub(super) const INHERIT: bool = true;
+
+settings! {
+    /// The settings of a server.
+    pub struct ProxyServer {
+        /// Searched in order.
+        /// Those of the main server come first, as in Apache.
+        pub(super) passes: Listed<Arc<Pass>>,
+        pub(super) sections: Listed<Arc<ProxySection>>,
+        /// The settings of backends; the last one counts.
+        pub(super) workers: Listed<Arc<Worker>>,
+        pub(super) timeout: Setting<Duration>,
+        pub(super) inherit: Setting<bool> = INHERIT,
+    }
+}
+
+settings! {
+    /// The settings of a section.
+    pub struct ProxyDir {
+        pub(super) pass: Setting<Arc<Pass>>,
+        pub(super) error_override: Setting<ErrorOverride>,
+        pub(super) interpolate: Setting<bool> = INTERPOLATE,
+    }
+}
+
+/// `ProxyPass` or `ProxyPassMatch`.
+#[derive(Debug)]
+pub(super) struct Pass {
+    pub(super) matcher: Matcher,
+    /// The URL, with groups and perhaps variables in it; `None`: these requests stay here (`!`).
+    pub(super) url: Option<String>,
+    /// Whether the path is passed on as the client sent it.
+    pub(super) nocanon: bool,
+    /// Variables in the URL are replaced.
+    pub(super) interpolate: bool,
+    /// Whether it is in a virtual host.
+    pub(super) in_host: bool,
+}
+
+/// The URL paths it applies to.
+#[derive(Debug)]
+pub(super) enum Matcher {
+    Prefix(String),
+    Pattern(Regex),
+}
+
+/// `<Proxy>` or `<ProxyMatch>`.
+#[derive(Debug)]
+pub(super) struct ProxySection {
+    pub(super) matcher: Url,
+    pub(super) layer: Layer,
+}
+
+/// The backend URLs it applies to.
+#[derive(Debug)]
+pub(super) enum Url {
+    Prefix(String),
+    Wild(String),
+    Pattern(Regex),
+}
+
+/// `ProxyErrorOverride`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ErrorOverride {
+    pub(super) on: bool,
+    /// All from 400 on, if none is listed.
+    pub(super) statuses: Vec<u16>,
+}
+
+impl ErrorOverride {
+    pub(super) fn covers(&self, status: u16) -> bool {
+        self.on && if self.statuses.is_empty() { status >= 400 } else { self.statuses.contains(&status) }
+    }
+}
