@@ -10,6 +10,7 @@ pub mod arch;
 pub mod cache;
 pub mod database;
 pub mod dav;
+mod derived;
 pub mod filters;
 pub mod generators;
 pub mod http2;

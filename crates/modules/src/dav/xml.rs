@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use encoding_rs::{UTF_16BE, UTF_16LE};
+use http::uri::escape_html;
 use quick_xml::NsReader;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::name::ResolveResult;
@@ -167,18 +168,7 @@ impl Prefixes {
 
 /// Escapes the special characters of XML, in texts and in attributes.
 pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\r' => out.push_str("&#13;"),
-            _ => out.push(c),
-        }
-    }
-    out
+    escape_html(text).replace('\r', "&#13;")
 }
 
 /// Parses a document. `Err`: why it is invalid.

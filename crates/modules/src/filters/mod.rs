@@ -1,5 +1,6 @@
 //! Modules that change a request or an answer on its way.
 
+mod compression;
 pub mod mod_brotli;
 pub mod mod_buffer;
 pub mod mod_charset_lite;

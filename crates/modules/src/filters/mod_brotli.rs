@@ -12,8 +12,8 @@ use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings,
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Hook, Module, Request};
 
+use super::compression::{AlterEtag, Choice, Notes, choose, code};
 use super::mod_deflate::coding::Coder;
-use super::mod_deflate::{AlterEtag, Choice, choose, code, notes};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -47,9 +47,7 @@ const BUFFER: usize = 8096;
 settings! {
     /// The module's settings of a server.
     pub struct BrotliServer {
-        note_ratio: Setting<String>,
-        note_input: Setting<String>,
-        note_output: Setting<String>,
+        notes: Notes,
         quality: Setting<i32> = QUALITY,
         window: Setting<i32> = WINDOW,
         block: Setting<i32>,
@@ -58,14 +56,9 @@ settings! {
 }
 
 fn set_note(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
-    let (kind, name) = second.map_or(("ratio", first), |second| (first, second));
-    let field: fn(&mut BrotliServer) -> &mut Setting<String> = match kind.to_ascii_lowercase().as_str() {
-        "ratio" => |s: &mut BrotliServer| &mut s.note_ratio,
-        "input" => |s: &mut BrotliServer| &mut s.note_input,
-        "output" => |s: &mut BrotliServer| &mut s.note_output,
-        _ => return Err(format!("Unknown BrotliFilterNote type '{kind}'")),
-    };
-    cmd.server_set(field, name.to_string())
+    let origin = cmd.origin();
+    let set = cmd.server.edit::<BrotliServer>().notes.set(first, second, &origin);
+    set.map_err(|kind| format!("Unknown BrotliFilterNote type '{kind}'"))
 }
 
 fn set_quality(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -90,8 +83,8 @@ fn set_block(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 fn set_etag(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let table = [("AddSuffix", AlterEtag::AddSuffix), ("NoChange", AlterEtag::NoChange), ("Remove", AlterEtag::Remove)];
-    let value = one_of(value, &table).ok_or("BrotliAlterETag accepts only 'AddSuffix', 'NoChange' and 'Remove'")?;
+    let value =
+        one_of(value, &AlterEtag::NAMES).ok_or("BrotliAlterETag accepts only 'AddSuffix', 'NoChange' and 'Remove'")?;
     cmd.server_set(|s: &mut BrotliServer| &mut s.etag, value)
 }
 
@@ -108,8 +101,7 @@ async fn compress(request: &mut Request, body: Body) -> Body {
         parameters.lgblock = *block;
     }
     let coder = Brotli::new(&parameters);
-    let tell = notes([&conf.note_input, &conf.note_output, &conf.note_ratio]);
-    code(request, "brotli", body, Box::new(coder), BUFFER, tell).await
+    code(request, "brotli", body, Box::new(coder), BUFFER, conf.notes.tell()).await
 }
 
 /// The Brotli encoder.

@@ -9,14 +9,14 @@ mod gunzip;
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, number, one_of, strtol};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings, shown};
-use http::conditional::weak_match;
 use server::core::CoreDir;
 use server::fields::add_vary;
 use server::filters::{Filtering, InputFilter, OutputFilter, Rank, Stream};
 use server::{Body, Hook, Module, Request, RequestKind};
 
-use self::coding::{Begun, Coder, Coding, Complain, Deflater, Inflater, RatioLimit, Tell};
+use self::coding::{Begun, Coding, Complain, Deflater, Inflater, RatioLimit};
 use self::gunzip::Gunzip;
+use super::compression::{AlterEtag, Notes, accepts, changed, code, unfit};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -55,20 +55,10 @@ const DIRECTIVES: &[Directive] = &[
     row("DeflateInflateRatioBurst", Allowed::ANY, Take1(set_ratio_burst), shown!(RATIO_BURST), "Set the maximum number of following inflate ratios above limit (default: 3)"),
 ];
 
-/// The change of a changed body's entity tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::filters) enum AlterEtag {
-    AddSuffix,
-    NoChange,
-    Remove,
-}
-
 settings! {
     /// The module's settings of a server.
     pub struct DeflateServer {
-        note_ratio: Setting<String>,
-        note_input: Setting<String>,
-        note_output: Setting<String>,
+        notes: Notes,
         window: Setting<u8> = WINDOW,
         buffer: Setting<usize> = BUFFER,
         /// Checked and stored for dumps; the compressor has a memory level of its own.
@@ -101,14 +91,9 @@ const METHOD: u8 = 8;
 const SMALL: u64 = 18 + 50;
 
 fn set_note(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
-    let (kind, name) = second.map_or(("ratio", first), |second| (first, second));
-    let field: fn(&mut DeflateServer) -> &mut Setting<String> = match kind.to_ascii_lowercase().as_str() {
-        "ratio" => |s: &mut DeflateServer| &mut s.note_ratio,
-        "input" => |s: &mut DeflateServer| &mut s.note_input,
-        "output" => |s: &mut DeflateServer| &mut s.note_output,
-        _ => return Err(format!("Unknown note type {kind}")),
-    };
-    cmd.server_set(field, name.to_string())
+    let origin = cmd.origin();
+    let set = cmd.server.edit::<DeflateServer>().notes.set(first, second, &origin);
+    set.map_err(|kind| format!("Unknown note type {kind}"))
 }
 
 fn set_window(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -140,8 +125,8 @@ fn set_level(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 fn set_etag(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let table = [("NoChange", AlterEtag::NoChange), ("AddSuffix", AlterEtag::AddSuffix), ("Remove", AlterEtag::Remove)];
-    let value = one_of(value, &table).ok_or("DeflateAlterETAG accepts only 'NoChange', 'AddSuffix', and 'Remove'")?;
+    let value = one_of(value, &AlterEtag::NAMES)
+        .ok_or("DeflateAlterETAG accepts only 'NoChange', 'AddSuffix', and 'Remove'")?;
     cmd.server_set(|s: &mut DeflateServer| &mut s.etag, value)
 }
 
@@ -211,15 +196,7 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
         return Body::Empty;
     }
     let coder = Deflater::new(conf.level(), window);
-    code(
-        request,
-        "deflate",
-        body,
-        Box::new(coder),
-        conf.buffer(),
-        notes([&conf.note_input, &conf.note_output, &conf.note_ratio]),
-    )
-    .await
+    code(request, "deflate", body, Box::new(coder), conf.buffer(), conf.notes.tell()).await
 }
 
 /// The filter `INFLATE`.
@@ -276,35 +253,6 @@ fn gunzip(request: &mut Request, body: Stream) -> Stream {
     Box::new(Coding::new(body, Box::new(coder), size, Box::new(|_, _| Vec::new()), complain))
 }
 
-/// Why an answer must not be compressed for any client.
-pub(in crate::filters) fn unfit(request: &Request, unless: &'static str) -> Option<&'static str> {
-    if request.is_subrequest() {
-        return Some("subrequest");
-    }
-    if request.answer.status() == 204 {
-        return Some("no content");
-    }
-    if request.env.contains(unless) {
-        return Some(unless);
-    }
-    if request.answer.headers_out.contains("Content-Range") {
-        return Some("content-range");
-    }
-    let fields =
-        [&request.answer.headers_out, &request.answer.err_headers_out].map(|fields| fields.joined("Content-Encoding"));
-    let mut encodings = fields.into_iter().flatten().chain(request.answer.content_encoding.clone());
-    let is_coded = |list: String| {
-        list.split(',').map(str::trim).any(|one| !matches!(one, "" | "identity" | "7bit" | "8bit" | "binary"))
-    };
-    encodings.any(is_coded).then_some("content-encoding already set")
-}
-
-/// Whether a coding is accepted by name; as in Apache `*` does not count.
-pub(in crate::filters) fn accepts(accept: &str, coding: &str) -> bool {
-    let is_it = |name: &[u8]| name.eq_ignore_ascii_case(coding.as_bytes());
-    http::accept::preferences(accept.as_bytes()).find(|one| is_it(one.value)).is_some_and(|one| one.quality > 0)
-}
-
 /// Removes `gzip` if it is the last encoding; `false` if it is not.
 fn take_gzip(request: &mut Request) -> bool {
     let fields = [&mut request.answer.headers_out, &mut request.answer.err_headers_out];
@@ -330,118 +278,6 @@ fn without_gzip(list: &str) -> Option<&str> {
         "identity" if !rest.is_empty() => without_gzip(rest),
         _ => None,
     }
-}
-
-/// Changes the fields that described the original body. `true`: the client already has the changed one, and the answer
-/// is 304.
-pub(in crate::filters) fn changed(request: &mut Request, etag: AlterEtag, suffix: &str) -> bool {
-    for name in ["Content-Length", "Content-MD5"] {
-        request.answer.headers_out.remove(name);
-        request.answer.err_headers_out.remove(name);
-    }
-    let Some(tag) = request.answer.headers_out.get("ETag") else { return false };
-    match etag {
-        AlterEtag::NoChange => return false,
-        AlterEtag::Remove => {
-            request.answer.headers_out.remove("ETag");
-            return false;
-        }
-        AlterEtag::AddSuffix => {}
-    }
-    let Some(open) = tag.strip_suffix('"').filter(|open| !open.is_empty()) else { return false };
-    let tag = format!("{open}-{suffix}\"");
-    request.answer.headers_out.set("ETag", &*tag);
-    let asks = request.answer.status() == 200
-        && !request.answer.no_local_copy
-        && matches!(&*request.asked.method, "GET" | "HEAD");
-    let known = asks
-        .then(|| request.header_joined("If-None-Match"))
-        .flatten()
-        .is_some_and(|list| list.split(',').any(|have| weak_match(have.trim().as_bytes(), tag.as_bytes())));
-    if known {
-        request.answer.set_status(304);
-    }
-    known
-}
-
-/// The decision about an answer that a module may compress.
-pub(in crate::filters) enum Choice {
-    /// Sent as it is.
-    AsIs,
-    /// The client already has it.
-    Known,
-    /// Compressed, with the corresponding fields.
-    Coded,
-}
-
-/// Decides whether this client gets an answer in a coding that its module always offers. `unless`: the variable that
-/// forbids it.
-pub(in crate::filters) fn choose(
-    request: &mut Request,
-    module: &'static str,
-    unless: &'static str,
-    coding: &'static str,
-    etag: AlterEtag,
-) -> Choice {
-    if let Some(reason) = unfit(request, unless) {
-        request.log(module, Level::Trace1, format!("Not compressing ({reason})"));
-        return Choice::AsIs;
-    }
-    // Set even if nothing is compressed: another client might get a different answer.
-    add_vary(&mut request.answer.headers_out, "Accept-Encoding");
-    if !request.header_joined("Accept-Encoding").is_some_and(|accept| accepts(&accept, coding)) {
-        return Choice::AsIs;
-    }
-    request.answer.content_encoding = None;
-    request.answer.headers_out.set("Content-Encoding", coding);
-    match changed(request, etag, coding) {
-        true => Choice::Known,
-        false => Choice::Coded,
-    }
-}
-
-/// The notes of `DeflateFilterNote` and the like, by their names for input, output and ratio.
-pub(in crate::filters) fn notes(names: [&Setting<String>; 3]) -> Tell {
-    let names = names.map(|name| name.get().cloned());
-    Box::new(move |taken, made| {
-        let or_dash = |number: u64| if number > 0 { number.to_string() } else { "-".into() };
-        let ratio = (made * 100).checked_div(taken).map_or("-".into(), |ratio| ratio.to_string());
-        let values = [or_dash(taken), or_dash(made), ratio];
-        names.clone().into_iter().zip(values).filter_map(|(name, value)| Some((name?, value))).collect()
-    })
-}
-
-/// Sends a body through a coder: as in Apache, one that fits into a single buffer is complete at once and has a length.
-pub(in crate::filters) async fn code(
-    request: &mut Request,
-    module: &'static str,
-    body: Body,
-    coder: Box<dyn Coder>,
-    size: usize,
-    tell: Tell,
-) -> Body {
-    let coding = Coding::new(body.into_stream(), coder, size, tell, complain(request, module));
-    let mut coding = coding.flushing(request.answer.flushes());
-    match coding.start().await {
-        Some(all) => {
-            for (name, value) in server::BodyStream::notes(&coding) {
-                request.notes.set(name, value);
-            }
-            Body::Bytes(all)
-        }
-        None => Body::Stream(Box::new(coding)),
-    }
-}
-
-/// Writes to the error log, when the request may no longer be available.
-fn complain(request: &Request, module: &'static str) -> Complain {
-    let (server, client) = (request.vhost, request.client.peer);
-    let is_on = !request.is_question() && request.logs(module, Level::Warn);
-    Box::new(move |error| {
-        if is_on {
-            server.error_log.write(module, Level::Warn, &format!("[client {client}] {error}"));
-        }
-    })
 }
 
 /// Whether a body is known to be small, and the body again. If it flushes, its first byte decides: more may be long in

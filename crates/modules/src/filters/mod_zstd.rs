@@ -11,8 +11,8 @@ use server::filters::{OutputFilter, Rank};
 use server::{Body, Hook, Module, Request};
 use sys::zstd::{self, Compressor, LEVEL_MAX};
 
+use super::compression::{AlterEtag, Choice, Notes, choose, code};
 use super::mod_deflate::coding::Coder;
-use super::mod_deflate::{AlterEtag, Choice, choose, code, notes};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -44,23 +44,17 @@ const BUFFER: usize = 8096;
 settings! {
     /// The module's settings of a server.
     pub struct ZstdServer {
-        note_ratio: Setting<String>,
-        note_input: Setting<String>,
-        note_output: Setting<String>,
+        notes: Notes,
         level: Setting<i32> = LEVEL,
         etag: Setting<AlterEtag>,
     }
 }
 
-type Note = fn(&mut ZstdServer) -> &mut Setting<String>;
-
 fn set_note(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
-    let (kind, name) = second.map_or(("ratio", first), |second| (first, second));
-    let table: [(&str, Note); 3] =
-        [("Ratio", |s| &mut s.note_ratio), ("Input", |s| &mut s.note_input), ("Output", |s| &mut s.note_output)];
-    let field = one_of(kind, &table).ok_or_else(|| format!("Unknown ZstdFilterNote type '{kind}'"))?;
-    library_is_there()?;
-    cmd.server_set(field, name.to_string())
+    let origin = cmd.origin();
+    let set = cmd.server.edit::<ZstdServer>().notes.set(first, second, &origin);
+    set.map_err(|kind| format!("Unknown ZstdFilterNote type '{kind}'"))?;
+    library_is_there()
 }
 
 fn set_level(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -73,8 +67,8 @@ fn set_level(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 fn set_etag(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let table = [("AddSuffix", AlterEtag::AddSuffix), ("NoChange", AlterEtag::NoChange), ("Remove", AlterEtag::Remove)];
-    let value = one_of(value, &table).ok_or("ZstdAlterETag accepts only 'AddSuffix', 'NoChange' and 'Remove'")?;
+    let value =
+        one_of(value, &AlterEtag::NAMES).ok_or("ZstdAlterETag accepts only 'AddSuffix', 'NoChange' and 'Remove'")?;
     library_is_there()?;
     cmd.server_set(|s: &mut ZstdServer| &mut s.etag, value)
 }
@@ -103,8 +97,7 @@ async fn compress(request: &mut Request, body: Body) -> Body {
             return Body::Empty;
         }
     };
-    let tell = notes([&conf.note_input, &conf.note_output, &conf.note_ratio]);
-    code(request, "zstd", body, Box::new(Zstd { compressor, taken: 0, given: 0 }), BUFFER, tell).await
+    code(request, "zstd", body, Box::new(Zstd { compressor, taken: 0, given: 0 }), BUFFER, conf.notes.tell()).await
 }
 
 /// The Zstandard encoder.

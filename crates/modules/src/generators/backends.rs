@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use conf::{Context, Error, Merge, Origin, settings};
+use conf::{Context, Error, settings};
 use gateway::backend::{self, Manager, Users};
 use gateway::daemon::Socket;
 use gateway::owners;
@@ -16,6 +16,7 @@ use sys::local::Kind;
 use sys::process::Pid;
 
 use super::fastcgi_classes;
+use crate::derived::Derived;
 
 /// The helper process of all modules that have backends.
 pub(super) static MANAGER: HelperHook = manager;
@@ -23,27 +24,13 @@ pub(super) static MANAGER: HelperHook = manager;
 settings! {
     /// The place of the backends' sockets.
     pub struct BackendServer {
-        directory: Known,
+        directory: Derived<String>,
     }
-}
-
-/// The directory for files that exist while the server runs, once the whole configuration is known.
-#[derive(Clone, Debug, Default)]
-struct Known(String);
-
-impl Merge for Known {
-    /// It is the main server's, and known only after servers were merged.
-    fn merge(base: &Self, _: &Self) -> Self {
-        base.clone()
-    }
-
-    /// It is derived, and set by no line.
-    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
 /// Finds the directory.
 pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
-    draft.main.edit::<BackendServer>().directory = Known(context.runtime_relative("backends"));
+    draft.main.edit::<BackendServer>().directory = Derived(context.runtime_relative("backends"));
     Ok(())
 }
 

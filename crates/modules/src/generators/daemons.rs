@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use conf::{Context, Error, Merge, Origin, Setting, settings};
+use conf::{Context, Error, Setting, settings};
 use gateway::daemon::{self, Socket, Users};
 use gateway::owners;
 use runtime::HelperProcess;
@@ -12,6 +12,7 @@ use sys::cred::Identity;
 use sys::local::Kind;
 use sys::process::Pid;
 
+use crate::derived::Derived;
 use crate::run_directory;
 
 settings! {
@@ -19,28 +20,14 @@ settings! {
     pub struct DaemonServer {
         pub(super) socket: Setting<String>,
         pub(super) count: Setting<Option<usize>>,
-        path: Known,
+        path: Derived<String>,
     }
-}
-
-/// The socket's path, once the whole configuration is known.
-#[derive(Clone, Debug, Default)]
-struct Known(String);
-
-impl Merge for Known {
-    /// It is the main server's, and known only after servers were merged.
-    fn merge(base: &Self, _: &Self) -> Self {
-        base.clone()
-    }
-
-    /// It is derived, and set by no line.
-    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
 /// Finds the socket's path, even if it is not configured.
 pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let conf = draft.main.edit::<DaemonServer>();
-    conf.path = Known(context.runtime_relative(conf.socket.get().map_or("cgisock", String::as_str)));
+    conf.path = Derived(context.runtime_relative(conf.socket.get().map_or("cgisock", String::as_str)));
     Ok(())
 }
 

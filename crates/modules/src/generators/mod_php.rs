@@ -18,9 +18,10 @@ use server::core::CoreServer;
 use server::{Draft, Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 
 use self::installation::Installation;
-use self::settings::{Found, IDLE, PhpDir, PhpServer, REQUESTS};
+use self::settings::{IDLE, PhpDir, PhpServer, REQUESTS};
 use super::backends;
 use crate::aaa::mod_auth_basic::typed;
+use crate::derived::Derived;
 use crate::loggers::mod_log_config::accounts_for_scripts;
 
 /// The module of PHP 8.
@@ -65,7 +66,7 @@ const AUTHORIZATION: &str = "HTTP_AUTHORIZATION";
 /// Finds the program and its `php.ini`.
 fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let conf = draft.main.edit::<PhpServer>();
-    conf.found = Found(Installation::find(conf.program.get(), conf.ini.get()));
+    conf.found = Derived(Installation::find(conf.program.get(), conf.ini.get()));
     if conf.found.0.is_none() {
         let text = missing(conf);
         context.notices.push(Notice { module: "php", level: Level::Warn, text, bare: false, origin: None });

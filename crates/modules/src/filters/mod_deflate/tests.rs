@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
+use super::coding::Tell;
 use super::*;
 use crate::testing::check;
 
@@ -202,7 +203,7 @@ fn a_body_that_breaks_off_stays_broken() {
 fn notes_of_the_ratio() {
     let applied = crate::testing::apply("DeflateFilterNote Input ins\nDeflateFilterNote rat").unwrap();
     let conf = applied.server.get::<DeflateServer>();
-    let tell = notes([&conf.note_input, &conf.note_output, &conf.note_ratio]);
+    let tell = conf.notes.tell();
     let pairs =
         |taken, made| tell(taken, made).into_iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>().join(" ");
     assert_eq!((pairs(500, 12), pairs(0, 0)), ("ins=500 rat=2".into(), "ins=- rat=-".into()));

@@ -1,9 +1,10 @@
 //! The settings of PHP, and what was found on this machine.
 
-use conf::{Merge, Origin, Setting, settings};
+use conf::{Setting, settings};
 
 use super::installation::Installation;
 use super::values::Values;
+use crate::derived::Derived;
 
 /// The default number of requests per process.
 pub(super) const REQUESTS: u64 = 5000;
@@ -18,7 +19,8 @@ settings! {
         pub(super) processes: Setting<u64>,
         pub(super) requests: Setting<u64> = REQUESTS,
         pub(super) idle: Setting<u64> = IDLE,
-        pub(super) found: Found,
+        /// PHP on this machine.
+        pub(super) found: Derived<Option<Installation>>,
     }
 }
 
@@ -27,17 +29,4 @@ settings! {
     pub struct PhpDir {
         pub(super) values: Values,
     }
-}
-
-/// PHP on this machine, once the whole configuration is known.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Found(pub(super) Option<Installation>);
-
-impl Merge for Found {
-    fn merge(base: &Self, _: &Self) -> Self {
-        base.clone()
-    }
-
-    /// It is derived, and set by no line.
-    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
