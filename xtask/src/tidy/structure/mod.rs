@@ -2,7 +2,8 @@
 //! two files.
 //!
 //! An arrow leads from a file to the file that *defines* what the first one names: re-exports (`pub use`) are followed,
-//! for they would hide most circles. Tests may name what they like.
+//! for they would hide most circles. Tests may name what they like. Only names count, so the call of a method is no arrow:
+//! a type whose methods are spread over several files can hide a circle.
 
 mod graph;
 mod names;
@@ -16,8 +17,8 @@ use crate::tree::Tree;
 use graph::circles;
 use resolve::{Arrow, Crate, Source};
 
-/// Folders of a crate from the ground up: a file uses its own folder and those that stand before it. What is not in
-/// the list stands above.
+/// The rooms of a crate, which are its folders and the files beside them, from the ground up: a file uses its own room and
+/// those before it. What is not in the list stands above.
 const ROOMS: &[(&str, &[&str])] = &[
     (
         "server",
@@ -90,6 +91,7 @@ fn findings(name: &str, krate: &Crate<'_>) -> Vec<Finding> {
     let mut findings = file_circles(name, krate, &arrows);
     findings.extend(folder_loops(krate, &arrows));
     findings.extend(upward(name, krate, &arrows));
+    findings.extend(missing_rooms(name, krate));
     findings
 }
 
@@ -154,6 +156,17 @@ fn upward(name: &str, krate: &Crate<'_>, arrows: &[Arrow]) -> Vec<Finding> {
     up.map(report).collect()
 }
 
+/// Rooms that were listed here, and have been renamed or removed since: their files would stand above all others.
+fn missing_rooms(name: &str, krate: &Crate<'_>) -> Vec<Finding> {
+    let Some((_, rooms)) = ROOMS.iter().find(|(krate, _)| *krate == name) else { return Vec::new() };
+    let missing = rooms.iter().filter(|room| krate.files.iter().all(|file| file.folder() != **room));
+    let report = |room: &&str| {
+        let what = format!("the layout of {name} has a room `{room}`, and the crate has none");
+        Finding::error(&krate.root, 1, what, "name it as its folder is named, or take it out of the list")
+    };
+    missing.map(report).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +197,16 @@ mod tests {
         assert_eq!(whats(&[root, face, one, c, two]), ["a loop of folders, b, c:"]);
         let two = ("crates/a/src/c/two.rs", "#[cfg(test)]\nuse crate::One;\npub struct Two;");
         assert_eq!(whats(&[root, face, one, c, two]), [""; 0]);
+    }
+
+    #[test]
+    fn private_imports_lead_to_what_they_name() {
+        let root = ("crates/a/src/lib.rs", "mod b; mod c;");
+        let face = ("crates/a/src/b/mod.rs", "mod one; mod two; use crate::c::Three; use one::One; use two::Two;");
+        let one = ("crates/a/src/b/one.rs", "use super::Three; pub struct One;");
+        let two = ("crates/a/src/b/two.rs", "use super::{One, Three}; pub struct Two;");
+        let c = ("crates/a/src/c.rs", "pub struct Three;");
+        assert_eq!(whats(&[root, face, one, two, c]), [""; 0]);
     }
 
     #[test]

@@ -133,7 +133,8 @@ impl<'t> Crate<'t> {
         if names.items.contains(name) || followed == 0 {
             return vec![file];
         }
-        if let Some(import) = names.imports.iter().find(|import| import.is_public && import.alias == *name) {
+        // A module's private imports are there for the modules below it.
+        if let Some(import) = names.imports.iter().find(|import| import.alias == *name && import.path[0] != *name) {
             let whole: Vec<String> = import.path.iter().chain(&rest[1..]).cloned().collect();
             return self.definitions(at, &whole, followed - 1);
         }
