@@ -25,9 +25,9 @@ pub struct Listener {
     /// Its index among the sockets with this address.
     bucket: usize,
     fd: Arc<OwnedFd>,
-    /// A child that leaves a connection to others raises this bell: one of the sleeping children then looks for the
+    /// A child that leaves a connection to others raises this event: one of the sleeping children then looks for the
     /// connection.
-    bell: EventFd,
+    wake_event: EventFd,
 }
 
 impl AsFd for Listener {
@@ -43,8 +43,8 @@ impl Listener {
     }
 
     /// Wakes one of the sleeping children. The kernel does so once, when a connection comes, and not again.
-    pub(crate) fn bell(&self) -> &EventFd {
-        &self.bell
+    pub(crate) fn wake_event(&self) -> &EventFd {
+        &self.wake_event
     }
 }
 
@@ -89,9 +89,9 @@ impl Listeners {
     pub fn open(settings: &SettingsMap, passed: Vec<OwnedFd>) -> Result<Listeners, OpenError> {
         let mut there = Listeners::default();
         for fd in passed {
-            if let (Ok(address), Ok(bell)) = (local_address(&fd), EventFd::new()) {
+            if let (Ok(address), Ok(wake_event)) = (local_address(&fd), EventFd::new()) {
                 let bucket = there.0.iter().filter(|listener| listener.address == address).count();
-                there.0.push(Listener { address, bucket, fd: Arc::new(fd), bell });
+                there.0.push(Listener { address, bucket, fd: Arc::new(fd), wake_event });
             }
         }
         there.follow(settings)
@@ -165,8 +165,8 @@ impl Listeners {
                 kept.clone()
             }
             None => {
-                let bell = EventFd::new().map_err(ListenError::Socket)?;
-                Listener { address, bucket, fd: Arc::new(listen(address, options)?), bell }
+                let wake_event = EventFd::new().map_err(ListenError::Socket)?;
+                Listener { address, bucket, fd: Arc::new(listen(address, options)?), wake_event }
             }
         };
         opened.0.push(listener);

@@ -1,8 +1,8 @@
 //! The listener: an event loop that accepts connections and follows the parent's orders. The module decides what
 //! happens to a connection ([`Dispatcher`]).
 
+mod acceptor;
 mod dispatcher;
-mod door;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -20,7 +20,7 @@ use sys::time::monotonic;
 use sys::watch::{Interest, Watched, watch};
 
 use crate::child::{Child, Order, SUCCESSION};
-use door::Door;
+use acceptor::Acceptor;
 
 pub(crate) use dispatcher::Dispatcher;
 
@@ -42,11 +42,11 @@ pub(crate) fn event_loop(service: &'static dyn Service) -> io::Result<EventLoop>
 pub(crate) async fn live(child: Child, dispatcher: Arc<impl Dispatcher>) -> io::Result<()> {
     let signals = child.signals.clone();
     let orders = Orders { ready: watch(signals.descriptor(), Interest::READABLE)?, signals };
-    let mut door = Door::open(child, dispatcher.clone())?;
-    let tidying = door.tidy();
-    let mut order = orders.next_beside(door.attend(), tidying).await?;
+    let mut acceptor = Acceptor::open(child, dispatcher.clone())?;
+    let tidying = acceptor.tidy();
+    let mut order = orders.next_beside(acceptor.attend(), tidying).await?;
     if order != Order::End {
-        order = leave(order, &orders, door, &*dispatcher).await?;
+        order = leave(order, &orders, acceptor, &*dispatcher).await?;
     }
     if order == Order::End {
         last_words(&*dispatcher).await;
@@ -58,25 +58,25 @@ pub(crate) async fn live(child: Child, dispatcher: Arc<impl Dispatcher>) -> io::
 async fn leave<H: Dispatcher>(
     mut order: Order,
     orders: &Orders,
-    mut door: Door<H>,
+    mut acceptor: Acceptor<H>,
     dispatcher: &H,
 ) -> io::Result<Order> {
     runtime::drain();
-    door.quiesce();
-    if order == Order::Leave && door.close() {
+    acceptor.quiesce();
+    if order == Order::Leave && acceptor.close() {
         // The other children were called to the waiting connections. But this child may have been the only one woken
         // for them, and where another program takes over none hears the call. So after a moment it takes what is left.
         if let Ok(next) = timeout(SUCCESSION, orders.next()).await {
             order = next?;
         }
-        door.take_first();
+        acceptor.take_first();
     }
     match order {
         Order::End => return Ok(order),
-        Order::LeaveLast => door.accept_pending(),
+        Order::LeaveLast => acceptor.accept_pending(),
         Order::Leave => {}
     }
-    drop(door);
+    drop(acceptor);
     let mut look = LOOK_FIRST;
     while dispatcher.is_serving() {
         if let Ok(next) = timeout(look, orders.next()).await

@@ -51,8 +51,8 @@ use watchdog::Watchdog;
 /// many, but not fewer or more than this. When even those run out, the oldest child is ended.
 const FINISHING: (usize, usize) = (256, 8192);
 
-/// Runs the server until it is stopped. Before the call, `first` was checked ([`Chosen::check`](crate::Chosen::check)) and its messages
-/// printed; the process has one thread, is a daemon if it should be one, and `first.log` is set.
+/// Runs the server until it is stopped. Before the call, `first` was checked ([`Chosen::check`](crate::Chosen::check))
+/// and its messages printed; the process has one thread, is a daemon if it should be one, and `first.log` is set.
 pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mut dyn ParentCallbacks) -> ExitCode {
     let plan = (first.mpm.0.plan)(&first.settings, When::Start).0.for_buckets(listeners.buckets());
     let slots = if about.one_process { 1 } else { plan.limits.0 + (plan.limits.0 * 3).clamp(FINISHING.0, FINISHING.1) };
@@ -233,7 +233,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Waits for a signal or a child's bell, and records the request.
+    /// Waits for a signal or a child's event, and records the request.
     fn wait(&mut self, most: Duration) {
         let waited = any_readable([self.signals.as_fd(), self.board.attention().as_fd()], most);
         self.awake(waited);

@@ -55,7 +55,7 @@ pub(super) struct Lifetime {
 }
 
 impl Lifetime {
-    /// The limits at which the child rings its bell; it does not watch its own memory.
+    /// The limits at which the child calls the parent; it does not watch its own memory.
     pub(super) fn quota(&self) -> Quota {
         Quota { connections: self.limits.connections.unwrap_or(0), requests: self.limits.requests.unwrap_or(0) }
     }

@@ -28,7 +28,7 @@ pub struct Quota {
 /// The shared memory itself. The parent makes it before it forks; every child has it.
 #[derive(Debug)]
 pub struct Board {
-    /// The bell that children ring when they have begun to accept or have reached their quota.
+    /// The event that children raise when they have begun to accept or have reached their quota.
     attention: EventFd,
     header: Shared<[AtomicU64; layout::HEADER]>,
     processes: Shared<[AtomicU64; layout::PROCESS]>,
@@ -143,14 +143,14 @@ impl Board {
         process.set_life(ChildState::Starting);
     }
 
-    /// Sets when the child about to be forked into a slot rings for the parent. For the parent.
+    /// Sets when the child about to be forked into a slot calls the parent. For the parent.
     pub fn set_quota(&self, slot: usize, quota: Quota) {
         let process = self.process(slot);
         process.store(Field::QuotaConnections, quota.connections);
         process.store(Field::QuotaRequests, quota.requests);
     }
 
-    /// The bell that calls the parent to a row.
+    /// The event that calls the parent to a row.
     pub fn attention(&self) -> &EventFd {
         &self.attention
     }

@@ -66,7 +66,7 @@ pub(super) enum Field {
     Unlisted,
     /// Connections this child has accepted.
     Accepted,
-    /// The number of them at which it rings for the parent; 0: never.
+    /// The number of them at which it calls the parent; 0: never.
     QuotaConnections,
     /// The same for its own requests.
     QuotaRequests,

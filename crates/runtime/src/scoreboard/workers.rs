@@ -187,7 +187,7 @@ impl Workers {
         self.board.process(self.process).load(gauge.field())
     }
 
-    /// Counts an accepted connection. `true`: the child has now reached its quota, and rings for the parent. For the
+    /// Counts an accepted connection. `true`: the child has now reached its quota, and calls the parent. For the
     /// MPM.
     pub fn accepted(&self) -> bool {
         let row = self.board.process(self.process);
@@ -195,7 +195,7 @@ impl Workers {
     }
 
     /// Records that no worker of this child is idle any more. If that is so in all children, and there may be more of
-    /// them, it rings for the parent: the next client would have to wait. For the MPM.
+    /// them, it calls the parent: the next client would have to wait. For the MPM.
     pub fn all_taken(&self) {
         let board = self.board;
         if board.header().load(Header::Growing) == 0 {

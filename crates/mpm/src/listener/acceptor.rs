@@ -1,11 +1,11 @@
-//! The door: connections come in here.
+//! The acceptor: takes the connections that come in at the listening sockets.
 //!
 //! All children accept from the same sockets. The kernel wakes one child for a connection: of those that sleep, the one
 //! that has been registered at the socket the longest ([`watch_exclusively`]). The others sleep on, so there are two
 //! rules:
 //!
 //! - A child that is woken accepts until no connection waits. If it cannot, it leaves the sockets and raises their
-//!   bells, on which the children wait in the same way, so another one looks. When it can accept again it comes back,
+//!   wake events, on which the children wait in the same way, so another one looks. When it can accept again it comes back,
 //!   and finds whatever waits.
 //! - A child that has more connections than the others goes to the end of the line once it has accepted. If it has
 //!   clearly more, it even leaves the connections it is woken for to the others for a moment; then it takes what is
@@ -44,13 +44,13 @@ const CROWDED: Duration = Duration::from_millis(10);
 const INSIST: Duration = Duration::from_millis(100);
 
 /// The listening sockets of a child, and the connections that come in through them.
-pub(super) struct Door<H> {
+pub(super) struct Acceptor<H> {
     module: &'static str,
     service: &'static dyn Service,
     entry: Entry<H>,
     listeners: Listeners,
-    /// This child's places in the lines, one per listener; empty while it is away.
-    places: Vec<Place>,
+    /// This child's registrations, one per listener; empty while it is away.
+    registrations: Vec<Registration>,
     /// There are no other children.
     alone: bool,
     shortage: Shortage,
@@ -65,17 +65,17 @@ enum Share {
     ClearlyMore,
 }
 
-impl<H: Dispatcher> Door<H> {
+impl<H: Dispatcher> Acceptor<H> {
     /// For a new child.
-    pub(super) fn open(child: Child, dispatcher: Arc<H>) -> io::Result<Door<H>> {
+    pub(super) fn open(child: Child, dispatcher: Arc<H>) -> io::Result<Acceptor<H>> {
         let entry = Entry { workers: child.workers, dispatcher, ceiling: Ceiling::here()?, crowded: false };
-        let places = places(&child.listeners)?;
-        Ok(Door {
+        let registrations = registrations(&child.listeners)?;
+        Ok(Acceptor {
             module: child.log_name,
             service: child.service,
             entry,
             listeners: child.listeners,
-            places,
+            registrations,
             alone: child.plan.children == 1,
             shortage: Shortage::new(child.log_name),
         })
@@ -96,7 +96,7 @@ impl<H: Dispatcher> Door<H> {
                 self.go_away();
                 sleep(AFTER_YOU).await;
                 self.come_back();
-                self.places.iter_mut().for_each(|place| place.called = true);
+                self.registrations.iter_mut().for_each(|registration| registration.called = true);
             }
             let Poll::Ready(mut room) = poll_fn(|cx| Poll::Ready(self.entry.poll_room(cx))).await else {
                 self.go_away();
@@ -128,7 +128,7 @@ impl<H: Dispatcher> Door<H> {
             }
             if share != Share::Fair {
                 // On its return it joins the end of the line.
-                self.places.clear();
+                self.registrations.clear();
             }
         }
     }
@@ -140,10 +140,10 @@ impl<H: Dispatcher> Door<H> {
 
     /// Stops accepting. Returns whether any connection waits; if so, another child was called.
     pub(super) fn close(&mut self) -> bool {
-        self.places.clear();
+        self.registrations.clear();
         let mut waits = false;
         for listener in self.listeners.iter().filter(|listener| has_pending(listener)) {
-            listener.bell().raise();
+            listener.wake_event().raise();
             waits = true;
         }
         waits
@@ -158,7 +158,7 @@ impl<H: Dispatcher> Door<H> {
 
     /// Accepts the connections that wait in the listen queues, for a limited time: no other child comes after us.
     pub(super) fn accept_pending(&mut self) {
-        self.places.clear();
+        self.registrations.clear();
         let end = monotonic() + LAST_ROUND;
         for listener in self.listeners.iter() {
             while monotonic() < end && self.entry.take_one(listener) {}
@@ -166,11 +166,11 @@ impl<H: Dispatcher> Door<H> {
     }
 
     fn come_back(&mut self) {
-        if !self.places.is_empty() {
+        if !self.registrations.is_empty() {
             return;
         }
-        match places(&self.listeners) {
-            Ok(places) => self.places = places,
+        match registrations(&self.listeners) {
+            Ok(registrations) => self.registrations = registrations,
             Err(error) => {
                 // A child that cannot accept is useless; the parent starts another one.
                 let text = sys::describe(&error);
@@ -190,8 +190,8 @@ impl<H: Dispatcher> Door<H> {
     /// Ready when a connection may be waiting.
     fn poll_woken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut woken = false;
-        for place in &mut self.places {
-            woken |= place.is_woken(cx);
+        for registration in &mut self.registrations {
+            woken |= registration.is_woken(cx);
         }
         if woken { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -199,15 +199,15 @@ impl<H: Dispatcher> Door<H> {
     /// Accepts a batch from each listener where connections may wait, but no more than `room`.
     fn take(&mut self, cx: &mut Context<'_>, mut room: usize) -> Batch {
         let mut whole = Batch::Empty;
-        for place in &mut self.places {
-            let ready = match place.socket.poll_read_ready(cx) {
+        for registration in &mut self.registrations {
+            let ready = match registration.socket.poll_read_ready(cx) {
                 Poll::Ready(ready) => ready.ok(),
-                Poll::Pending if place.called => None,
+                Poll::Pending if registration.called => None,
                 Poll::Pending => continue,
             };
-            match self.entry.take_batch(&place.listener, &mut room) {
+            match self.entry.take_batch(&registration.listener, &mut room) {
                 Batch::Empty => {
-                    place.called = false;
+                    registration.called = false;
                     if let Some(mut ready) = ready {
                         ready.clear_ready();
                     }
@@ -272,30 +272,30 @@ fn has_pending(listener: &Listener) -> bool {
     readable(listener, Some(Duration::ZERO)).unwrap_or(true)
 }
 
-/// A place at a listening socket.
-struct Place {
+/// A registration at a listening socket.
+struct Registration {
     listener: Listener,
     socket: Watched,
-    bell: Watched,
-    /// The bell was raised: a connection may wait that the kernel does not report again.
+    wake_event: Watched,
+    /// The wake event was raised: a connection may wait that the kernel does not report again.
     called: bool,
 }
 
-/// At the end of the line.
-fn places(listeners: &Listeners) -> io::Result<Vec<Place>> {
-    let place = |listener: &Listener| {
+/// Registers at the end of the line.
+fn registrations(listeners: &Listeners) -> io::Result<Vec<Registration>> {
+    let registration = |listener: &Listener| {
         let socket = watch_exclusively(listener.descriptor())?;
-        let bell = watch_exclusively(listener.bell().descriptor())?;
-        Ok(Place { listener: listener.clone(), socket, bell, called: false })
+        let wake_event = watch_exclusively(listener.wake_event().descriptor())?;
+        Ok(Registration { listener: listener.clone(), socket, wake_event, called: false })
     };
-    listeners.iter().map(place).collect()
+    listeners.iter().map(registration).collect()
 }
 
-impl Place {
+impl Registration {
     fn is_woken(&mut self, cx: &mut Context<'_>) -> bool {
-        while let Poll::Ready(Ok(mut ready)) = self.bell.poll_read_ready(cx) {
+        while let Poll::Ready(Ok(mut ready)) = self.wake_event.poll_read_ready(cx) {
             // If another child got there first, that one looks.
-            self.called |= self.listener.bell().lower();
+            self.called |= self.listener.wake_event().lower();
             ready.clear_ready();
         }
         self.socket.poll_read_ready(cx).is_ready() || self.called
