@@ -23,7 +23,7 @@ use crate::limits::explain::Kind;
 use crate::limits::{self, threaded};
 use crate::listener::{self, Dispatcher};
 use crate::mpm::{Mpm, Words};
-use crate::parked::{Became, Connections, Task};
+use crate::parked::{Connections, PollOutcome, Task};
 use crate::policy::Counts;
 use crate::thread_pool::{self, Sleeper, ThreadPool, Work};
 use crate::{stages, tables};
@@ -196,9 +196,9 @@ impl Work for Requests {
     }
 
     fn run(&self, tools: &mut Tools<'_>, task: Self::Job) {
-        let became = loop {
+        let outcome = loop {
             match task.poll_serve(&tools.waker) {
-                Poll::Ready(became) => break became,
+                Poll::Ready(outcome) => break outcome,
                 Poll::Pending if tools.sleeper.is_roused() => tools.sleeper.wait(),
                 Poll::Pending => self.pool.waits(|| {
                     self.service.before_wait();
@@ -209,7 +209,7 @@ impl Work for Requests {
                 }),
             }
         };
-        if became == Became::Serving {
+        if outcome == PollOutcome::Serving {
             // Its next request is already there; others were there before it.
             self.pool.push([task].into_iter());
         }

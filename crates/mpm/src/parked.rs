@@ -96,7 +96,7 @@ impl fmt::Debug for Task {
 
 /// The state of a connection after a poll.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Became {
+pub(crate) enum PollOutcome {
     /// It waits for its client.
     Parked,
     /// It needs a worker.
@@ -109,18 +109,18 @@ impl Task {
     /// Polls it as a worker, to the end of [`Stage::Serve`]. `Pending`: it has to wait, and `waker` reports the end of
     /// the wait. A connection that waits [without a worker](runtime::release_worker) needs none meanwhile: after a wake-up
     /// the listener passes it to one again.
-    pub(crate) fn poll_serve(self: &Arc<Self>, waker: &Waker) -> Poll<Became> {
+    pub(crate) fn poll_serve(self: &Arc<Self>, waker: &Waker) -> Poll<PollOutcome> {
         if self.released.swap(false, Ordering::AcqRel) {
             self.connections.count_released(false);
         }
         runtime::is_worker_released();
         if self.poll(waker) {
-            return Poll::Ready(Became::Closed);
+            return Poll::Ready(PollOutcome::Closed);
         }
         if self.standing.is(Where::Serving) && runtime::is_worker_released() {
             self.turn.hold();
             if self.poll(&Waker::from(self.clone())) {
-                return Poll::Ready(Became::Closed);
+                return Poll::Ready(PollOutcome::Closed);
             }
             if self.standing.is(Where::Serving) {
                 self.release();
@@ -129,7 +129,7 @@ impl Task {
                     true => self.rest(),
                     false => self.call(),
                 }
-                return Poll::Ready(Became::Parked);
+                return Poll::Ready(PollOutcome::Parked);
             }
         }
         if self.standing.is(Where::Serving) {
@@ -141,31 +141,31 @@ impl Task {
     }
 
     /// Polls it for the listener, if it waits for its client.
-    fn waits(self: &Arc<Self>) -> Became {
+    fn waits(self: &Arc<Self>) -> PollOutcome {
         self.turn.hold();
-        if self.standing.is(Where::Serving) { Became::Serving } else { self.park() }
+        if self.standing.is(Where::Serving) { PollOutcome::Serving } else { self.park() }
     }
 
     /// Serves it as the listener, to the end of [`Stage::Serve`], while nothing has to be waited for. A connection that
     /// waits without a worker stays where it is; everything else goes to a worker.
-    fn serves_briefly(self: &Arc<Self>) -> Became {
+    fn serves_briefly(self: &Arc<Self>) -> PollOutcome {
         if self.released.load(Ordering::Acquire) {
-            return Became::Serving;
+            return PollOutcome::Serving;
         }
         runtime::is_worker_released();
         if runtime::briefly(|| self.poll(&Waker::from(self.clone()))) {
-            return Became::Closed;
+            return PollOutcome::Closed;
         }
         if !self.standing.is(Where::Serving) {
             self.turn.hold();
             return self.park();
         }
         if !runtime::is_worker_released() {
-            return Became::Serving;
+            return PollOutcome::Serving;
         }
         self.release();
         self.rest();
-        Became::Parked
+        PollOutcome::Parked
     }
 
     /// Records that it is served, and that no worker waits with it.
@@ -175,15 +175,15 @@ impl Task {
     }
 
     /// Polls it where it waits.
-    fn park(self: &Arc<Self>) -> Became {
+    fn park(self: &Arc<Self>) -> PollOutcome {
         if self.poll(&Waker::from(self.clone())) {
-            return Became::Closed;
+            return PollOutcome::Closed;
         }
         if self.standing.is(Where::Serving) {
-            return Became::Serving;
+            return PollOutcome::Serving;
         }
         self.rest();
-        Became::Parked
+        PollOutcome::Parked
     }
 
     /// Leaves it until it is woken, unless it already was.

@@ -10,7 +10,7 @@ use runtime::Connection;
 use runtime::scoreboard::{Gauge, Workers};
 use sys::event_loop::Turn;
 
-use super::{Became, Standing, Task, Where};
+use super::{PollOutcome, Standing, Task, Where};
 use crate::stages::{self, Open};
 
 /// How many requests of one look for events the listener serves itself, whatever the number of processors: below this,
@@ -111,13 +111,14 @@ impl Connections {
     pub(crate) fn poll_all(&self, processors: usize, hand_over: impl FnOnce(Vec<Arc<Task>>)) -> Vec<Arc<Task>> {
         let mut tasks = std::mem::take(&mut self.ready().tasks);
         let own = (tasks.len() / processors).max(OWN_SHARE).min(tasks.len());
-        let others: Vec<_> = tasks.split_off(own).into_iter().filter(|task| task.waits() == Became::Serving).collect();
+        let others: Vec<_> =
+            tasks.split_off(own).into_iter().filter(|task| task.waits() == PollOutcome::Serving).collect();
         if !others.is_empty() {
             hand_over(others);
         }
         tasks
             .into_iter()
-            .filter(|task| task.waits() == Became::Serving && task.serves_briefly() == Became::Serving)
+            .filter(|task| task.waits() == PollOutcome::Serving && task.serves_briefly() == PollOutcome::Serving)
             .collect()
     }
 

@@ -29,7 +29,7 @@ fn ready(connections: &Connections) -> usize {
 fn a_wake_up_makes_a_parked_one_ready_once() {
     let (connections, task) = task(std::future::pending());
     assert!(task.standing.change(Where::Serving, Where::Parked));
-    assert_eq!(task.park(), Became::Parked);
+    assert_eq!(task.park(), PollOutcome::Parked);
     assert_eq!(ready(&connections), 0);
     task.wake_by_ref();
     task.wake_by_ref();
@@ -52,7 +52,7 @@ fn a_wake_up_while_it_is_polled_is_not_lost() {
         Poll::Pending
     }));
     assert!(task.standing.change(Where::Serving, Where::Parked));
-    assert_eq!(task.park(), Became::Parked);
+    assert_eq!(task.park(), PollOutcome::Parked);
     assert_eq!(ready(&connections), 1, "it is polled again");
     connections.poll_all(1, drop);
     assert_eq!((ready(&connections), polls.load(Ordering::SeqCst)), (0, 2));
@@ -88,6 +88,6 @@ fn only_those_are_closed_that_were_idle_before() {
 #[test]
 fn a_panic_ends_one_connection() {
     let (_, task) = task(async { panic!("asked to") });
-    assert_eq!(task.poll_serve(Waker::noop()), Poll::Ready(Became::Closed));
-    assert_eq!(task.poll_serve(Waker::noop()), Poll::Ready(Became::Closed), "it stays closed");
+    assert_eq!(task.poll_serve(Waker::noop()), Poll::Ready(PollOutcome::Closed));
+    assert_eq!(task.poll_serve(Waker::noop()), Poll::Ready(PollOutcome::Closed), "it stays closed");
 }
