@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use runtime::Stage;
-use sys::event_loop::Turn;
+use sys::event_loop::WakeState;
 
 use crate::stages;
 pub(crate) use connections::Connections;
@@ -81,7 +81,7 @@ pub(crate) struct Task {
     /// Locked only by the thread that holds the connection, so no lock ever blocks. `None` when it is over.
     life: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     standing: Arc<Standing>,
-    turn: Turn,
+    wake_state: WakeState,
     /// It is being served, and no worker waits with it.
     released: AtomicBool,
     number: u64,
@@ -118,7 +118,7 @@ impl Task {
             return Poll::Ready(PollOutcome::Closed);
         }
         if self.standing.is(Where::Serving) && runtime::is_worker_released() {
-            self.turn.hold();
+            self.wake_state.hold();
             if self.poll(&Waker::from(self.clone())) {
                 return Poll::Ready(PollOutcome::Closed);
             }
@@ -136,13 +136,13 @@ impl Task {
             return Poll::Pending;
         }
         // An earlier wake-up does not count: it is polled now.
-        self.turn.hold();
+        self.wake_state.hold();
         Poll::Ready(self.park())
     }
 
     /// Polls it for the listener, if it waits for its client.
     fn waits(self: &Arc<Self>) -> PollOutcome {
-        self.turn.hold();
+        self.wake_state.hold();
         if self.standing.is(Where::Serving) { PollOutcome::Serving } else { self.park() }
     }
 
@@ -157,7 +157,7 @@ impl Task {
             return PollOutcome::Closed;
         }
         if !self.standing.is(Where::Serving) {
-            self.turn.hold();
+            self.wake_state.hold();
             return self.park();
         }
         if !runtime::is_worker_released() {
@@ -188,14 +188,14 @@ impl Task {
 
     /// Leaves it until it is woken, unless it already was.
     fn rest(self: &Arc<Self>) {
-        if !self.turn.rest() {
+        if !self.wake_state.rest() {
             self.call();
         }
     }
 
     /// Hands it to the listener.
     fn call(self: &Arc<Self>) {
-        self.turn.call();
+        self.wake_state.call();
         self.connections.push(self.clone());
     }
 
@@ -228,7 +228,7 @@ impl Wake for Task {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.turn.wake() {
+        if self.wake_state.wake() {
             self.connections.push(self.clone());
         }
     }

@@ -21,7 +21,7 @@ mod source;
 mod sync;
 mod task;
 mod timers;
-mod turn;
+mod wake_state;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -47,7 +47,7 @@ pub use shared::is_present;
 pub use source::Interest;
 pub(crate) use source::{Source, register};
 pub use task::{Spawned, spawn};
-pub use turn::Turn;
+pub use wake_state::WakeState;
 
 /// The most polls in a tick: a task that wakes itself must not keep the loop from looking.
 const TICK_MAX: usize = 4096;

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use runtime::Connection;
 use runtime::scoreboard::{Gauge, Workers};
-use sys::event_loop::Turn;
+use sys::event_loop::WakeState;
 
 use super::{PollOutcome, Standing, Task, Where};
 use crate::stages::{self, Open};
@@ -56,11 +56,11 @@ impl Connections {
             let mut all = self.all();
             let number = all.next;
             all.next += 1;
-            let turn = Turn::ready();
+            let wake_state = WakeState::ready();
             let task = Arc::new(Task {
                 life,
                 standing,
-                turn,
+                wake_state,
                 released: AtomicBool::new(false),
                 number,
                 connections: self.clone(),

@@ -8,12 +8,12 @@ use crate::stages::PollSite;
 /// A task for the tests, and how often it was polled.
 fn task(life: impl Future<Output = ()> + Send + 'static) -> (Arc<Connections>, Arc<Task>) {
     let connections = Arc::new(Connections::default());
-    let turn = Turn::ready();
-    turn.hold();
+    let wake_state = WakeState::ready();
+    wake_state.hold();
     let task = Arc::new(Task {
         life: Mutex::new(Some(Box::pin(life))),
         standing: Arc::default(),
-        turn,
+        wake_state,
         released: AtomicBool::new(false),
         number: 0,
         connections: connections.clone(),

@@ -1,4 +1,4 @@
-//! [`turn`](super::turn), [`readiness`](super::readiness) and [`inbox`](super::inbox) under the model checker: all
+//! [`wake_state`](super::wake_state), [`readiness`](super::readiness) and [`inbox`](super::inbox) under the model checker: all
 //! orders in which threads may run are tried.
 
 mod sync {
@@ -26,9 +26,9 @@ mod inbox;
 #[path = "readiness.rs"]
 #[expect(clippy::duplicate_mod, reason = "the same code, made of other parts")]
 mod readiness;
-#[path = "turn.rs"]
+#[path = "wake_state.rs"]
 #[expect(clippy::duplicate_mod, reason = "the same code, made of other parts")]
-mod turn;
+mod wake_state;
 #[path = "../block_on/wakeup.rs"]
 #[expect(clippy::duplicate_mod, reason = "the same code, made of other parts")]
 #[allow(dead_code, reason = "a loop needs less of it than block_on")]
@@ -44,7 +44,7 @@ use crate::block_on::Direction;
 use inbox::Inbox;
 use readiness::{READ, READ_CLOSED, Readiness, WRITE};
 use sync::{Arc, Mutex, Ordering};
-use turn::Turn;
+use wake_state::WakeState;
 
 /// Interrupts up to three threads at any point: trying more takes minutes.
 fn in_all_orders(test: impl Fn() + Send + Sync + 'static) {
@@ -55,7 +55,7 @@ fn in_all_orders(test: impl Fn() + Send + Sync + 'static) {
 
 /// A task that is over once `events` things have happened, and how often it is in the list of tasks to poll next.
 struct Model {
-    turn: Turn,
+    wake_state: WakeState,
     happened: AtomicUsize,
     listed: Mutex<usize>,
 }
@@ -76,12 +76,12 @@ impl Model {
                 }
                 *listed = 0;
             }
-            self.turn.hold();
+            self.wake_state.hold();
             if self.happened.load(Ordering::Relaxed) == events {
                 return true;
             }
-            if !self.turn.rest() {
-                self.turn.call();
+            if !self.wake_state.rest() {
+                self.wake_state.call();
                 self.push();
             }
         }
@@ -93,14 +93,14 @@ impl Model {
 fn no_wake_up_of_a_task_is_lost() {
     for events in [1, 2] {
         in_all_orders(move || {
-            let model = Model { turn: Turn::ready(), happened: AtomicUsize::new(0), listed: Mutex::new(1) };
+            let model = Model { wake_state: WakeState::ready(), happened: AtomicUsize::new(0), listed: Mutex::new(1) };
             let model = Arc::new(model);
             let threads: Vec<_> = (0..events)
                 .map(|_| {
                     let model = model.clone();
                     loom::thread::spawn(move || {
                         model.happened.fetch_add(1, Ordering::Relaxed);
-                        if model.turn.wake() {
+                        if model.wake_state.wake() {
                             model.push();
                         }
                     })

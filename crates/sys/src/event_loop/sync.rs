@@ -1,4 +1,4 @@
-//! The building blocks of [`inbox`](super::inbox), [`readiness`](super::readiness) and [`turn`](super::turn); a test
+//! The building blocks of [`inbox`](super::inbox), [`readiness`](super::readiness) and [`wake_state`](super::wake_state); a test
 //! replaces them with the model checker's.
 
 pub(super) use crate::block_on::Raise;

@@ -10,12 +10,12 @@ use std::task::{Context, Wake, Waker};
 use super::handle::Handle;
 use super::shared::{Runnable, Shared, enqueue, present};
 use super::slab::Number;
-use super::turn::Turn;
+use super::wake_state::WakeState;
 
 struct Task<F> {
     shared: Arc<Shared>,
     number: Number,
-    turn: Turn,
+    wake_state: WakeState,
     /// It should not be polled any more.
     unwanted: AtomicBool,
     over: AtomicBool,
@@ -48,7 +48,7 @@ impl Handle {
             let task: Arc<dyn Runnable> = Arc::new(Task {
                 shared: shared.clone(),
                 number,
-                turn: Turn::ready(),
+                wake_state: WakeState::ready(),
                 unwanted: AtomicBool::new(false),
                 over: AtomicBool::new(false),
                 future: Mutex::new(Some(future)),
@@ -88,11 +88,11 @@ impl<F: Future<Output = ()> + Send + 'static> Task<F> {
 
 impl<F: Future<Output = ()> + Send + 'static> Runnable for Task<F> {
     fn run(self: Arc<Self>) {
-        self.turn.hold();
+        self.wake_state.hold();
         if self.unwanted.load(Ordering::Acquire) || self.poll() {
             self.end();
-        } else if !self.turn.rest() {
-            self.turn.call();
+        } else if !self.wake_state.rest() {
+            self.wake_state.call();
             enqueue(self);
         }
     }
@@ -120,13 +120,13 @@ impl<F: Future<Output = ()> + Send + 'static> Runnable for Task<F> {
 
 impl<F: Future<Output = ()> + Send + 'static> Wake for Task<F> {
     fn wake(self: Arc<Self>) {
-        if self.turn.wake() {
+        if self.wake_state.wake() {
             enqueue(self);
         }
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.turn.wake() {
+        if self.wake_state.wake() {
             enqueue(self.clone());
         }
     }

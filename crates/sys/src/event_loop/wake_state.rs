@@ -16,12 +16,12 @@ const WOKEN: u8 = 3;
 /// A task is in the list at most once, and no wake-up is lost: one that comes while a thread has the task is found when
 /// that thread leaves it.
 #[derive(Debug)]
-pub struct Turn(AtomicU8);
+pub struct WakeState(AtomicU8);
 
-impl Turn {
+impl WakeState {
     /// For a task that is in the list.
-    pub fn ready() -> Turn {
-        Turn(AtomicU8::new(READY))
+    pub fn ready() -> WakeState {
+        WakeState(AtomicU8::new(READY))
     }
 
     /// A thread takes the task, or polls it again: earlier wake-ups do not count any more.
@@ -29,7 +29,7 @@ impl Turn {
         self.0.swap(HELD, Ordering::AcqRel);
     }
 
-    /// The thread that has the task leaves it. `false`: it was woken meanwhile, and has to be [called](Turn::call).
+    /// The thread that has the task leaves it. `false`: it was woken meanwhile, and has to be [called](WakeState::call).
     #[must_use]
     pub fn rest(&self) -> bool {
         self.0.compare_exchange(HELD, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -43,7 +43,7 @@ impl Turn {
     /// Wakes the task. `true`: it has to be put into the list.
     #[must_use]
     pub fn wake(&self) -> bool {
-        let woken = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |turn| match turn {
+        let woken = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| match state {
             ASLEEP => Some(READY),
             HELD => Some(WOKEN),
             // Written all the same: only this write lets the next thread to take the task see what has happened.
