@@ -67,7 +67,7 @@ const ALWAYS: libc::c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 struct Waits {
     wanted: Vec<libc::pollfd>,
     deadline: Option<Instant>,
-    said: Vec<libc::pollfd>,
+    polled: Vec<libc::pollfd>,
 }
 
 thread_local! {
@@ -85,7 +85,7 @@ pub fn is_present() -> bool {
 pub(crate) fn is_ready(fd: &OwnedFd, direction: Direction) -> bool {
     with(|waits| {
         let (fd, events) = (fd.as_raw_fd(), direction.events());
-        let ready = waits.said.iter().any(|said| said.fd == fd && said.revents & (events | ALWAYS) != 0);
+        let ready = waits.polled.iter().any(|polled| polled.fd == fd && polled.revents & (events | ALWAYS) != 0);
         if !ready {
             waits.want(fd, events);
         }
@@ -97,8 +97,8 @@ pub(crate) fn is_ready(fd: &OwnedFd, direction: Direction) -> bool {
 /// The descriptor would block, whatever was reported.
 pub(crate) fn clear(fd: &OwnedFd, direction: Direction) {
     with(|waits| {
-        for said in waits.said.iter_mut().filter(|said| said.fd == fd.as_raw_fd()) {
-            said.revents &= !(direction.events() | ALWAYS);
+        for polled in waits.polled.iter_mut().filter(|polled| polled.fd == fd.as_raw_fd()) {
+            polled.revents &= !(direction.events() | ALWAYS);
         }
     });
 }
@@ -129,22 +129,22 @@ impl Waits {
     /// Waits for the task's descriptors and deadline, and for `event`; not at all if the task wants to be polled again
     /// anyway.
     fn wait(&mut self, again: bool, event: Option<&EventFd>) -> io::Result<()> {
-        self.said.clear();
-        std::mem::swap(&mut self.said, &mut self.wanted);
+        self.polled.clear();
+        std::mem::swap(&mut self.polled, &mut self.wanted);
         if let Some(event) = event {
-            self.said.push(libc::pollfd { fd: event.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 });
+            self.polled.push(libc::pollfd { fd: event.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 });
         }
         let timeout = match self.deadline.take() {
             _ if again => 0,
             Some(deadline) => milliseconds(deadline.saturating_duration_since(Instant::now())),
             None => -1,
         };
-        let count = self.said.len() as libc::nfds_t;
+        let count = self.polled.len() as libc::nfds_t;
         // SAFETY: the pointer and the count are those of the list, which nothing else uses meanwhile.
-        if unsafe { libc::poll(self.said.as_mut_ptr(), count, timeout) } < 0 {
+        if unsafe { libc::poll(self.polled.as_mut_ptr(), count, timeout) } < 0 {
             let error = io::Error::last_os_error();
             // The task then checks for itself.
-            self.said.clear();
+            self.polled.clear();
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
             }

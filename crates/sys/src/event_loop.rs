@@ -42,7 +42,7 @@ use timers::Timers;
 
 pub use alarm::Alarm;
 pub use handle::{Entered, Handle};
-pub(crate) use readiness::Said;
+pub(crate) use readiness::ReadyEvent;
 pub use shared::is_present;
 pub use source::Interest;
 pub(crate) use source::{Source, register};

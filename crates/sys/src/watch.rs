@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use crate::block_on::{self, Direction};
-use crate::event_loop::{self, Said, Source};
+use crate::event_loop::{self, ReadyEvent, Source};
 
 pub use crate::event_loop::Interest;
 
@@ -66,7 +66,9 @@ impl Watched {
 
     fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
         match &self.0 {
-            Inner::Many(source) => source.poll(direction, cx).map(|said| Ok(Ready(By::Many(source, direction, said)))),
+            Inner::Many(source) => {
+                source.poll(direction, cx).map(|event| Ok(Ready(By::Many(source, direction, event))))
+            }
             Inner::One(one) => one.poll(direction),
         }
     }
@@ -120,7 +122,7 @@ pub struct Ready<'a>(By<'a>);
 #[derive(Debug)]
 enum By<'a> {
     /// By an event loop.
-    Many(&'a Source, Direction, Said),
+    Many(&'a Source, Direction, ReadyEvent),
     /// By the reactor of the one task.
     One(&'a One, Direction),
 }
@@ -129,7 +131,7 @@ impl Ready<'_> {
     /// Clears it, because the descriptor would block now: the reactor watches for it again.
     pub fn clear_ready(&mut self) {
         match self.0 {
-            By::Many(source, direction, said) => source.clear(direction, said),
+            By::Many(source, direction, event) => source.clear(direction, event),
             By::One(one, direction) => one.clear(direction),
         }
     }

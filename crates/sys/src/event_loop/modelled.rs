@@ -184,11 +184,11 @@ fn readiness_that_comes_meanwhile_is_kept() {
         loop {
             match shared.0.poll(Direction::Read, &mut Context::from_waker(&waker)) {
                 Poll::Pending => rouse.0.wait(),
-                Poll::Ready(said) => {
+                Poll::Ready(event) => {
                     if shared.1.load(Ordering::Relaxed) == 1 {
                         return;
                     }
-                    shared.0.clear(Direction::Read, said);
+                    shared.0.clear(Direction::Read, event);
                 }
             }
         }
@@ -203,8 +203,8 @@ fn an_end_is_never_cleared() {
         readiness.set(READ | READ_CLOSED, &mut Vec::new());
         let cx = &mut Context::from_waker(Waker::noop());
         for _ in 0..2 {
-            let Poll::Ready(said) = readiness.poll(Direction::Read, cx) else { panic!("the end is there") };
-            readiness.clear(Direction::Read, said);
+            let Poll::Ready(event) = readiness.poll(Direction::Read, cx) else { panic!("the end is there") };
+            readiness.clear(Direction::Read, event);
         }
         assert!(readiness.poll(Direction::Write, cx).is_pending());
     });

@@ -18,8 +18,8 @@ pub(super) const WRITE_CLOSED: u32 = 8;
 pub(super) const FAILED: u32 = 16;
 
 /// The bits above these count the kernel's reports.
-const SAID: u32 = 16;
-const BITS: u32 = (1 << SAID) - 1;
+const REPORTS: u32 = 16;
+const BITS: u32 = (1 << REPORTS) - 1;
 
 /// The bits that end a wait for a direction.
 fn ends(direction: Direction) -> u32 {
@@ -32,7 +32,7 @@ fn ends(direction: Direction) -> u32 {
 
 /// The readiness at the time of a look.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Said(u32);
+pub(crate) struct ReadyEvent(u32);
 
 /// The waiting tasks, one for each direction.
 type Wakers = [Option<Waker>; 3];
@@ -40,31 +40,31 @@ type Wakers = [Option<Waker>; 3];
 /// The readiness of a descriptor.
 #[derive(Debug)]
 pub(super) struct Readiness {
-    said: AtomicU32,
+    state: AtomicU32,
     wakers: Mutex<Wakers>,
 }
 
 impl Readiness {
     /// For a descriptor that the kernel has not reported on yet.
     pub(super) fn new() -> Readiness {
-        Readiness { said: AtomicU32::new(0), wakers: Mutex::new([None, None, None]) }
+        Readiness { state: AtomicU32::new(0), wakers: Mutex::new([None, None, None]) }
     }
 
     fn wakers(&self) -> MutexGuard<'_, Wakers> {
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, direction: Direction) -> Option<Said> {
-        let said = self.said.load(Ordering::Acquire);
-        (said & ends(direction) != 0).then_some(Said(said))
+    fn look(&self, direction: Direction) -> Option<ReadyEvent> {
+        let state = self.state.load(Ordering::Acquire);
+        (state & ends(direction) != 0).then_some(ReadyEvent(state))
     }
 
     /// Ready when the kernel has reported so, until that is [cleared](Readiness::clear). Only the last poller is woken.
-    pub(super) fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<Said> {
-        if let Some(said) = self.look(direction) {
-            return Poll::Ready(said);
+    pub(super) fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<ReadyEvent> {
+        if let Some(event) = self.look(direction) {
+            return Poll::Ready(event);
         }
-        let (said, before) = {
+        let (event, before) = {
             let mut wakers = self.wakers();
             let waker = &mut wakers[direction as usize];
             let before = match waker {
@@ -76,26 +76,26 @@ impl Readiness {
         };
         // A drop here may well run code that uses this descriptor.
         drop(before);
-        said.map_or(Poll::Pending, Poll::Ready)
+        event.map_or(Poll::Pending, Poll::Ready)
     }
 
     /// The descriptor would block, whatever was reported; ignored if there was another report since `at`.
-    pub(super) fn clear(&self, direction: Direction, at: Said) {
+    pub(super) fn clear(&self, direction: Direction, at: ReadyEvent) {
         let cleared = match direction {
             Direction::Read => READ,
             Direction::Write => WRITE,
             Direction::Failure => 0,
         };
-        let _ = self.said.fetch_update(Ordering::AcqRel, Ordering::Acquire, |said| {
-            (said >> SAID == at.0 >> SAID).then_some(said & !cleared)
+        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+            (state >> REPORTS == at.0 >> REPORTS).then_some(state & !cleared)
         });
     }
 
     /// For the loop's thread: the kernel reports the descriptor ready. Adds the wakers of those that wait for it to
     /// `woken`.
     pub(super) fn set(&self, bits: u32, woken: &mut Vec<Waker>) {
-        let _ = self.said.fetch_update(Ordering::AcqRel, Ordering::Acquire, |said| {
-            Some((said & BITS | bits) | (said & !BITS).wrapping_add(1 << SAID))
+        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+            Some((state & BITS | bits) | (state & !BITS).wrapping_add(1 << REPORTS))
         });
         let mut wakers = self.wakers();
         for direction in [Direction::Read, Direction::Write, Direction::Failure] {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use super::readiness::{Readiness, Said};
+use super::readiness::{Readiness, ReadyEvent};
 use super::shared::{Shared, present};
 use super::slab::Number;
 use crate::block_on::Direction;
@@ -82,11 +82,11 @@ impl Source {
         &self.fd
     }
 
-    pub(crate) fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<Said> {
+    pub(crate) fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<ReadyEvent> {
         self.readiness.poll(direction, cx)
     }
 
-    pub(crate) fn clear(&self, direction: Direction, at: Said) {
+    pub(crate) fn clear(&self, direction: Direction, at: ReadyEvent) {
         self.readiness.clear(direction, at);
     }
 }
