@@ -10,9 +10,9 @@
 
 mod captures;
 mod flags;
-mod glance;
 mod literal;
-mod many;
+mod pattern_set;
+mod prefilter;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,9 +23,9 @@ use sys::pcre2::{self, Code};
 
 pub use self::captures::Captures;
 pub use self::flags::{Flags, PatternError};
-use self::glance::Glance;
 use self::literal::Literal;
-pub use self::many::{Candidates, Many};
+pub use self::pattern_set::{Candidates, PatternSet};
+use self::prefilter::Prefilter;
 
 /// PCRE2 gave up, so whether the pattern matches is unknown: it needs too many steps or too much memory on this
 /// subject, or `(*UTF)` requires UTF-8 and the subject is not UTF-8.
@@ -58,7 +58,7 @@ enum Matcher {
 }
 
 struct Engine {
-    glance: Glance,
+    prefilter: Prefilter,
     code: Code,
     names: Vec<(usize, String)>,
 }
@@ -75,7 +75,7 @@ impl Regex {
                 let code = Code::new(&to_bytes(pattern), flags.options()).map_err(PatternError)?;
                 let names = code.names().into_iter();
                 let names = names.map(|(number, name)| (number, from_bytes(&name).into_owned())).collect();
-                Matcher::Engine(Arc::new(Engine { glance: Glance::of(pattern, flags), code, names }))
+                Matcher::Engine(Arc::new(Engine { prefilter: Prefilter::of(pattern, flags), code, names }))
             }
         };
         Ok(Self { source: pattern.into(), flags, matcher })
@@ -88,7 +88,7 @@ impl Regex {
     pub fn is_match(&self, subject: &str) -> Result<bool, MatchError> {
         match &self.matcher {
             Matcher::Literal(literal) => Ok(literal.find_at(subject.as_bytes(), 0).is_some()),
-            Matcher::Engine(engine) => match engine.glance.answer(subject.as_bytes()) {
+            Matcher::Engine(engine) => match engine.prefilter.answer(subject.as_bytes()) {
                 Some(answer) => Ok(answer),
                 None => engine.code.is_match(&to_bytes(subject)).map_err(|why| self.no_answer(why)),
             },
@@ -115,7 +115,7 @@ impl Regex {
     pub fn captures_in(&self, subject: &[u8], start: usize, captures: &mut Captures) -> Result<bool, MatchError> {
         captures.clear();
         match &self.matcher {
-            Matcher::Engine(engine) if engine.glance.answer(subject) == Some(false) => Ok(false),
+            Matcher::Engine(engine) if engine.prefilter.answer(subject) == Some(false) => Ok(false),
             Matcher::Engine(engine) => {
                 engine.code.find(subject, start, &mut captures.spans).map_err(|why| self.no_answer(why))
             }
@@ -130,9 +130,9 @@ impl Regex {
     fn needed(&self) -> Option<&Literal> {
         match &self.matcher {
             Matcher::Literal(literal) => Some(literal),
-            Matcher::Engine(engine) => match &engine.glance {
-                Glance::Needs(literal) => Some(literal),
-                Glance::Unknown | Glance::Everything => None,
+            Matcher::Engine(engine) => match &engine.prefilter {
+                Prefilter::Needs(literal) => Some(literal),
+                Prefilter::Unknown | Prefilter::Everything => None,
             },
         }
     }

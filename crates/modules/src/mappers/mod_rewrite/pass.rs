@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conf::pattern::{Candidates, Captures, Many, TooLong};
+use conf::pattern::{Candidates, Captures, PatternSet, TooLong};
 use conf::{Level, Origin};
 use server::core::CoreServer;
 use server::fields::add_vary;
@@ -231,7 +231,7 @@ impl<'r> Pass<'r> {
 
     /// Determines the text that patterns are matched against: the current path, without its directory in a section; and
     /// which of `many` may match it.
-    fn look(&mut self, many: Option<&Many>, candidates: &mut Candidates) {
+    fn look(&mut self, many: Option<&PatternSet>, candidates: &mut Candidates) {
         self.path.clear();
         let mapped = &self.request.mapped;
         let whole = mapped.filename.len() + mapped.path_info.len();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use conf::pattern::Many;
+use conf::pattern::PatternSet;
 use conf::{Merge, Origin, Setting};
 
 use super::flags::Flags;
@@ -78,7 +78,7 @@ pub(super) struct Rules {
 pub(super) struct List {
     rules: Vec<(Arc<Rule>, Origin)>,
     /// The combined matcher of all patterns; made when first wanted, and dropped when a rule is added.
-    many: OnceLock<Option<Arc<Many>>>,
+    many: OnceLock<Option<Arc<PatternSet>>>,
 }
 
 impl List {
@@ -92,13 +92,13 @@ impl List {
 
     /// The combined matcher that tells which rules can be skipped. A negated rule matches if its pattern does not, and
     /// the rules chained to a rule depend on it whether it matches or not.
-    pub(super) fn many(&self) -> Option<&Many> {
+    pub(super) fn many(&self) -> Option<&PatternSet> {
         if self.rules.len() < Self::SHORT {
             return None;
         }
         let asked = |rule: &Rule| rule.given.flags.any(Flags::NEGATED.and(Flags::CHAIN));
         let patterns = || self.rules.iter().map(|(rule, _)| (!asked(rule)).then_some(&rule.regex));
-        self.many.get_or_init(|| Many::new(patterns()).map(Arc::new)).as_deref()
+        self.many.get_or_init(|| PatternSet::new(patterns()).map(Arc::new)).as_deref()
     }
 }
 

@@ -9,7 +9,7 @@ use super::Regex;
 /// One automaton searches for all required texts at once, ignoring case. So a list of a thousand patterns costs about
 /// as much as the few that remain.
 #[derive(Clone, Debug)]
-pub struct Many {
+pub struct PatternSet {
     automaton: AhoCorasick,
     /// For each text of the automaton: the place of its pattern in the list, and whether the text must be at the start.
     texts: Box<[(usize, bool)]>,
@@ -21,10 +21,10 @@ pub struct Many {
 #[derive(Clone, Debug, Default)]
 pub struct Candidates(Vec<u64>);
 
-impl Many {
+impl PatternSet {
     /// Builds the filter; a pattern given as `None` is always a candidate. Returns `None` if the automaton would be too
     /// large.
-    pub fn new<'p>(patterns: impl Iterator<Item = Option<&'p Regex>>) -> Option<Many> {
+    pub fn new<'p>(patterns: impl Iterator<Item = Option<&'p Regex>>) -> Option<PatternSet> {
         let mut always = Candidates::default();
         let (mut needed, mut texts) = (Vec::new(), Vec::new());
         for (place, pattern) in patterns.enumerate() {
@@ -37,7 +37,7 @@ impl Many {
             }
         }
         let automaton = AhoCorasick::builder().ascii_case_insensitive(true).build(needed).ok()?;
-        Some(Many { automaton, texts: texts.into(), always })
+        Some(PatternSet { automaton, texts: texts.into(), always })
     }
 
     /// Fills `candidates` with the places of the patterns that may match `subject`. The texts are ASCII, which is the
@@ -97,7 +97,7 @@ mod tests {
             .flat_map(|_| patterns)
             .map(|(pattern, ignore_case)| Regex::new(pattern, Flags { ignore_case, ..Flags::default() }).unwrap())
             .collect();
-        let many = Many::new(regexes.iter().map(Some)).unwrap();
+        let set = PatternSet::new(regexes.iter().map(Some)).unwrap();
         let mut candidates = Candidates::default();
         for (subject, expected) in [
             ("/old/a.html", vec![0, 1, 2, 3, 4, 5, 6, 7, 8]),
@@ -106,7 +106,7 @@ mod tests {
             ("", vec![4, 6, 7, 8]),
             ("/Old/", vec![0, 1, 2, 3, 4, 6, 7, 8]),
         ] {
-            many.look(subject, &mut candidates);
+            set.look(subject, &mut candidates);
             let all: Vec<usize> =
                 std::iter::successors(candidates.next(0), |place| candidates.next(place + 1)).collect();
             let first: Vec<usize> = all.iter().copied().filter(|place| *place < patterns.len()).collect();

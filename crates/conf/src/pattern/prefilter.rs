@@ -5,7 +5,7 @@ use super::literal::Literal;
 
 /// A condition that every match of a pattern meets.
 #[derive(Debug)]
-pub(super) enum Glance {
+pub(super) enum Prefilter {
     /// Nothing is known.
     Unknown,
     /// Everything matches.
@@ -14,21 +14,21 @@ pub(super) enum Glance {
     Needs(Literal),
 }
 
-impl Glance {
-    pub(super) fn of(pattern: &str, flags: Flags) -> Glance {
+impl Prefilter {
+    pub(super) fn of(pattern: &str, flags: Flags) -> Prefilter {
         if flags.extended {
-            return Glance::Unknown;
+            return Prefilter::Unknown;
         }
         match pattern {
-            ".*" | "^.*" | "(.*)" | "^(.*)" => return Glance::Everything,
-            "^.*$" | "^(.*)$" if flags.dot_all => return Glance::Everything,
+            ".*" | "^.*" | "(.*)" | "^(.*)" => return Prefilter::Everything,
+            "^.*$" | "^(.*)$" if flags.dot_all => return Prefilter::Everything,
             _ => {}
         }
         let (first, longest) = texts(pattern).unwrap_or_default();
         match pattern.starts_with('^') && !flags.multi_line {
-            true if !first.is_empty() => Glance::Needs(Literal::within(&first, true, flags.ignore_case)),
-            _ if longest.len() > 1 => Glance::Needs(Literal::within(&longest, false, flags.ignore_case)),
-            _ => Glance::Unknown,
+            true if !first.is_empty() => Prefilter::Needs(Literal::within(&first, true, flags.ignore_case)),
+            _ if longest.len() > 1 => Prefilter::Needs(Literal::within(&longest, false, flags.ignore_case)),
+            _ => Prefilter::Unknown,
         }
     }
 
@@ -36,9 +36,9 @@ impl Glance {
     /// bytes.
     pub(super) fn answer(&self, subject: &[u8]) -> Option<bool> {
         match self {
-            Glance::Unknown => None,
-            Glance::Everything => Some(true),
-            Glance::Needs(text) => text.find_at(subject, 0).is_none().then_some(false),
+            Prefilter::Unknown => None,
+            Prefilter::Everything => Some(true),
+            Prefilter::Needs(text) => text.find_at(subject, 0).is_none().then_some(false),
         }
     }
 }
