@@ -25,7 +25,7 @@ pub use moment::{MOMENTS, Moment};
 pub use row::{Answered, Row, Texts, Traffic};
 pub use snapshot::{Described, Process, Snapshot, Watch, Worker, snapshot};
 pub use states::{ChildState, Gauge, Handshake, State};
-pub use visits::{Place, Visit, Visited};
+pub use visits::{Visit, VisitStats, Visited};
 pub use workers::{Rows, Workers};
 
 #[cfg(test)]

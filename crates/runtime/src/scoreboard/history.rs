@@ -58,7 +58,7 @@ impl Board {
     pub fn note_moment(&self) {
         let [at, words @ ..] = self.moment().words();
         let noted = self.header().load(Header::Noted);
-        let [time, places @ ..] = &self.moments()[place(noted)];
+        let [time, places @ ..] = &self.moments()[index(noted)];
         time.store(0, Relaxed);
         fence(Release);
         for (place, word) in places.iter().zip(words) {
@@ -72,11 +72,11 @@ impl Board {
     pub fn history(&self) -> Vec<Moment> {
         let noted = self.header().load(Header::Noted);
         let all = noted.saturating_sub(MOMENTS as u64)..noted;
-        all.filter_map(|number| read(&self.moments()[place(number)])).map(Moment::of).collect()
+        all.filter_map(|number| read(&self.moments()[index(number)])).map(Moment::of).collect()
     }
 }
 
-fn place(number: u64) -> usize {
+fn index(number: u64) -> usize {
     usize::try_from(number % MOMENTS as u64).unwrap_or(0)
 }
 

@@ -131,10 +131,10 @@ impl Handshake {
 
     /// All of them, in the order in which they are counted.
     pub fn all() -> [Handshake; Handshake::COUNT] {
-        std::array::from_fn(|place| Handshake {
-            is_tls13: place & 1 != 0,
-            is_http2: place & 2 != 0,
-            is_resumed: place & 4 != 0,
+        std::array::from_fn(|index| Handshake {
+            is_tls13: index & 1 != 0,
+            is_http2: index & 2 != 0,
+            is_resumed: index & 4 != 0,
         })
     }
 
@@ -147,7 +147,7 @@ impl Handshake {
         ]
     }
 
-    pub(super) fn place(self) -> usize {
+    pub(super) fn index(self) -> usize {
         usize::from(self.is_tls13) | usize::from(self.is_http2) << 1 | usize::from(self.is_resumed) << 2
     }
 }

@@ -259,7 +259,7 @@ fn frequent_and_slow_urls_are_kept() {
     }
     let Visited { urls, mut hosts } = board.visited();
     let often = urls.iter().find(|place| place.path == "/often").expect("it is kept");
-    let want = Place {
+    let want = VisitStats {
         host: "a:80".into(),
         path: "/often".into(),
         requests: 150,

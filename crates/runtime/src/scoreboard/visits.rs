@@ -14,14 +14,14 @@ use sys::shm::Shared;
 use super::clock::{micros, now};
 
 const TABLES: usize = 4;
-/// A key may stand in one of so many places.
+/// A key may stand in one of so many slots.
 const WAYS: usize = 8;
-/// Sets of places for URLs, and for virtual hosts.
+/// Sets of slots for URLs, and for virtual hosts.
 const URLS: usize = 32;
 const HOSTS: usize = 8;
 const SETS: usize = URLS + HOSTS;
 
-/// Words of a place: twelve numbers, a name of 48 bytes and a path of 112. The first row of a set holds its keys.
+/// Words of a slot: twelve numbers, a name of 48 bytes and a path of 112. The first row of a set holds its keys.
 const WORDS: usize = COUNTS + 2 * KINDS + NAME + PATH;
 const COUNTS: usize = 2;
 const NAME: usize = 6;
@@ -33,7 +33,7 @@ type Set = [Row; 1 + WAYS];
 const PERIOD: u64 = 300;
 /// A key that is being replaced.
 const TAKEN: u64 = u64::MAX;
-/// How heavy a place gets at most: so many visits of others push it out when it is not visited any more.
+/// How heavy a slot gets at most: so many visits of others push it out when it is not visited any more.
 const HEAVIEST: u64 = 10_000;
 
 /// A request that was answered.
@@ -53,7 +53,7 @@ pub struct Visit<'a> {
 
 /// What is known of a URL or a virtual host: its visits of the last five to ten minutes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct VisitStats {
     /// The virtual host with its port, cut to 48 bytes.
     pub host: String,
     /// The path, cut to 112 bytes; empty for a virtual host.
@@ -74,9 +74,9 @@ pub struct Place {
 #[derive(Clone, Debug, Default)]
 pub struct Visited {
     /// By URL.
-    pub urls: Vec<Place>,
+    pub urls: Vec<VisitStats>,
     /// By virtual host.
-    pub hosts: Vec<Place>,
+    pub hosts: Vec<VisitStats>,
 }
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Visits {
         for table in 0..TABLES {
             for (index, set) in self.table(table).iter().enumerate() {
                 let into = if index < URLS { &mut visited.urls } else { &mut visited.hosts };
-                places(set, period).for_each(|place| join(into, place));
+                known(set, period).for_each(|stats| join(into, stats));
             }
         }
         visited
@@ -132,16 +132,16 @@ impl Visits {
     }
 }
 
-/// A place as another table knows it is the same place.
-fn join(places: &mut Vec<Place>, new: Place) {
-    match places.iter_mut().find(|place| place.path == new.path && place.host == new.host) {
-        None => places.push(new),
-        Some(place) => {
-            place.requests += new.requests;
-            place.failures += new.failures;
-            place.scripts += new.scripts;
-            place.time += new.time;
-            place.slowest = place.slowest.max(new.slowest);
+/// What another table knows of the same URL or virtual host is added to what is known.
+fn join(all: &mut Vec<VisitStats>, new: VisitStats) {
+    match all.iter_mut().find(|known| known.path == new.path && known.host == new.host) {
+        None => all.push(new),
+        Some(known) => {
+            known.requests += new.requests;
+            known.failures += new.failures;
+            known.scripts += new.scripts;
+            known.time += new.time;
+            known.slowest = known.slowest.max(new.slowest);
         }
     }
 }
@@ -160,19 +160,19 @@ fn index(key: u64, sets: usize) -> usize {
     (key >> 8) as usize % sets
 }
 
-fn count([keys, places @ ..]: &Set, key: u64, visit: &Visit<'_>, period: u64) {
+fn count([keys, slots @ ..]: &Set, key: u64, visit: &Visit<'_>, period: u64) {
     let keys = &keys[..WAYS];
     let found = keys.iter().position(|known| known.load(Relaxed) == key);
-    let Some(way) = found.or_else(|| claim(keys, places, key, visit, period)) else { return };
-    let place = &places[way];
-    let [began, weight, ..] = place;
-    turn(place, began, period);
+    let Some(way) = found.or_else(|| claim(keys, slots, key, visit, period)) else { return };
+    let slot = &slots[way];
+    let [began, weight, ..] = slot;
+    turn(slot, began, period);
     let took = micros(visit.took);
     // What takes long counts for more than what is asked for often: it is kept, too.
     if weight.load(Relaxed) < HEAVIEST {
         weight.fetch_add(1 + took / 10_000, Relaxed);
     }
-    let add = |kind, by| at(place, kind, 0).fetch_add(by, Relaxed);
+    let add = |kind, by| at(slot, kind, 0).fetch_add(by, Relaxed);
     add(Kind::Requests, 1);
     add(Kind::Time, took);
     if visit.status >= 500 {
@@ -181,39 +181,39 @@ fn count([keys, places @ ..]: &Set, key: u64, visit: &Visit<'_>, period: u64) {
     if visit.script {
         add(Kind::Scripts, 1);
     }
-    if at(place, Kind::Slowest, 0).load(Relaxed) < took {
-        at(place, Kind::Slowest, 0).fetch_max(took, Relaxed);
+    if at(slot, Kind::Slowest, 0).load(Relaxed) < took {
+        at(slot, Kind::Slowest, 0).fetch_max(took, Relaxed);
     }
 }
 
 /// A number of the present period (`age` 0), or of the one before.
-fn at(place: &Row, kind: Kind, age: usize) -> &AtomicU64 {
-    &place[COUNTS + age * KINDS + kind as usize]
+fn at(slot: &Row, kind: Kind, age: usize) -> &AtomicU64 {
+    &slot[COUNTS + age * KINDS + kind as usize]
 }
 
 const ALL: [Kind; KINDS] = [Kind::Requests, Kind::Failures, Kind::Scripts, Kind::Time, Kind::Slowest];
 
 /// Where a new period has begun, its counts begin again. A visit that is counted at that very moment may be lost.
-fn turn(place: &Row, began: &AtomicU64, period: u64) {
+fn turn(slot: &Row, began: &AtomicU64, period: u64) {
     let seen = began.load(Relaxed);
     if seen == period || began.compare_exchange(seen, period, AcqRel, Relaxed).is_err() {
         return;
     }
     for kind in ALL {
-        let past = at(place, kind, 0).swap(0, Relaxed);
-        at(place, kind, 1).store(if seen + 1 == period { past } else { 0 }, Relaxed);
+        let past = at(slot, kind, 0).swap(0, Relaxed);
+        at(slot, kind, 1).store(if seen + 1 == period { past } else { 0 }, Relaxed);
     }
 }
 
-/// Takes the lightest place of a set, or makes it lighter; `None`: not yet.
-fn claim(keys: &[AtomicU64], places: &[Row], key: u64, visit: &Visit<'_>, period: u64) -> Option<usize> {
+/// Takes the lightest slot of a set, or makes it lighter; `None`: not yet.
+fn claim(keys: &[AtomicU64], slots: &[Row], key: u64, visit: &Visit<'_>, period: u64) -> Option<usize> {
     // What was not visited for two periods is nothing any more.
     let weight = |way: &usize| {
-        let [began, weight, ..] = &places[*way];
+        let [began, weight, ..] = &slots[*way];
         if began.load(Relaxed) + 1 < period { 0 } else { weight.load(Relaxed) }
     };
     let way = (0..WAYS).min_by_key(weight)?;
-    let ([began, rest @ ..], before) = (&places[way], keys[way].load(Relaxed));
+    let ([began, rest @ ..], before) = (&slots[way], keys[way].load(Relaxed));
     if weight(&way) > 1 {
         rest[0].fetch_sub(1, Relaxed);
         return None;
@@ -226,7 +226,7 @@ fn claim(keys: &[AtomicU64], places: &[Row], key: u64, visit: &Visit<'_>, period
     began.store(period, Relaxed);
     fence(Release);
     rest.iter().for_each(|word| word.store(0, Relaxed));
-    let (name, path) = places[way][COUNTS + 2 * KINDS..].split_at(NAME);
+    let (name, path) = slots[way][COUNTS + 2 * KINDS..].split_at(NAME);
     for (words, text) in [(name, visit.host), (path, visit.path)] {
         for (word, bytes) in words.iter().zip(text.chunks(8)) {
             let mut whole = [0; 8];
@@ -239,17 +239,17 @@ fn claim(keys: &[AtomicU64], places: &[Row], key: u64, visit: &Visit<'_>, period
 }
 
 /// What a set knows of the last two periods.
-fn places([keys, places @ ..]: &Set, period: u64) -> impl Iterator<Item = Place> {
-    keys.iter().zip(places).filter_map(move |(key, place)| {
+fn known([keys, slots @ ..]: &Set, period: u64) -> impl Iterator<Item = VisitStats> {
+    keys.iter().zip(slots).filter_map(move |(key, slot)| {
         let before = key.load(Acquire);
         if before == 0 || before == TAKEN {
             return None;
         }
-        let age = period.saturating_sub(place[0].load(Relaxed));
-        let number = |kind, past: usize| if age as usize + past < 2 { at(place, kind, past).load(Relaxed) } else { 0 };
+        let age = period.saturating_sub(slot[0].load(Relaxed));
+        let number = |kind, past: usize| if age as usize + past < 2 { at(slot, kind, past).load(Relaxed) } else { 0 };
         let sum = |kind| number(kind, 0) + number(kind, 1);
-        let (name, path) = place[COUNTS + 2 * KINDS..].split_at(NAME);
-        let read = Place {
+        let (name, path) = slot[COUNTS + 2 * KINDS..].split_at(NAME);
+        let read = VisitStats {
             host: text(name),
             path: text(path),
             requests: sum(Kind::Requests),

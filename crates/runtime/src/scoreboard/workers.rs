@@ -178,8 +178,8 @@ impl Workers {
 
     /// Counts a TLS handshake; `None`: it failed.
     pub fn count_handshake(&self, outcome: Option<Handshake>) {
-        let place = outcome.map_or(Handshake::COUNT, Handshake::place);
-        self.board.process(self.process).tally(HANDSHAKES, place);
+        let index = outcome.map_or(Handshake::COUNT, Handshake::index);
+        self.board.process(self.process).tally(HANDSHAKES, index);
     }
 
     /// How many connections of this child are in a stage.

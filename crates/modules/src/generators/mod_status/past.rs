@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use runtime::recent::Line;
-use runtime::scoreboard::{Moment, Place};
+use runtime::scoreboard::{Moment, VisitStats};
 use serde_json::{Value, json};
 
 /// The maximum numbers of URLs in each of the two orders, and of virtual hosts and lines.
@@ -33,7 +33,7 @@ pub(super) fn history(moments: &[Moment]) -> String {
 }
 
 /// The URLs with the most requests, and those with the most time.
-pub(super) fn urls(mut places: Vec<Place>) -> Vec<Value> {
+pub(super) fn urls(mut places: Vec<VisitStats>) -> Vec<Value> {
     places.sort_by_key(|place| std::cmp::Reverse((place.time, place.requests)));
     let rest = places.split_off(places.len().min(URLS));
     let mut often = rest;
@@ -42,12 +42,12 @@ pub(super) fn urls(mut places: Vec<Place>) -> Vec<Value> {
 }
 
 /// The virtual hosts with the most requests.
-pub(super) fn hosts(mut places: Vec<Place>) -> Vec<Value> {
+pub(super) fn hosts(mut places: Vec<VisitStats>) -> Vec<Value> {
     places.sort_by_key(|place| std::cmp::Reverse(place.requests));
     places.iter().take(HOSTS).map(told).collect()
 }
 
-fn told(place: &Place) -> Value {
+fn told(place: &VisitStats) -> Value {
     json!({
         "host": place.host,
         "path": place.path,
@@ -80,7 +80,12 @@ mod tests {
 
     #[test]
     fn both_orders_have_their_first() {
-        let place = |path: usize, requests, time| Place { path: path.to_string(), requests, time, ..Place::default() };
+        let place = |path: usize, requests, time| VisitStats {
+            path: path.to_string(),
+            requests,
+            time,
+            ..VisitStats::default()
+        };
         let slow = (0..URLS).map(|number| place(number, 1, 1_000_000));
         let often = (URLS..3 * URLS).map(|number| place(number, 1000 + number as u64, 10));
         let urls = urls(slow.chain(often).collect());
