@@ -2,10 +2,10 @@
 
 use crate::allowed::Allowed;
 use crate::arguments::{help, section_argument, take, until_empty};
+use crate::context::DirectiveContext;
 use crate::directive::{Args, Cmd, Context, Failure};
 use crate::error::{Error, Level, Phase, Unknown};
 use crate::excerpt::Spot;
-use crate::place::Place;
 use crate::settings::SettingsMap;
 use crate::tree::Node;
 use crate::values;
@@ -15,7 +15,7 @@ pub fn apply(
     nodes: &[Node],
     server: &mut SettingsMap,
     dir: &mut SettingsMap,
-    place: &Place,
+    place: &DirectiveContext,
     context: &mut Context,
 ) -> Result<(), Error> {
     for node in nodes {
@@ -47,7 +47,7 @@ pub fn apply(
 
 /// Keeps an error, or returns it if it ends the reading. The contents of a faulty section were not applied yet: applies
 /// them now, without effect and allowed in any context, to find the errors inside.
-fn go_on(node: &Node, place: &Place, context: &mut Context, error: Error) -> Result<(), Error> {
+fn go_on(node: &Node, place: &DirectiveContext, context: &mut Context, error: Error) -> Result<(), Error> {
     context.errors.meet(error)?;
     let Some(children) = &node.children else { return Ok(()) };
     let mut inside = place.clone();
@@ -62,14 +62,14 @@ impl Cmd<'_> {
         &mut self,
         server: Option<&mut SettingsMap>,
         dir: &mut SettingsMap,
-        place: &Place,
+        place: &DirectiveContext,
     ) -> Result<(), Error> {
         let children = self.node.children.as_deref().unwrap_or_default();
         apply(children, server.unwrap_or(self.server), dir, place, self.context)
     }
 }
 
-fn unknown(node: &Node, place: &Place, context: &mut Context) -> Result<(), Error> {
+fn unknown(node: &Node, place: &DirectiveContext, context: &mut Context) -> Result<(), Error> {
     if place.skip_unknown {
         let text = format!(
             "AH02296: Unknown directive {} perhaps misspelled or defined by a module not included in the server \

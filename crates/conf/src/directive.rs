@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::allowed::Allowed;
+use crate::context::DirectiveContext;
 use crate::error::{Error, Errors, Level, Notice};
 use crate::expr;
 use crate::language::Language;
 use crate::paths::join;
-use crate::place::Place;
 use crate::settings::{Keyed, Listed, Setting, Settings, SettingsMap};
 use crate::source::Origin;
 use crate::system::System;
@@ -199,7 +199,7 @@ pub struct Cmd<'a> {
     /// The settings of the section, or those that apply outside all sections.
     pub dir: &'a mut SettingsMap,
     /// The line's context.
-    pub place: &'a Place,
+    pub place: &'a DirectiveContext,
     /// State shared by all lines.
     pub context: &'a mut Context,
 }
@@ -264,7 +264,7 @@ impl Cmd<'_> {
     }
 
     /// The context of lines inside this section.
-    pub fn inner_place(&self, allowed: Allowed, path: Option<&str>) -> Place {
+    pub fn inner_place(&self, allowed: Allowed, path: Option<&str>) -> DirectiveContext {
         let mut place = self.place.clone();
         place.enclosing.push(self.node.name.clone());
         if !place.htaccess {

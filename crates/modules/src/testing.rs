@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use conf::{Context, Language, ModuleInfo, Notice, Place, Reader, SettingsMap};
+use conf::{Context, DirectiveContext, Language, ModuleInfo, Notice, Reader, SettingsMap};
 
 /// The result of some lines.
 pub(crate) struct Applied {
@@ -25,7 +25,8 @@ pub(crate) fn apply(lines: &str) -> Result<Applied, String> {
     let tree = reader.read_text("lines", lines.into()).map_err(|error| error.message)?;
     let mut context = Context { notices: Vec::new(), ..reader.into_context() };
     let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
-    conf::apply(&tree, &mut server, &mut dir, &Place::server_level(), &mut context).map_err(|error| error.message)?;
+    conf::apply(&tree, &mut server, &mut dir, &DirectiveContext::server_level(), &mut context)
+        .map_err(|error| error.message)?;
     Ok(Applied { server, dir, notices: context.notices })
 }
 

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use self::include::reason;
 use self::input::{Input, Stop};
 use crate::arguments::{section_argument, take};
+use crate::context::DirectiveContext;
 use crate::directive::{Args, Context, Directive, OnRead};
 use crate::error::{Error, Errors, Level, Notice, Phase, Unknown};
 use crate::excerpt::Spot;
 use crate::language::Language;
 use crate::lines::{LINE_MAX, LINE_MAX_HTACCESS};
 use crate::paths::join;
-use crate::place::Place;
 use crate::source::{Origin, Source};
 use crate::system::System;
 use crate::tree::Node;
@@ -81,7 +81,7 @@ pub struct Reader {
     include_line: Option<u32>,
     /// How many `Include`s are running.
     include_depth: usize,
-    htaccess: Option<Place>,
+    htaccess: Option<DirectiveContext>,
     /// Sections that are open around the text being read.
     around: usize,
     /// How many texts have been read from memory so far.
@@ -147,7 +147,7 @@ impl Reader {
     }
 
     /// Makes a reader for an `.htaccess` file at `place`: fewer directives, shorter lines.
-    pub fn htaccess(system: Arc<dyn System>, language: Language, place: Place) -> Reader {
+    pub fn htaccess(system: Arc<dyn System>, language: Language, place: DirectiveContext) -> Reader {
         Reader { htaccess: Some(place), ..Reader::new(system, language) }
     }
 

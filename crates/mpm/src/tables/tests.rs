@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use conf::{Context, Error, Errors, Language, Node, Origin, Place, SettingsMap, Source, System, apply};
+use conf::{Context, DirectiveContext, Error, Errors, Language, Node, Origin, SettingsMap, Source, System, apply};
 
 use super::*;
 use crate::settings::Listen;
@@ -63,7 +63,7 @@ fn try_lines(modules: &'static [&'static ModuleInfo], lines: &str) -> (Result<()
     let language = Language::new(modules, modules, "/srv");
     let mut context = Context { system: Arc::new(Machine), language, notices: Vec::new(), errors: Errors::first() };
     let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
-    let result = apply(&nodes, &mut server, &mut dir, &Place::server_level(), &mut context);
+    let result = apply(&nodes, &mut server, &mut dir, &DirectiveContext::server_level(), &mut context);
     (result, server, context)
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::PoisonError;
 
 use conf::error::Phase;
-use conf::{Allowed, Context, Error, Errors, Level, Node, Origin, Place, Reader, SettingsMap};
+use conf::{Allowed, Context, DirectiveContext, Error, Errors, Level, Node, Origin, Reader, SettingsMap};
 use sys::file::Meta;
 
 use crate::paths::{c_path, join};
@@ -283,7 +283,7 @@ pub(super) fn read_tree(
     bytes: Vec<u8>,
     rules: &OverrideRules,
     errors: Errors,
-) -> (Result<Vec<Node>, Error>, Place, Context) {
+) -> (Result<Vec<Node>, Error>, DirectiveContext, Context) {
     let place = rules.place(dir);
     let mut reader = Reader::htaccess(server.system.clone(), server.language.clone(), place.clone());
     reader.errors = errors;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use conf::error::Phase;
-use conf::{Context, Error, Errors, Language, ModuleInfo, Notice, Origin, Place, Reader, SettingsMap, System};
+use conf::{
+    Context, DirectiveContext, Error, Errors, Language, ModuleInfo, Notice, Origin, Reader, SettingsMap, System,
+};
 
 use crate::log::ErrorLog;
 use crate::log::Levels;
@@ -169,7 +171,7 @@ fn resolve(
     left: &mut Left,
 ) -> Result<Server, Error> {
     let (mut main, mut main_dir) = (SettingsMap::default(), SettingsMap::default());
-    conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), context)?;
+    conf::apply(tree, &mut main, &mut main_dir, &DirectiveContext::server_level(), context)?;
     let mut draft = draft(main, main_dir);
     let modules = with_infos(context.language.loaded());
     let logs = crate::load::logs::check_directories(&draft, context);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, RwLock};
 
-use conf::{Node, Place};
+use conf::{DirectiveContext, Node};
 
 use crate::settings::core::{CoreDir, Override};
 use crate::settings::merge::Layer;
@@ -51,9 +51,9 @@ impl OverrideRules {
     }
 
     /// The place of the lines of a file in `dir`.
-    pub(crate) fn place(&self, dir: &str) -> Place {
+    pub(crate) fn place(&self, dir: &str) -> DirectiveContext {
         let Override { classes, options, skip_forbidden, skip_unknown } = self.over;
-        Place {
+        DirectiveContext {
             htaccess: true,
             allowed: classes,
             options,
@@ -61,7 +61,7 @@ impl OverrideRules {
             skip_unknown,
             list: self.list.clone(),
             path: Some(dir.into()),
-            ..Place::server_level()
+            ..DirectiveContext::server_level()
         }
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use conf::expr::StringExpr;
 use conf::pattern::{Captures, Flags, Regex};
 use conf::values::atoi;
-use conf::{Cmd, Level, Outcome, Place};
+use conf::{Cmd, DirectiveContext, Level, Outcome};
 use server::core_module::is_url;
 
 use super::list::Matcher;
 use super::{Alias, AliasDir, AliasServer, Redirect, SectionAlias, SectionRedirect};
 
 /// Whether the line is in a section with settings of its own, or in an `.htaccess` file.
-fn in_section(place: &Place) -> bool {
+fn in_section(place: &DirectiveContext) -> bool {
     place.path.is_some() || ["<If", "<ElseIf", "<Else"].iter().any(|name| place.inside(name))
 }
 

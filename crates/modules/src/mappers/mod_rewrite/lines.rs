@@ -5,7 +5,7 @@ use std::sync::Arc;
 use conf::expr::Expr;
 use conf::pattern::{self, Regex};
 use conf::values::atoi;
-use conf::{Cmd, Level, Outcome, Place};
+use conf::{Cmd, DirectiveContext, Level, Outcome};
 
 use super::flags::{self, Flags, Given};
 use super::maps::program::Program;
@@ -23,7 +23,7 @@ use crate::database;
 const ROUNDS: i32 = 32_000;
 
 /// The directory of a section's rules, in Apache's form; `None`: the line is outside sections.
-pub(super) fn directory(place: &Place) -> Option<String> {
+pub(super) fn directory(place: &DirectiveContext) -> Option<String> {
     const CONDITIONAL: [&str; 3] = ["<if", "<elseif", "<else"];
     const NAMED: [&str; 7] =
         ["<directory", "<directorymatch", "<location", "<locationmatch", "<files", "<filesmatch", "<proxy"];

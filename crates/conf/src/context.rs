@@ -7,7 +7,7 @@ use crate::allowed::Allowed;
 
 /// The context of a line: what is allowed there, and what encloses it.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct DirectiveContext {
     /// The directives allowed here.
     pub allowed: Allowed,
     /// The options that `AllowOverride Options=` allows, as the core module's bits; elsewhere, all of them.
@@ -30,10 +30,10 @@ pub struct Place {
     pub htaccess: bool,
 }
 
-impl Place {
+impl DirectiveContext {
     /// The context outside all sections.
-    pub fn server_level() -> Place {
-        Place {
+    pub fn server_level() -> DirectiveContext {
+        DirectiveContext {
             allowed: Allowed::AT_SERVER_LEVEL,
             options: u32::MAX,
             list: None,
