@@ -23,56 +23,19 @@
 //! A future may be polled by one thread now and by another one later, though never by two at once; it has to be `Send`.
 //! Expect needless polls, and a drop at any wait. It must not block: use `offload` for that.
 
+mod awaited;
+mod coop;
 mod descriptor;
+mod offload;
 mod task;
+pub mod tick;
+mod timeout;
 mod timer;
 
-use std::future::Future;
-use std::time::{Duration, Instant};
-
+pub use awaited::Awaited;
+pub use coop::CoopBudget;
 pub use descriptor::Descriptor;
-pub use task::{Task, spawn};
+pub use offload::{Load, STACK, offload, offload_apart};
+pub use task::{Task, spawn, yield_now};
+pub use timeout::{Elapsed, sleep, sleep_until, timeout, timeout_at};
 pub use timer::Timer;
-
-/// A deadline has passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Elapsed;
-
-impl std::fmt::Display for Elapsed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("it took too long")
-    }
-}
-
-impl std::error::Error for Elapsed {}
-
-impl From<Elapsed> for std::io::Error {
-    fn from(_: Elapsed) -> std::io::Error {
-        std::io::ErrorKind::TimedOut.into()
-    }
-}
-
-/// Waits for `time`.
-pub async fn sleep(time: Duration) {
-    sleep_until(Instant::now() + time).await;
-}
-
-/// Waits until `deadline`.
-pub async fn sleep_until(deadline: Instant) {
-    let _ = Timer::default().until(deadline, std::future::pending::<()>()).await;
-}
-
-/// Waits for `future`, but not longer than `time`.
-pub async fn timeout<T>(time: Duration, future: impl Future<Output = T>) -> Result<T, Elapsed> {
-    timeout_at(Instant::now() + time, future).await
-}
-
-/// Waits for `future`, but not beyond `deadline`. A result that is ready counts even after the deadline.
-pub async fn timeout_at<T>(deadline: Instant, future: impl Future<Output = T>) -> Result<T, Elapsed> {
-    Timer::default().until(deadline, future).await.ok_or(Elapsed)
-}
-
-/// Lets other ready tasks go first.
-pub async fn yield_now() {
-    sys::event_loop::yield_now().await;
-}

@@ -6,28 +6,16 @@
 
 #![forbid(unsafe_code)]
 
-mod accept;
-mod awaited;
-mod coop;
 pub mod executor;
-mod helper_process;
-mod lifetime;
 pub mod log;
 pub mod log_levels;
-mod offload;
 pub mod recent;
 pub mod scoreboard;
-mod stage;
-pub mod tick;
+mod service;
 
-pub use accept::AcceptFilters;
-pub use awaited::Awaited;
-pub use coop::CoopBudget;
-pub use helper_process::{HelperMain, HelperProcess};
-pub use lifetime::BumpyLife;
-pub use offload::{Load, STACK, offload, offload_apart};
-pub use stage::{
-    Accepted, Connection, Service, Stage, Stepping, Tidying, briefly, drain, draining, is_worker_released,
-    needs_worker, release_worker,
+pub use executor::tick::{self, yield_now};
+pub use executor::{Awaited, CoopBudget, Load, STACK, offload, offload_apart};
+pub use service::{
+    AcceptFilters, Accepted, BumpyLife, Connection, HelperMain, HelperProcess, Service, Stage, Stepping, Tidying,
+    briefly, drain, draining, is_worker_released, needs_worker, release_worker,
 };
-pub use tick::yield_now;

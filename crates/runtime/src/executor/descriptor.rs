@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use sys::watch::{Interest, Ready, Watched, watch};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{sleep, timeout_at};
+use super::timeout::{sleep, timeout_at};
 
 /// How soon to try a server again whose queue was full. The kernel does not report when a unix socket has room.
 const RETRY: Duration = Duration::from_millis(5);

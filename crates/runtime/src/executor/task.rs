@@ -59,3 +59,8 @@ async fn caught(future: impl Future<Output = ()> + Send + 'static) {
     })
     .await;
 }
+
+/// Lets other ready tasks go first.
+pub async fn yield_now() {
+    sys::event_loop::yield_now().await;
+}

@@ -20,6 +20,7 @@ use resolve::{Arrow, Crate, Source};
 /// The rooms of a crate, which are its folders and the files beside them, from the ground up: a file uses its own room and
 /// those before it. What is not in the list stands above.
 const ROOMS: &[(&str, &[&str])] = &[
+    ("runtime", &["scoreboard", "log", "log_levels", "recent", "service", "executor"]),
     (
         "server",
         &[

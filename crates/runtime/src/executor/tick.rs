@@ -85,7 +85,7 @@ impl Look {
 /// that are already ready.
 pub async fn yield_now() {
     none();
-    crate::executor::yield_now().await;
+    sys::event_loop::yield_now().await;
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 use sys::cred::Identity;
 
-use crate::HelperProcess;
+use super::helper_process::HelperProcess;
 use crate::scoreboard::Workers;
 
 /// The next step of a connection. All but [`Stage::Serve`] only wait for the client and need no worker.

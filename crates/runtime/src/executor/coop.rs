@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::tick::yield_now;
+use super::tick::yield_now;
 
 /// How long all work without waiting may take together before it yields to other connections.
 const SLICE: Duration = Duration::from_millis(1);
