@@ -34,8 +34,8 @@ pub struct Caller {
     pub timeout: Duration,
     /// The script speaks to the client itself: its output is the whole response (non-parsed header).
     pub nph: bool,
-    /// The script's fields go out as they are, its length included (mod_php). Those of other scripts are joined to one for
-    /// each name, and the server makes the length.
+    /// The script's fields go out as they are, its length included (mod_php). Those of other scripts are joined to one
+    /// for each name, and the server makes the length.
     pub as_is: bool,
     /// `ScriptLog`
     pub log: Option<ScriptLog>,

@@ -1,5 +1,5 @@
-//! A backend that is talked to over a stream: the request's body and its response go over the same connection, framed by
-//! the [protocol](crate::protocol).
+//! A backend that is talked to over a stream: the request's body and its response go over the same connection, framed
+//! by the [protocol](crate::protocol).
 
 use std::io;
 use std::sync::Arc;

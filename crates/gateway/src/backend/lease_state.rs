@@ -81,8 +81,8 @@ impl LeaseCell {
         (state == LeaseState::Kept && self.0.compare_exchange(kept, 0, AcqRel, Acquire).is_ok()).then_some(served)
     }
 
-    /// The manager: asks for the return of a lease. Returns how many requests it has served, unless somebody has already
-    /// asked.
+    /// The manager: asks for the return of a lease. Returns how many requests it has served, unless somebody has
+    /// already asked.
     pub(super) fn recall(self, lease: u64) -> Option<u64> {
         let (served, _) = self.load(lease)?;
         self.transition(lease, LeaseState::Serving, LeaseState::Recalled, 0).then_some(served)

@@ -253,8 +253,8 @@ fn connections() -> MutexGuard<'static, Option<HashMap<Address, Connections>>> {
     CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request over a fresh connection, until its response begins. It may wait for the very process that a kept connection
-/// would occupy: meanwhile none is kept.
+/// A request over a fresh connection, until its response begins. It may wait for the very process that a kept
+/// connection would occupy: meanwhile none is kept.
 struct Unanswered(Address);
 
 impl Unanswered {

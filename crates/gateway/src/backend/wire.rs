@@ -33,7 +33,8 @@ pub(crate) enum Outcome {
     Closed,
     /// It has announced its end.
     Last,
-    /// Nobody waits for the rest of its response, which continues at this position ([`Frames`](crate::protocol::Frames)).
+    /// Nobody waits for the rest of its response, which continues at this position
+    /// ([`Frames`](crate::protocol::Frames)).
     Abandoned(Vec<u8>),
     /// The request was given up, and the state of the backend is unknown.
     Broken,

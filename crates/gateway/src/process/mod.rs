@@ -1,9 +1,9 @@
 //! The processes of scripts: started here or by a daemon, and ended for certain.
 //!
-//! A script is started ([`spawn`]) as a child of this process, or of a daemon at the other end of a [`socket`]. Over that
-//! connection, which lasts as long as the script does, the child sends the script's command ([`wire`]) and learns how the
-//! script ended ([`remote`]). Either way the script is a [`ScriptProcess`], and a [`ProcessGuard`] makes sure that it
-//! ends. A thread waits for those that take longer to end ([`reaper`]).
+//! A script is started ([`spawn`]) as a child of this process, or of a daemon at the other end of a [`socket`]. Over
+//! that connection, which lasts as long as the script does, the child sends the script's command ([`wire`]) and learns
+//! how the script ended ([`remote`]). Either way the script is a [`ScriptProcess`], and a [`ProcessGuard`] makes sure
+//! that it ends. A thread waits for those that take longer to end ([`reaper`]).
 
 mod ending;
 pub(crate) mod pipe;

@@ -1,8 +1,8 @@
 //! Protocols with a head of their own, and nothing else: the plain body follows, and the response is what a CGI script
 //! would write.
 
-/// SCGI: a netstring of variables (<https://python.ca/scgi/protocol.txt>). `CONTENT_LENGTH` is the first of them, and `SCGI` the
-/// second, whatever else there is.
+/// SCGI: a netstring of variables (<https://python.ca/scgi/protocol.txt>). `CONTENT_LENGTH` is the first of them, and
+/// `SCGI` the second, whatever else there is.
 pub fn scgi<'a>(length: u64, variables: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
     let mut content = format!("CONTENT_LENGTH\0{length}\0SCGI\x001\0").into_bytes();
     for (name, value) in variables {

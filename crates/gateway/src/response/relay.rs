@@ -107,8 +107,8 @@ fn too_early(parser: &Parser, name: &str) -> String {
     format!("{what}: {name}")
 }
 
-/// Handles an unusable header. The script may still write everything it wants, unless its header has no end: then neither
-/// has its output, and the script ends now.
+/// Handles an unusable header. The script may still write everything it wants, unless its header has no end: then
+/// neither has its output, and the script ends now.
 async fn bad_header(request: &mut Request, mut script: Script, parser: &Parser, fault: Fault, caller: &Caller) -> u16 {
     let name = base_name(&request.mapped.filename).to_string();
     let (text, line) = match fault {

@@ -1,8 +1,8 @@
 //! A program that runs for a request, wherever that is: the request's body goes into it, and its output comes out of
 //! it.
 //!
-//! There are two kinds of [`Source`]: a script with a process to itself ([`piped`]), and a backend that is talked to over
-//! a stream ([`crate::backend`]).
+//! There are two kinds of [`Source`]: a script with a process to itself ([`piped`]), and a backend that is talked to
+//! over a stream ([`crate::backend`]).
 
 pub(crate) mod input;
 mod output;

@@ -83,8 +83,8 @@ impl Script {
         self.has_ended()
     }
 
-    /// Reads unwanted output to the end, so that the script can do its work. Returns its length, or what went wrong: a script
-    /// that writes for longer than it may be silent has timed out too, as somebody waits for the response.
+    /// Reads unwanted output to the end, so that the script can do its work. Returns its length, or what went wrong: a
+    /// script that writes for longer than it may be silent has timed out too, as somebody waits for the response.
     pub(crate) async fn drain(&mut self, request: &Request) -> Result<u64, Event> {
         let (mut drained, mut budget, begun) = (0, CoopBudget::new(), Instant::now());
         loop {

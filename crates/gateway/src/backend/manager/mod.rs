@@ -34,7 +34,8 @@ use shared::{PAUSE, PRESSURE, Shared, State, TERM_GRACE};
 
 pub use crate::daemon::Users;
 
-/// How long a backend may take to end if the manager itself was ordered to end at once; its parent waits a second for it.
+/// How long a backend may take to end if the manager itself was ordered to end at once; its parent waits a second for
+/// it.
 const QUICK_TERM_GRACE: Duration = Duration::from_millis(500);
 /// How often to check for idle backends without any backend.
 const CALM: Duration = Duration::from_secs(1);

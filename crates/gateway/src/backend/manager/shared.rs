@@ -23,7 +23,8 @@ pub(super) const PRESSURE: Duration = Duration::from_millis(100);
 /// How many classes there may be, and how long an unused one is remembered.
 const CLASSES_MAX: usize = 4096;
 const FORGET: Duration = Duration::from_secs(3600);
-/// How long to wait if there are no descriptors left to accept with, and between checks whether all backends have ended.
+/// How long to wait if there are no descriptors left to accept with, and between checks whether all backends have
+/// ended.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 /// How much is read at once, in bytes.
 pub(super) const PIECE: usize = 16 * 1024;

@@ -48,8 +48,9 @@ impl Table {
         (0..used).any(|entry| self.get(entry, EntryField::Exiting) != 0 && self.is_running(entry))
     }
 
-    /// Lets go of an entry without the lock, because the lock's holder does not let go of that. The holder may be in the
-    /// middle of admitting this very entry, or of counting, so the state stays as it is until the lock is taken next.
+    /// Lets go of an entry without the lock, because the lock's holder does not let go of that. The holder may be in
+    /// the middle of admitting this very entry, or of counting, so the state stays as it is until the lock is taken
+    /// next.
     pub(in crate::gate) fn abandon(&self, entry: usize) {
         self.entries[entry][EntryField::Abandoned as usize].store(1, Release);
         self.header(HeaderField::Abandoned).store(1, Release);

@@ -9,8 +9,8 @@ use super::layout::{EntryField, EntryState, HeaderField, NAME, RECORD, SCRIPTS, 
 use super::lock::Locked;
 use super::usage::Usage;
 
-/// Durations are counted in [`STEPS`] steps of √2 from this many µs on: the number of runs in each step, and their sum in
-/// µs.
+/// Durations are counted in [`STEPS`] steps of √2 from this many µs on: the number of runs in each step, and their sum
+/// in µs.
 const FIRST_STEP: u64 = 100;
 /// How often a refusal of a script is explained in detail.
 const EXPLAINED: Duration = Duration::from_millis(100);
