@@ -18,11 +18,6 @@ settings! {
     }
 }
 
-/// The file of locks, if there is one.
-pub(super) fn lock_database(request: &Request) -> Option<Database> {
-    request.host::<FsServer>().lock_database()
-}
-
 settings! {
     /// The module's settings of a virtual host.
     pub(super) struct FsServer {
@@ -35,4 +30,9 @@ impl FsServer {
     pub(super) fn lock_database(&self) -> Option<Database> {
         self.lock_database.get().map(|path| Database::new(path))
     }
+}
+
+/// The file of locks of a request, if there is one.
+pub(super) fn lock_database(request: &Request) -> Option<Database> {
+    request.host::<FsServer>().lock_database()
 }
