@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use server::{Announced, Hook, Said};
+use server::{Announced, Hook, PrefaceOutcome};
 
 fuzz_target!(|data: &[u8]| {
     let whole = said(data);
@@ -21,7 +21,7 @@ fn said(bytes: &[u8]) -> Option<Option<(Announced, usize)>> {
     let hooks = modules::MODULES.iter().flat_map(|module| module.hooks);
     let preface = hooks.filter_map(|hook| if let Hook::Preface(preface) = hook { Some(preface) } else { None }).next();
     match (preface.expect("mod_remoteip").read)(bytes)? {
-        Said::Announced(announced, length) => Some(Some((announced, length))),
-        Said::Broken(..) => Some(None),
+        PrefaceOutcome::Announced(announced, length) => Some(Some((announced, length))),
+        PrefaceOutcome::Broken(..) => Some(None),
     }
 }
