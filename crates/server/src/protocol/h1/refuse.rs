@@ -14,7 +14,7 @@ impl HttpConnection {
         request.asked.salvage_line();
         self.buffer.clear();
         let is_late = matches!(exchange.refusal(), Some(Refusal::Timeout | Refusal::Truncated));
-        if is_late && !has_line(&exchange.request.asked.head.parts().1) {
+        if is_late && !has_line(exchange.request.asked.head.parts().1) {
             return Stage::ShortLinger;
         }
         // Not the returned value: the answer may have to wait, and then another stage ends the exchange.
