@@ -48,7 +48,7 @@ fn read_everything(data: &[u8], head: &Head) {
     if let http::range::Resolved::Parts(parts) = http::range::resolve(&range, 1000, &Default::default()) {
         assert!(!parts.is_empty() && parts.iter().all(|part| part.first <= part.last && part.last < 1000));
     }
-    let _ = http::conditional::evaluate(head, data, &Default::default(), 0);
+    let _ = http::conditional::evaluate(&(head, data), &Default::default(), 0);
     for value in head.values(data, "accept") {
         assert!(http::accept::preferences(value).all(|p| p.quality <= http::accept::QUALITY_MAX));
     }

@@ -213,23 +213,11 @@ mod tests {
     const EARLIER: &str = "Thu, 02 Jan 2020 03:04:04 GMT";
     const MODIFIED: i64 = 1_577_934_245;
 
-    struct Received<'r>(&'r Head, &'r [u8]);
-
-    impl Preconditions for Received<'_> {
-        fn method(&self) -> &[u8] {
-            self.0.method(self.1)
-        }
-
-        fn values(&self, name: Known) -> impl Iterator<Item = &[u8]> {
-            self.0.values(self.1, name)
-        }
-    }
-
-    fn with_head<T>(method: &str, fields: &str, test: impl Fn(&Received<'_>, &Validators<'_>) -> T) -> T {
+    fn with_head<T>(method: &str, fields: &str, test: impl Fn(&(&Head, &[u8]), &Validators<'_>) -> T) -> T {
         let request = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n");
         let mut head = Head::default();
         Head::parse(request.as_bytes(), &Limits::default(), &mut head).unwrap();
-        test(&Received(&head, request.as_bytes()), &Validators { etag: Some(TAG.as_bytes()), modified: Some(MODIFIED) })
+        test(&(&head, request.as_bytes()), &Validators { etag: Some(TAG.as_bytes()), modified: Some(MODIFIED) })
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::borrow::Cow;
 
 pub use error::HeadError;
 
+use crate::conditional::Preconditions;
 use crate::name::{Known, Name};
 
 /// A parsed request head. See the [module](self) for how to use it.
@@ -331,6 +332,17 @@ impl Index {
             *entry = at as u16 + 1;
         }
         is_first
+    }
+}
+
+/// A head with the text that it was parsed from.
+impl Preconditions for (&Head, &[u8]) {
+    fn method(&self) -> &[u8] {
+        self.0.method(self.1)
+    }
+
+    fn values(&self, name: Known) -> impl Iterator<Item = &[u8]> {
+        self.0.values(self.1, name)
     }
 }
 
