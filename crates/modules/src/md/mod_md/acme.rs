@@ -108,7 +108,7 @@ pub(super) async fn refused(order: &mut Order) -> Option<Failed> {
     while let Some(Ok(mut authorization)) = authorizations.next().await {
         let name = authorization.identifier().to_string();
         let state = authorization.refresh().await.ok()?;
-        if state.status == AuthorizationStatus::Valid || state.status == AuthorizationStatus::Pending {
+        if state.status != AuthorizationStatus::Invalid {
             continue;
         }
         let problem = state.challenges.iter().find_map(|challenge| challenge.error.clone());

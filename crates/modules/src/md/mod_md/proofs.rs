@@ -18,12 +18,31 @@ pub(super) struct Proof {
     value: String,
 }
 
-/// Answers the challenges for all names of an order.
+/// Proves control of all names of an order, and waits until the authority has checked them. A fast authority rejects a
+/// proof in its response to the very request that announces it: both ways end in the same reason.
 pub(super) async fn prove(
     domain: &Domain,
     order: &mut Order,
     means: &Means,
     client: &Client,
+    proofs: &mut Vec<Proof>,
+) -> Result<(), Failed> {
+    let ready = |status| matches!(status, OrderStatus::Ready | OrderStatus::Valid);
+    let proven = match answer_challenges(domain, order, means, proofs).await {
+        Ok(()) => wait_for(order, client, ready).await,
+        failed => failed,
+    };
+    match proven {
+        Ok(()) => Ok(()),
+        Err(failed) => Err(refused(order).await.unwrap_or(failed)),
+    }
+}
+
+/// Puts a response to a challenge in place for each name of an order, and tells the authority.
+async fn answer_challenges(
+    domain: &Domain,
+    order: &mut Order,
+    means: &Means,
     proofs: &mut Vec<Proof>,
 ) -> Result<(), Failed> {
     let readers = means.children.map(|(_, group)| group);
@@ -68,11 +87,7 @@ pub(super) async fn prove(
         }
         challenge.set_ready().await?;
     }
-    let ready = |status| matches!(status, OrderStatus::Ready | OrderStatus::Valid);
-    match wait_for(order, client, ready).await {
-        Ok(()) => Ok(()),
-        Err(failed) => Err(refused(order).await.unwrap_or(failed)),
-    }
+    Ok(())
 }
 
 /// Whether a name was ordered. An authority omits the asterisk (RFC 8555 section 7.1.4).
