@@ -152,7 +152,7 @@ pub(crate) enum Choice {
     Http(RunOptions),
     /// Multi-processing modules beside Apache's of the same name: at a fixed rate, while children are replaced, in a crowd
     ///
-    /// At a fixed rate the laboratory's own generator sends, on a constant schedule that does not wait for answers;
+    /// At a fixed rate the laboratory's own generator sends, on a constant schedule that does not wait for responses;
     /// latencies count from the moment at which a request was due.
     #[command(after_help = MPM_EXAMPLES)]
     Mpm(RunOptions),
@@ -164,7 +164,7 @@ pub(crate) enum Choice {
     Tls(RunOptions),
     /// Large configurations: hosts, rewrite maps, redirects and certificates by the thousand, beside nginx and Apache
     ///
-    /// Each server gets one core, the load generator another. For each size: the time to the first answer, memory, and requests per
+    /// Each server gets one core, the load generator another. For each size: the time to the first response, memory, and requests per
     /// CPU-second.
     #[command(after_help = MANY_HOSTS_EXAMPLES)]
     ManyHosts(RunOptions),

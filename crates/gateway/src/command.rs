@@ -65,7 +65,7 @@ impl Command {
         Some(Command {
             program: c_path(&request.mapped.filename)?,
             directory: c_path(dir_name(&request.mapped.filename)).filter(|directory| !directory.is_empty()),
-            arguments: arguments(request.asked.args.as_deref().unwrap_or_default()),
+            arguments: arguments(request.data.args.as_deref().unwrap_or_default()),
             environment: env::environment(&request.env),
             limits: limits(request.dir::<CoreDir>()),
             nicer: 0,

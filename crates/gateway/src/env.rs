@@ -147,15 +147,15 @@ async fn of_cgi(request: &Request, all: &mut Variables) {
     add("GATEWAY_INTERFACE", Value::Static("CGI/1.1"));
     // A part of another response negotiates nothing with the client.
     add("SERVER_PROTOCOL", Value::Static(request.protocol()));
-    add("REQUEST_METHOD", request.asked.method.to_string().into());
-    add("QUERY_STRING", request.asked.args.as_ref().map_or(Value::Static(""), Value::from));
+    add("REQUEST_METHOD", request.data.method.to_string().into());
+    add("QUERY_STRING", request.data.args.as_ref().map_or(Value::Static(""), Value::from));
     let current = request.dir::<CoreDir>().cgi_vars.get("REQUEST_URI").is_some_and(|rule| rule == "current-uri");
-    add("REQUEST_URI", if current { (&request.asked.uri).into() } else { request.asked.sent_target().into() });
+    add("REQUEST_URI", if current { (&request.data.uri).into() } else { request.data.sent_target().into() });
     if request.mapped.path_info.is_empty() {
-        add("SCRIPT_NAME", (&request.asked.uri).into());
+        add("SCRIPT_NAME", (&request.data.uri).into());
         return;
     }
-    let name = if included { &request.asked.uri } else { script_name(&request.asked.uri, &request.mapped.path_info) };
+    let name = if included { &request.data.uri } else { script_name(&request.data.uri, &request.mapped.path_info) };
     add("SCRIPT_NAME", name.into());
     add("PATH_INFO", (&request.mapped.path_info).into());
     let found = request.lookup_path(&request.mapped.path_info, None).await;
@@ -189,7 +189,7 @@ fn script_name<'a>(path: &'a str, info: &str) -> &'a str {
 fn headers(request: &Request) -> Variables {
     let mut all = Variables::with_capacity(48);
     let pass = request.dir::<CoreDir>().cgi_pass_auth();
-    let is_changed = request.asked.changed_fields().is_some();
+    let is_changed = request.data.changed_fields().is_some();
     for (name, value) in request.headers() {
         let secret = ["Authorization", "Proxy-Authorization"].iter().any(|one| name.eq_ignore_ascii_case(one));
         let Some(name) = variable(&name).filter(|_| pass || !secret) else { continue };

@@ -46,13 +46,13 @@ impl ScriptLog {
         let mut headers = Fields::default();
         request.headers().into_iter().for_each(|(name, value)| headers.merge(name.into_owned(), &value));
         fields(&mut entry, &headers);
-        if matches!(&*request.asked.method, "POST" | "PUT") && !failure.body.is_empty() {
+        if matches!(&*request.data.method, "POST" | "PUT") && !failure.body.is_empty() {
             entry.push(b'\n');
             entry.extend_from_slice(failure.body);
             entry.push(b'\n');
         }
         entry.extend_from_slice(b"%response\n");
-        fields(&mut entry, &request.answer.err_headers_out);
+        fields(&mut entry, &request.response.err_headers_out);
         if !failure.line.is_empty() {
             entry.extend_from_slice(&to_bytes(failure.line));
             entry.push(b'\n');
@@ -79,12 +79,12 @@ impl ScriptLog {
 
 fn heading(request: &Request, status: u16) -> Vec<u8> {
     let now = sys::time::realtime().as_secs() as i64;
-    let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+    let args = request.data.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
     let text = format!(
         "%% [{}] {} {}{args} {}\n%% {status} {}\n",
         clock(now + i64::from(sys::time::local_offset(now))),
-        request.asked.method,
-        request.asked.uri,
+        request.data.method,
+        request.data.uri,
         request.protocol(),
         request.mapped.filename
     );

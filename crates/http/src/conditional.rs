@@ -5,7 +5,7 @@
 //! and If-None-Match compares weakly even when there is a Range.
 
 use crate::date::parse_http_date;
-use crate::name::Known;
+use crate::name::KnownField;
 use crate::scan::trim;
 
 /// What preconditions read of a request.
@@ -13,7 +13,7 @@ pub trait Preconditions {
     /// The method.
     fn method(&self) -> &[u8];
     /// The values of the fields of that name, in order.
-    fn values(&self, name: Known) -> impl Iterator<Item = &[u8]>;
+    fn values(&self, name: KnownField) -> impl Iterator<Item = &[u8]>;
 }
 
 /// The validators of the representation that would be sent.
@@ -41,22 +41,22 @@ pub enum Outcome {
 pub fn evaluate(request: &impl Preconditions, current: &Validators<'_>, now: i64) -> Outcome {
     let is_read = matches!(request.method(), b"GET" | b"HEAD");
     // Step 1, otherwise step 2.
-    if has(request, Known::IfMatch) {
-        if !any_match(request, Known::IfMatch, current.etag, strong_match) {
+    if has(request, KnownField::IfMatch) {
+        if !any_match(request, KnownField::IfMatch, current.etag, strong_match) {
             return Outcome::PreconditionFailed;
         }
-    } else if let (Some(limit), Some(modified)) = (date(request, Known::IfUnmodifiedSince), current.modified)
+    } else if let (Some(limit), Some(modified)) = (date(request, KnownField::IfUnmodifiedSince), current.modified)
         && modified > limit
     {
         return Outcome::PreconditionFailed;
     }
     // Step 3, otherwise step 4. Dates in the future mean nothing.
-    if has(request, Known::IfNoneMatch) {
-        if any_match(request, Known::IfNoneMatch, current.etag, weak_match) {
+    if has(request, KnownField::IfNoneMatch) {
+        if any_match(request, KnownField::IfNoneMatch, current.etag, weak_match) {
             return if is_read { Outcome::NotModified } else { Outcome::PreconditionFailed };
         }
     } else if is_read
-        && let (Some(since), Some(modified)) = (date(request, Known::IfModifiedSince), current.modified)
+        && let (Some(since), Some(modified)) = (date(request, KnownField::IfModifiedSince), current.modified)
         && modified <= since
         && since <= now
     {
@@ -75,7 +75,7 @@ pub fn if_range(request: &impl Preconditions, current: &Validators<'_>, now: i64
     /// Age in seconds from which on a modification time identifies a version.
     const STRONG_AGE: i64 = 60;
 
-    match request.values(Known::IfRange).next() {
+    match request.values(KnownField::IfRange).next() {
         None => true,
         Some(tag @ ([b'"', ..] | [b'W', b'/', ..])) => current.etag.is_some_and(|etag| strong_match(tag, etag)),
         Some(text) => parse_http_date(text)
@@ -139,7 +139,7 @@ fn opaque(tag: &[u8]) -> &[u8] {
 /// Does a tag in the fields called `name`, or `*`, match the current one?
 fn any_match(
     request: &impl Preconditions,
-    name: Known,
+    name: KnownField,
     current: Option<&[u8]>,
     is_match: fn(&[u8], &[u8]) -> bool,
 ) -> bool {
@@ -148,11 +148,11 @@ fn any_match(
     })
 }
 
-fn has(request: &impl Preconditions, name: Known) -> bool {
+fn has(request: &impl Preconditions, name: KnownField) -> bool {
     request.values(name).next().is_some()
 }
 
-fn date(request: &impl Preconditions, name: Known) -> Option<i64> {
+fn date(request: &impl Preconditions, name: KnownField) -> Option<i64> {
     request.values(name).next().and_then(parse_http_date)
 }
 

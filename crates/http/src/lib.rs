@@ -34,5 +34,5 @@ pub use h1::chunked::{ChunkError, Chunked};
 pub use h1::framing::{Framing, Persistence};
 pub use h1::head::{Head, HeadError, Limits, Parse, Version};
 pub use h1::response::HeadWriter;
-pub use name::{Known, Name};
+pub use name::{KnownField, Name};
 pub use uri::{PathError, PathOptions, decode_path};

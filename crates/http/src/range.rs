@@ -46,7 +46,7 @@ impl Default for RangeLimits {
     }
 }
 
-/// The answer to a Range field.
+/// The response to a Range field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// The whole representation, with 200.

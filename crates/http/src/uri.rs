@@ -45,7 +45,7 @@ pub enum PathError {
 }
 
 impl PathError {
-    /// The status of the answer.
+    /// The status of the response.
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {

@@ -13,11 +13,11 @@ use http_types::{Response, Uri};
 use runtime::executor::Descriptor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most bytes read of an answer: a certificate chain has a few thousand.
-const ANSWER_MAX: usize = 1 << 20;
+/// The most bytes read of a response: a certificate chain has a few thousand.
+const RESPONSE_MAX: usize = 1 << 20;
 /// The size of a read, in bytes.
 pub(crate) const STEP: usize = 8 << 10;
-/// The most fields that an answer may have.
+/// The most fields that a response may have.
 const FIELDS_MAX: usize = 64;
 /// The limits of chunked framing, without the data.
 const LIMITS: Limits = Limits { line: 1024, fields: 16, field_size: 1024, strict: true };
@@ -51,14 +51,14 @@ pub(crate) async fn connect(host: &str, port: u16, deadline: Instant) -> io::Res
 /// Sends a request and reads until the connection ends.
 pub(crate) async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, message: &[u8]) -> io::Result<Vec<u8>> {
     write(&mut stream, message).await?;
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     loop {
-        match read(&mut stream, &mut answer).await {
-            Ok(0) => return Ok(answer),
-            Ok(_) if answer.len() > ANSWER_MAX => return Err(io::Error::other("the answer is too large")),
+        match read(&mut stream, &mut response).await {
+            Ok(0) => return Ok(response),
+            Ok(_) if response.len() > RESPONSE_MAX => return Err(io::Error::other("the answer is too large")),
             Ok(_) => {}
             // The end without TLS's closing alert. HTTP's framing shows whether anything is missing.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(answer),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(response),
             Err(error) => return Err(error),
         }
     }
@@ -82,7 +82,7 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), into: &mut Vec<u
     Ok(buffer.filled().len())
 }
 
-/// Parses an answer. `headless`: no body follows, whatever the fields say.
+/// Parses a response. `headless`: no body follows, whatever the fields say.
 pub(crate) fn parse(bytes: &[u8], headless: bool) -> io::Result<Response<Bytes>> {
     let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];

@@ -22,13 +22,13 @@ pub mod manual;
 pub mod mappers;
 pub mod md;
 pub mod metadata;
+mod permits;
 pub mod proxy;
 mod run_directory;
 pub mod session;
 pub mod ssl;
 #[cfg(test)]
 mod testing;
-mod turns;
 
 use server::Module;
 

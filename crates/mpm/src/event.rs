@@ -1,8 +1,8 @@
 //! event: threads serve requests; connections that only wait for their clients are parked with the listener.
 //!
-//! A worker keeps a request that waits or computes until its answer is written; the listener itself serves a request
+//! A worker keeps a request that waits or computes until its response is written; the listener itself serves a request
 //! that can be answered at once. Everything that depends on the client alone costs no worker: the rest of a head, the
-//! rest of an answer, the next request, the end of the connection. Neither does a request that waits for its turn to
+//! rest of a response, the next request, the end of the connection. Neither does a request that waits for its turn to
 //! run a script.
 
 use std::future::poll_fn;

@@ -42,7 +42,7 @@ pub use about::{About, Invocation, UPGRADE_MAX};
 pub use callbacks::{ParentCallbacks, Restart, Stall};
 pub use choose::{Chosen, choose};
 pub use generation::Generation;
-pub use limits::explain::{Asked, Explained};
+pub use limits::explain::{DirectiveValue, Explained};
 pub use limits::{Fixed, Plan, Spare, When};
 pub use listen::{Listeners, OpenError};
 pub use supervisor::run;

@@ -28,7 +28,7 @@ pub(crate) use dispatcher::Dispatcher;
 /// and so on. A client may take hours for a download.
 const LOOK_FIRST: Duration = Duration::from_millis(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(640);
-/// How long workers in the middle of an answer may go on after an order to end, so that the log records what clients
+/// How long workers in the middle of a response may go on after an order to end, so that the log records what clients
 /// have received; and how often they are checked.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 const LISTEN_AGAIN: Duration = Duration::from_millis(1);
@@ -89,7 +89,7 @@ async fn leave<H: Dispatcher>(
     Ok(order)
 }
 
-/// Gives workers in the middle of an answer a moment to finish.
+/// Gives workers in the middle of a response a moment to finish.
 async fn last_words(dispatcher: &impl Dispatcher) {
     let end = monotonic() + LAST_WORDS;
     while dispatcher.is_answering() && monotonic() < end {

@@ -44,7 +44,7 @@ use backoff::Backoff;
 use control_socket::Conversations;
 use family::Family;
 use helper_processes::HelperProcesses;
-use state::{Asked, Graceful, SIGNALS, Supervisor, TICK};
+use state::{Graceful, Pending, SIGNALS, Supervisor, TICK};
 use watchdog::Watchdog;
 
 /// Extra process slots beyond `ServerLimit`, for children of earlier generations that still finish: three times as
@@ -78,7 +78,7 @@ pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mu
         board,
         notifier: Notifier::from_env(),
         signals,
-        asked: Asked::Nothing,
+        asked: Pending::Nothing,
         pid_file: first.settings.get::<MpmSettings>().pid_file.get().map(PathBuf::from),
         generation: first,
         number: 0,
@@ -143,16 +143,16 @@ impl Supervisor<'_> {
                 self.remove_pid_file();
                 return ExitCode::FAILURE;
             }
-            match std::mem::replace(&mut self.asked, Asked::Nothing) {
-                Asked::Nothing => {}
-                Asked::Upgrade => self.upgrade(),
-                Asked::Restart(Graceful::Yes) => self.restart(Restart::Graceful),
-                Asked::Restart(Graceful::No) => self.restart(Restart::Hard),
-                Asked::HandOver if self.heir.is_some() => return self.hand_over(),
+            match std::mem::replace(&mut self.asked, Pending::Nothing) {
+                Pending::Nothing => {}
+                Pending::Upgrade => self.upgrade(),
+                Pending::Restart(Graceful::Yes) => self.restart(Restart::Graceful),
+                Pending::Restart(Graceful::No) => self.restart(Restart::Hard),
+                Pending::HandOver if self.heir.is_some() => return self.hand_over(),
                 // It has ended since.
-                Asked::HandOver => {}
-                Asked::GracefulStop => return self.stop_gracefully(),
-                Asked::Stop => return self.stop(),
+                Pending::HandOver => {}
+                Pending::GracefulStop => return self.stop_gracefully(),
+                Pending::Stop => return self.stop(),
             }
             self.is_proven();
             self.relieve();
@@ -246,18 +246,18 @@ impl Supervisor<'_> {
         self.board.attention().lower();
         while let Ok(Some((signal, sender))) = self.signals.read() {
             let asked = match signal {
-                Signal::TERM | Signal::INT | Signal::QUIT => Asked::Stop,
-                Signal::WINCH if sender.is_some() && sender == self.heir.map(|heir| heir.pid) => Asked::HandOver,
-                Signal::WINCH => Asked::GracefulStop,
-                Signal::USR2 => Asked::Upgrade,
-                Signal::HUP if self.about.ends_with_terminal => Asked::Stop,
-                Signal::HUP => Asked::Restart(Graceful::No),
-                Signal::USR1 => Asked::Restart(Graceful::Yes),
-                _ => Asked::Nothing,
+                Signal::TERM | Signal::INT | Signal::QUIT => Pending::Stop,
+                Signal::WINCH if sender.is_some() && sender == self.heir.map(|heir| heir.pid) => Pending::HandOver,
+                Signal::WINCH => Pending::GracefulStop,
+                Signal::USR2 => Pending::Upgrade,
+                Signal::HUP if self.about.ends_with_terminal => Pending::Stop,
+                Signal::HUP => Pending::Restart(Graceful::No),
+                Signal::USR1 => Pending::Restart(Graceful::Yes),
+                _ => Pending::Nothing,
             };
             self.asked = self.asked.max(asked);
         }
-        if self.asked == Asked::Stop {
+        if self.asked == Pending::Stop {
             self.helpers.expect_end();
         }
     }

@@ -22,7 +22,7 @@ pub use clock::since;
 pub use durations::{BOUNDS, BUCKETS};
 pub use layout::REQUEST_ROOM;
 pub use moment::{MOMENTS, Moment};
-pub use row::{Answered, Row, Texts, Traffic};
+pub use row::{Row, ServedRequest, Texts, Traffic};
 pub use snapshot::{Described, Process, Snapshot, Watch, Worker, snapshot};
 pub use states::{ChildState, Gauge, Handshake, State};
 pub use visits::{Visit, VisitStats, Visited};

@@ -1,7 +1,7 @@
 //! The server: connection stages, requests, hooks, sections, virtual hosts, logging.
 //!
 //! The folders follow the way of a request: a [`transport`] carries bytes, a [`protocol`] makes a [`request`] from
-//! them, the [`phases`] find its answer, with the help of [`files`] and the [`config`]uration, and the [`log`] records
+//! them, the [`phases`] find its response, with the help of [`files`] and the [`config`]uration, and the [`log`] records
 //! it; [`explain`] goes the same way for a hypothetical request. The crate never knows which MPM polls its connections
 //! ([`runtime`]).
 
@@ -25,7 +25,6 @@ pub(crate) mod trace;
 mod transport;
 
 pub use crate::load::{Failed, Loaded, Sources, known_infos, load, read_only};
-pub use crate::message::answer_head::Pace;
 pub use crate::message::body::{BodyError, BodySource, KeptBody, RequestBody};
 pub use crate::message::fields;
 pub use crate::message::fields::Fields;
@@ -33,6 +32,7 @@ pub use crate::message::head::RequestHead;
 pub use crate::message::interim::Interim;
 pub use crate::message::interim::SendingInterim;
 pub use crate::message::response::{Body, BodyStream, FilePart, HandlerResult, Keep, Piece};
+pub use crate::message::response_head::Pace;
 pub use crate::message::sent::Sent;
 pub use crate::message::tunnel::{Tunnel, TunnelFuture, TunnelStream};
 pub use crate::message::written::{Writer, written, written_later};

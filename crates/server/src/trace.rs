@@ -7,7 +7,7 @@ use conf::{Level, Node, Origin};
 
 use crate::settings::merge::Merged;
 
-/// The name of the phase in which the answer is made.
+/// The name of the phase in which the response is made.
 pub(crate) const HANDLER: &str = "handler";
 /// Why a request goes on for the path of an error document.
 pub(crate) const ERROR_DOCUMENT: &str = "the error document";
@@ -23,7 +23,7 @@ pub struct Trace {
     pub steps: Vec<Step>,
     /// The settings merged up to the point where the configuration became unreadable.
     pub(crate) cut_off: Option<Merged>,
-    /// Whoever makes the answer is known and was not asked to: nothing else will happen. Look-ups share it.
+    /// Whoever makes the response is known and was not asked to: nothing else will happen. Look-ups share it.
     pub(crate) is_reached: Arc<AtomicBool>,
     /// Messages for the error log: recorded here instead of written. Code that logs may only read the request.
     said: Mutex<Vec<Step>>,
@@ -119,7 +119,7 @@ impl Trace {
         Trace { is_reached: self.is_reached.clone(), ..Trace::default() }
     }
 
-    /// Goes no further, as the answer would have to be waited for.
+    /// Goes no further, as the response would have to be waited for.
     pub(crate) fn reached(&self) {
         self.is_reached.store(true, Ordering::Relaxed);
     }
@@ -129,7 +129,7 @@ impl Trace {
         self.note(Step::Decided(phase, module, status));
     }
 
-    /// The module that made the answer, or would make it.
+    /// The module that made the response, or would make it.
     pub(crate) fn handler(&self) -> Option<&'static str> {
         self.steps.iter().rev().find_map(|step| match step {
             Step::Decided(HANDLER, module, _) => Some(*module),

@@ -2,7 +2,7 @@
 //!
 //! A *tick* is a look for events and everything that follows from it: each woken task is polled once, and so are the
 //! tasks that these wake, before the loop looks again; the main task is polled last. So many events cost one system
-//! call, and an answer of the system to one task holds for all tasks of the tick. [`yield_now`] waits until after the
+//! call, and a response of the system to one task holds for all tasks of the tick. [`yield_now`] waits until after the
 //! next look.
 //!
 //! Descriptors ([`watch`](crate::watch)), deadlines ([`Alarm`]) and tasks ([`Handle::spawn`]) belong to the loop that

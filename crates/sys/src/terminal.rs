@@ -1,4 +1,4 @@
-//! The terminal of the user who started this process, for a question whose answer stays invisible.
+//! The terminal of the user who started this process, for a question whose response stays invisible.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -23,7 +23,7 @@ pub(crate) const FIGURES: [(&str, bool, usize); 5] = [
 pub(crate) struct Measured {
     /// In the order of [`FIGURES`]; `None` if unknown.
     pub(crate) figures: [Option<f64>; FIGURES.len()],
-    pub(crate) answers: u64,
+    pub(crate) responses: u64,
     /// Requests that failed, and answers with the wrong status or body.
     pub(crate) failures: u64,
     /// Clients that waited in vain for more than half of the time.
@@ -42,14 +42,14 @@ pub(crate) fn measure(plan: &Plan, server: Option<&Listener>, watch: impl FnMut(
     let memory = server.and_then(Listener::pss_kib).map(|kib| kib as f64 / 1024.0);
     Ok(Measured {
         figures: [
-            used.filter(|used| *used > 0.0).map(|used| record.answers as f64 / used),
+            used.filter(|used| *used > 0.0).map(|used| record.responses as f64 / used),
             Some(record.rate()),
             Some(record.total.milliseconds(0.5)),
             Some(record.total.milliseconds(0.99)),
             memory,
         ],
-        answers: record.answers,
-        failures: record.failures.total() + (record.answers - record.good),
+        responses: record.responses,
+        failures: record.failures.total() + (record.responses - record.good),
         starved: record.starved,
         doubts: doubts(plan, &record).iter().map(ToString::to_string).chain(disturbed).collect(),
     })

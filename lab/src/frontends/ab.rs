@@ -39,7 +39,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 't', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     time: Option<u64>,
 
-    /// Seconds to wait for an answer
+    /// Seconds to wait for a response
     #[arg(short = 's', value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 
@@ -51,7 +51,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 'B', value_name = "ADDRESS")]
     source: Option<IpAddr>,
 
-    /// Verbosity: 1 shows failures that -r forgives, 2 the request, heads of answers and warnings, 3 also the status of good answers
+    /// Verbosity: 1 shows failures that -r forgives, 2 the request, heads of responses and warnings, 3 also the status of good answers
     #[arg(short = 'v', value_name = "LEVEL", default_value_t = 0)]
     verbosity: u32,
 
@@ -169,8 +169,8 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
         if !options.go_on && live.failures.load(Relaxed) > 0 {
             live.stop();
         }
-        let answers = live.answers.load(Relaxed);
-        while shows && answers >= shown + step {
+        let responses = live.responses.load(Relaxed);
+        while shows && responses >= shown + step {
             shown += step;
             warn_line!("Completed {shown} requests");
         }
@@ -187,8 +187,8 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
     }
     match shows {
         true => {
-            (shown / step + 1..=record.answers / step).for_each(|at| warn_line!("Completed {} requests", at * step));
-            warn_line!("Finished {} requests", record.answers);
+            (shown / step + 1..=record.responses / step).for_each(|at| warn_line!("Completed {} requests", at * step));
+            warn_line!("Finished {} requests", record.responses);
         }
         false => say!("..done"),
     }
@@ -222,7 +222,7 @@ const UNRESOLVED: u8 = 50;
 const SHOWING: u32 = 2;
 
 /// How often each failure happened that ends ab, ab's message about it, and its status; to ab, a connection that ends too
-/// early is an answer.
+/// early is a response.
 fn broken(failures: &Failures) -> impl Iterator<Item = (u64, &'static str, u8)> {
     let kinds = [
         (failures.refused, "apr_socket_recv: Connection refused (111)", 111),
@@ -311,9 +311,9 @@ const WHO: [&str; 3] = [
     "https://httpd.apache.org/docs/2.4/programs/ab.html",
 ];
 
-/// Completed requests: if the server only closes the connection, ab counts that as an answer, and also what -r forgives.
+/// Completed requests: if the server only closes the connection, ab counts that as a response, and also what -r forgives.
 fn completed(record: &Record) -> u64 {
-    record.answers + record.failures.read + forgiven(&record.failures)
+    record.responses + record.failures.read + forgiven(&record.failures)
 }
 
 /// Connections that could not be made or were reset: to ab, they are answers that could not be received.

@@ -83,7 +83,7 @@ pub(crate) struct HttperfOptions {
     #[arg(long)]
     session_cookies: bool,
 
-    /// A session fails with an answer of this status
+    /// A session fails with a response of this status
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(100..1000))]
     failure_status: Option<u16>,
 

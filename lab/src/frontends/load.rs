@@ -93,7 +93,7 @@ pub(crate) fn run(command: &LoadCommand) -> Result<()> {
     if let Some(path) = &command.html {
         write_file(path, page::written(&options.urls, &plan, &record, &command.fail_if))?;
     }
-    match record.answers {
+    match record.responses {
         0 => Err(Error::new("no request was answered")),
         _ => limit::check(&command.fail_if, &record),
     }

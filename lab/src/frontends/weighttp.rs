@@ -141,7 +141,7 @@ pub(crate) fn run(options: &WeighttpOptions) -> Result<()> {
         }
     };
     let record = load::run(&plan, &Live::default(), |live| {
-        tell(live.answers.load(Relaxed) + live.failures.load(Relaxed));
+        tell(live.responses.load(Relaxed) + live.failures.load(Relaxed));
     })?;
     tell(record.asked());
     match is_new {
@@ -166,7 +166,7 @@ fn text(requests: u64, record: &Record) -> String {
         micros % 1000,
         record.asked(),
         record.asked(),
-        record.answers - good,
+        record.responses - good,
         record.failures.total(),
         record.received(),
         record.head + record.framing,
@@ -177,7 +177,7 @@ fn text(requests: u64, record: &Record) -> String {
 /// Answers, and kilobytes of them, per second.
 fn rates(record: &Record) -> [u64; 2] {
     let seconds = record.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-    [record.answers as f64, record.received() as f64 / 1024.0].map(|all| (all / seconds) as u64)
+    [record.responses as f64, record.received() as f64 / 1024.0].map(|all| (all / seconds) as u64)
 }
 
 impl WeighttpOptions {

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// More bytes than any page that is read without a known length.
-const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const RESPONSE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The options of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +132,7 @@ pub(crate) struct Connection {
     host: String,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Response {
     /// The status code.
@@ -147,18 +147,18 @@ impl Connection {
         Self { host, ..self }
     }
 
-    /// Requests `/name` and reads the whole answer.
+    /// Requests `/name` and reads the whole response.
     pub(crate) fn get(&mut self, name: &str, close: bool) -> Result<Response> {
         let request = self.request(name, close);
         self.exchange(request.as_bytes()).context(|| format!("get /{name} from {}", self.address))
     }
 
-    /// Requests `/name` as the last one, and reads until the server closes: for answers of unknown length.
+    /// Requests `/name` as the last one, and reads until the server closes: for responses of unknown length.
     pub(crate) fn fetch(&mut self, name: &str) -> Result<Response> {
         let request = self.request(name, true);
         let mut received = Vec::new();
         let sent = self.stream.write_all(request.as_bytes()).and_then(|()| self.stream.flush());
-        let exchanged = sent.and_then(|()| (&mut self.stream).take(ANSWER_BYTES_MAX).read_to_end(&mut received));
+        let exchanged = sent.and_then(|()| (&mut self.stream).take(RESPONSE_BYTES_MAX).read_to_end(&mut received));
         let response = match exchanged {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::new("the server took too long")),
             other => other.context(|| "read the response".to_owned()).and_then(|_| whole::parse(&received)),
@@ -171,7 +171,7 @@ impl Connection {
         format!("GET /{name} HTTP/1.1\r\nHost: {}\r\n{close}\r\n", self.host)
     }
 
-    /// Requests `/name` and waits for the first byte of the answer, without taking it.
+    /// Requests `/name` and waits for the first byte of the response, without taking it.
     pub(crate) fn begin(&mut self, name: &str) -> Result<()> {
         let request = self.request(name, false);
         self.stream.write_all(request.as_bytes()).context(|| "send the request".to_owned())?;
@@ -288,14 +288,14 @@ mod tests {
     use std::net::TcpListener;
 
     /// Answers one connection with `answer` and closes it.
-    fn get_from(answer: &'static [u8]) -> Result<Response> {
+    fn get_from(response: &'static [u8]) -> Result<Response> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 1024];
             let _ = stream.read(&mut request).unwrap();
-            stream.write_all(answer).unwrap();
+            stream.write_all(response).unwrap();
         });
         let response = Connector::default().open(address).unwrap().get("x", false);
         server.join().unwrap();
@@ -324,8 +324,8 @@ mod tests {
             (b"HTTP/1.1 200 OK\r\n\r\n", "no Content-Length"),
             (b"SSH-2.0\r\n\r\n", "status line"),
         ];
-        for (answer, expected) in table {
-            let error = get_from(answer).unwrap_err().to_string();
+        for (response, expected) in table {
+            let error = get_from(response).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

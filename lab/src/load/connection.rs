@@ -20,7 +20,7 @@ use super::failure::Failure;
 use super::http2::{Http2, Message};
 use super::plan::Request;
 use super::record::{Failures, Times};
-use super::response::{Answer, AnswerText, Malformed, Reader};
+use super::response::{Malformed, Reader, Response, ResponseText};
 use super::tls_session::TlsSession;
 use crate::load::tls::Client;
 use log::Log;
@@ -50,7 +50,7 @@ pub(super) struct Pending {
     pub(super) began: Instant,
     pub(super) sent: Instant,
     pub(super) first: Option<Instant>,
-    /// Whether its answer has no body, whatever the head says.
+    /// Whether its response has no body, whatever the head says.
     pub(super) bodiless: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct Received {
     /// Answers, with their times.
-    pub(super) answers: Vec<(Answer, Times)>,
+    pub(super) responses: Vec<(Response, Times)>,
     /// Requests that the server does not answer, though it answers others.
     pub(super) refused: u64,
     /// The connection may carry more requests than before.
@@ -80,7 +80,7 @@ pub(super) struct Connector<'p> {
     pub(super) takes_broken: bool,
     /// Whether answers are kept, and at most how many bytes of each body.
     pub(super) keeps: Option<usize>,
-    /// How much of answers is shown as they arrive, as in [`Plan`](super::Plan).
+    /// How much of responses is shown as they arrive, as in [`Plan`](super::Plan).
     pub(super) shows: Option<u32>,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Connection {
     connected: Cell<Option<Instant>>,
     /// When its handshake was complete, once it is.
     secured: Option<Instant>,
-    /// The requests in progress, in the order of their answers.
+    /// The requests in progress, in the order of their responses.
     pub(super) asked: VecDeque<Pending>,
     /// Bytes to send that are not encrypted yet; always empty for a plain connection.
     ahead: Vec<u8>,
@@ -187,7 +187,7 @@ impl Connection {
         now: Instant,
     ) -> Result<u64, Failure> {
         if self.carried == 1 {
-            // From now on small writes may follow each other without an answer in between.
+            // From now on small writes may follow each other without a response in between.
             let _ = set_tcp_nodelay(&self.socket, true);
         }
         let mut bytes = 0;
@@ -303,7 +303,7 @@ impl Connection {
         }
     }
 
-    /// Remembers the `Server` field of the first answer.
+    /// Remembers the `Server` field of the first response.
     pub(super) fn note_server(&mut self) {
         match &mut self.protocol {
             Protocol::Http1(reader) => reader.note_server(),
@@ -311,7 +311,7 @@ impl Connection {
         }
     }
 
-    /// The `Server` field of an answer.
+    /// The `Server` field of a response.
     pub(super) fn server(&mut self) -> Option<String> {
         match &mut self.protocol {
             Protocol::Http1(reader) => reader.server(),
@@ -320,7 +320,7 @@ impl Connection {
     }
 
     /// The oldest answer that was kept.
-    pub(super) fn kept(&mut self) -> Option<AnswerText> {
+    pub(super) fn kept(&mut self) -> Option<ResponseText> {
         match &mut self.protocol {
             Protocol::Http1(reader) => reader.kept(),
             Protocol::Http2(_) => None,
@@ -342,7 +342,7 @@ impl Connection {
         self.asked
     }
 
-    /// Continues after an event. An error counts if no answer came before it; otherwise the connection is over.
+    /// Continues after an event. An error counts if no response came before it; otherwise the connection is over.
     pub(super) fn advance(
         &mut self,
         epoll: &OwnedFd,
@@ -369,7 +369,7 @@ impl Connection {
             Ok(()) if !received.is_over && self.has_to_say() => self.pass_on().and_then(|()| self.flush(epoll)),
             read => read,
         };
-        if read.is_err() && !received.answers.is_empty() && self.malformed.is_none() {
+        if read.is_err() && !received.responses.is_empty() && self.malformed.is_none() {
             received.is_over = true;
             return Ok(());
         }
@@ -377,12 +377,12 @@ impl Connection {
     }
 
     /// Whether the server may have closed an idle connection before it saw the request: it has answered others on it,
-    /// and nothing of this answer has arrived. A client then asks again on another connection (RFC 9112 section 9.3.1).
+    /// and nothing of this response has arrived. A client then asks again on another connection (RFC 9112 section 9.3.1).
     fn was_idle(&self) -> bool {
         self.answered > 0 && self.is_idle()
     }
 
-    /// Whether nothing of an answer has arrived, if that is known.
+    /// Whether nothing of a response has arrived, if that is known.
     fn is_idle(&self) -> bool {
         match &self.protocol {
             Protocol::Http1(reader) => reader.is_idle(),

@@ -3,7 +3,7 @@
 //!
 //! It is our own, and small: the server's library must not measure itself (a mistake in framing must not hide in both),
 //! and it would need a runtime around the generator's loop. This client sends the same requests again and again, so it
-//! encodes their fields once, and it only looks at the status of answers.
+//! encodes their fields once, and it only looks at the status of responses.
 
 mod frame;
 mod hpack;
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::plan::Request;
-use super::response::{Answer, Malformed};
+use super::response::{Malformed, Response};
 use frame::{Frame, FrameKind, flags, setting};
 use hpack::{Blocks, Decoder, EMPTY_TABLE, Field};
 
@@ -71,10 +71,10 @@ fn fields<'r>(request: &'r [u8], scheme: &str) -> (Vec<Field>, &'r [u8]) {
 /// An event of a request, which is identified by its place among those in progress.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The beginning of its answer has arrived.
+    /// The beginning of its response has arrived.
     Began(usize),
-    /// Its answer is complete.
-    Answered(usize, Answer),
+    /// Its response is complete.
+    Answered(usize, Response),
     /// The server does not answer it.
     Refused(usize),
     /// The connection may carry more than before.
@@ -90,7 +90,7 @@ struct Stream {
     /// How much of its body was sent, and how much more may be.
     sent: usize,
     window: i64,
-    answer: Option<Answer>,
+    response: Option<Response>,
     interim: u64,
     /// Received bytes of its body that were not credited back yet.
     credit: u32,
@@ -140,7 +140,7 @@ pub(super) struct Http2 {
     is_bare: bool,
     says_bare: bool,
     expected: Option<Arc<[u8]>>,
-    /// The `Server` field of an answer, if it is wanted.
+    /// The `Server` field of a response, if it is wanted.
     server: Option<Option<String>>,
 }
 
@@ -171,12 +171,12 @@ impl Http2 {
         }
     }
 
-    /// Remembers the `Server` field of an answer.
+    /// Remembers the `Server` field of a response.
     pub(super) fn note_server(&mut self) {
         self.server = Some(None);
     }
 
-    /// The `Server` field of an answer.
+    /// The `Server` field of a response.
     pub(super) fn server(&mut self) -> Option<String> {
         self.server.take()?
     }
@@ -215,7 +215,7 @@ impl Http2 {
             number,
             sent: 0,
             window: self.stream_window,
-            answer: None,
+            response: None,
             interim: 0,
             credit: 0,
         });
@@ -380,7 +380,7 @@ impl Http2 {
         Ok(())
     }
 
-    /// Takes the fields of an answer, of an interim one, or after a body.
+    /// Takes the fields of a response, of an interim one, or after a body.
     fn fields(
         &mut self,
         stream: u32,
@@ -404,14 +404,14 @@ impl Http2 {
         see(Event::Began(at));
         let stream = &mut self.streams[at];
         let size = size as u64;
-        match (&mut stream.answer, status) {
-            (Some(answer), None) if ends => answer.framing += size,
+        match (&mut stream.response, status) {
+            (Some(response), None) if ends => response.framing += size,
             (Some(_), _) => return Err(Malformed("fields after its body do not end it")),
             (None, Some(100..200)) if !ends => stream.interim += size,
             (None, Some(status @ 200..1000)) => {
                 let head = size + std::mem::take(&mut stream.interim);
-                let answer = Answer { status, head, body: 0, framing: 0, keeps: true, is_expected: true };
-                stream.answer = Some(answer);
+                let response = Response { status, head, body: 0, framing: 0, keeps: true, is_expected: true };
+                stream.response = Some(response);
             }
             (None, _) => return Err(Malformed("it has no status")),
         }
@@ -434,8 +434,8 @@ impl Http2 {
             frame::window_update(out, 0, std::mem::take(&mut self.credit));
         }
         if let Some(stream) = self.find(frame.stream).and_then(|at| self.streams.get_mut(at)) {
-            let answer = stream.answer.as_mut().ok_or(Malformed("its body comes before its fields"))?;
-            answer.framing += (frame::HEAD + frame.length - content) as u64;
+            let response = stream.response.as_mut().ok_or(Malformed("its body comes before its fields"))?;
+            response.framing += (frame::HEAD + frame.length - content) as u64;
             stream.credit += length;
             if stream.credit > CREDIT {
                 frame::window_update(out, stream.id, std::mem::take(&mut stream.credit));
@@ -451,8 +451,8 @@ impl Http2 {
         let content = &bytes[..data.content.min(bytes.len())];
         let padding = data.padding.min(bytes.len() - content.len());
         let at = self.find(data.stream);
-        if let Some(answer) = at.and_then(|at| self.streams[at].answer.as_mut()) {
-            answer.content(content, self.expected.as_deref());
+        if let Some(response) = at.and_then(|at| self.streams[at].response.as_mut()) {
+            response.content(content, self.expected.as_deref());
         }
         data.content -= content.len();
         data.padding -= padding;
@@ -466,9 +466,9 @@ impl Http2 {
     }
 
     fn finish(&mut self, at: usize, see: &mut dyn FnMut(Event)) {
-        let Some(Stream { answer: Some(mut answer), .. }) = self.streams.remove(at) else { return };
-        answer.end(self.expected.as_deref());
-        see(Event::Answered(at, answer));
+        let Some(Stream { response: Some(mut response), .. }) = self.streams.remove(at) else { return };
+        response.end(self.expected.as_deref());
+        see(Event::Answered(at, response));
     }
 }
 

@@ -17,7 +17,7 @@ const LATE: Duration = Duration::from_millis(250);
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     /// Answers so far.
-    pub(crate) answers: AtomicU64,
+    pub(crate) responses: AtomicU64,
     /// Failures so far.
     pub(crate) failures: AtomicU64,
     /// Set when the load should stop.
@@ -121,8 +121,8 @@ mod tests {
         let live = Live::default();
         let (mut one, mut other) = (Quarters::default(), Quarters::default());
         for second in 0..200 {
-            one.at(Duration::from_secs(second)).answers += 1;
-            other.at(Duration::from_secs(second)).answers += 2;
+            one.at(Duration::from_secs(second)).responses += 1;
+            other.at(Duration::from_secs(second)).responses += 2;
         }
         let reader = live.progress();
         live.publish(&mut one);
@@ -131,9 +131,9 @@ mod tests {
         live.publish(&mut one);
         live.publish(&mut other);
         let progress = live.progress();
-        assert_eq!(progress.whole.answers, 600);
+        assert_eq!(progress.whole.responses, 600);
         assert_eq!((progress.timeline.length, progress.timeline.intervals.len()), (Duration::from_millis(500), 399));
-        assert_eq!(progress.second(199).map(|second| second.answers), Some(3));
+        assert_eq!(progress.second(199).map(|second| second.responses), Some(3));
         assert!(progress.second(79).is_none() && progress.second(80).is_some(), "only the last ones are kept");
     }
 }

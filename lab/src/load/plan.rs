@@ -32,7 +32,7 @@ pub(crate) struct Plan {
     pub(crate) tls: Option<Tls>,
     /// Whether to speak HTTP/2.
     pub(crate) http2: bool,
-    /// How long a connection rests after an answer before it asks again.
+    /// How long a connection rests after a response before it asks again.
     pub(crate) think: Duration,
     /// How many threads share the work.
     pub(crate) threads: usize,
@@ -40,13 +40,13 @@ pub(crate) struct Plan {
     pub(crate) count: Option<u64>,
     /// The most time it may take.
     pub(crate) time: Option<Duration>,
-    /// A request without an answer after this has failed.
+    /// A request without a response after this has failed.
     pub(crate) timeout: Duration,
     /// The body of a good answer, if it matters.
     pub(crate) body: Option<Arc<[u8]>>,
     /// Whether a truncated answer counts, up to its end: in ab and httperf it does.
     pub(crate) takes_broken: bool,
-    /// How much of answers is shown as they arrive: the level of ab's `-v`; `None` is nothing.
+    /// How much of responses is shown as they arrive: the level of ab's `-v`; `None` is nothing.
     pub(crate) shows: Option<u32>,
     /// Keep the times of each request, not only their distribution.
     pub(crate) samples: bool,
@@ -59,14 +59,14 @@ pub(crate) struct Plan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) bytes: Arc<[u8]>,
-    /// Whether its answer has no body, whatever the head says (`HEAD`).
+    /// Whether its response has no body, whatever the head says (`HEAD`).
     pub(crate) bodiless: bool,
 }
 
 /// When requests are due.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Arrival {
-    /// A client asks again as soon as it has its answer: a closed loop.
+    /// A client asks again as soon as it has its response: a closed loop.
     Closed,
     /// Requests become due regardless of earlier ones: an open loop. Latencies count from when they were due.
     Requests(Pace),

@@ -8,7 +8,8 @@ pub(crate) struct Rates {
     /// Its end, in seconds since the measurement began.
     pub(crate) until: f64,
     /// Answers per second.
-    pub(crate) answers: f64,
+    #[serde(rename = "answers")]
+    pub(crate) responses: f64,
     /// Failures per second.
     pub(crate) failures: f64,
     /// Latencies in microseconds.

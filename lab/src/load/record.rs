@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
 use super::moment;
-use super::response::Answer;
+use super::response::Response;
 use super::scenario::tally::Tally;
 use super::timeline::{Quarters, Timeline};
 use crate::load::tls::Agreed;
@@ -24,13 +24,13 @@ pub(crate) struct Failures {
     pub(crate) no_port: u64,
     /// The request could not be sent.
     pub(crate) write: u64,
-    /// The connection broke before the answer was complete.
+    /// The connection broke before the response was complete.
     pub(crate) read: u64,
     /// The server reset the connection.
     pub(crate) reset: u64,
-    /// The answer was invalid.
+    /// The response was invalid.
     pub(crate) malformed: u64,
-    /// The answer took too long.
+    /// The response took too long.
     pub(crate) timeout: u64,
     /// A handshake failed, or later input was not TLS.
     pub(crate) tls: u64,
@@ -79,7 +79,7 @@ impl Failures {
 /// The times of an answered request.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Times {
-    /// It was due, or its connection was begun, or the answer before it had come.
+    /// It was due, or its connection was begun, or the response before it had come.
     #[serde(with = "moment")]
     pub(crate) began: Instant,
     /// Its connection was established, and its handshake complete; equals `began` if it was there already.
@@ -87,7 +87,7 @@ pub(crate) struct Times {
     pub(crate) connected: Instant,
     #[serde(with = "moment")]
     pub(crate) sent: Instant,
-    /// The first byte of the answer had come.
+    /// The first byte of the response had come.
     #[serde(with = "moment")]
     pub(crate) first: Instant,
     #[serde(with = "moment")]
@@ -107,7 +107,8 @@ pub(crate) struct Handshakes {
 pub(crate) struct Record {
     #[serde(with = "moment")]
     start: Instant,
-    pub(crate) answers: u64,
+    #[serde(rename = "answers")]
+    pub(crate) responses: u64,
     /// Answers by the first digit of their status.
     pub(crate) classes: [u64; 6],
     /// Answers with a status below 400 and the expected body.
@@ -144,11 +145,11 @@ pub(crate) struct Record {
     pub(crate) agreed: Option<Agreed>,
     /// The first fault in received data.
     pub(crate) complaint: Option<String>,
-    /// From the request to the first byte of its answer.
+    /// From the request to the first byte of its response.
     pub(crate) wait: Distribution,
-    /// Total time from the first byte of answers to their last.
+    /// Total time from the first byte of responses to their last.
     pub(crate) transfer: Duration,
-    /// From connection or request to the end of the answer.
+    /// From connection or request to the end of the response.
     pub(crate) processing: Distribution,
     /// From the beginning to the end.
     pub(crate) total: Distribution,
@@ -174,7 +175,7 @@ impl Record {
     pub(crate) fn new(start: Instant) -> Self {
         Self {
             start,
-            answers: 0,
+            responses: 0,
             classes: [0; 6],
             good: 0,
             other_length: 0,
@@ -211,28 +212,28 @@ impl Record {
         }
     }
 
-    /// Records an answer, which is good if it is no error, and has the expected body.
-    pub(super) fn answer(&mut self, answer: &Answer, times: &Times) {
-        self.judged(answer, times, answer.status < 400 && answer.is_expected);
+    /// Records a response, which is good if it is no error, and has the expected body.
+    pub(super) fn add_response(&mut self, response: &Response, times: &Times) {
+        self.judged(response, times, response.status < 400 && response.is_expected);
     }
 
-    /// Records an answer, good or not.
-    pub(super) fn judged(&mut self, answer: &Answer, times: &Times, is_good: bool) {
-        self.answers += 1;
-        self.classes[usize::from(answer.status / 100).min(5)] += 1;
-        self.kept += u64::from(answer.keeps);
-        self.head += answer.head;
-        self.body += answer.body;
-        self.framing += answer.framing;
-        let length = self.first.as_ref().map_or(answer.body, |(_, length)| *length);
+    /// Records a response, good or not.
+    pub(super) fn judged(&mut self, response: &Response, times: &Times, is_good: bool) {
+        self.responses += 1;
+        self.classes[usize::from(response.status / 100).min(5)] += 1;
+        self.kept += u64::from(response.keeps);
+        self.head += response.head;
+        self.body += response.body;
+        self.framing += response.framing;
+        let length = self.first.as_ref().map_or(response.body, |(_, length)| *length);
         self.good += u64::from(is_good);
-        self.other_length += u64::from(answer.body != length);
+        self.other_length += u64::from(response.body != length);
         let total = times.done - times.began;
         self.wait.record(times.first - times.sent);
         self.transfer += times.done - times.first;
         self.processing.record(times.done - times.connected);
         self.total.record(total);
-        self.quarters.at(times.done - self.start).answer(total, answer.head + answer.body + answer.framing);
+        self.quarters.at(times.done - self.start).add_response(total, response.head + response.body + response.framing);
     }
 
     /// Counts a failure.
@@ -243,7 +244,7 @@ impl Record {
 
     /// Adds another thread's results.
     pub(super) fn add(&mut self, other: Self) {
-        self.answers += other.answers;
+        self.responses += other.responses;
         self.classes.iter_mut().zip(other.classes).for_each(|(class, more)| *class += more);
         self.good += other.good;
         self.other_length += other.other_length;
@@ -287,7 +288,7 @@ impl Record {
 
     /// Completed requests. Those in progress when the time is up do not count.
     pub(crate) fn asked(&self) -> u64 {
-        self.answers + self.failures.total()
+        self.responses + self.failures.total()
     }
 
     /// All bytes that were received.
@@ -297,6 +298,6 @@ impl Record {
 
     /// Answers per second.
     pub(crate) fn rate(&self) -> f64 {
-        self.answers as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+        self.responses as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 }

@@ -12,11 +12,11 @@ const FIELDS_MAX: usize = 4096;
 /// A line of chunked framing, in bytes: a size and its extensions.
 const CHUNK_LINE_MAX: usize = 4 * 1024;
 
-/// A complete answer.
+/// A complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: u16,
-    /// The length of status line and fields in bytes, including interim answers.
+    /// The length of status line and fields in bytes, including interim responses.
     pub(super) head: u64,
     /// The bytes of the body, without framing.
     pub(super) body: u64,
@@ -28,7 +28,7 @@ pub(super) struct Answer {
     pub(super) is_expected: bool,
 }
 
-impl Answer {
+impl Response {
     /// Takes a piece of the body, and compares it if one is expected.
     pub(super) fn content(&mut self, bytes: &[u8], expected: Option<&[u8]>) {
         if let Some(expected) = expected {
@@ -54,20 +54,20 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// The state of the answer being read.
+/// The state of the response being read.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     state: State,
     /// The received part of an incomplete head or line.
     begun: Vec<u8>,
-    answer: Option<Answer>,
+    response: Option<Response>,
     interim: u64,
     interest: Interest,
-    /// The `Server` field of an answer, if it is wanted.
+    /// The `Server` field of a response, if it is wanted.
     server: Option<Option<String>>,
 }
 
-/// What becomes of answers.
+/// What becomes of responses.
 #[derive(Debug, Default)]
 enum Interest {
     #[default]
@@ -75,12 +75,12 @@ enum Interest {
     /// Their bodies are compared with this one.
     Compared(Arc<[u8]>),
     /// They are kept, each with at most `most` bytes of its body.
-    AnswerText { most: usize, answers: VecDeque<AnswerText> },
+    ResponseText { most: usize, responses: VecDeque<ResponseText> },
 }
 
-/// The text of an answer.
+/// The text of a response.
 #[derive(Debug, Default)]
-pub(super) struct AnswerText {
+pub(super) struct ResponseText {
     /// Status line and fields.
     pub(super) head: Vec<u8>,
     /// The body without framing, or its beginning.
@@ -100,7 +100,7 @@ enum State {
     Trailers,
 }
 
-/// The head of an answer.
+/// The head of a response.
 struct Head<'a> {
     bytes: &'a [u8],
     status: u16,
@@ -124,28 +124,28 @@ impl Reader {
 
     /// Keeps answers, with at most so many bytes of each body.
     pub(super) fn keep(&mut self, most: usize) {
-        self.interest = Interest::AnswerText { most, answers: VecDeque::new() };
+        self.interest = Interest::ResponseText { most, responses: VecDeque::new() };
     }
 
     /// The oldest answer that was kept.
-    pub(super) fn kept(&mut self) -> Option<AnswerText> {
+    pub(super) fn kept(&mut self) -> Option<ResponseText> {
         match &mut self.interest {
-            Interest::AnswerText { answers, .. } => answers.pop_front(),
+            Interest::ResponseText { responses, .. } => responses.pop_front(),
             _ => None,
         }
     }
 
-    /// Remembers the `Server` field of an answer.
+    /// Remembers the `Server` field of a response.
     pub(super) fn note_server(&mut self) {
         self.server = Some(None);
     }
 
-    /// The `Server` field of an answer.
+    /// The `Server` field of a response.
     pub(super) fn server(&mut self) -> Option<String> {
         self.server.take()?
     }
 
-    /// Whether nothing of an answer has arrived.
+    /// Whether nothing of a response has arrived.
     pub(super) fn is_idle(&self) -> bool {
         self.state == State::Head && self.begun.is_empty() && self.interim == 0
     }
@@ -160,19 +160,19 @@ impl Reader {
         }
     }
 
-    /// This many of them have arrived. Returns the answer if that was all.
-    pub(super) fn skip(&mut self, length: usize) -> Option<Answer> {
+    /// This many of them have arrived. Returns the response if that was all.
+    pub(super) fn skip(&mut self, length: usize) -> Option<Response> {
         let State::Body(left) = self.state else { return None };
-        if let Some(answer) = &mut self.answer {
-            answer.body += length as u64;
+        if let Some(response) = &mut self.response {
+            response.body += length as u64;
         }
         self.state = State::Body(left.saturating_sub(length as u64));
         if self.state == State::Body(0) { self.finish() } else { None }
     }
 
-    /// Reads on. Returns how many of the bytes belong to the answer, and the answer if it is complete. `bodiless`: the
+    /// Reads on. Returns how many of the bytes belong to the response, and the response if it is complete. `bodiless`: the
     /// request was HEAD.
-    pub(super) fn read(&mut self, bytes: &[u8], bodiless: bool) -> Result<(usize, Option<Answer>), Malformed> {
+    pub(super) fn read(&mut self, bytes: &[u8], bodiless: bool) -> Result<(usize, Option<Response>), Malformed> {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];
@@ -207,8 +207,8 @@ impl Reader {
         }
     }
 
-    /// The server has closed the connection. `Ok(None)`: nothing of an answer had arrived.
-    pub(super) fn close(&mut self) -> Result<Option<Answer>, Malformed> {
+    /// The server has closed the connection. `Ok(None)`: nothing of a response had arrived.
+    pub(super) fn close(&mut self) -> Result<Option<Response>, Malformed> {
         match self.state {
             State::UntilClose => Ok(self.finish()),
             State::Head if self.is_idle() => Ok(None),
@@ -217,23 +217,23 @@ impl Reader {
     }
 
     /// The same, but accepts a truncated answer up to its end; `None` if not even its head is complete.
-    pub(super) fn break_off(&mut self) -> Option<Answer> {
-        if self.answer.is_some() { self.finish() } else { None }
+    pub(super) fn break_off(&mut self) -> Option<Response> {
+        if self.response.is_some() { self.finish() } else { None }
     }
 
-    fn finish(&mut self) -> Option<Answer> {
+    fn finish(&mut self) -> Option<Response> {
         self.state = State::Head;
-        let mut answer = self.answer.take()?;
-        answer.head += std::mem::take(&mut self.interim);
-        answer.end(self.interest.expected());
-        Some(answer)
+        let mut response = self.response.take()?;
+        response.head += std::mem::take(&mut self.interim);
+        response.end(self.interest.expected());
+        Some(response)
     }
 
     fn content(&mut self, bytes: &[u8]) {
-        let Some(answer) = &mut self.answer else { return };
-        answer.content(bytes, self.interest.expected());
-        if let Interest::AnswerText { most, answers } = &mut self.interest
-            && let Some(kept) = answers.back_mut()
+        let Some(response) = &mut self.response else { return };
+        response.content(bytes, self.interest.expected());
+        if let Interest::ResponseText { most, responses } = &mut self.interest
+            && let Some(kept) = responses.back_mut()
         {
             let room = most.saturating_sub(kept.body.len());
             kept.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -276,11 +276,11 @@ impl Reader {
             *noted = Some(String::from_utf8_lossy(name).into_owned());
         }
         let keeps = head.keeps && (without || head.framing != Framing::Close) && head.status != 101;
-        if let Interest::AnswerText { answers, .. } = &mut self.interest {
-            answers.push_back(AnswerText { head: head.bytes.to_vec(), body: Vec::new() });
+        if let Interest::ResponseText { responses, .. } = &mut self.interest {
+            responses.push_back(ResponseText { head: head.bytes.to_vec(), body: Vec::new() });
         }
         let (length, status) = (head.bytes.len() as u64, head.status);
-        self.answer = Some(Answer { status, head: length, body: 0, framing: 0, keeps, is_expected: true });
+        self.response = Some(Response { status, head: length, body: 0, framing: 0, keeps, is_expected: true });
         head.bytes.len()
     }
 
@@ -295,8 +295,8 @@ impl Reader {
         if end.is_none() {
             return Ok(taken);
         }
-        if let Some(answer) = &mut self.answer {
-            answer.framing += self.begun.len() as u64;
+        if let Some(response) = &mut self.response {
+            response.framing += self.begun.len() as u64;
         }
         let line = self.begun.trim_ascii();
         self.state = match self.state {
@@ -383,26 +383,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_may_have_many_fields() {
+    fn a_response_may_have_many_fields() {
         let head = |count| format!("HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n", "X: y\r\n".repeat(count));
-        assert_eq!(answers(head(500).as_bytes(), false).len(), 1);
+        assert_eq!(responses(head(500).as_bytes(), false).len(), 1);
         let error = Reader::default().read(head(FIELDS_MAX).as_bytes(), false).unwrap_err();
         assert_eq!(error, TOO_MANY_FIELDS);
     }
 
-    /// The answers in the bytes, given whole and byte by byte, which must be the same.
-    fn answers(bytes: &[u8], bodiless: bool) -> Vec<Answer> {
+    /// The responses in the bytes, given whole and byte by byte, which must be the same.
+    fn responses(bytes: &[u8], bodiless: bool) -> Vec<Response> {
         let in_pieces = |size: usize| {
-            let (mut reader, mut answers) = (Reader::default(), Vec::new());
+            let (mut reader, mut responses) = (Reader::default(), Vec::new());
             for mut piece in bytes.chunks(size) {
                 while !piece.is_empty() {
-                    let (taken, answer) = reader.read(piece, bodiless).unwrap();
-                    answers.extend(answer);
+                    let (taken, response) = reader.read(piece, bodiless).unwrap();
+                    responses.extend(response);
                     piece = &piece[taken..];
                 }
             }
-            answers.extend(reader.close().unwrap());
-            answers
+            responses.extend(reader.close().unwrap());
+            responses
         };
         let whole = in_pieces(bytes.len());
         assert_eq!(in_pieces(1), whole);
@@ -411,10 +411,10 @@ mod tests {
     }
 
     fn one(text: &str, bodiless: bool) -> (u16, u64, u64, bool) {
-        let answers = answers(text.as_bytes(), bodiless);
-        let [answer] = answers[..] else { panic!("{answers:?}") };
-        assert_eq!(answer.head + answer.body + answer.framing, text.len() as u64, "{text}");
-        (answer.status, answer.body, answer.framing, answer.keeps)
+        let responses = responses(text.as_bytes(), bodiless);
+        let [response] = responses[..] else { panic!("{responses:?}") };
+        assert_eq!(response.head + response.body + response.framing, text.len() as u64, "{text}");
+        (response.status, response.body, response.framing, response.keeps)
     }
 
     #[test]
@@ -437,10 +437,10 @@ mod tests {
     }
 
     #[test]
-    fn answers_follow_each_other_and_interim_ones_are_part_of_the_next() {
+    fn responses_follow_each_other_and_interim_ones_are_part_of_the_next() {
         let text = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx\
                     HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nxy";
-        let found = answers(text.as_bytes(), false);
+        let found = responses(text.as_bytes(), false);
         assert_eq!(found.iter().map(|one| (one.status, one.body)).collect::<Vec<_>>(), [(200, 1), (404, 2)]);
         assert_eq!(found.iter().map(|one| one.head + one.body).sum::<u64>(), text.len() as u64);
     }
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_kept() {
+    fn responses_are_kept() {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         let text =
             format!("HTTP/1.1 103 Early Hints\r\n\r\n{head}3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\nHTTP/1.1 204 None\r\n\r\n");

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use template::Template;
 pub(crate) use transcript::{Parts, Printed};
 
-use super::response::AnswerText;
+use super::response::ResponseText;
 use super::url::Url;
 
 /// What users do.
@@ -40,11 +40,11 @@ pub(crate) struct Scenario {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Burst {
     pub(crate) steps: Vec<Arc<Step>>,
-    /// How long the user rests after the last answer: anything between these two.
+    /// How long the user rests after the last response: anything between these two.
     pub(crate) think: (Duration, Duration),
 }
 
-/// A request, and what its answer has to be.
+/// A request, and what its response has to be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Step {
     /// Its place among the names.
@@ -82,7 +82,7 @@ pub(crate) struct Capture {
     pub(crate) from: CaptureSource,
 }
 
-/// The part of an answer that is a value.
+/// The part of a response that is a value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum CaptureSource {
     /// The first field of this name.
@@ -156,8 +156,8 @@ impl Expected {
         Self { statuses, texts: Vec::new() }
     }
 
-    /// Whether an answer is as expected; otherwise, why it is not.
-    fn check(&self, status: u16, kept: &AnswerText, values: &[String]) -> Result<(), String> {
+    /// Whether a response is as expected; otherwise, why it is not.
+    fn check(&self, status: u16, kept: &ResponseText, values: &[String]) -> Result<(), String> {
         if !self.statuses.iter().any(|(least, most)| (*least..=*most).contains(&status)) {
             return Err(format!("its status is {status}"));
         }
@@ -172,8 +172,8 @@ impl Expected {
 }
 
 impl CaptureSource {
-    /// The value in an answer; if there is none, why not.
-    fn value(&self, kept: &AnswerText) -> Result<String, String> {
+    /// The value in a response; if there is none, why not.
+    fn value(&self, kept: &ResponseText) -> Result<String, String> {
         let found = match self {
             CaptureSource::Header(name) => field(&kept.head, name).next(),
             CaptureSource::Between(before, after) => {
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn values_are_found() {
         let head = b"HTTP/1.1 200 OK\r\nX-Id:  7 \r\nx-id: 8\r\n\r\n".to_vec();
-        let kept = AnswerText { head, body: b"<a id='x'><b id='y'>".to_vec() };
+        let kept = ResponseText { head, body: b"<a id='x'><b id='y'>".to_vec() };
         let value = |from: CaptureSource| from.value(&kept);
         assert_eq!(value(CaptureSource::Header("x-ID".to_owned())).as_deref(), Ok("7"));
         assert_eq!(value(CaptureSource::Between("id='".to_owned(), "'".to_owned())).as_deref(), Ok("x"));

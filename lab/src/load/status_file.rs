@@ -26,7 +26,8 @@ pub(crate) struct LoadStatus {
     /// How long it has been running, in whole seconds.
     pub(crate) seconds: u64,
     /// Since it began.
-    pub(crate) answers: u64,
+    #[serde(rename = "answers")]
+    pub(crate) responses: u64,
     pub(crate) failures: u64,
     /// In the last second.
     pub(crate) latest: IntervalSummary,
@@ -90,7 +91,7 @@ impl StatusFile {
                 .and_then(|last| progress.second(last))
                 .map(|second| IntervalSummary::of(&second))
                 .unwrap_or_default();
-            self.status.answers = progress.whole.answers;
+            self.status.responses = progress.whole.responses;
             self.status.failures = progress.whole.failures;
         }
         self.status.seconds = live.elapsed().as_secs();
@@ -195,7 +196,7 @@ mod tests {
         let url = url(&plan(([127, 0, 0, 1], 8080).into())).unwrap();
         assert_eq!(url, "http://127.0.0.1:8080/");
         let written = jiff::Timestamp::now().as_second();
-        let status = LoadStatus { pid: std::process::id(), url, written, answers: 7, ..LoadStatus::default() };
+        let status = LoadStatus { pid: std::process::id(), url, written, responses: 7, ..LoadStatus::default() };
         StatusFile { place: place.to_owned(), status, told: None }
     }
 

@@ -76,7 +76,7 @@ enum Message {
     /// It has its task.
     Ready,
     /// Answers and failures since the beginning, and quarters of seconds not reported before.
-    Progress { answers: u64, failures: u64, quarters: Quarters },
+    Progress { responses: u64, failures: u64, quarters: Quarters },
     /// It is done.
     Done(Box<Record>),
 }
@@ -127,10 +127,10 @@ fn listen(subprocess: &mut Subprocess, live: &Live) -> Result<Record> {
     loop {
         match subprocess.receive()? {
             Message::Ready => {}
-            Message::Progress { answers, failures, mut quarters } => {
-                live.answers.fetch_add(answers - told[0], Relaxed);
+            Message::Progress { responses, failures, mut quarters } => {
+                live.responses.fetch_add(responses - told[0], Relaxed);
                 live.failures.fetch_add(failures - told[1], Relaxed);
-                told = [answers, failures];
+                told = [responses, failures];
                 live.progress().take(&mut quarters);
             }
             Message::Done(record) => return Ok(*record),
@@ -160,8 +160,8 @@ pub(crate) fn serve() -> Result<()> {
     });
     let shares: Vec<_> = task.plan.shares().into_iter().skip(task.first).take(task.threads).collect();
     let mut progress = |live: &Live| {
-        let (answers, failures) = (live.answers.load(Relaxed), live.failures.load(Relaxed));
-        write_message(&mut output, &Message::Progress { answers, failures, quarters: live.progress().hand_on() })
+        let (responses, failures) = (live.responses.load(Relaxed), live.failures.load(Relaxed));
+        write_message(&mut output, &Message::Progress { responses, failures, quarters: live.progress().hand_on() })
     };
     let record = threads::run(&shares, &live, |live| {
         if progress(live).is_err() {
@@ -205,7 +205,7 @@ mod tests {
         for micros in [0, 7, 1234, 98_765_432] {
             record.total.record(Duration::from_micros(micros));
         }
-        record.answers = 3;
+        record.responses = 3;
         record.classes[2] = 3;
         record.failures.reset = 1;
         record.first = Some((Some("Scripted".to_owned()), 5));
@@ -217,7 +217,10 @@ mod tests {
             read_message(&mut line.as_slice()).unwrap().unwrap();
         assert!(told.0.max(start) - told.0.min(start) < Duration::from_millis(1));
         assert_eq!(subprocess.total.0, record.total.0);
-        assert_eq!((subprocess.answers, subprocess.classes, subprocess.failures), (3, record.classes, record.failures));
+        assert_eq!(
+            (subprocess.responses, subprocess.classes, subprocess.failures),
+            (3, record.classes, record.failures)
+        );
         assert_eq!(subprocess.first, record.first);
         let (quarter, interval) = copied.take().next().unwrap();
         assert_eq!(

@@ -16,7 +16,8 @@ const INTERVALS: usize = 600;
 /// The results of an interval.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Interval {
-    pub(crate) answers: u64,
+    #[serde(rename = "answers")]
+    pub(crate) responses: u64,
     pub(crate) failures: u64,
     pub(crate) bytes: u64,
     /// The time from beginning to end, in microseconds, with two digits.
@@ -32,21 +33,21 @@ impl Default for Interval {
     fn default() -> Self {
         // Two digits are valid; it grows with its contents.
         let total = Histogram::new(2).expect("digits of a histogram");
-        Self { answers: 0, failures: 0, bytes: 0, total }
+        Self { responses: 0, failures: 0, bytes: 0, total }
     }
 }
 
 impl Interval {
-    /// Records an answer that took this long.
-    pub(crate) fn answer(&mut self, total: Duration, bytes: u64) {
-        self.answers += 1;
+    /// Records a response that took this long.
+    pub(crate) fn add_response(&mut self, total: Duration, bytes: u64) {
+        self.responses += 1;
         self.bytes += bytes;
         // It grows as needed.
         let _ = self.total.record(u64::try_from(total.as_micros()).unwrap_or(u64::MAX).min(LONGEST));
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        self.answers += other.answers;
+        self.responses += other.responses;
         self.failures += other.failures;
         self.bytes += other.bytes;
         // It grows as needed.
@@ -57,7 +58,8 @@ impl Interval {
 /// An interval in a few figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct IntervalSummary {
-    pub(crate) answers: u64,
+    #[serde(rename = "answers")]
+    pub(crate) responses: u64,
     pub(crate) failures: u64,
     pub(crate) bytes: u64,
     /// Latencies, in microseconds.
@@ -69,9 +71,9 @@ pub(crate) struct IntervalSummary {
 impl IntervalSummary {
     /// The figures of an interval.
     pub(crate) fn of(interval: &Interval) -> Self {
-        let Interval { answers, failures, bytes, total } = interval;
+        let Interval { responses, failures, bytes, total } = interval;
         Self {
-            answers: *answers,
+            responses: *responses,
             failures: *failures,
             bytes: *bytes,
             p50_us: total.value_at_quantile(0.5),
@@ -167,10 +169,10 @@ mod tests {
     fn time_is_reported_in_intervals_that_grow() {
         let mut timeline = Timeline::default();
         for second in 0..1500 {
-            timeline.at(Duration::from_secs(second)).answers += 1;
+            timeline.at(Duration::from_secs(second)).responses += 1;
         }
         assert_eq!((timeline.length, timeline.intervals.len()), (Duration::from_secs(4), 375));
-        assert!(timeline.intervals.iter().all(|one| one.answers == 4));
+        assert!(timeline.intervals.iter().all(|one| one.responses == 4));
         let fewer = timeline.within(100);
         assert_eq!((fewer.length, fewer.intervals.len()), (Duration::from_secs(16), 94));
     }
@@ -181,13 +183,13 @@ mod tests {
         let at = Duration::from_millis;
         assert!(!quarters.is_due(at(5000)), "there is nothing");
         for moment in [100, 900, 2100] {
-            quarters.at(at(moment)).answers += 1;
+            quarters.at(at(moment)).responses += 1;
         }
         assert!(quarters.is_due(at(2200)));
-        let told: Vec<_> = quarters.take().map(|(quarter, interval)| (quarter, interval.answers)).collect();
+        let told: Vec<_> = quarters.take().map(|(quarter, interval)| (quarter, interval.responses)).collect();
         assert_eq!(told, [(0, 1), (3, 1), (8, 1)]);
         assert!(!quarters.is_due(at(2300)));
-        quarters.at(at(2400)).answers += 1;
+        quarters.at(at(2400)).responses += 1;
         assert!(!quarters.is_due(at(2900)) && quarters.is_due(at(3000)));
     }
 }

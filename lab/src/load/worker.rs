@@ -336,29 +336,29 @@ impl Worker<'_> {
     /// Advances a connection as far as possible.
     fn advance(&mut self, slot: usize, event: EventFlags) {
         let Some(connection) = &mut self.slots[slot].connection else { return };
-        self.received.answers.clear();
+        self.received.responses.clear();
         (self.received.is_over, self.received.has_room, self.received.refused) = (false, false, 0);
         let read = connection.advance(&self.epoll, event, &mut self.buffer, &mut self.received);
         if self.record.first.is_none()
-            && let Some((answer, _)) = self.received.answers.first()
+            && let Some((response, _)) = self.received.responses.first()
         {
-            self.record.first = Some((connection.server(), answer.body));
+            self.record.first = Some((connection.server(), response.body));
         }
-        for (answer, times) in &self.received.answers {
-            self.record.answer(answer, times);
+        for (response, times) in &self.received.responses {
+            self.record.add_response(response, times);
             if self.share.plan.samples {
                 self.record.samples.push(*times);
             }
         }
-        let (answers, refused) = (self.received.answers.len() as u64, self.received.refused);
-        self.pending -= answers + refused;
-        self.live.answers.fetch_add(answers, Relaxed);
+        let (responses, refused) = (self.received.responses.len() as u64, self.received.refused);
+        self.pending -= responses + refused;
+        self.live.responses.fetch_add(responses, Relaxed);
         if refused > 0 {
             self.count_failures(Instant::now(), REFUSED, refused);
         }
         match read {
             Err(broken) => self.fail(slot, broken, 0),
-            Ok(()) if answers + refused > 0 || self.received.is_over || self.received.has_room => self.settle(slot),
+            Ok(()) if responses + refused > 0 || self.received.is_over || self.received.has_room => self.settle(slot),
             Ok(()) => {}
         }
     }

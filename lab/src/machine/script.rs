@@ -14,8 +14,8 @@ pub(crate) struct Script {
     pub(crate) name: &'static str,
     source: &'static str,
     made: Preparation,
-    /// The body of its answer.
-    pub(crate) answer: &'static str,
+    /// The body of its response.
+    pub(crate) response: &'static str,
 }
 
 /// The way from a source to a program.
@@ -43,7 +43,7 @@ pub(crate) static HELLO_BARE: Script = Script {
     name: "hello-bare",
     source: include_str!("../../scripts/bare.c"),
     made: Preparation::Compiled(&["-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector"]),
-    answer: HELLO,
+    response: HELLO,
 };
 /// The same, dynamically linked with the C library.
 pub(crate) static HELLO_DYNAMIC: Script = hello_in_c("hello-dynamic", &[]);
@@ -52,7 +52,7 @@ pub(crate) static HELLO_PERL: Script = Script {
     name: "hello-perl",
     source: include_str!("../../scripts/hello.pl"),
     made: Preparation::Interpreted,
-    answer: HELLO,
+    response: HELLO,
 };
 
 /// An application with CGI.pm and a dozen modules.
@@ -60,7 +60,7 @@ pub(crate) static APPLICATION: Script = Script {
     name: "app.pl",
     source: include_str!("../../scripts/app.pl"),
     made: Preparation::Interpreted,
-    answer: include_str!("../../scripts/app.html"),
+    response: include_str!("../../scripts/app.html"),
 };
 
 /// A page in PHP.
@@ -68,7 +68,7 @@ pub(crate) static PAGE: Script = Script {
     name: "page.php",
     source: include_str!("../../scripts/page.php"),
     made: Preparation::Read,
-    answer: include_str!("../../scripts/page.html"),
+    response: include_str!("../../scripts/page.html"),
 };
 
 /// A FastCGI application that serves one request in 50 ms.
@@ -76,7 +76,7 @@ pub(crate) static NAP: Script = Script {
     name: "nap.pl",
     source: include_str!("../../scripts/nap.pl"),
     made: Preparation::Interpreted,
-    answer: "well rested\n",
+    response: "well rested\n",
 };
 
 /// Takes 200 MB.
@@ -100,11 +100,21 @@ pub(crate) static LOADS: [&Script; 10] = [
 ];
 
 const fn load(name: &'static str, options: &'static [&'static str]) -> Script {
-    Script { name, source: include_str!("../../scripts/load.c"), made: Preparation::Compiled(options), answer: "OK\n" }
+    Script {
+        name,
+        source: include_str!("../../scripts/load.c"),
+        made: Preparation::Compiled(options),
+        response: "OK\n",
+    }
 }
 
 const fn hello_in_c(name: &'static str, options: &'static [&'static str]) -> Script {
-    Script { name, source: include_str!("../../scripts/hello.c"), made: Preparation::Compiled(options), answer: HELLO }
+    Script {
+        name,
+        source: include_str!("../../scripts/hello.c"),
+        made: Preparation::Compiled(options),
+        response: HELLO,
+    }
 }
 
 impl Script {
@@ -176,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_script_can_be_made_and_says_its_answer() {
+    fn every_script_can_be_made_and_says_its_response() {
         let scratch = Scratch::for_test("script");
         write_file(scratch.path().join("runs"), "0\n").unwrap();
         let all = [&HELLO_STATIC, &HELLO_BARE, &HELLO_DYNAMIC, &HELLO_PERL, LOADS[0], &GROWING, &CHILD];
@@ -185,7 +195,7 @@ mod tests {
                 Ok(path) => {
                     let output = Command::new(path).current_dir(scratch.path()).output().unwrap();
                     let text = String::from_utf8(output.stdout).unwrap();
-                    assert_eq!(text.split_once("\n\n").map(|(_, body)| body), Some(script.answer), "{}", script.name);
+                    assert_eq!(text.split_once("\n\n").map(|(_, body)| body), Some(script.response), "{}", script.name);
                 }
                 Err(error) => is_forgiven(&error),
             }

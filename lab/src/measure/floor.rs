@@ -49,7 +49,7 @@ fn run_threads(options: &FloorOptions) -> rustix::io::Result<()> {
             Err(error) => return Err(error),
         };
         let response = response.clone();
-        let serve = move || while answer(&connection, &response) && !close {};
+        let serve = move || while respond(&connection, &response) && !close {};
         let thread = std::thread::Builder::new().stack_size(STACK).spawn(serve);
         thread.map_err(|_| Errno::AGAIN)?;
     }
@@ -71,7 +71,7 @@ fn run(options: &FloorOptions) -> rustix::io::Result<()> {
                 accept_all(&listener, &epoll, &mut connections)?;
             } else if let Some(slot) = connections.get_mut(target.u64() as usize)
                 && let Some(connection) = slot
-                && (!answer(connection, &response) || options.close)
+                && (!respond(connection, &response) || options.close)
             {
                 *slot = None;
             }
@@ -98,7 +98,7 @@ fn accept_all(listener: &OwnedFd, epoll: &OwnedFd, connections: &mut Vec<Option<
 }
 
 /// One read, one write; false when the connection is over.
-fn answer(connection: &OwnedFd, response: &[u8]) -> bool {
+fn respond(connection: &OwnedFd, response: &[u8]) -> bool {
     let mut request = [0; 4096];
     match rustix::io::read(connection, &mut request) {
         Ok(0) => false,

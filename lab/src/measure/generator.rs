@@ -25,7 +25,7 @@ const OVERTIME: Duration = Duration::from_secs(20);
 /// How often to look.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// An answer that takes longer counts as an error.
+/// A response that takes longer counts as an error.
 pub(crate) const TIMEOUT_SECONDS: u32 = 5;
 
 /// The counts of a generator.
@@ -83,7 +83,7 @@ pub(crate) struct LoadRun<'a> {
     pub(crate) seconds: u32,
     /// The protocol.
     pub(crate) protocol: Protocol,
-    /// A file with the expected body of every answer, if nothing else has checked it.
+    /// A file with the expected body of every response, if nothing else has checked it.
     pub(crate) expect: Option<&'a Path>,
 }
 
@@ -175,7 +175,7 @@ impl Counts {
                 read: failed(&["read", "reset", "malformed", "stream"]),
                 write: failed(&["write"]),
                 timeout: failed(&["timeout"]),
-                status: results.answers - results.good,
+                status: results.responses - results.good,
             },
             late_p99_us: within(&results.lag, "99"),
             handshakes: results.handshakes,

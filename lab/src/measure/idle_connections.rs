@@ -20,10 +20,10 @@ use crate::machine::subprocess::{Subprocess, read_message, write_message};
 /// better.
 const REFUSALS_MAX: u64 = 10;
 
-/// How long a connection may wait for its first answer, among thousands of others.
+/// How long a connection may wait for its first response, among thousands of others.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Small enough that the server has to keep most of a slow client's answer.
+/// Small enough that the server has to keep most of a slow client's response.
 const SLOW_BUFFER: usize = 4096;
 
 /// A slow client takes as much as its buffer holds, twice a second.
@@ -32,11 +32,11 @@ const SLOW_INTERVAL: Duration = Duration::from_millis(500);
 /// The behaviour of the connections in a crowd.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Manner {
-    /// They have received an answer and are kept alive.
+    /// They have received a response and are kept alive.
     Idle,
-    /// They read a large answer slowly.
+    /// They read a large response slowly.
     Slow,
-    /// They have received their last answer and do not close.
+    /// They have received their last response and do not close.
     Lingering,
 }
 
@@ -232,10 +232,10 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {
             let mut kept = Vec::new();
-            for answer in [&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..], b"HTTP/1.1 503 Busy\r\n\r\n"] {
+            for response in [&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..], b"HTTP/1.1 503 Busy\r\n\r\n"] {
                 let (mut stream, _) = listener.accept().unwrap();
                 let _ = stream.read(&mut [0; 1024]).unwrap();
-                stream.write_all(answer).unwrap();
+                stream.write_all(response).unwrap();
                 kept.push(stream);
             }
             kept

@@ -256,7 +256,7 @@ pub(crate) mod example {
                     .map(|at| MachineSample { at, server: 0.9, generator_core: 0.8, memory: 0.25, swapped_pages: 0 })
                     .into(),
                 intervals: [0.25, 0.5]
-                    .map(|until| Rates { until, answers: 1234.0, failures: 0.0, p50_us: 1000, p99_us: 2000 })
+                    .map(|until| Rates { until, responses: 1234.0, failures: 0.0, p50_us: 1000, p99_us: 2000 })
                     .into(),
                 averages: Some(Averages::default()),
                 swap_before_kib: 0,

@@ -1,4 +1,4 @@
-//! Clients of scripts that take long: each asks, waits for the whole answer, and asks again, until time is up; then all
+//! Clients of scripts that take long: each asks, waits for the whole response, and asks again, until time is up; then all
 //! wait for their last answers. Or each asks once, at its time. All work of a script counts, however few requests there
 //! are.
 
@@ -25,12 +25,12 @@ pub(crate) struct ScriptClients<'a> {
     /// Names without the leading slash, which take turns.
     pub(crate) names: &'a [String],
     /// The body of a good answer.
-    pub(crate) answer: &'static str,
+    pub(crate) response: &'static str,
     /// How many clients ask at a time.
     pub(crate) clients: u32,
     /// How long they repeat.
     pub(crate) seconds: u32,
-    /// How long one waits for an answer.
+    /// How long one waits for a response.
     pub(crate) patience: Duration,
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct ScriptClients<'a> {
 #[derive(Default)]
 struct Outcome {
     /// When good answers were complete, and how long they took.
-    answers: Vec<(Instant, Duration)>,
+    responses: Vec<(Instant, Duration)>,
     errors: Errors,
 }
 
 impl ScriptClients<'_> {
-    /// Makes the requests; returns after the last answer. The time that counts ends with the last good one.
+    /// Makes the requests; returns after the last response. The time that counts ends with the last good one.
     pub(crate) fn make(self) -> Counts {
         let (began, turn) = (Instant::now(), AtomicUsize::new(0));
         let outcome: Vec<Outcome> = std::thread::scope(|scope| {
@@ -53,7 +53,7 @@ impl ScriptClients<'_> {
         count(began, &outcome)
     }
 
-    /// Makes each client ask once, when it is due; returns after the last answer.
+    /// Makes each client ask once, when it is due; returns after the last response.
     pub(crate) fn at(self, due: impl Fn(u32) -> Duration + Sync) -> Counts {
         let began = Instant::now();
         let ask = |number| {
@@ -93,8 +93,8 @@ impl ScriptClients<'_> {
             return false;
         };
         match connection.fetch(name) {
-            Ok(response) if response.status == 200 && response.body == self.answer.as_bytes() => {
-                outcome.answers.push((Instant::now(), asked.elapsed()));
+            Ok(response) if response.status == 200 && response.body == self.response.as_bytes() => {
+                outcome.responses.push((Instant::now(), asked.elapsed()));
                 return true;
             }
             Ok(_) => outcome.errors.status += 1,
@@ -107,10 +107,10 @@ impl ScriptClients<'_> {
 
 /// Adds up the clients' results. The time that counts ends with the last good answer.
 fn count(began: Instant, outcome: &[Outcome]) -> Counts {
-    let answers = || outcome.iter().flat_map(|outcome| &outcome.answers);
-    let ended = answers().map(|(when, _)| *when).max().unwrap_or_else(Instant::now);
+    let responses = || outcome.iter().flat_map(|outcome| &outcome.responses);
+    let ended = responses().map(|(when, _)| *when).max().unwrap_or_else(Instant::now);
     let mut timeline = Timeline::default();
-    answers().for_each(|(when, took)| timeline.at(*when - began).answer(*took, 0));
+    responses().for_each(|(when, took)| timeline.at(*when - began).add_response(*took, 0));
     let timeline = timeline.within(INTERVALS);
     let moments: Vec<IntervalSummary> = timeline.intervals.iter().map(IntervalSummary::of).collect();
     let seconds = (ended - began).as_secs_f64();
@@ -122,7 +122,7 @@ fn count(began: Instant, outcome: &[Outcome]) -> Counts {
         status: sum(|errors| errors.status),
         write: 0,
     };
-    let latencies_us = answers().map(|(_, took)| took.as_micros() as u64).collect();
+    let latencies_us = responses().map(|(_, took)| took.as_micros() as u64).collect();
     Counts {
         intervals: intervals(&moments, timeline.length.as_secs_f64(), seconds),
         ..Counts::of_latencies(seconds, latencies_us, errors)
@@ -149,7 +149,8 @@ mod tests {
         });
         let names = ["a".to_owned()];
         let patience = Duration::from_secs(5);
-        let counts = ScriptClients { address, names: &names, answer: "OK\n", clients: 1, seconds: 1, patience }.make();
+        let counts =
+            ScriptClients { address, names: &names, response: "OK\n", clients: 1, seconds: 1, patience }.make();
         assert!(counts.requests > 1 && counts.errors.status.abs_diff(2 * counts.requests) <= 2, "{counts:?}");
         assert_eq!(counts.errors.total(), counts.errors.status);
     }

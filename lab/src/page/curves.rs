@@ -7,10 +7,10 @@ use crate::screen::table::escape;
 const LATENCY: Axis = Axis { name: "ms", scale: Scale::Logarithmic, end: 0.0 };
 const SHARE: Axis = Axis { name: "% of requests", scale: Scale::Nines, end: 0.0 };
 const TIME: Axis = Axis { name: "s", scale: Scale::Linear, end: 0.0 };
-const ANSWERS: Axis = Axis { name: "answers/s", scale: Scale::Linear, end: 0.0 };
+const RESPONSES: Axis = Axis { name: "answers/s", scale: Scale::Linear, end: 0.0 };
 const MILLISECONDS: Axis = Axis { name: "ms", scale: Scale::Linear, end: 0.0 };
 
-/// The clients' view of a load up to `end`, in seconds: its answers, with its failures if there are any, and their
+/// The clients' view of a load up to `end`, in seconds: its responses, with its failures if there are any, and their
 /// latencies.
 pub(crate) fn over_time(heading: &str, intervals: &[Rates], has_failures: bool, end: f64) -> [String; 2] {
     let seen = |name: &str, figure: fn(&Rates) -> f64| Line {
@@ -19,15 +19,15 @@ pub(crate) fn over_time(heading: &str, intervals: &[Rates], has_failures: bool, 
     };
     // Without answers there are no times.
     let took = |name: &str, figure: fn(&Rates) -> u64| {
-        let answered = intervals.iter().filter(|interval| interval.answers > 0.0);
+        let answered = intervals.iter().filter(|interval| interval.responses > 0.0);
         let points = answered.map(|interval| [interval.until, figure(interval) as f64 / 1000.0]).collect();
         Line { name: name.to_owned(), points }
     };
-    let mut answers = vec![seen("answers", |interval| interval.answers)];
-    answers.extend(has_failures.then(|| seen("failures", |interval| interval.failures)));
+    let mut responses = vec![seen("answers", |interval| interval.responses)];
+    responses.extend(has_failures.then(|| seen("failures", |interval| interval.failures)));
     let latencies =
         [took("p50 of latency", |interval| interval.p50_us), took("p99 of latency", |interval| interval.p99_us)];
-    [timed(heading, end, &ANSWERS, &answers), timed(heading, end, &MILLISECONDS, &latencies)]
+    [timed(heading, end, &RESPONSES, &responses), timed(heading, end, &MILLISECONDS, &latencies)]
 }
 
 /// Lines over time; nothing if no line has two points.

@@ -22,7 +22,7 @@ const LATE_MAX_US: f64 = 500.0;
 /// Swap space in KiB that may be in use: more was left by earlier programs, and has to be read back.
 const SWAP_USED_MAX: u64 = 1024;
 /// With fewer answers than this, a 99th percentile means nothing.
-const ANSWERS_MIN: u64 = 100;
+const RESPONSES_MIN: u64 = 100;
 /// Ticks that see less than this share of the counted work see too little of it,
 const TICKS_MIN: f64 = 0.75;
 /// if they miss at least this share of a core.
@@ -120,7 +120,7 @@ impl fmt::Display for Doubt {
                 told(who)
             ),
             Self::FewAnswers(who) => {
-                write!(f, "fewer than {ANSWERS_MIN} answers in a round, so p99 means nothing: {}", told(who))
+                write!(f, "fewer than {RESPONSES_MIN} answers in a round, so p99 means nothing: {}", told(who))
             }
             Self::RoundsMissing(who) => write!(f, "rounds are missing: {}", told(who)),
             Self::Errors(who) => write!(f, "requests failed or connections were lost: {}", told(who)),
@@ -223,7 +223,7 @@ const CHECKS: [(MakeDoubt, Check); 12] = [
     }),
     (Doubt::FewAnswers, |_, cell, _| {
         let fewest = cell.loads().map(|(_, load)| load.requests).min()?;
-        (fewest < ANSWERS_MIN).then(|| fewest.to_string())
+        (fewest < RESPONSES_MIN).then(|| fewest.to_string())
     }),
     (Doubt::Spread, |workload, cell, _| {
         // A crowd's cost is not what its measurement is about.

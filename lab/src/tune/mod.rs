@@ -276,7 +276,7 @@ impl Tuning<'_> {
             let room = server.roots().first().and_then(|root| AvailableMemory::of(*root));
             most = Some(most.map_or((used, room), |(before, _)| (before.most(used), room)));
         })?;
-        if measured.failures >= measured.answers {
+        if measured.failures >= measured.responses {
             return Err(Error::new(format!(
                 "no answer is as expected ({}): their status is 400 or above",
                 self.told()

@@ -190,7 +190,7 @@ pub(super) mod tests {
     pub(in super::super) fn measured(seconds: f64, per_second: f64, failures: u64) -> Measurement {
         Measurement {
             seconds,
-            answers: (seconds * per_second) as u64,
+            responses: (seconds * per_second) as u64,
             per_second,
             per_cpu_second: Some(per_second * 2.0),
             p50_ms: 1.0,

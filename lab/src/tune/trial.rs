@@ -39,7 +39,8 @@ pub(super) enum Target {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Measurement {
     pub(super) seconds: f64,
-    pub(super) answers: u64,
+    #[serde(rename = "answers")]
+    pub(super) responses: u64,
     pub(super) per_second: f64,
     pub(super) per_cpu_second: Option<f64>,
     pub(super) p50_ms: f64,
@@ -176,13 +177,13 @@ impl Bench<'_> {
         if procfs::swapped_out() > swapped {
             return Err(Error::new("the machine swapped meanwhile"));
         }
-        if measured.answers == 0 {
+        if measured.responses == 0 {
             return Err(Error::new("no request was answered"));
         }
         let [per_cpu_second, per_second, p50, p99, memory_mb] = measured.figures;
         Ok(Measurement {
             seconds,
-            answers: measured.answers,
+            responses: measured.responses,
             per_second: per_second.unwrap_or_default(),
             per_cpu_second,
             p50_ms: p50.unwrap_or_default(),

@@ -161,7 +161,7 @@ fn judge(request: &mut Request, mut header: ResponseHeader, caller: &Caller) -> 
     request.log(
         caller.module,
         Level::Debug,
-        format!("an application answers {status:?} for {}, which is a refusal", request.asked.uri),
+        format!("an application answers {status:?} for {}, which is a refusal", request.data.uri),
     );
     Verdict::Refused(status.filter(|status| (300..600).contains(status)).unwrap_or(401))
 }

@@ -39,7 +39,7 @@ pub fn set_address(path: Arc<Path>) {
 struct Connections {
     idle: Vec<Watched>,
     /// Those with leases.
-    leases: Vec<Kept>,
+    leases: Vec<IdleLease>,
 }
 
 fn connections() -> MutexGuard<'static, Connections> {
@@ -56,8 +56,8 @@ impl Connections {
     /// Forgets the leases that the manager has taken back, whose connections now belong to others. Returns whether
     /// there is room for another.
     fn has_room(&mut self) -> bool {
-        let gone = |kept: &mut Kept| kept.cell.load(kept.lease.grant.lease).is_none();
-        let gone: Vec<Kept> = self.leases.extract_if(.., gone).collect();
+        let gone = |kept: &mut IdleLease| kept.cell.load(kept.lease.grant.lease).is_none();
+        let gone: Vec<IdleLease> = self.leases.extract_if(.., gone).collect();
         gone.into_iter().for_each(|kept| self.keep(kept.lease.connection));
         self.leases.len() < LEASES_MAX
     }
@@ -94,7 +94,7 @@ pub(crate) struct Lease {
 
 /// A lease whose request is over, kept for the next request of its class.
 #[derive(Debug)]
-struct Kept {
+struct IdleLease {
     lease: Lease,
     cell: LeaseCell,
     stream: Stream,
@@ -156,7 +156,7 @@ impl Lease {
             if connections.has_room() && cell.keep(lease) {
                 self.served += 1;
                 self.grant.more -= 1;
-                connections.leases.push(Kept { lease: self, cell, stream });
+                connections.leases.push(IdleLease { lease: self, cell, stream });
                 return;
             }
         }
@@ -211,7 +211,7 @@ fn take(class: &[u8], version: Version) -> Reusable {
     let mut connections = connections();
     let mut connection = None;
     while let Some(index) = connections.leases.iter().rposition(|kept| kept.lease.class == class) {
-        let Kept { lease, cell, stream } = connections.leases.remove(index);
+        let IdleLease { lease, cell, stream } = connections.leases.remove(index);
         // The program's file may have changed, the backend may have gone, or the manager may have taken it back.
         if lease.version == version && stream.is_quiet() && cell.resume(lease.grant.lease) {
             return Reusable::Lease(lease, stream);

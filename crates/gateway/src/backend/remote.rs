@@ -115,7 +115,7 @@ pub async fn converse(
     let mut kept = server.keep.and_then(|keep| take(&server.address, keep)).filter(|_| may_repeat);
     loop {
         let repeat = kept.is_some();
-        let unanswered = server.keep.filter(|_| !repeat).map(|_| Unanswered::new(&server.address));
+        let awaited_responses = server.keep.filter(|_| !repeat).map(|_| AwaitedResponse::new(&server.address));
         let socket = match kept.take() {
             Some(socket) => socket,
             None => match connect(request, server, remote_protocol).await {
@@ -138,7 +138,7 @@ pub async fn converse(
         let remote = RemoteSource::new(conversation, back, status_line, remote_protocol.status, failed, caller.timeout);
         let mut script = Script::new(Box::new(remote), caller);
         let begun = script.begins(request).await;
-        drop(unanswered);
+        drop(awaited_responses);
         match begun {
             Ok(()) => return response::relay(request, script, caller).await,
             Err(Failure { lost: true, .. }) if repeat => {}
@@ -199,7 +199,7 @@ async fn connect(request: &Request, server: &Server, remote_protocol: &RemotePro
     let mut addresses = match dns::all_addresses_of(host).await {
         Ok(addresses) => addresses.into_iter(),
         Err(why) => {
-            let text = format!("AH00898: DNS lookup failure for: {host} returned by {}: {why}", request.asked.uri);
+            let text = format!("AH00898: DNS lookup failure for: {host} returned by {}: {why}", request.data.uri);
             request.log("proxy", Level::Error, text);
             return Err(500);
         }
@@ -244,7 +244,7 @@ type Idle = (Arc<OwnedFd>, Instant);
 struct Connections {
     idle: Vec<Idle>,
     /// Requests over fresh connections that the server has not begun to answer.
-    unanswered: usize,
+    awaited_responses: usize,
 }
 
 static CONNECTIONS: Mutex<Option<HashMap<Address, Connections>>> = Mutex::new(None);
@@ -255,19 +255,19 @@ fn connections() -> MutexGuard<'static, Option<HashMap<Address, Connections>>> {
 
 /// A request over a fresh connection, until its response begins. It may wait for the very process that a kept
 /// connection would occupy: meanwhile none is kept.
-struct Unanswered(Address);
+struct AwaitedResponse(Address);
 
-impl Unanswered {
-    fn new(address: &Address) -> Unanswered {
-        connections().get_or_insert_default().entry(address.clone()).or_default().unanswered += 1;
-        Unanswered(address.clone())
+impl AwaitedResponse {
+    fn new(address: &Address) -> AwaitedResponse {
+        connections().get_or_insert_default().entry(address.clone()).or_default().awaited_responses += 1;
+        AwaitedResponse(address.clone())
     }
 }
 
-impl Drop for Unanswered {
+impl Drop for AwaitedResponse {
     fn drop(&mut self) {
         if let Some(one) = connections().as_mut().and_then(|all| all.get_mut(&self.0)) {
-            one.unanswered -= 1;
+            one.awaited_responses -= 1;
         }
     }
 }
@@ -290,11 +290,11 @@ fn give(address: Address, keep: Keep, socket: Arc<OwnedFd>) {
     let mut connections = connections();
     let all = connections.get_or_insert_default();
     let count: usize = all.values().map(|one| one.idle.len()).sum();
-    let Connections { idle: kept, unanswered } = all.entry(address).or_default();
+    let Connections { idle: kept, awaited_responses } = all.entry(address).or_default();
     if let Some(time) = keep.idle {
         kept.retain(|(_, since)| since.elapsed() < time);
     }
-    if kept.len() < keep.max && count < IDLE_MAX && *unanswered == 0 {
+    if kept.len() < keep.max && count < IDLE_MAX && *awaited_responses == 0 {
         kept.push((socket, Instant::now()));
     }
 }

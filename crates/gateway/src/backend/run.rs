@@ -180,7 +180,7 @@ async fn begin(
 
 /// Whether asking twice is as good as asking once, and changes nothing (RFC 9110 section 9.2.1).
 pub(super) fn is_safe(request: &Request) -> bool {
-    matches!(&*request.asked.method, "GET" | "HEAD" | "OPTIONS")
+    matches!(&*request.data.method, "GET" | "HEAD" | "OPTIONS")
 }
 
 /// Logs why there is no response. Returns its status.
@@ -211,7 +211,7 @@ fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBac
         format!("no backend for {} ({}): {why}", request.mapped.filename, class.name),
     );
     if status == 503 {
-        request.answer.err_headers_out.set("Retry-After", "1");
+        request.response.err_headers_out.set("Retry-After", "1");
     }
     status
 }

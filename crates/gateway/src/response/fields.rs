@@ -31,20 +31,20 @@ pub fn apply(
     if let Some(text) = &header.content_type {
         match media_type(text) {
             // As good as none.
-            empty if empty.is_empty() => request.answer.clear_content_type(),
-            named => request.answer.set_script_type(named),
+            empty if empty.is_empty() => request.response.clear_content_type(),
+            named => request.response.set_script_type(named),
         }
     }
     let known = [("Location", header.location), ("ETag", header.etag), ("Content-Range", header.content_range)];
     for (name, value) in known {
         if let Some(value) = value {
-            request.answer.headers_out.set(name, value);
+            request.response.headers_out.set(name, value);
         }
     }
     if let Some(modified) = header.last_modified.and_then(|text| parse_http_date(text.as_bytes())) {
         // Nothing can have changed in the future.
         let date = http_date(modified.min(sys::time::realtime_coarse().as_secs() as i64));
-        request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
+        request.response.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
     }
     let put = |out: &mut Fields, name: Cow<'static, str>, value: String| match joins {
         true if !name.eq_ignore_ascii_case("Set-Cookie") => out.merge(name, &value),
@@ -52,7 +52,7 @@ pub fn apply(
     };
     // As in Apache, each name except that one has a single field now, even if the configuration has added several
     // before.
-    let out = &mut request.answer.err_headers_out;
+    let out = &mut request.response.err_headers_out;
     for (name, value) in std::mem::take(out).iter() {
         put(out, name.to_string().into(), value.to_string());
     }
@@ -116,18 +116,18 @@ fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
         request.log(module, Level::Error, format!("Invalid status line from script '{name}': {}", shown(text)));
     }
     // A script that names a status has decided: the request's conditions change nothing any more.
-    request.answer.no_local_copy = true;
+    request.response.no_local_copy = true;
     let digits = text.as_bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
     let status = match (u16::try_from(number), text[digits..].strip_prefix(' ')) {
         (Ok(status @ 100..=999), Some(reason)) if digits == 3 && !reason.is_empty() && !has_control(reason) => {
-            return request.answer.set_status_line(status, text.to_string());
+            return request.response.set_status_line(status, text.to_string());
         }
         (Ok(status @ 100..=999), _) if digits == text.len() => status,
         // Not a status line (control characters are not for clients), but a number with a reason of its own.
         (Ok(status), _) if !http::status::reason(status).is_empty() => status,
         _ => 500,
     };
-    request.answer.set_status(status);
+    request.response.set_status(status);
 }
 
 /// A media type in lower case, except for its parameters.

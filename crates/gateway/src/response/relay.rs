@@ -25,7 +25,7 @@ const LOGGED_MAX: usize = 64 * 1024;
 /// Turns a script's output into a response.
 pub(crate) async fn relay(request: &mut Request, script: Script, caller: &Caller) -> HandlerResult {
     // Other protocols have no textual head to pass on.
-    if caller.nph && request.asked.version < Version::Http2 {
+    if caller.nph && request.data.version < Version::Http2 {
         return HandlerResult::Raw(stream(request, script, None));
     }
     match read_header(request, script, caller).await {
@@ -37,7 +37,7 @@ pub(crate) async fn relay(request: &mut Request, script: Script, caller: &Caller
 /// There is no memory for the script: the client may try again.
 pub(crate) fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusal) -> HandlerResult {
     request.log(caller.module, Level::Error, format!("{} is not started: {}", request.mapped.filename, refusal.reason));
-    request.answer.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
+    request.response.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
     HandlerResult::Status(503)
 }
 
@@ -159,8 +159,8 @@ async fn send(request: &mut Request, mut script: Script, header: ResponseHeader,
         drop(script);
         return HandlerResult::Status(status);
     }
-    if request.answer.status() == 200
-        && let Some(location) = request.answer.headers_out.get("Location").map(str::to_string)
+    if request.response.status() == 200
+        && let Some(location) = request.response.headers_out.get("Location").map(str::to_string)
     {
         return redirect(request, script, location, caller).await;
     }
@@ -169,14 +169,14 @@ async fn send(request: &mut Request, mut script: Script, header: ResponseHeader,
         if status != 304 {
             return HandlerResult::Status(status);
         }
-        request.answer.set_status(status);
+        request.response.set_status(status);
         return HandlerResult::Body(Body::Empty);
     }
     let promised = length.and_then(|text| text.trim().parse().ok());
     // A response that is already complete has a length, and ranges. An empty one to HEAD does not tell the length for
     // GET.
     let whole = promised.is_none() && script.complete(request, MOMENT).await;
-    if whole && !(request.asked.header_only && script.output.is_empty()) {
+    if whole && !(request.data.header_only && script.output.is_empty()) {
         return HandlerResult::Body(Body::Bytes(std::mem::take(&mut script.output).into()));
     }
     HandlerResult::Body(stream(request, script, promised))
@@ -197,7 +197,7 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
         return HandlerResult::Status(302);
     }
     // That was for this server, whatever the result.
-    request.answer.headers_out.remove("Location");
+    request.response.headers_out.remove("Location");
     // The body was for this script; the new response is made without it, as in Apache.
     loop {
         match request.body.read().await {

@@ -137,7 +137,7 @@ impl Piped {
 
     fn complain(&self, request: &Request, line: &[u8]) {
         let text = from_bytes(line);
-        complain(request, self.module, "AH01215", self.log.as_ref(), request.answer.status(), &text);
+        complain(request, self.module, "AH01215", self.log.as_ref(), request.response.status(), &text);
     }
 
     /// Its outputs are closed. If the access log records its cost, this waits a moment for its end.

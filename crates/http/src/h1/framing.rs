@@ -5,7 +5,7 @@
 //! Transfer-Encoding, Transfer-Encoding in HTTP/1.0, and codings other than `chunked` before a final `chunked`.
 
 use crate::h1::head::{Head, HeadError, Version};
-use crate::name::Known;
+use crate::name::KnownField;
 use crate::scan::{list, trim};
 
 /// How the body of a request is delimited.
@@ -24,10 +24,10 @@ impl Framing {
     ///
     /// # Errors
     /// The length is ambiguous or unknown: 400, or 501 for a transfer coding other than `chunked`. The connection must
-    /// be closed after the answer.
+    /// be closed after the response.
     pub fn of(head: &Head, buf: &[u8]) -> Result<Framing, HeadError> {
-        let length = head.field(buf, Known::ContentLength);
-        if head.has(buf, Known::TransferEncoding) {
+        let length = head.field(buf, KnownField::ContentLength);
+        if head.has(buf, KnownField::TransferEncoding) {
             if head.version() == Version::Http10 {
                 return Err(HeadError::EncodingInHttp10);
             }
@@ -38,7 +38,7 @@ impl Framing {
         }
         match length {
             None => Ok(Framing::None),
-            Some(_) if head.values(buf, Known::ContentLength).nth(1).is_some() => Err(HeadError::BadContentLength),
+            Some(_) if head.values(buf, KnownField::ContentLength).nth(1).is_some() => Err(HeadError::BadContentLength),
             Some(value) => parse_length(value).map(Framing::Length).ok_or(HeadError::BadContentLength),
         }
     }
@@ -66,7 +66,7 @@ impl Persistence {
     #[must_use]
     pub fn of(head: &Head, buf: &[u8]) -> Persistence {
         let mut wish = Persistence::default();
-        for option in head.values(buf, Known::Connection).flat_map(list) {
+        for option in head.values(buf, KnownField::Connection).flat_map(list) {
             if option.eq_ignore_ascii_case(b"close") {
                 wish.connection_close = true;
             } else if option.eq_ignore_ascii_case(b"keep-alive") {
@@ -88,7 +88,8 @@ impl Persistence {
 /// `chunked` must be the last coding and the only one.
 fn check_codings(head: &Head, buf: &[u8]) -> Result<(), HeadError> {
     let mut last = &b""[..];
-    for coding in head.values(buf, Known::TransferEncoding).flat_map(|value| value.split(|&b| b == b',')).map(trim) {
+    for coding in head.values(buf, KnownField::TransferEncoding).flat_map(|value| value.split(|&b| b == b',')).map(trim)
+    {
         if last.eq_ignore_ascii_case(b"chunked") {
             return Err(HeadError::BadTransferEncoding);
         }

@@ -35,7 +35,7 @@ pub(super) type See<'a> = &'a mut dyn FnMut(&str, &str);
 /// Files of one kind.
 pub(super) struct Files {
     parse: Parse,
-    known: LazyLock<RwLock<Known>>,
+    known: LazyLock<RwLock<ParsedFiles>>,
 }
 
 /// The way to read such a file.
@@ -50,7 +50,7 @@ enum Parse {
 type Users = HashMap<String, Vec<String>>;
 
 #[derive(Default)]
-struct Known {
+struct ParsedFiles {
     files: HashMap<String, (Identity, Arc<Users>)>,
     bytes: u64,
 }
@@ -121,7 +121,7 @@ impl Files {
         let says = users.get(user).cloned();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.bytes + meta.size > REMEMBERED_MAX {
-            *known = Known::default();
+            *known = ParsedFiles::default();
         }
         known.bytes += meta.size;
         known.files.insert(path.to_string(), (identity(&meta), Arc::new(users)));

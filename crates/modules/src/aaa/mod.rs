@@ -68,7 +68,7 @@ fn in_require_line(why: String) -> String {
 /// The name of a denied request in messages: its file, or its URL path if it has none.
 pub(crate) fn denied_thing(request: &Request) -> String {
     if request.mapped.filename.is_empty() {
-        format!("uri {}", request.asked.uri)
+        format!("uri {}", request.data.uri)
     } else {
         request.mapped.filename.clone()
     }

@@ -51,7 +51,7 @@ settings! {
 /// The lines of a section.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    orders: Vec<(Methods, Turn, Origin)>,
+    orders: Vec<(Methods, AccessOrder, Origin)>,
     allow: Vec<(Methods, Clients)>,
     deny: Vec<(Methods, Clients)>,
 }
@@ -61,7 +61,7 @@ type Methods = Option<Arc<Limited>>;
 
 /// `Order`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum AccessOrder {
     AllowDeny,
     DenyAllow,
     MutualFailure,
@@ -99,8 +99,11 @@ fn includes(later: &Methods, before: &Methods) -> bool {
 }
 
 fn set_order(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let table =
-        [("allow,deny", Turn::AllowDeny), ("deny,allow", Turn::DenyAllow), ("mutual-failure", Turn::MutualFailure)];
+    let table = [
+        ("allow,deny", AccessOrder::AllowDeny),
+        ("deny,allow", AccessOrder::DenyAllow),
+        ("mutual-failure", AccessOrder::MutualFailure),
+    ];
     let turn = conf::values::one_of(value, &table).ok_or("unknown order")?;
     let (methods, origin) = (cmd.place.limited.clone(), cmd.origin());
     let orders = &mut rules(cmd).orders;
@@ -209,15 +212,15 @@ fn flow_of(let_in: Option<bool>, request: &mut Request) -> Flow {
 
 /// Whether the lines grant access; `None`: that depends on the client's name.
 fn admits(request: &Request, rules: &Rules, name: Name<'_>) -> Option<bool> {
-    let turn = rules.orders.iter().rev().find(|(methods, ..)| covers(methods, &request.asked.method));
+    let turn = rules.orders.iter().rev().find(|(methods, ..)| covers(methods, &request.data.method));
     let (allowed, denied) = (|| applies(request, &rules.allow, name), || applies(request, &rules.deny, name));
-    match turn.map_or(Turn::DenyAllow, |(_, turn, _)| *turn) {
-        Turn::AllowDeny | Turn::MutualFailure => match (allowed(), denied()) {
+    match turn.map_or(AccessOrder::DenyAllow, |(_, turn, _)| *turn) {
+        AccessOrder::AllowDeny | AccessOrder::MutualFailure => match (allowed(), denied()) {
             (Some(false), _) | (_, Some(true)) => Some(false),
             (Some(true), Some(false)) => Some(true),
             _ => None,
         },
-        Turn::DenyAllow => match (denied(), allowed()) {
+        AccessOrder::DenyAllow => match (denied(), allowed()) {
             (Some(false), _) | (_, Some(true)) => Some(true),
             (Some(true), Some(false)) => Some(false),
             _ => None,
@@ -233,7 +236,7 @@ fn covers(methods: &Methods, method: &str) -> bool {
 fn applies(request: &Request, lines: &[(Methods, Clients)], name: Name<'_>) -> Option<bool> {
     let client = request.client.peer.ip().to_canonical();
     let mut otherwise = Some(false);
-    for (_, clients) in lines.iter().filter(|(methods, _)| covers(methods, &request.asked.method)) {
+    for (_, clients) in lines.iter().filter(|(methods, _)| covers(methods, &request.data.method)) {
         let is_listed = match clients {
             Clients::All => true,
             Clients::Env(variable) => request.env.contains(variable),

@@ -60,20 +60,20 @@ fn check(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let methods = &dir.get::<AllowMethodsDir>().methods;
     let Some(allowed) = methods.get().filter(|methods| !methods.is_empty()) else { return Flow::Declined };
-    let is_allowed = allowed.iter().any(|allowed| *allowed == request.asked.method);
-    request.answer.allowed = Some(allowed.clone());
+    let is_allowed = allowed.iter().any(|allowed| *allowed == request.data.method);
+    request.response.allowed = Some(allowed.clone());
     if is_allowed {
         return Flow::Declined;
     }
     request.note_step("allowmethods", methods.origin(), |_| format!("AllowMethods: {}", allowed.join(" ")));
     let text = format!(
         "AH01623: client method denied by server configuration: '{}' to {}",
-        request.asked.method,
+        request.data.method,
         denied_thing(request)
     );
     request.log("allowmethods", Level::Error, text);
     request.note_reason(405, "allowmethods", methods.origin(), |request| {
-        (format!("AllowMethods {}", allowed.join(" ")), format!("does not allow {}", request.asked.method))
+        (format!("AllowMethods {}", allowed.join(" ")), format!("does not allow {}", request.data.method))
     });
     Flow::Status(405)
 }

@@ -83,7 +83,7 @@ async fn check_user(request: &mut Request) -> Flow {
         _ => return Flow::Declined,
     };
     let Some(realm) = auth_name(request) else {
-        request.log("auth_basic", Level::Error, format!("AH01615: need AuthName: {}", request.asked.uri));
+        request.log("auth_basic", Level::Error, format!("AH01615: need AuthName: {}", request.data.uri));
         return Flow::Status(500);
     };
     request.login.auth_type = Some(name);
@@ -102,11 +102,11 @@ async fn check_user(request: &mut Request) -> Flow {
     let (text, why) = match answer {
         Authn::Granted => return Flow::Ok,
         Authn::Denied => {
-            let path = &request.asked.uri;
+            let path = &request.data.uri;
             let text = format!("AH01617: user {user}: authentication failure for \"{path}\": Password Mismatch");
             (text, "sent a wrong password")
         }
-        Authn::UserNotFound => (format!("AH01618: user {user} not found: {}", request.asked.uri), "is unknown"),
+        Authn::UserNotFound => (format!("AH01618: user {user} not found: {}", request.data.uri), "is unknown"),
         // The source has logged the error.
         Authn::Error => return Flow::Status(500),
         Authn::Busy => return Flow::Status(503),
@@ -165,7 +165,7 @@ pub(crate) fn credentials(request: &Request) -> Option<(String, String)> {
     let header = request.header("Authorization")?;
     let typed = typed(&header);
     if typed.is_none() {
-        let text = format!("AH01614: client used wrong authentication scheme: {}", request.asked.uri);
+        let text = format!("AH01614: client used wrong authentication scheme: {}", request.data.uri);
         request.log("auth_basic", Level::Error, text);
     }
     typed
@@ -211,7 +211,7 @@ pub(crate) fn challenge_of(request: &mut Request) {
 }
 
 fn challenge(request: &mut Request, realm: &str) {
-    request.answer.err_headers_out.set("WWW-Authenticate", format!("Basic realm=\"{realm}\""));
+    request.response.err_headers_out.set("WWW-Authenticate", format!("Basic realm=\"{realm}\""));
 }
 
 /// `AuthBasicFake`: gives every client a name and a password for the server behind this one.
@@ -223,7 +223,7 @@ fn fake(request: &mut Request) -> Flow {
         [(user, "username", ["AH02455", "AH02458"]), (password, "password", ["AH02456", "AH02459"])]
     {
         let kind = if what == "username" { "user" } else { what };
-        let uri = request.asked.uri.clone();
+        let uri = request.data.uri.clone();
         let message = format!("{}: AuthBasicFake: could not evaluate {kind} expression for URI '{uri}'", numbers[0]);
         let Some(value) = text.value(request, "auth_basic", &message) else { return Flow::Status(500) };
         if value.is_empty() {

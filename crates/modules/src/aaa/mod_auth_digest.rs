@@ -17,7 +17,7 @@ use server::module::find_authn;
 use server::{Flow, Hook, Module, Order, Phase, Request, Server};
 
 use self::clients::{Use, clients};
-use self::header::{Comparison, Credentials, Digest, Place, compare};
+use self::header::{Comparison, Credentials, Digest, RequestTarget, compare};
 use super::mod_authn_core::{Source, auth_name, auth_type};
 use super::passwords::{hex, same};
 
@@ -184,11 +184,11 @@ async fn check_user(request: &mut Request) -> Flow {
         _ => return Flow::Declined,
     }
     let Some(realm) = auth_name(request) else {
-        request.log("auth_digest", Level::Error, format!("AH01780: need AuthName: {}", request.asked.uri));
+        request.log("auth_digest", Level::Error, format!("AH01780: need AuthName: {}", request.data.uri));
         return Flow::Status(500);
     };
     let rules = Rules::of(request);
-    let uri = request.asked.uri.clone();
+    let uri = request.data.uri.clone();
     let digest = match header::credentials(request, rules.algorithm) {
         Credentials::Digest(digest) => *digest,
         Credentials::None => return challenge(request, &rules, &realm, None, false),
@@ -279,8 +279,12 @@ fn sent(request: &Request) -> (String, String) {
 fn check_place(request: &Request, digest: &Digest) -> Result<(), Flow> {
     let target = sent(request).1;
     let host = request.server_name();
-    let place =
-        Place { target: &target, host: &host, port: request.server_port(), usual_port: request.vhost.scheme_port() };
+    let place = RequestTarget {
+        target: &target,
+        host: &host,
+        port: request.server_port(),
+        usual_port: request.vhost.scheme_port(),
+    };
     let uri = &digest.uri;
     let text = match compare(uri, &place) {
         Comparison::Same => return Ok(()),
@@ -418,7 +422,7 @@ fn confirm(request: &mut Request) -> Flow {
         return Flow::Declined;
     }
     let Some(info) = request.notes.get(NOTE).map(str::to_string) else { return Flow::Declined };
-    request.answer.headers_out.merge("Authentication-Info", &info);
+    request.response.headers_out.merge("Authentication-Info", &info);
     Flow::Ok
 }
 
@@ -454,7 +458,7 @@ fn challenge(request: &mut Request, rules: &Rules, realm: &str, digest: Option<&
         field.push_str(", stale=true");
     }
     field.push_str(", qop=\"auth\"");
-    request.answer.err_headers_out.set("WWW-Authenticate", field);
+    request.response.err_headers_out.set("WWW-Authenticate", field);
     Flow::Status(401)
 }
 

@@ -35,7 +35,7 @@ pub static MODULE: Module = Module {
             Handler::Later {
                 claims: |request| request.handler_name() == Some(LOGIN),
                 check: |_| None,
-                answer: |request| Box::pin(log_in(request)),
+                run: |request| Box::pin(log_in(request)),
             },
         ),
         Hook::Handler(
@@ -43,7 +43,7 @@ pub static MODULE: Module = Module {
             Handler::Later {
                 claims: |request| request.handler_name() == Some(LOGOUT),
                 check: |_| None,
-                answer: |request| Box::pin(log_out(request)),
+                run: |request| Box::pin(log_out(request)),
             },
         ),
     ],
@@ -145,7 +145,7 @@ async fn check_user(request: &mut Request) -> Flow {
         _ => return Flow::Declined,
     };
     let Some(realm) = auth_name(request) else {
-        request.log("auth_form", Level::Error, format!("AH01810: need AuthName: {}", request.asked.uri));
+        request.log("auth_form", Level::Error, format!("AH01810: need AuthName: {}", request.data.uri));
         return Flow::Status(500);
     };
     request.login.auth_type = Some(name);
@@ -168,7 +168,7 @@ async fn check_user(request: &mut Request) -> Flow {
             }
         }
     }
-    if answer == Flow::Status(401) && request.asked.method == "POST" && matches!(request.kind, RequestKind::Main) {
+    if answer == Flow::Status(401) && request.data.method == "POST" && matches!(request.kind, RequestKind::Main) {
         let sent = match read_form(request, dir).await {
             Ok(sent) => sent,
             Err(status) => return Flow::Status(status),
@@ -199,14 +199,14 @@ async fn check_user(request: &mut Request) -> Flow {
 
 /// Marks the answer as private and not storable.
 fn no_store(request: &mut Request) {
-    request.answer.err_headers_out.set("Cache-Control", "no-store");
+    request.response.err_headers_out.set("Cache-Control", "no-store");
 }
 
 /// Redirects to the location in a text, if there is one. Returns the status; `None`: there is no location.
 fn lead_to(request: &mut Request, text: Option<&Text>, what: &str) -> Option<u16> {
     let text = text?;
     let Some(location) = text.value(request, "auth_form", what) else { return Some(500) };
-    request.answer.headers_out.set("Location", location);
+    request.response.headers_out.set("Location", location);
     Some(302)
 }
 
@@ -214,7 +214,7 @@ fn lead_to(request: &mut Request, text: Option<&Text>, what: &str) -> Option<u16
 fn after(request: &mut Request, dir: &FormDir, sent: &Credentials) -> Option<u16> {
     if let Some(location) = &sent.location {
         if is_on_this_site(request, location) {
-            request.answer.headers_out.set("Location", location.clone());
+            request.response.headers_out.set("Location", location.clone());
             return Some(302);
         }
         let text = format!("the form leads to another site after the login ({location}), which is not followed");
@@ -325,7 +325,7 @@ async fn check(request: &mut Request, dir: &FormDir, user: &str, password: &str)
     if !dir.authoritative() && !matches!(answer, Authn::Granted | Authn::Denied | Authn::Busy) {
         return Flow::Declined;
     }
-    let uri = &request.asked.uri;
+    let uri = &request.data.uri;
     let text = match answer {
         Authn::Granted => return Flow::Ok,
         Authn::Denied => format!("AH01807: user '{user}': authentication failure for \"{uri}\": password Mismatch"),
@@ -340,11 +340,11 @@ async fn check(request: &mut Request, dir: &FormDir, user: &str, password: &str)
 
 /// `form-login-handler`.
 async fn log_in(request: &mut Request) -> HandlerResult {
-    if request.asked.method != "POST" {
-        let uri = &request.asked.uri;
+    if request.data.method != "POST" {
+        let uri = &request.data.uri;
         let text = format!("AH01811: the form-login-handler only supports the POST method for {uri}");
         request.log("auth_form", Level::Error, text);
-        request.answer.err_headers_out.set("Allow", "POST");
+        request.response.err_headers_out.set("Allow", "POST");
         return HandlerResult::Status(405);
     }
     let slots = request.dir.slots.clone();

@@ -11,7 +11,7 @@ use server::paths::dir_name;
 use server::{Hook, Module, Request, Server};
 
 use super::passwords::{check_stored, digits};
-use crate::cache::shared::{Kept, Key, Slot, bucket};
+use crate::cache::shared::{Key, Slot, Stored, bucket};
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -109,7 +109,7 @@ fn prepare(server: &Server) -> Result<(), String> {
 fn key(request: &Request, user: &str, realm: Option<&str>) -> Key {
     let host = &request.vhost.name;
     let context = match request.dir::<CacheDir>().context.get().map(String::as_str) {
-        None | Some("directory") => format!("{host}{}", dir_name(&request.asked.uri)),
+        None | Some("directory") => format!("{host}{}", dir_name(&request.data.uri)),
         Some("server") => host.clone(),
         Some(other) => other.to_string(),
     };
@@ -123,7 +123,7 @@ pub(super) fn remember(request: &Request, provider: &str, user: &str, realm: Opt
     let (true, Some(cache)) = (is_meant, CACHE.get()) else { return };
     let seconds = u64::try_from(dir.timeout()).unwrap_or(0);
     let context = dir.context.get().map_or("directory", String::as_str);
-    let (level, text) = match cache.put(&key(request, user, realm), stored.as_bytes(), seconds) != Kept::Not {
+    let (level, text) = match cache.put(&key(request, user, realm), stored.as_bytes(), seconds) != Stored::Not {
         true => (Level::Debug, format!("AH01681: Cached authn credentials for {user} in {context}")),
         false => (Level::Error, format!("AH01680: Failed to cache authn credentials for {user} in {context}")),
     };

@@ -42,27 +42,27 @@ settings! {
     /// The module's settings of a section.
     pub struct FcgiDir {
         check: Setting<Option<Check>>,
-        asked: Setting<Arc<Asked>>,
+        asked: Setting<Arc<Authorizer>>,
     }
 }
 
 settings! {
     /// The servers that check passwords, by their configured names.
     pub struct FcgiServer {
-        servers: Keyed<String, Arc<Asked>>,
+        servers: Keyed<String, Arc<Authorizer>>,
     }
 }
 
 /// A server with a configured name.
 #[derive(Debug)]
-pub struct Asked {
+pub struct Authorizer {
     name: String,
     server: remote::Server,
     /// Whether its password check also counts for `Require`.
     both: bool,
 }
 
-impl Asked {
+impl Authorizer {
     /// Records that it has admitted the user.
     fn answers_for(&self, request: &mut Request) {
         if self.both {
@@ -154,7 +154,7 @@ fn define(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let server = remote::Server { address, name: url.clone(), connect: TIMEOUT, keep: None };
     let origin = cmd.origin();
     let mut dir = SettingsMap::default();
-    let asked = Arc::new(Asked { name: name.clone(), server, both: passwords && rights });
+    let asked = Arc::new(Authorizer { name: name.clone(), server, both: passwords && rights });
     dir.edit::<FcgiDir>().asked.set(asked.clone(), &origin);
     let layer = Layer::new(dir);
     if passwords {

@@ -96,12 +96,12 @@ fn set_url(cmd: &mut Cmd<'_>, text: &str, mode: Option<&str>) -> Outcome {
     let whole = text.to_string();
     set(cmd, |rules| {
         // A second line puts its hosts in front.
-        rules.place.hosts = url.hosts.iter().chain(rules.place.hosts.iter()).cloned().collect();
-        rules.place.url = whole;
-        rules.place.base = url.base;
-        rules.place.scope = url.scope.filter(|scope| *scope == Scope::OneLevel).unwrap_or(Scope::Subtree);
+        rules.search_base.hosts = url.hosts.iter().chain(rules.search_base.hosts.iter()).cloned().collect();
+        rules.search_base.url = whole;
+        rules.search_base.base = url.base;
+        rules.search_base.scope = url.scope.filter(|scope| *scope == Scope::OneLevel).unwrap_or(Scope::Subtree);
         rules.attribute = url.attributes.first().map_or("uid", String::as_str).to_string();
-        rules.place.attributes = url.attributes;
+        rules.search_base.attributes = url.attributes;
         rules.filter = match url.filter {
             // The outermost parentheses are added again when the filter is composed.
             Some(filter) if filter.starts_with('(') => {
@@ -153,7 +153,7 @@ fn set_aliases(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
         other if other.eq_ignore_ascii_case("on") => Aliases::Always,
         _ => return Err("Unrecognized value for AuthLDAPDereferenceAliases directive".into()),
     };
-    set(cmd, |rules| rules.place.aliases = aliases)
+    set(cmd, |rules| rules.search_base.aliases = aliases)
 }
 
 fn set_pattern(cmd: &mut Cmd<'_>, pattern: &str, template: &str) -> Outcome {

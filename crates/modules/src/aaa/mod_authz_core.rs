@@ -300,7 +300,7 @@ fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_
         Verdict::Granted => Flow::Ok,
         Verdict::DeniedNoUser if !has_logged_in => Flow::Declined,
         Verdict::DeniedNoUser => {
-            let text = format!("AH01629: authorization failure (no authenticated user): {}", request.asked.uri);
+            let text = format!("AH01629: authorization failure (no authenticated user): {}", request.data.uri);
             request.log("authz_core", Level::Error, text);
             try_again(request)
         }
@@ -311,7 +311,7 @@ fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_
         }
         Verdict::Denied | Verdict::Neutral | Verdict::Unknown => {
             let user = request.login.user.as_deref().unwrap_or_default();
-            let text = format!("AH01631: user {user}: authorization failure for \"{}\": ", request.asked.uri);
+            let text = format!("AH01631: user {user}: authorization failure for \"{}\": ", request.data.uri);
             request.log("authz_core", Level::Error, text);
             if conf.forbidden() { Flow::Status(403) } else { try_again(request) }
         }

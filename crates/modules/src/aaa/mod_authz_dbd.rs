@@ -123,8 +123,8 @@ async fn record(request: &mut Request, action: &str) -> Verdict {
         }
     }
     if let Some(place) = next(request, &user, action).await {
-        request.answer.set_status(302);
-        request.answer.err_headers_out.set("Location", place);
+        request.response.set_status(302);
+        request.response.err_headers_out.set("Location", place);
     }
     Verdict::Granted
 }

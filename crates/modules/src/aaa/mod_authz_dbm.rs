@@ -70,7 +70,7 @@ async fn groups_of(request: &Request, user: &str, numbers: [&str; 3]) -> Result<
             Ok(groups.split(',').map(str::to_string).collect())
         }
         Ok(None) => {
-            let uri = &request.asked.uri;
+            let uri = &request.data.uri;
             log(format!(
                 "{}: Authorization of user {user} to access {uri} failed, reason: user doesn't appear in DBM group file \
                  ({path}).",
@@ -119,7 +119,7 @@ fn refuse(request: &Request, user: &str, number: &str) -> Verdict {
     let text = format!(
         "{number}: Authorization of user {user} to access {} failed, reason: user is not part of the 'require'ed \
          group(s).",
-        request.asked.uri
+        request.data.uri
     );
     request.log("authz_dbm", Level::Error, text);
     Verdict::Denied

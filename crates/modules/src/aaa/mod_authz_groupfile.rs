@@ -113,7 +113,7 @@ async fn groups_of(request: &Request, user: &str, numbers: [&str; 3], level: Lev
 }
 
 fn refuse(request: &Request, level: Level, user: &str, number: &str, reason: &str) {
-    let uri = &request.asked.uri;
+    let uri = &request.data.uri;
     let text = format!("{number}: Authorization of user {user} to access {uri} failed, reason: {reason}");
     request.log("authz_groupfile", level, text);
 }

@@ -72,7 +72,7 @@ async fn in_domains(request: &Request, names: &Parsed) -> Verdict {
     };
     let text = format!(
         "{why}AH01753: access check of '{}' to {} failed, reason: unable to get the remote host name",
-        names.line, request.asked.uri
+        names.line, request.data.uri
     );
     request.log("authz_host", Level::Error, text);
     verdict

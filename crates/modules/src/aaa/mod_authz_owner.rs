@@ -74,7 +74,7 @@ async fn name_of(request: &Request, user: &str, numbers: [&str; 3], owner: bool,
 fn refuse(request: &Request, user: &str, error: Option<&io::Error>, reason: &str) {
     let (number, reason) = reason.split_once('|').unwrap_or(("", reason));
     let text =
-        format!("{number}: Authorization of user {user} to access {} failed, reason: {reason}", request.asked.uri);
+        format!("{number}: Authorization of user {user} to access {} failed, reason: {reason}", request.data.uri);
     match error {
         Some(error) => request.log_os("authz_owner", Level::Error, error, text),
         None => request.log("authz_owner", Level::Error, text),

@@ -40,7 +40,7 @@ fn is_named(request: &mut Request, names: &Parsed) -> Verdict {
     }
     let text = format!(
         "AH01663: access to {} failed, reason: user '{user}' does not meet 'require'ments for user to be allowed access",
-        request.asked.uri
+        request.data.uri
     );
     request.log("authz_user", Level::Debug, text);
     Verdict::Denied

@@ -84,7 +84,7 @@ fn now() -> u64 {
 
 /// The result of storing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum Stored {
     /// In a free place, or in that of an expired entry.
     Free,
     /// In the place of another entry.
@@ -123,14 +123,14 @@ impl<const N: usize> Cache<N> {
     }
 
     /// Stores something for this many seconds.
-    pub(crate) fn put(&self, key: &Key, content: &[u8], seconds: u64) -> Kept {
+    pub(crate) fn put(&self, key: &Key, content: &[u8], seconds: u64) -> Stored {
         if content.len() > Self::CONTENT_MAX {
-            return Kept::Not;
+            return Stored::Not;
         }
-        let Some((bucket, _held)) = self.open(key) else { return Kept::Not };
+        let Some((bucket, _held)) = self.open(key) else { return Stored::Not };
         let own = bucket.chunks_exact(Self::PLACE).find(|place| is(place, key));
         let oldest = || bucket.chunks_exact(Self::PLACE).min_by_key(|place| place[END].load(Relaxed));
-        let Some(place) = own.or_else(oldest) else { return Kept::Not };
+        let Some(place) = own.or_else(oldest) else { return Stored::Not };
         let is_free = own.is_some() || place[END].load(Relaxed) <= now();
         place[..END].iter().zip(key.0).for_each(|(word, part)| word.store(part, Relaxed));
         place[END].store(now().saturating_add(seconds), Relaxed);
@@ -140,7 +140,7 @@ impl<const N: usize> Cache<N> {
             whole[..part.len()].copy_from_slice(part);
             word.store(u64::from_ne_bytes(whole), Relaxed);
         }
-        if is_free { Kept::Free } else { Kept::Instead }
+        if is_free { Stored::Free } else { Stored::Instead }
     }
 
     /// The content for a key, unless it has expired.
@@ -176,15 +176,15 @@ mod tests {
         let key = |name: &str| Key::of(&[name], 0);
         let put = |name: &str, content: &str, seconds| cache.put(&key(name), content.as_bytes(), seconds);
         let get = |name: &str| cache.get(&key(name)).map(|bytes| String::from_utf8(bytes).expect("text"));
-        assert_eq!([put("a", "one", 100), put("b", "", 100)], [Kept::Free; 2]);
+        assert_eq!([put("a", "one", 100), put("b", "", 100)], [Stored::Free; 2]);
         assert_eq!((get("a").as_deref(), get("b").as_deref()), (Some("one"), Some("")));
-        assert_eq!(put("a", &"x".repeat(LONGEST), 100), Kept::Free);
-        assert_eq!(put("a", &"x".repeat(LONGEST + 1), 100), Kept::Not);
+        assert_eq!(put("a", &"x".repeat(LONGEST), 100), Stored::Free);
+        assert_eq!(put("a", &"x".repeat(LONGEST + 1), 100), Stored::Not);
         assert_eq!(get("a"), Some("x".repeat(LONGEST)));
-        assert!(put("c", "over", 0) == Kept::Free && get("c").is_none());
+        assert!(put("c", "over", 0) == Stored::Free && get("c").is_none());
         // There are four places: the entry that expires first makes room.
-        assert_eq!([put("d", "d", 200), put("e", "e", 200)], [Kept::Free; 2]);
-        assert_eq!(put("f", "f", 200), Kept::Instead);
+        assert_eq!([put("d", "d", 200), put("e", "e", 200)], [Stored::Free; 2]);
+        assert_eq!(put("f", "f", 200), Stored::Instead);
         assert_eq!(["d", "e", "f"].map(|name| get(name).is_some()), [true; 3]);
         assert_eq!((cache.places(), cache.used()), (4, 4));
         assert_ne!(Key::of(&["a", "b"], 0), Key::of(&["ab", ""], 0));

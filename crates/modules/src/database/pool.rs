@@ -29,7 +29,7 @@ struct State {
     waiting: VecDeque<Arc<Mutex<Wait>>>,
 }
 
-/// A query that waits for a turn.
+/// A query that waits for a permit.
 #[derive(Debug)]
 enum Wait {
     For(Waker),
@@ -37,7 +37,7 @@ enum Wait {
 }
 
 /// The right to use one connection.
-struct Turn(Arc<Pool>);
+struct Permit(Arc<Pool>);
 
 impl Pool {
     pub(super) fn new(plan: Plan) -> Pool {
@@ -56,10 +56,10 @@ impl Pool {
         limit: Duration,
     ) -> Result<Rows, Failure> {
         let deadline = Instant::now() + limit;
-        let Ok(turn) = timeout_at(deadline, Turn::take(self.clone())).await else {
+        let Ok(permit) = timeout_at(deadline, Permit::take(self.clone())).await else {
             return Err(Failure::NoConnection("AH02655: Failed to acquire DBD connection from pool!".into()));
         };
-        offload(Load::Database, move || turn.0.run(&label, values, deadline)).await
+        offload(Load::Database, move || permit.0.run(&label, values, deadline)).await
     }
 
     fn run(&self, label: &str, values: Vec<Value>, deadline: Instant) -> Result<Rows, Failure> {
@@ -132,8 +132,8 @@ impl Pool {
     }
 }
 
-impl Turn {
-    async fn take(pool: Arc<Pool>) -> Turn {
+impl Permit {
+    async fn take(pool: Arc<Pool>) -> Permit {
         let mut queued = None;
         {
             let mut state = pool.state();
@@ -148,11 +148,11 @@ impl Turn {
         if let Some(queued) = queued {
             queued.granted().await;
         }
-        Turn(pool)
+        Permit(pool)
     }
 }
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
         pass_on(&self.0);
     }

@@ -1,4 +1,4 @@
-//! Why a WebDAV request is refused: its status, the log's text, and the answer to the client.
+//! Why a WebDAV request is refused: its status, the log's text, and the response to the client.
 
 use std::io;
 
@@ -75,8 +75,8 @@ impl Failure {
         self.log.last().map_or("", |(text, _)| text)
     }
 
-    /// Makes the answer, and writes the log lines.
-    pub(super) fn answer(self, request: &mut Request) -> HandlerResult {
+    /// Makes the response, and writes the log lines.
+    pub(super) fn respond(self, request: &mut Request) -> HandlerResult {
         let last = self.log.len().saturating_sub(1);
         for (at, (text, number)) in self.log.iter().enumerate() {
             let text = if self.plain { text.clone() } else { format!("{text}  [{}, #{number}]", self.status) };
@@ -91,8 +91,8 @@ impl Failure {
         if self.others.is_empty() {
             return HandlerResult::Status(self.status);
         }
-        request.answer.set_status(self.status);
-        request.answer.set_content_type(multistatus::TYPE);
+        request.response.set_status(self.status);
+        request.response.set_content_type(multistatus::TYPE);
         let mut text = multistatus::begin();
         for (href, status, description) in &self.others {
             multistatus::push_status(&mut text, href, *status, description);
@@ -104,8 +104,8 @@ impl Failure {
 
 /// A page of one sentence. `text` is escaped here.
 pub(super) fn page(request: &mut Request, status: u16, text: &str) -> HandlerResult {
-    request.answer.set_status(status);
-    request.answer.set_content_type("text/html; charset=ISO-8859-1");
+    request.response.set_status(status);
+    request.response.set_content_type("text/html; charset=ISO-8859-1");
     let reason = http::status::reason(status);
     let signature = request.signature();
     HandlerResult::Body(Body::text(format!(

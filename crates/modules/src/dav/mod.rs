@@ -1,7 +1,7 @@
 //! WebDAV (RFC 4918): clients write files, give them properties, and lock them.
 //!
 //! `mod_dav` implements the methods, `mod_dav_fs` the files below them. Shared parts are beside them: XML, properties,
-//! locks, the `If` field, and the answer for many resources at once.
+//! locks, the `If` field, and the response for many resources at once.
 
 mod claim;
 mod failure;

@@ -1,4 +1,4 @@
-//! The answer for several resources at once (RFC 4918, section 13).
+//! The response for several resources at once (RFC 4918, section 13).
 
 use super::xml::escape;
 

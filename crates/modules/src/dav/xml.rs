@@ -1,4 +1,4 @@
-//! XML for WebDAV: elements with namespaces, read from the body of a request and written into an answer.
+//! XML for WebDAV: elements with namespaces, read from the body of a request and written into a response.
 //!
 //! A document type is refused, so there are no entities except XML's own five.
 

@@ -43,7 +43,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Makes the notes of an answer from its sizes before and after.
+    /// Makes the notes of a response from its sizes before and after.
     pub(super) fn tell(&self) -> Tell {
         let names = [&self.input, &self.output, &self.ratio].map(|name| name.get().cloned());
         Box::new(move |taken, made| {
@@ -71,23 +71,23 @@ impl Merge for Notes {
     }
 }
 
-/// Why an answer must not be compressed for any client.
+/// Why a response must not be compressed for any client.
 pub(super) fn unfit(request: &Request, unless: &'static str) -> Option<&'static str> {
     if request.is_subrequest() {
         return Some("subrequest");
     }
-    if request.answer.status() == 204 {
+    if request.response.status() == 204 {
         return Some("no content");
     }
     if request.env.contains(unless) {
         return Some(unless);
     }
-    if request.answer.headers_out.contains("Content-Range") {
+    if request.response.headers_out.contains("Content-Range") {
         return Some("content-range");
     }
-    let fields =
-        [&request.answer.headers_out, &request.answer.err_headers_out].map(|fields| fields.joined("Content-Encoding"));
-    let mut encodings = fields.into_iter().flatten().chain(request.answer.content_encoding.clone());
+    let fields = [&request.response.headers_out, &request.response.err_headers_out]
+        .map(|fields| fields.joined("Content-Encoding"));
+    let mut encodings = fields.into_iter().flatten().chain(request.response.content_encoding.clone());
     let is_coded = |list: String| {
         list.split(',').map(str::trim).any(|one| !matches!(one, "" | "identity" | "7bit" | "8bit" | "binary"))
     };
@@ -100,39 +100,39 @@ pub(super) fn accepts(accept: &str, coding: &str) -> bool {
     http::accept::preferences(accept.as_bytes()).find(|one| is_it(one.value)).is_some_and(|one| one.quality > 0)
 }
 
-/// Changes the fields that described the original body. `true`: the client already has the changed one, and the answer
+/// Changes the fields that described the original body. `true`: the client already has the changed one, and the response
 /// is 304.
 pub(super) fn changed(request: &mut Request, etag: AlterEtag, suffix: &str) -> bool {
     for name in ["Content-Length", "Content-MD5"] {
-        request.answer.headers_out.remove(name);
-        request.answer.err_headers_out.remove(name);
+        request.response.headers_out.remove(name);
+        request.response.err_headers_out.remove(name);
     }
-    let Some(tag) = request.answer.headers_out.get("ETag") else { return false };
+    let Some(tag) = request.response.headers_out.get("ETag") else { return false };
     match etag {
         AlterEtag::NoChange => return false,
         AlterEtag::Remove => {
-            request.answer.headers_out.remove("ETag");
+            request.response.headers_out.remove("ETag");
             return false;
         }
         AlterEtag::AddSuffix => {}
     }
     let Some(open) = tag.strip_suffix('"').filter(|open| !open.is_empty()) else { return false };
     let tag = format!("{open}-{suffix}\"");
-    request.answer.headers_out.set("ETag", &*tag);
-    let asks = request.answer.status() == 200
-        && !request.answer.no_local_copy
-        && matches!(&*request.asked.method, "GET" | "HEAD");
+    request.response.headers_out.set("ETag", &*tag);
+    let asks = request.response.status() == 200
+        && !request.response.no_local_copy
+        && matches!(&*request.data.method, "GET" | "HEAD");
     let known = asks
         .then(|| request.header_joined("If-None-Match"))
         .flatten()
         .is_some_and(|list| list.split(',').any(|have| weak_match(have.trim().as_bytes(), tag.as_bytes())));
     if known {
-        request.answer.set_status(304);
+        request.response.set_status(304);
     }
     known
 }
 
-/// The decision about an answer that a module may compress.
+/// The decision about a response that a module may compress.
 pub(super) enum Choice {
     /// Sent as it is.
     AsIs,
@@ -142,7 +142,7 @@ pub(super) enum Choice {
     Coded,
 }
 
-/// Decides whether this client gets an answer in a coding that its module always offers. `unless`: the variable that
+/// Decides whether this client gets a response in a coding that its module always offers. `unless`: the variable that
 /// forbids it.
 pub(super) fn choose(
     request: &mut Request,
@@ -155,13 +155,13 @@ pub(super) fn choose(
         request.log(module, Level::Trace1, format!("Not compressing ({reason})"));
         return Choice::AsIs;
     }
-    // Set even if nothing is compressed: another client might get a different answer.
-    add_vary(&mut request.answer.headers_out, "Accept-Encoding");
+    // Set even if nothing is compressed: another client might get a different response.
+    add_vary(&mut request.response.headers_out, "Accept-Encoding");
     if !request.header_joined("Accept-Encoding").is_some_and(|accept| accepts(&accept, coding)) {
         return Choice::AsIs;
     }
-    request.answer.content_encoding = None;
-    request.answer.headers_out.set("Content-Encoding", coding);
+    request.response.content_encoding = None;
+    request.response.headers_out.set("Content-Encoding", coding);
     match changed(request, etag, coding) {
         true => Choice::Known,
         false => Choice::Coded,
@@ -178,7 +178,7 @@ pub(super) async fn code(
     tell: Tell,
 ) -> Body {
     let coding = Coding::new(body.into_stream(), coder, size, tell, complain(request, module));
-    let mut coding = coding.flushing(request.answer.flushes());
+    let mut coding = coding.flushing(request.response.flushes());
     match coding.start().await {
         Some(all) => {
             for (name, value) in server::BodyStream::notes(&coding) {

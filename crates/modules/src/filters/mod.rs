@@ -1,4 +1,4 @@
-//! Modules that change a request or an answer on its way.
+//! Modules that change a request or a response on its way.
 
 mod compression;
 pub mod mod_brotli;

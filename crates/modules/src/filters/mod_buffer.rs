@@ -49,7 +49,7 @@ fn set_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 /// A complete body is already one piece, and a part of another answer is gathered with that.
 async fn buffer(request: &mut Request, body: Body) -> Body {
     let Body::Stream(source) = body else { return body };
-    if request.is_subrequest() || request.answer.flushes() {
+    if request.is_subrequest() || request.response.flushes() {
         return Body::Stream(source);
     }
     let length = source.length();

@@ -1,7 +1,7 @@
-//! Texts in another charset: the filters `XLATEOUT`, for answers, and `XLATEIN`, for the bodies of requests.
+//! Texts in another charset: the filters `XLATEOUT`, for responses, and `XLATEIN`, for the bodies of requests.
 //!
 //! Apache manual: mod_charset_lite. The charsets are those of the Encoding Standard, by all their names there;
-//! characters missing in the answer's charset are sent as numeric character references. The body of a request is data:
+//! characters missing in the response's charset are sent as numeric character references. The body of a request is data:
 //! if it cannot be translated exactly, that is an error.
 
 use std::io;
@@ -62,7 +62,7 @@ fn set_option(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     cmd.set(field, on)
 }
 
-/// The charset of the server's text, and that of the answer, if both are known and different.
+/// The charset of the server's text, and that of the response, if both are known and different.
 fn charsets(dir: &CharsetDir) -> Option<(&str, &str)> {
     let (source, default) = (dir.source.get()?, dir.default.get()?);
     (!source.eq_ignore_ascii_case(default)).then_some((source, default))
@@ -71,7 +71,7 @@ fn charsets(dir: &CharsetDir) -> Option<(&str, &str)> {
 /// The same for a request with a body.
 fn input_charsets(request: &Request) -> Option<(&str, &str)> {
     let charsets = charsets(request.dir::<CharsetDir>())?;
-    matches!(&*request.asked.method, "POST" | "PUT").then_some(charsets)
+    matches!(&*request.data.method, "POST" | "PUT").then_some(charsets)
 }
 
 /// Refuses a body that cannot be translated before anybody reads it.
@@ -107,8 +107,8 @@ async fn translate(request: &mut Request, body: Body) -> Body {
         return body;
     }
     let is_text = |kind: &str| ["text/", "message/"].iter().any(|front| kind.to_ascii_lowercase().starts_with(front));
-    if !dir.all_types() && !request.answer.content_type().is_some_and(is_text) {
-        let kind = request.answer.content_type().unwrap_or("(unknown)").to_string();
+    if !dir.all_types() && !request.response.content_type().is_some_and(is_text) {
+        let kind = request.response.content_type().unwrap_or("(unknown)").to_string();
         request.log("charset_lite", Level::Debug, format!("mime type is {kind}; no translation selected"));
         return body;
     }
@@ -116,7 +116,7 @@ async fn translate(request: &mut Request, body: Body) -> Body {
         request.log("charset_lite", Level::Error, format!("AH01453: can't open translation {source}->{default}"));
         return body;
     };
-    request.answer.headers_out.remove("Content-Length");
+    request.response.headers_out.remove("Content-Length");
     server::written(|out| write(body.into_stream(), translation, None, out)).await
 }
 

@@ -28,13 +28,13 @@ async fn data(request: &mut Request, body: Body) -> Body {
     if !matches!(request.kind, RequestKind::Main) {
         return body;
     }
-    let content_type = request.answer.content_type().unwrap_or_default();
+    let content_type = request.response.content_type().unwrap_or_default();
     // The media type and its first parameter, without the blank between them.
     let mut words = content_type.splitn(3, ' ');
     let (media_type, parameter) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let front = format!("data:{media_type}{parameter};base64,");
-    request.answer.set_content_type("text/plain");
-    request.answer.headers_out.remove("Content-Length");
+    request.response.set_content_type("text/plain");
+    request.response.headers_out.remove("Content-Length");
     server::written(|out| encode(body.into_stream(), front, out)).await
 }
 

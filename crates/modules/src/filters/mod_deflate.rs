@@ -160,23 +160,23 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
         }
         return body;
     }
-    let html = request.answer.content_type().is_some_and(|text| text.starts_with("text/html"));
+    let html = request.response.content_type().is_some_and(|text| text.starts_with("text/html"));
     if !html && request.env.get("gzip-only-text/html") == Some("1") {
         request.log("deflate", Level::Trace1, "Not compressing (gzip-only-text/html)");
         return body;
     }
-    let (small, body) = is_small(body, request.answer.flushes()).await;
+    let (small, body) = is_small(body, request.response.flushes()).await;
     if small {
         request.log("deflate", Level::Trace1, "Not compressing very small response");
         return body;
     }
-    // Set even if nothing is compressed: another client might get a different answer.
-    for before in request.answer.err_headers_out.joined("Vary").unwrap_or_default().split(',') {
+    // Set even if nothing is compressed: another client might get a different response.
+    for before in request.response.err_headers_out.joined("Vary").unwrap_or_default().split(',') {
         if !before.trim().is_empty() {
-            add_vary(&mut request.answer.headers_out, before.trim());
+            add_vary(&mut request.response.headers_out, before.trim());
         }
     }
-    add_vary(&mut request.answer.headers_out, "Accept-Encoding");
+    add_vary(&mut request.response.headers_out, "Accept-Encoding");
     let forced = request.env.contains("force-gzip");
     if !forced && !request.header_joined("Accept-Encoding").is_some_and(|accept| accepts(&accept, "gzip")) {
         request.log("deflate", Level::Trace1, "Not compressing (no Accept-Encoding: gzip or q=0)");
@@ -186,12 +186,12 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
     let conf = server.settings.get::<DeflateServer>();
     let window = conf.window();
     if window < WINDOW_MIN {
-        let text = format!("AH01383: unable to init Zlib: deflateInit2 returned -2: URL {}", request.asked.uri);
+        let text = format!("AH01383: unable to init Zlib: deflateInit2 returned -2: URL {}", request.data.uri);
         request.log("deflate", Level::Error, text);
         return body;
     }
-    request.answer.content_encoding = None;
-    request.answer.headers_out.set("Content-Encoding", "gzip");
+    request.response.content_encoding = None;
+    request.response.headers_out.set("Content-Encoding", "gzip");
     if changed(request, conf.etag.or(AlterEtag::AddSuffix), "gzip") {
         return Body::Empty;
     }
@@ -203,8 +203,8 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
 async fn inflate(request: &mut Request, body: Body) -> Body {
     let first = matches!(request.kind, RequestKind::Main);
     if !first
-        || request.answer.status() == 204
-        || request.answer.headers_out.contains("Content-Range")
+        || request.response.status() == 204
+        || request.response.headers_out.contains("Content-Range")
         || !take_gzip(request)
     {
         return body;
@@ -255,7 +255,7 @@ fn gunzip(request: &mut Request, body: Stream) -> Stream {
 
 /// Removes `gzip` if it is the last encoding; `false` if it is not.
 fn take_gzip(request: &mut Request) -> bool {
-    let fields = [&mut request.answer.headers_out, &mut request.answer.err_headers_out];
+    let fields = [&mut request.response.headers_out, &mut request.response.err_headers_out];
     for fields in fields {
         let Some(list) = fields.joined("Content-Encoding") else { continue };
         let Some(rest) = without_gzip(&list) else { return false };
@@ -265,8 +265,8 @@ fn take_gzip(request: &mut Request) -> bool {
         }
         return true;
     }
-    let Some(rest) = request.answer.content_encoding.as_deref().and_then(without_gzip) else { return false };
-    request.answer.content_encoding = (!rest.is_empty()).then(|| rest.to_string());
+    let Some(rest) = request.response.content_encoding.as_deref().and_then(without_gzip) else { return false };
+    request.response.content_encoding = (!rest.is_empty()).then(|| rest.to_string());
     true
 }
 

@@ -1,6 +1,6 @@
 //! Files at the speed of a modem.
 //!
-//! Apache manual: mod_dialup. A slow answer waits like one to a slow client: under event and percore it costs no
+//! Apache manual: mod_dialup. A slow response waits like one to a slow client: under event and percore it costs no
 //! worker.
 
 use conf::directive::Args::Take1;
@@ -40,7 +40,7 @@ fn slow_down(request: &mut Request, _: &mut Chain) {
     if matches!(request.mapped.handler.as_deref(), None | Some("default-handler"))
         && let Some(rate) = request.dir::<DialupConf>().bytes_per_second.get()
     {
-        request.answer.pace = Some(Pace { bytes_per_second: *rate, burst: 0 });
+        request.response.pace = Some(Pace { bytes_per_second: *rate, burst: 0 });
     }
 }
 

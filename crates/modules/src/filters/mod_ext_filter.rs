@@ -170,22 +170,22 @@ const OUTPUT: &str = "AH01467: can't initialise output";
 const INPUT: &str = "AH01470: can't initialise input";
 
 async fn run(request: &mut Request, body: Body, filter: Arc<External>) -> Body {
-    if !filter.is_for(request, request.answer.content_type()) || filter.is_removed(request, OUTPUT) {
+    if !filter.is_for(request, request.response.content_type()) || filter.is_removed(request, OUTPUT) {
         return body;
     }
     match exec::filter(request, &filter.program, body).await {
         Ok(made) => {
             if let Some(kind) = &filter.out_type {
-                request.answer.set_content_type(kind.clone());
+                request.response.set_content_type(kind.clone());
             }
             if !filter.keeps_length {
-                request.answer.headers_out.remove("Content-Length");
+                request.response.headers_out.remove("Content-Length");
             }
             made
         }
         Err(()) => {
             filter.complain(request, OUTPUT, "aborting");
-            request.answer.set_status(500);
+            request.response.set_status(500);
             Body::Empty
         }
     }

@@ -233,7 +233,7 @@ fn protocol(cmd: &mut Cmd<'_>, name: &str, second: &str, third: Option<&str>) ->
     Ok(())
 }
 
-/// Puts the smart filters of the chain into the chain of the answer.
+/// Puts the smart filters of the chain into the chain of the response.
 fn insert(request: &mut Request, links: &mut Chain) {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<FilterConf>();
@@ -258,7 +258,7 @@ fn insert(request: &mut Request, links: &mut Chain) {
 
 /// Runs a smart filter: the first matching provider does the work.
 async fn run(request: &mut Request, body: Body, smart: Arc<Smart>, range: Option<String>) -> Body {
-    if request.answer.status() != 200 {
+    if request.response.status() != 200 {
         return body;
     }
     if smart.trace && request.logs("filter", Level::Debug) {
@@ -271,7 +271,7 @@ async fn run(request: &mut Request, body: Body, smart: Arc<Smart>, range: Option
         return body;
     }
     // Found once: one line of AddOutputFilterByType may be a provider for each of many.
-    let media_type = request.answer.content_type().map(|text| text.find([';', ' ', '\t']).unwrap_or(text.len()));
+    let media_type = request.response.content_type().map(|text| text.find([';', ' ', '\t']).unwrap_or(text.len()));
     for provider in &smart.providers {
         if fits(request, &provider.when, media_type) && !is_barred(request, provider.protocol) {
             prepare(request, provider.protocol, range);
@@ -295,7 +295,7 @@ fn kind(body: &Body) -> &'static str {
 fn fits(request: &mut Request, when: &When, media_type: Option<usize>) -> bool {
     match when {
         When::Types(types) => {
-            let (Some(text), Some(end)) = (request.answer.content_type(), media_type) else { return false };
+            let (Some(text), Some(end)) = (request.response.content_type(), media_type) else { return false };
             types.iter().any(|one| *one == text[..end])
         }
         When::Expr(expr) => match evaluate(request, expr) {
@@ -312,11 +312,11 @@ fn fits(request: &mut Request, when: &When, media_type: Option<usize>) -> bool {
     }
 }
 
-/// Whether another server's answer must not be changed.
+/// Whether another server's response must not be changed.
 fn is_barred(request: &Request, protocol: Protocol) -> bool {
     let proxied = request.handler_name().is_some_and(|handler| handler.starts_with("proxy-server"));
     let no_transform = || {
-        let control = request.answer.headers_out.get("Cache-Control").unwrap_or_default();
+        let control = request.response.headers_out.get("Cache-Control").unwrap_or_default();
         control.to_ascii_lowercase().contains("no-transform")
     };
     proxied && (protocol.no_proxy || protocol.transforms && no_transform())
@@ -324,7 +324,7 @@ fn is_barred(request: &Request, protocol: Protocol) -> bool {
 
 /// Changes the fields according to `FilterProtocol`.
 fn prepare(request: &mut Request, protocol: Protocol, range: Option<String>) {
-    let out = &mut request.answer.headers_out;
+    let out = &mut request.response.headers_out;
     if protocol.changes {
         out.remove("Content-MD5");
         out.remove("ETag");

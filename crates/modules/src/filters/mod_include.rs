@@ -71,18 +71,18 @@ fn set_tag(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut Tags) -> &mut Option<S
 /// The handler `server-parsed`, and files that `XBitHack` turns into pages.
 fn find_page(request: &mut Request) -> Flow {
     if request.mapped.handler.as_deref() == Some("server-parsed") {
-        if request.answer.content_type().is_none_or(str::is_empty) {
-            request.answer.set_content_type("text/html");
+        if request.response.content_type().is_none_or(str::is_empty) {
+            request.response.set_content_type("text/html");
         }
         request.mapped.handler = Some("default-handler".into());
     } else {
         let hack = request.dir::<IncludeDir>().xbithack.or(XBitHack::Off);
         let by_owner = || request.mapped.stat.is_some_and(|meta| meta.mode & 0o100 != 0);
-        if hack == XBitHack::Off || !by_owner() || request.answer.content_type() != Some("text/html") {
+        if hack == XBitHack::Off || !by_owner() || request.response.content_type() != Some("text/html") {
             return Flow::Declined;
         }
     }
-    request.answer.output_filters.push(INCLUDES.name.into());
+    request.response.output_filters.push(INCLUDES.name.into());
     Flow::Declined
 }
 
@@ -95,11 +95,11 @@ fn changes_with_file(request: &Request) -> bool {
 /// Sets a page's fields before anybody has parsed it.
 fn prepare(request: &mut Request) {
     if !changes_with_file(request) {
-        request.answer.no_local_copy = true;
+        request.response.no_local_copy = true;
     }
     if !request.dir::<IncludeDir>().etag() && request.mapped.stat.is_some() {
         // It is the file's own, and does not cover the included parts.
-        request.answer.headers_out.remove("ETag");
+        request.response.headers_out.remove("ETag");
     }
 }
 
@@ -108,7 +108,7 @@ async fn includes(request: &mut Request, body: Body) -> Body {
     if request.options() & options::INCLUDES == 0 {
         let text = format!(
             "AH01374: mod_include: Options +Includes (or IncludesNoExec) wasn't set, INCLUDES filter removed: {}",
-            request.asked.uri
+            request.data.uri
         );
         request.log("include", Level::Warn, text);
         return body;
@@ -118,15 +118,15 @@ async fn includes(request: &mut Request, body: Body) -> Body {
         Some(variables) => variables,
         None => Arc::new(Variables::of(request)),
     };
-    if let Some(args) = &request.asked.args {
+    if let Some(args) = &request.data.args {
         variables.set_query(args);
     }
-    request.answer.headers_out.remove("Content-Length");
-    let is_dated = request.answer.headers_out.contains("Last-Modified");
+    request.response.headers_out.remove("Content-Length");
+    let is_dated = request.response.headers_out.contains("Last-Modified");
     match request.dir::<IncludeDir>().last_modified() {
         true if is_dated => {}
         dated if dated || changes_with_file(request) => set_last_modified(request),
-        _ => request.answer.headers_out.remove("Last-Modified"),
+        _ => request.response.headers_out.remove("Last-Modified"),
     }
     if matches!(body, Body::Empty) {
         return body;
@@ -138,7 +138,7 @@ async fn includes(request: &mut Request, body: Body) -> Body {
 fn set_last_modified(request: &mut Request) {
     if let Some(meta) = request.mapped.stat {
         let date = http::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);
-        request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
+        request.response.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
     }
 }
 

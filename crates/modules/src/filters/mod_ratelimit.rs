@@ -1,6 +1,6 @@
 //! Answers with a limited rate: the output filter `RATE_LIMIT`.
 //!
-//! Apache manual: mod_ratelimit. A slow answer waits like one to a slow client: under event and percore it costs no
+//! Apache manual: mod_ratelimit. A slow response waits like one to a slow client: under event and percore it costs no
 //! worker, whereas Apache sleeps in one.
 
 use conf::values::atoi;
@@ -40,6 +40,6 @@ fn limit(request: &mut Request, body: Body) -> Body {
             0
         }
     });
-    request.answer.pace = Some(Pace { bytes_per_second, burst });
+    request.response.pace = Some(Pace { bytes_per_second, burst });
     body
 }

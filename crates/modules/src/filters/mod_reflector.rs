@@ -1,4 +1,4 @@
-//! The body of a request as its answer, through the output filters: the handler `reflector`.
+//! The body of a request as its response, through the output filters: the handler `reflector`.
 //!
 //! Apache manual: mod_reflector.
 
@@ -15,7 +15,7 @@ pub static MODULE: Module = Module {
 };
 
 const REFLECTOR: Handler =
-    Handler::Later { claims: |request| request.handler_name() == Some("reflector"), check: prepare, answer: reflect };
+    Handler::Later { claims: |request| request.handler_name() == Some("reflector"), check: prepare, run: reflect };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -36,30 +36,30 @@ fn add_header(cmd: &mut Cmd<'_>, from: &str, to: Option<&str>) -> Outcome {
     Ok(())
 }
 
-/// Sets the fields of the answer. `Some`: there is no body to reflect.
+/// Sets the fields of the response. `Some`: there is no body to reflect.
 fn prepare(request: &mut Request) -> Option<HandlerResult> {
-    if request.asked.method != "POST" {
+    if request.data.method != "POST" {
         let traces = request.allowed_methods().ends_with(",TRACE");
-        request.answer.err_headers_out.set("Allow", if traces { "OPTIONS,POST,TRACE" } else { "OPTIONS,POST" });
-        let is_question = request.asked.method == "OPTIONS";
+        request.response.err_headers_out.set("Allow", if traces { "OPTIONS,POST,TRACE" } else { "OPTIONS,POST" });
+        let is_question = request.data.method == "OPTIONS";
         return Some(if is_question { HandlerResult::Body(Body::Empty) } else { HandlerResult::Status(405) });
     }
     let now = http::date::http_date(sys::time::realtime_coarse().as_secs() as i64);
-    request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&now));
-    request.answer.headers_out.set("Accept-Ranges", request.accept_ranges());
+    request.response.headers_out.set("Last-Modified", String::from_utf8_lossy(&now));
+    request.response.headers_out.set("Accept-Ranges", request.accept_ranges());
     if let Some(kind) = request.header("Content-Type").map(|kind| kind.into_owned()) {
-        request.answer.set_content_type(kind);
+        request.response.set_content_type(kind);
     }
     let dir = request.dir.slots.clone();
     for (from, to) in dir.get::<ReflectorDir>().headers.iter() {
         if let Some(value) = request.header_joined(from).map(|value| value.into_owned()) {
-            request.answer.headers_out.set(to.clone(), value);
+            request.response.headers_out.set(to.clone(), value);
         }
     }
     request.body.is_none().then_some(HandlerResult::Body(Body::Empty))
 }
 
-/// The answer begins with the first piece of the body: a body that cannot be read at all is an error.
+/// The response begins with the first piece of the body: a body that cannot be read at all is an error.
 fn reflect(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let length = request.body.length();

@@ -21,14 +21,14 @@ use self::script::Script;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "sed_module", source: "mod_sed.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&ANSWERS), Hook::InputFilter(&BODIES)],
+    hooks: &[Hook::NamedFilter(&OUTPUT), Hook::InputFilter(&BODIES)],
 };
 
-static ANSWERS: OutputFilter = OutputFilter {
+static OUTPUT: OutputFilter = OutputFilter {
     name: "SED",
     rank: Rank::RESOURCE,
     prepare: None,
-    apply: |request, body| Box::pin(edit_answer(request, body)),
+    apply: |request, body| Box::pin(edit_output(request, body)),
 };
 
 static BODIES: InputFilter = InputFilter { name: "SED", rank: Rank::RESOURCE, apply: edit_body };
@@ -77,18 +77,18 @@ fn add(cmd: &mut Cmd<'_>, text: &str, which: fn(&mut Scripts) -> &mut Option<Arc
     Ok(())
 }
 
-async fn edit_answer(request: &mut Request, body: Body) -> Body {
+async fn edit_output(request: &mut Request, body: Body) -> Body {
     let dir = request.dir.slots.clone();
     let Some(script) = dir.get::<SedDir>().scripts.output.clone() else { return body };
     if matches!(body, Body::Empty) {
         return body;
     }
-    request.answer.headers_out.remove("Content-Length");
+    request.response.headers_out.remove("Content-Length");
     let complain = complain(request);
     // A script that cannot begin is an error; one that fails on its way stops halfway.
     if let Err(why) = script.check() {
         complain(why);
-        request.answer.set_status(500);
+        request.response.set_status(500);
         return Body::Empty;
     }
     server::written(|out| edit(complain, body.into_stream(), script, out)).await

@@ -1,4 +1,4 @@
-//! Search and replace in answers: the output filter `SUBSTITUTE`.
+//! Search and replace in responses: the output filter `SUBSTITUTE`.
 //!
 //! Apache manual: mod_substitute. A body is changed line by line while it is sent, so at most one line of it is in
 //! memory.
@@ -147,7 +147,7 @@ fn set_before(cmd: &mut Cmd<'_>, on: bool) -> Outcome {
 async fn filter(request: &mut Request, body: Body) -> Body {
     let dir = request.dir.slots.clone();
     let dir = dir.get::<SubstituteDir>();
-    request.answer.headers_out.remove("Content-Length");
+    request.response.headers_out.remove("Content-Length");
     if dir.rules.rules.is_empty() || matches!(body, Body::Empty) {
         return body;
     }
@@ -166,7 +166,7 @@ async fn change(
     let fail = |why: Fault| {
         match why {
             Fault::TooLong => {
-                speaker.log("substitute", Level::Error, format!("AH01328: Line too long, URI {}", speaker.asked.uri));
+                speaker.log("substitute", Level::Error, format!("AH01328: Line too long, URI {}", speaker.data.uri));
             }
             Fault::Match(error) => speaker.log("substitute", Level::Error, error.to_string()),
         }

@@ -93,7 +93,7 @@ async fn compress(request: &mut Request, body: Body) -> Body {
         Err(error) => {
             // The fields already say that it is.
             request.log("zstd", Level::Error, format!("the answer cannot be compressed: {error}"));
-            request.answer.set_status(500);
+            request.response.set_status(500);
             return Body::Empty;
         }
     };

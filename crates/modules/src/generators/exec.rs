@@ -5,7 +5,7 @@ use server::core::CoreServer;
 use server::{Body, Request};
 
 use super::mod_admission::rules;
-use super::script::{Way, caller};
+use super::script::{ScriptModule, caller};
 use super::{mod_cgi, mod_cgid};
 
 /// The module that runs a page's programs.
@@ -13,29 +13,31 @@ use super::{mod_cgi, mod_cgid};
 pub(crate) struct Executor {
     /// Its name in log lines.
     pub(crate) module: &'static str,
-    way: &'static Way,
+    script_module: &'static ScriptModule,
 }
 
 /// The module that runs scripts: as in Apache, the last loaded of the two.
 pub(crate) fn executor(request: &Request) -> Option<Executor> {
-    let way = request.server.infos().iter().rev().find_map(|info| match info.id {
-        "cgi_module" => Some(&mod_cgi::WAY),
-        "cgid_module" => Some(&mod_cgid::WAY),
+    let script_module = request.server.infos().iter().rev().find_map(|info| match info.id {
+        "cgi_module" => Some(&mod_cgi::SCRIPT_MODULE),
+        "cgid_module" => Some(&mod_cgid::SCRIPT_MODULE),
         _ => None,
     })?;
-    Some(Executor { module: way.module, way })
+    Some(Executor { module: script_module.module, script_module })
 }
 
 impl Executor {
     /// Runs a shell command with the environment of the request, in the directory of its file. `Err`: it did not start.
     pub(crate) async fn shell(self, request: &mut Request, text: &str) -> Result<Body, ()> {
-        let (caller, cgi) =
-            (caller(request, self.way), gateway::Cgi { rules: rules(request), daemons: self.way.daemons });
+        let (caller, cgi) = (
+            caller(request, self.script_module),
+            gateway::Cgi { rules: rules(request), daemons: self.script_module.daemons },
+        );
         gateway::shell(request, caller, cgi, text).await
     }
 }
 
-/// Sends the body of an answer through a program of mod_ext_filter. `Err`: it did not start.
+/// Sends the body of a response through a program of mod_ext_filter. `Err`: it did not start.
 pub(crate) async fn filter(request: &mut Request, program: &[String], body: Body) -> Result<Body, ()> {
     let caller = Caller {
         module: "ext_filter",

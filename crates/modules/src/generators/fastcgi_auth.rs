@@ -116,9 +116,9 @@ pub(super) async fn check(request: &mut Request, check: Check, run: Run) -> Flow
         Verdict::Failed(status) => Flow::Status(status),
         Verdict::Refused(_) if !decides => Flow::Declined,
         Verdict::Refused(status) => {
-            let text = format!("{} {path} refuses {} with status {status}", check.names().0, request.asked.uri);
+            let text = format!("{} {path} refuses {} with status {status}", check.names().0, request.data.uri);
             request.log(caller.module, Level::Error, text);
-            if status == 401 && request.answer.err_headers_out.get("WWW-Authenticate").is_none() {
+            if status == 401 && request.response.err_headers_out.get("WWW-Authenticate").is_none() {
                 challenge_of(request);
             }
             Flow::Status(status)

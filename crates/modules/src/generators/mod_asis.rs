@@ -22,7 +22,7 @@ const NAMES: [&str; 2] = ["send-as-is", "httpd/send-as-is"];
 
 fn send(request: &mut Request) -> HandlerResult {
     let is_mine = request.handler_name().is_some_and(|name| NAMES.contains(&name));
-    if !is_mine || !matches!(&*request.asked.method, "GET" | "HEAD") {
+    if !is_mine || !matches!(&*request.data.method, "GET" | "HEAD") {
         return HandlerResult::Declined;
     }
     let Some(meta) = request.mapped.stat else {
@@ -39,19 +39,19 @@ fn send(request: &mut Request) -> HandlerResult {
     };
     let offset = match fields(request, &head) {
         Ok(length) => length as u64,
-        // As in Apache, none of such a file is sent, and the answer is not an error.
+        // As in Apache, none of such a file is sent, and the response is not an error.
         Err(None) => meta.size,
         Err(Some(status)) => return HandlerResult::Status(status),
     };
-    let status = request.answer.status();
-    let location = request.answer.headers_out.get("Location").filter(|location| location.starts_with('/'));
+    let status = request.response.status();
+    let location = request.response.headers_out.get("Location").filter(|location| location.starts_with('/'));
     if let Some(uri) = location.map(str::to_string).filter(|_| status == 200 || (300..400).contains(&status)) {
-        request.answer.headers_out.remove("Location");
-        request.answer.set_status(200);
+        request.response.headers_out.remove("Location");
+        request.response.set_status(200);
         return HandlerResult::Redirect { uri, keep: Keep::default() };
     }
-    // The file determines the answer, whatever the client has cached.
-    request.answer.no_local_copy = true;
+    // The file determines the response, whatever the client has cached.
+    request.response.no_local_copy = true;
     HandlerResult::Body(Body::File(FilePart { file: Arc::new(file), offset, length: meta.size.saturating_sub(offset) }))
 }
 
@@ -71,7 +71,7 @@ fn beginning(path: &str, links: Links) -> io::Result<(OwnedFd, Vec<u8>)> {
     Ok((file, head))
 }
 
-/// Puts the fields into the answer, and returns their length. `Err`: they are unreadable, or must not be sent, and this
+/// Puts the fields into the response, and returns their length. `Err`: they are unreadable, or must not be sent, and this
 /// is the status.
 fn fields(request: &mut Request, head: &[u8]) -> Result<usize, Option<u16>> {
     let name = base_name(&request.mapped.filename).to_string();

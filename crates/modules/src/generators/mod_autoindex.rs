@@ -35,7 +35,7 @@ pub static MODULE: Module = Module {
 
 /// The entries of a listing are looked up.
 const INDEX_OF: Handler =
-    Handler::Later { claims: is_directory, check: refusal, answer: |request| Box::pin(handler(request)) };
+    Handler::Later { claims: is_directory, check: refusal, run: |request| Box::pin(handler(request)) };
 
 const INDEX: Allowed = Allowed::INDEXES;
 
@@ -63,7 +63,7 @@ const DIRECTIVES: &[Directive] = &[
 fn is_directory(request: &Request) -> bool {
     matches!(request.handler_name(), None | Some(crate::metadata::mod_mime::DIRECTORY))
         && request.mapped.stat.is_some_and(|meta| meta.is_dir())
-        && matches!(&*request.asked.method, "GET" | "HEAD")
+        && matches!(&*request.data.method, "GET" | "HEAD")
 }
 
 fn refusal(request: &mut Request) -> Option<HandlerResult> {
@@ -106,12 +106,12 @@ async fn list(request: &mut Request) -> io::Result<Body> {
     let media_type = conf.media_type.get().map_or("text/html", String::as_str);
     let charset = conf.charset.get().map_or("ISO-8859-1", String::as_str);
     let parameter = if charset.is_empty() { String::new() } else { format!(";charset={charset}") };
-    request.answer.set_content_type(format!("{media_type}{parameter}"));
+    request.response.set_content_type(format!("{media_type}{parameter}"));
     let query = Query::of(request, conf);
     if query.options & TRACK_MODIFIED != 0 {
         track_modified(request);
     }
-    if request.asked.method == "HEAD" || request.is_question() {
+    if request.data.method == "HEAD" || request.is_question() {
         // The body would not be sent, so it is not made.
         return Ok(page::nothing());
     }
@@ -124,12 +124,12 @@ async fn list(request: &mut Request) -> io::Result<Body> {
 fn track_modified(request: &mut Request) {
     let Some(meta) = request.mapped.stat else { return };
     let date = http::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);
-    request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date).into_owned());
+    request.response.headers_out.set("Last-Modified", String::from_utf8_lossy(&date).into_owned());
     let modified = (meta.mtime / 1000) as i64;
     let tag = http::conditional::FileTag { inode: None, size: Some(meta.size), modified_us: Some(modified) };
     let now = request.account.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_micros());
     if let Some(etag) = tag.etag(http::conditional::is_young(modified, now as i64)) {
-        request.answer.headers_out.set("ETag", etag);
+        request.response.headers_out.set("ETag", etag);
     }
 }
 

@@ -9,7 +9,7 @@ use conf::values::duration;
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings};
 use server::{Handler, Hook, Module, Order};
 
-use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};
+use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, ScriptModule, handle, is_script, refusal};
 
 /// The module. If mod_cgid is loaded too, the one loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
@@ -19,11 +19,11 @@ pub static MODULE: Module = Module {
 
 const SCRIPTS: Handler = Handler::Later {
     claims: is_script,
-    check: |request| refusal(request, &WAY),
-    answer: |request| answer(request, &WAY),
+    check: |request| refusal(request, &SCRIPT_MODULE),
+    run: |request| handle(request, &SCRIPT_MODULE),
 };
 
-pub(super) static WAY: Way = Way {
+pub(super) static SCRIPT_MODULE: ScriptModule = ScriptModule {
     module: "cgi",
     refusals: ["AH02809", "AH02811", "AH02812", "AH02813"],
     timeout: |request| request.dir::<CgiDir>().timeout.get().copied(),

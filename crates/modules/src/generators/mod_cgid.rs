@@ -14,7 +14,7 @@ use server::{Handler, HelperHook, Hook, Module, Order, Server};
 use sys::cred::Identity;
 
 use super::daemons::{self, DaemonServer};
-use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};
+use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, ScriptModule, handle, is_script, refusal};
 
 /// The module. If mod_cgi is loaded too, the one loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
@@ -29,11 +29,11 @@ pub static MODULE: Module = Module {
 
 const SCRIPTS: Handler = Handler::Later {
     claims: is_script,
-    check: |request| refusal(request, &WAY),
-    answer: |request| answer(request, &WAY),
+    check: |request| refusal(request, &SCRIPT_MODULE),
+    run: |request| handle(request, &SCRIPT_MODULE),
 };
 
-pub(super) static WAY: Way = Way {
+pub(super) static SCRIPT_MODULE: ScriptModule = ScriptModule {
     module: "cgid",
     refusals: ["AH01262", "AH01264", "AH01265", "AH01266"],
     timeout: |request| request.dir::<CgidDir>().timeout.get().copied(),

@@ -45,10 +45,8 @@ pub static MODULE: Module = Module {
     ],
 };
 
-const APPLICATIONS: Handler =
-    Handler::Later { claims: is_application, check: refusal, answer: |request| answer(request) };
-const FILTERS: Handler =
-    Handler::Later { claims: is_filtered, check: filter_refusal, answer: |request| filter(request) };
+const APPLICATIONS: Handler = Handler::Later { claims: is_application, check: refusal, run: |request| handle(request) };
+const FILTERS: Handler = Handler::Later { claims: is_filtered, check: filter_refusal, run: |request| filter(request) };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -176,7 +174,7 @@ fn filter_refusal(request: &mut Request) -> Option<HandlerResult> {
     }
 }
 
-fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
+fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let file = request.mapped.filename.clone();
         serve(request, file, Head::FastCgi(Role::Responder)).await
@@ -217,7 +215,7 @@ async fn serve(request: &mut Request, file: String, head: Head) -> HandlerResult
             request.env.set(name.clone(), value);
         }
     }
-    request.answer.flush = application.flush;
+    request.response.flush = application.flush;
     let caller = caller(request, &application);
     match &application.address {
         Some(address) => match connect(address, application.wait).await {

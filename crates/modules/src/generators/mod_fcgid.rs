@@ -40,8 +40,7 @@ pub static MODULE: Module = Module {
     ],
 };
 
-const APPLICATIONS: Handler =
-    Handler::Later { claims: is_application, check: refusal, answer: |request| answer(request) };
+const APPLICATIONS: Handler = Handler::Later { claims: is_application, check: refusal, run: |request| handle(request) };
 
 /// The reason for unneeded settings: nothing is checked from time to time.
 const NO_SCANS: &str = "Nothing is scanned: the end of a process is noticed at once.";
@@ -376,7 +375,7 @@ fn refusal(request: &mut Request) -> Option<HandlerResult> {
     Some(HandlerResult::Status(status))
 }
 
-fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
+fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         if let Err(status) = measure(request).await {
             return HandlerResult::Status(status);
@@ -395,12 +394,12 @@ fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
             request.log("fcgid", Level::Error, format!("mod_fcgid: no file has the name {file}"));
             return HandlerResult::Status(500);
         };
-        request.answer.flush = request.host::<FcgidServer>().output_buffer() == 0;
+        request.response.flush = request.host::<FcgidServer>().output_buffer() == 0;
         converse(request, caller, &class, &Head::FastCgi(Role::Responder), STDERR).await
     })
 }
 
-/// Receives the body, up to its limit. `Err`: the status of the answer.
+/// Receives the body, up to its limit. `Err`: the status of the response.
 async fn measure(request: &mut Request) -> Result<(), u16> {
     let conf = request.host::<FcgidServer>();
     let max = conf.max_body();

@@ -36,11 +36,11 @@ fn add(cmd: &mut Cmd<'_>, module: &str, text: &str) -> Outcome {
 }
 
 fn handler(request: &mut Request) -> HandlerResult {
-    if request.handler_name() != Some("server-info") || !matches!(&*request.asked.method, "GET" | "HEAD") {
+    if request.handler_name() != Some("server-info") || !matches!(&*request.data.method, "GET" | "HEAD") {
         return HandlerResult::Declined;
     }
     let text = page::html(request);
-    request.answer.set_content_type("text/html; charset=ISO-8859-1");
+    request.response.set_content_type("text/html; charset=ISO-8859-1");
     HandlerResult::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
 }
 

@@ -20,19 +20,19 @@ pub static MODULE: Module = Module {
 };
 
 fn handler(request: &mut Request) -> HandlerResult {
-    match &*request.asked.method {
+    match &*request.data.method {
         _ if request.handler_name() != Some("metrics") => return HandlerResult::Declined,
         "GET" | "HEAD" => {}
         // The default handler says what is allowed.
         "OPTIONS" => return HandlerResult::Declined,
         _ => {
-            request.answer.err_headers_out.set("Allow", "GET,HEAD,OPTIONS");
+            request.response.err_headers_out.set("Allow", "GET,HEAD,OPTIONS");
             return HandlerResult::Status(405);
         }
     }
     let format = format_for(request.header("Accept").as_deref().unwrap_or_default());
-    request.answer.set_content_type(format.media_type());
-    request.answer.headers_out.set("Vary", "Accept");
+    request.response.set_content_type(format.media_type());
+    request.response.headers_out.set("Vary", "Accept");
     let mpm = super::mod_status::mpm_of(request);
     let families = families::of(
         &scoreboard::snapshot(Described::Nobody),

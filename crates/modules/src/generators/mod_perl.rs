@@ -28,7 +28,7 @@ pub static MODULE: Module = Module {
 const SCRIPTS: Handler = Handler::Later {
     claims: |request| matches!(request.handler_name(), Some("perl-script" | "modperl" | FORK)),
     check: refusal,
-    answer: |request| answer(request),
+    run: |request| handle(request),
 };
 
 /// The handler that forks a compiled script.
@@ -293,7 +293,7 @@ fn interpreters(request: &Request, forks: bool) -> Interpreters {
     }
 }
 
-fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
+fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let forks = request.handler_name() == Some(FORK);
         let dir = request.dir.slots.clone();
@@ -307,20 +307,20 @@ fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
             Some(name) => format!("ModPerl::{name}"),
             None => handler.to_string(),
         };
-        let mut told = perl::told(request, &name);
+        let mut environment = perl::environment(request, &name);
         if !forks {
-            add_fields(request, conf, &mut told);
+            add_fields(request, conf, &mut environment);
         }
-        perl::run(request, interpreters(request, forks), told, forks || registry(handler).is_some()).await
+        perl::run(request, interpreters(request, forks), environment, forks || registry(handler).is_some()).await
     })
 }
 
 /// Further data for `$r`.
-fn add_fields(request: &Request, conf: &PerlDir, told: &mut Vec<(&'static str, Vec<u8>)>) {
+fn add_fields(request: &Request, conf: &PerlDir, environment: &mut Vec<(&'static str, Vec<u8>)>) {
     let text = |text: &str| to_bytes(text).into_owned();
     let flag = |on: bool| if on { b"1".to_vec() } else { b"0".to_vec() };
     let setup_env = conf.setup_env() && request.handler_name() == Some("perl-script");
-    told.extend([
+    environment.extend([
         ("parse_headers", flag(conf.parse_headers())),
         ("setup_env", flag(setup_env)),
         ("server_admin", text(request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN))),
@@ -332,13 +332,13 @@ fn add_fields(request: &Request, conf: &PerlDir, told: &mut Vec<(&'static str, V
         ("document_root", text(request.document_root())),
     ]);
     if !setup_env {
-        told.extend(conf.env.iter().map(|(name, _)| ("env", text(name))));
+        environment.extend(conf.env.iter().map(|(name, _)| ("env", text(name))));
     }
-    told.extend(conf.modules.iter().map(|name| ("module", text(name))));
-    told.extend(conf.files.iter().map(|path| ("require", text(path))));
-    told.extend(conf.fixups.iter().map(|name| ("fixup", text(name))));
+    environment.extend(conf.modules.iter().map(|name| ("module", text(name))));
+    environment.extend(conf.files.iter().map(|path| ("require", text(path))));
+    environment.extend(conf.fixups.iter().map(|name| ("fixup", text(name))));
     let vars = conf.vars.iter().flat_map(|(name, values)| values.iter().map(move |value| format!("{name}={value}")));
-    told.extend(vars.map(|var| ("var", text(&var))));
+    environment.extend(vars.map(|var| ("var", text(&var))));
     let fields = request.headers();
-    told.extend(fields.iter().map(|(name, value)| ("header", text(&format!("{name}: {value}")))));
+    environment.extend(fields.iter().map(|(name, value)| ("header", text(&format!("{name}: {value}")))));
 }

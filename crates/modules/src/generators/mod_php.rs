@@ -43,7 +43,7 @@ const HOOKS: &[Hook] = &[
 ];
 
 const SCRIPTS: Handler =
-    Handler::Later { claims: |request| kind(request).is_some(), check: refusal, answer: |request| answer(request) };
+    Handler::Later { claims: |request| kind(request).is_some(), check: refusal, run: |request| handle(request) };
 
 const ANY: Allowed = Allowed::SERVER.or(Allowed::SECTION).or(Allowed::OPTIONS);
 
@@ -197,7 +197,7 @@ const STDERR: StderrMessages = StderrMessages {
     },
 };
 
-fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
+fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         if let Err(answer) = measure_body(request).await {
             return answer;
@@ -231,7 +231,7 @@ fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
     })
 }
 
-/// Makes sure that the length of the body is known. `Err`: the answer is already decided.
+/// Makes sure that the length of the body is known. `Err`: the response is already decided.
 async fn measure_body(request: &mut Request) -> Result<(), HandlerResult> {
     if request.body.length().is_some() {
         return Ok(());

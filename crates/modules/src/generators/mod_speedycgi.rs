@@ -28,7 +28,7 @@ pub static MODULE: Module = Module {
 const SCRIPTS: Handler = Handler::Later {
     claims: is_speedy,
     check: |request| perl::refusal(request, "speedycgi").or_else(|| explain(request)),
-    answer: |request| answer(request),
+    run: |request| handle(request),
 };
 
 const ALLOWED: Allowed = Allowed::SERVER.or(Allowed::IN_SECTION);
@@ -152,14 +152,14 @@ fn pool(request: &Request) -> SpeedyPool {
     SpeedyPool { interpreters, group }
 }
 
-fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
+fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let pool = pool(request);
-        let mut told = perl::told(request, "Speedy");
+        let mut environment = perl::environment(request, "Speedy");
         if let Some(runs) = pool.interpreters.settings.requests {
-            told.push(("max_runs", runs.to_string().into_bytes()));
+            environment.push(("max_runs", runs.to_string().into_bytes()));
         }
-        told.push(("group", pool.group.clone().into_bytes()));
-        perl::run(request, pool.interpreters, told, true).await
+        environment.push(("group", pool.group.clone().into_bytes()));
+        perl::run(request, pool.interpreters, environment, true).await
     })
 }

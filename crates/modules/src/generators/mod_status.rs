@@ -30,14 +30,14 @@ fn handler(request: &mut Request) -> HandlerResult {
     if !matches!(request.handler_name(), Some("server-status" | "application/x-httpd-status")) {
         return HandlerResult::Declined;
     }
-    if !matches!(&*request.asked.method, "GET" | "HEAD") {
+    if !matches!(&*request.data.method, "GET" | "HEAD") {
         return HandlerResult::Declined;
     }
-    let query = request.asked.args.as_deref().unwrap_or_default();
+    let query = request.data.args.as_deref().unwrap_or_default();
     if let Some((media_type, text)) = live::file(query) {
         request.account.watches = true;
-        request.answer.set_content_type(media_type);
-        request.answer.headers_out.set("Cache-Control", "no-cache");
+        request.response.set_content_type(media_type);
+        request.response.headers_out.set("Cache-Control", "no-cache");
         return HandlerResult::Body(Body::text(text));
     }
     match query {
@@ -47,9 +47,9 @@ fn handler(request: &mut Request) -> HandlerResult {
     }
     let wish = Wish::of(query);
     if let Some(seconds) = wish.refresh {
-        request.answer.headers_out.set("Refresh", seconds.to_string());
+        request.response.headers_out.set("Refresh", seconds.to_string());
     }
-    request.answer.set_content_type(match wish.short {
+    request.response.set_content_type(match wish.short {
         true => "text/plain; charset=ISO-8859-1",
         false => "text/html; charset=ISO-8859-1",
     });
@@ -68,11 +68,11 @@ fn event(request: &mut Request) -> HandlerResult {
     request.account.watches = true;
     let text = live::latest(|| {
         let mut board = scoreboard::snapshot(Described::Busy);
-        live::leave_out(&mut board, &format!("{} {} ", request.asked.method, request.asked.unparsed_uri()));
+        live::leave_out(&mut board, &format!("{} {} ", request.data.method, request.data.unparsed_uri()));
         live::event(&Facts::of(request, &board), &board)
     });
-    request.answer.set_content_type("text/event-stream");
-    request.answer.headers_out.set("Cache-Control", "no-store");
+    request.response.set_content_type("text/event-stream");
+    request.response.headers_out.set("Cache-Control", "no-store");
     if !is_async(&mpm_of(request)) {
         request.env.set("nokeepalive", "1");
     }
@@ -82,8 +82,8 @@ fn event(request: &mut Request) -> HandlerResult {
 /// Answers with the last ten minutes, for a live page that starts.
 fn history(request: &mut Request) -> HandlerResult {
     request.account.watches = true;
-    request.answer.set_content_type("application/json");
-    request.answer.headers_out.set("Cache-Control", "no-store");
+    request.response.set_content_type("application/json");
+    request.response.headers_out.set("Cache-Control", "no-store");
     let moments = scoreboard::get().map(|board| board.history()).unwrap_or_default();
     HandlerResult::Body(Body::Bytes(past::history(&moments).into()))
 }

@@ -86,7 +86,7 @@ impl Interpreters {
 }
 
 /// Lets an interpreter of the pool run the `handler`'s code, the request's file or something else, and turns its output
-/// into an answer.
+/// into a response.
 pub(super) async fn run(
     request: &mut Request,
     interpreters: Interpreters,
@@ -133,17 +133,17 @@ pub(super) fn refusal(request: &mut Request, module: &'static str) -> Option<Han
 }
 
 /// The data for every handler about the request and its file.
-pub(super) fn told(request: &Request, handler: &str) -> Vec<(&'static str, Vec<u8>)> {
-    let asked = &request.asked;
+pub(super) fn environment(request: &Request, handler: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let data = &request.data;
     let text = |text: &str| to_bytes(text).into_owned();
     vec![
         ("handler", text(handler)),
         ("file", text(&request.mapped.filename)),
-        ("uri", text(&asked.uri)),
-        ("unparsed_uri", text(&asked.unparsed_uri())),
-        ("method", text(&asked.method)),
+        ("uri", text(&data.uri)),
+        ("unparsed_uri", text(&data.unparsed_uri())),
+        ("method", text(&data.method)),
         ("protocol", text(request.protocol())),
-        ("args", text(asked.args.as_deref().unwrap_or_default())),
+        ("args", text(data.args.as_deref().unwrap_or_default())),
         ("path_info", text(&request.mapped.path_info)),
         ("root", text(&request.server.language.server_root)),
     ]

@@ -60,7 +60,7 @@ fn set_log_buffer(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 /// The differences between the two modules.
-pub(super) struct Way {
+pub(super) struct ScriptModule {
     /// The module's name in log lines.
     pub(super) module: &'static str,
     /// Apache's numbers for the messages about a refused script: no `ExecCGI`, no file, a directory, path information.
@@ -77,19 +77,20 @@ pub(super) fn is_script(request: &Request) -> bool {
 }
 
 /// Answers requests for scripts.
-pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Waiting<'a, HandlerResult> {
+pub(super) fn handle<'a>(request: &'a mut Request, script_module: &'static ScriptModule) -> Waiting<'a, HandlerResult> {
     Box::pin(async move {
-        let (caller, cgi) = (caller(request, way), Cgi { rules: rules(request), daemons: way.daemons });
+        let (caller, cgi) =
+            (caller(request, script_module), Cgi { rules: rules(request), daemons: script_module.daemons });
         gateway::run(request, caller, cgi).await
     })
 }
 
-pub(super) fn caller(request: &Request, way: &Way) -> Caller {
-    let own = (way.timeout)(request).filter(|own| !own.is_zero());
+pub(super) fn caller(request: &Request, script_module: &ScriptModule) -> Caller {
+    let own = (script_module.timeout)(request).filter(|own| !own.is_zero());
     let timeout = own.unwrap_or_else(|| request.host::<CoreServer>().timeout());
     let nph = base_name(&request.mapped.filename).starts_with("nph-");
     Caller {
-        module: way.module,
+        module: script_module.module,
         timeout_message: &gateway::CGI_TIMEOUT_MESSAGE,
         timeout,
         nph,
@@ -126,8 +127,8 @@ fn note_refusal(request: &Request, module: &str, status: u16, text: &str) {
 }
 
 /// The conditions for starting a script. `None`: they are met.
-pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<HandlerResult> {
-    let [forbidden, missing, directory, no_path_info] = way.refusals;
+pub(super) fn refusal(request: &mut Request, script_module: &'static ScriptModule) -> Option<HandlerResult> {
+    let [forbidden, missing, directory, no_path_info] = script_module.refusals;
     let (status, number, text) = match request.mapped.stat {
         _ if request.options() & EXEC_CGI == 0 && !is_script_aliased(request) => {
             (403, forbidden, "Options ExecCGI is off in this directory")
@@ -140,12 +141,12 @@ pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Handle
         // The start would find that out anyway: only an explanation checks it before.
         Some(meta) if request.is_question() && !meta.is_executable() => {
             let text = |request: &Request| (request.mapped.filename.clone(), "is not executable (chmod +x)".into());
-            request.note_reason(500, way.module, None, text);
+            request.note_reason(500, script_module.module, None, text);
             return Some(HandlerResult::Status(500));
         }
         Some(_) => return None,
     };
-    gateway::complain(request, way.module, number, log(request).as_ref(), status, text);
-    note_refusal(request, way.module, status, text);
+    gateway::complain(request, script_module.module, number, log(request).as_ref(), status, text);
+    note_refusal(request, script_module.module, status, text);
     Some(HandlerResult::Status(status))
 }

@@ -226,7 +226,7 @@ fn variable(request: &Request, name: &str) -> Option<String> {
     if !NAMES.contains(&name) {
         return None;
     }
-    Some(match (name, request.asked.stream) {
+    Some(match (name, request.data.stream) {
         ("HTTP2", Some(_)) => "on".into(),
         ("HTTP2", None) | ("H2PUSH" | "H2_PUSH", _) => "off".into(),
         ("H2_STREAM_ID", Some(stream)) => stream.number.to_string(),
@@ -237,7 +237,7 @@ fn variable(request: &Request, name: &str) -> Option<String> {
 
 /// Sets the variables for scripts.
 fn set_variables(request: &mut Request) -> Flow {
-    if request.asked.stream.is_some() && !request.is_subrequest() && !request.env.contains(NAMES[0]) {
+    if request.data.stream.is_some() && !request.is_subrequest() && !request.env.contains(NAMES[0]) {
         for name in NAMES {
             let value = variable(request, name).unwrap_or_default();
             request.env.add(name, value);
@@ -248,7 +248,7 @@ fn set_variables(request: &mut Request) -> Flow {
 
 /// Whether there are early hints to send.
 fn has_hints(request: &Request) -> bool {
-    request.asked.stream.is_some()
+    request.data.stream.is_some()
         && !request.is_subrequest()
         && request.previous().is_none()
         && request.host::<Http2>().early_hints()
@@ -259,7 +259,7 @@ fn has_hints(request: &Request) -> bool {
 /// appear only in the hint.
 fn send_hints(request: &mut Request) -> Waiting<'_, Flow> {
     Box::pin(async {
-        let mut hints: Fields = std::mem::take(&mut request.answer.headers_out);
+        let mut hints: Fields = std::mem::take(&mut request.response.headers_out);
         let dir = request.dir.slots.clone();
         for Hint { name, value } in dir.get::<Http2Dir>().all() {
             hints.merge(name.clone(), value);

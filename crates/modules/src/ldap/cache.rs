@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use sys::shm::Shared;
 
-use crate::cache::shared::{Cache, Kept, Key, Slot, bucket};
+use crate::cache::shared::{Cache, Key, Slot, Stored, bucket};
 
 /// Words per entry: the name of an entry, and a few values.
 const PLACE: usize = 64;
@@ -95,9 +95,9 @@ impl Table {
     pub(super) fn put(&self, key: &Key, content: &[u8], seconds: u64) {
         let Some(cache) = self.cache() else { return };
         match cache.put(key, content, seconds) {
-            Kept::Not => {}
-            Kept::Free => self.count(Count::Kept),
-            Kept::Instead => {
+            Stored::Not => {}
+            Stored::Free => self.count(Count::Kept),
+            Stored::Instead => {
                 self.count(Count::Kept);
                 self.count(Count::Removed);
             }

@@ -18,7 +18,7 @@ use super::code::Code;
 use super::message::{self, Entry, Question, Reply};
 
 /// The most bytes of an answer: log-ins need a few attributes of two entries.
-const ANSWER_MAX: usize = 4 << 20;
+const RESPONSE_MAX: usize = 4 << 20;
 /// The size of a read.
 const STEP: usize = 8 << 10;
 
@@ -27,7 +27,7 @@ pub(crate) type Identity = (String, Vec<u8>);
 
 /// The answer to a query.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) entries: Vec<Entry>,
     /// URLs of the other parts of the answer.
     pub(super) elsewhere: Vec<Vec<String>>,
@@ -63,7 +63,7 @@ impl Connection {
     }
 
     /// Sends a query. `Err`: the connection is unusable, and why.
-    pub(super) async fn ask(&mut self, question: &Question<'_>, time: Duration) -> Result<(Code, Answer), Code> {
+    pub(super) async fn ask(&mut self, question: &Question<'_>, time: Duration) -> Result<(Code, Response), Code> {
         let id = self.next;
         self.next = id.checked_add(1).unwrap_or(1);
         let bytes = question.encode(id);
@@ -73,7 +73,7 @@ impl Connection {
             collect(&mut stream, id).await
         };
         match timeout(time, talk).await {
-            Ok(Ok(answer)) => answer,
+            Ok(Ok(response)) => response,
             Ok(Err(_)) => Err(Code::SERVER_DOWN),
             Err(_) => Err(Code::TIMEOUT),
         }
@@ -120,11 +120,11 @@ async fn write(stream: &mut Descriptor, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Reads until a query is answered. The outer error is one of the connection.
-async fn collect(stream: &mut Descriptor, id: i32) -> io::Result<Result<(Code, Answer), Code>> {
-    let (mut answer, mut bytes, mut total) = (Answer::default(), Vec::new(), 0);
+async fn collect(stream: &mut Descriptor, id: i32) -> io::Result<Result<(Code, Response), Code>> {
+    let (mut response, mut bytes, mut total) = (Response::default(), Vec::new(), 0);
     loop {
         let length = match ber::whole(&bytes) {
-            Ok(Some(length)) if length > ANSWER_MAX => return Ok(Err(Code::DECODING_ERROR)),
+            Ok(Some(length)) if length > RESPONSE_MAX => return Ok(Err(Code::DECODING_ERROR)),
             Ok(length) => length,
             Err(_) => return Ok(Err(Code::DECODING_ERROR)),
         };
@@ -134,7 +134,7 @@ async fn collect(stream: &mut Descriptor, id: i32) -> io::Result<Result<(Code, A
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if total > ANSWER_MAX {
+            if total > RESPONSE_MAX {
                 return Ok(Err(Code::DECODING_ERROR));
             }
             continue;
@@ -143,11 +143,11 @@ async fn collect(stream: &mut Descriptor, id: i32) -> io::Result<Result<(Code, A
         bytes.drain(..length);
         match decoded {
             Ok((about, _)) if about != id => return Ok(Err(Code::SERVER_DOWN)),
-            Ok((_, Reply::Entry(entry))) => answer.entries.push(entry),
-            Ok((_, Reply::Elsewhere(urls))) => answer.elsewhere.push(urls),
+            Ok((_, Reply::Entry(entry))) => response.entries.push(entry),
+            Ok((_, Reply::Elsewhere(urls))) => response.elsewhere.push(urls),
             Ok((_, Reply::Done(code, referrals))) => {
-                answer.referrals = referrals;
-                return Ok(Ok((code, answer)));
+                response.referrals = referrals;
+                return Ok(Ok((code, response)));
             }
             Ok((_, Reply::Unasked)) | Err(_) => return Ok(Err(Code::DECODING_ERROR)),
         }

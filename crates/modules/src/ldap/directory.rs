@@ -12,18 +12,18 @@ use server::Request;
 
 use super::cache::{self, COMPARES, SEARCHES};
 use super::code::Code;
-use super::connection::{Answer, Connection, Identity};
+use super::connection::{Connection, Identity, Response};
 use super::filter::Filter;
 use super::message::Question;
 pub(crate) use super::message::{Aliases, Scope, Search};
 use super::mod_ldap::{Limits, limits};
 use super::{pool, referral};
 use crate::cache::shared::Key;
-use crate::turns::Turn;
+use crate::permits::Permit;
 
 /// The part of the directory that a section queries.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SearchBase {
     /// The URL as configured: cached results belong to it.
     pub(crate) url: String,
     pub(crate) hosts: Arc<[Address]>,
@@ -61,12 +61,12 @@ const SUBGROUPS: u8 = 4;
 /// A directory queried as an identity. It has a connection while one is needed.
 pub(crate) struct Directory<'a> {
     request: &'a Request,
-    place: &'a Place,
+    search_base: &'a SearchBase,
     identity: Identity,
     limits: Limits,
     connection: Option<Connection>,
     /// The permission to query at all.
-    turn: Option<Turn>,
+    permit: Option<Permit>,
     /// The reason for the last result, in Apache's words.
     pub(crate) reason: &'static str,
 }
@@ -75,7 +75,7 @@ impl Drop for Directory<'_> {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
         if self.limits.is_pooled() {
-            pool::give(self.place.hosts.clone(), connection);
+            pool::give(self.search_base.hosts.clone(), connection);
         } else {
             connection.close();
         }
@@ -84,8 +84,16 @@ impl Drop for Directory<'_> {
 
 impl<'a> Directory<'a> {
     /// Queries as this identity; anonymous without a name.
-    pub(crate) fn new(request: &'a Request, place: &'a Place, identity: Identity) -> Directory<'a> {
-        Directory { request, place, identity, limits: limits(request), connection: None, turn: None, reason: "" }
+    pub(crate) fn new(request: &'a Request, search_base: &'a SearchBase, identity: Identity) -> Directory<'a> {
+        Directory {
+            request,
+            search_base,
+            identity,
+            limits: limits(request),
+            connection: None,
+            permit: None,
+            reason: "",
+        }
     }
 
     fn fails<T>(&mut self, code: Code, reason: &'static str) -> Result<T, Code> {
@@ -95,15 +103,15 @@ impl<'a> Directory<'a> {
 
     /// Gets a connection bound as the identity.
     async fn open(&mut self) -> Result<(), Code> {
-        if self.turn.is_none() {
-            self.turn = pool::ASKING.take();
+        if self.permit.is_none() {
+            self.permit = pool::ASKING.take();
         }
-        if self.turn.is_none() {
+        if self.permit.is_none() {
             self.request.log("ldap", Level::Error, "a directory is not asked: too many requests are asking already");
             return self.fails(Code::TOO_MANY, "LDAP: no turn");
         }
         if self.connection.is_none() && self.limits.is_pooled() {
-            self.connection = pool::take(&self.place.hosts, &self.identity, self.limits.idle);
+            self.connection = pool::take(&self.search_base.hosts, &self.identity, self.limits.idle);
         }
         let mut failures = 0;
         loop {
@@ -150,11 +158,11 @@ impl<'a> Directory<'a> {
     /// Binds. `Err`: there is no connection, or no longer.
     async fn bind(&mut self, identity: &Identity) -> Result<Code, Code> {
         if self.connection.is_none() {
-            let open = release_worker(Box::pin(Connection::open(&self.place.hosts, self.limits.connect))).await;
+            let open = release_worker(Box::pin(Connection::open(&self.search_base.hosts, self.limits.connect))).await;
             match open {
                 Ok(connection) => self.connection = Some(connection),
                 Err(error) => {
-                    let hosts: Vec<String> = self.place.hosts.iter().map(ToString::to_string).collect();
+                    let hosts: Vec<String> = self.search_base.hosts.iter().map(ToString::to_string).collect();
                     let text = format!("cannot connect to the directory at {}", hosts.join(" "));
                     self.request.log_os("ldap", Level::Debug, &error, text);
                     return Err(Code::SERVER_DOWN);
@@ -168,7 +176,7 @@ impl<'a> Directory<'a> {
     }
 
     /// Queries over the connection, which is lost on failure, or if nobody waits for the answer any more.
-    async fn ask(&mut self, question: &Question<'_>) -> Result<(Code, Answer), Code> {
+    async fn ask(&mut self, question: &Question<'_>) -> Result<(Code, Response), Code> {
         let mut connection = self.connection.take().ok_or(Code::SERVER_DOWN)?;
         let result = release_worker(Box::pin(connection.ask(question, self.limits.operation))).await;
         if result.is_ok() {
@@ -179,11 +187,15 @@ impl<'a> Directory<'a> {
 
     /// Queries, with the configured number of retries after a lost connection, and follows referrals. `reasons`: for a
     /// server that closes the connection, and for one that does not answer.
-    async fn ask_again(&mut self, question: &Question<'_>, reasons: [&'static str; 2]) -> Result<(Code, Answer), Code> {
+    async fn ask_again(
+        &mut self,
+        question: &Question<'_>,
+        reasons: [&'static str; 2],
+    ) -> Result<(Code, Response), Code> {
         let mut failures = 0;
         loop {
             Box::pin(self.open()).await?;
-            let (code, answer) = match self.ask(question).await {
+            let (code, response) = match self.ask(question).await {
                 Ok(answered) => answered,
                 Err(Code::SERVER_DOWN) => {
                     failures += 1;
@@ -196,7 +208,7 @@ impl<'a> Directory<'a> {
                 }
                 Err(code) => return self.fails(code, if code == Code::TIMEOUT { reasons[1] } else { reasons[0] }),
             };
-            let followed = referral::follow(self.request, &self.identity, &self.limits, question, code, answer);
+            let followed = referral::follow(self.request, &self.identity, &self.limits, question, code, response);
             return Ok(Box::pin(followed).await);
         }
     }
@@ -207,10 +219,10 @@ impl<'a> Directory<'a> {
         search: &Search<'_>,
         reasons: [&'static str; 3],
     ) -> Result<Vec<super::message::Entry>, Code> {
-        let (code, answer) = Box::pin(self.ask_again(&Question::Search(search), [reasons[0], reasons[1]])).await?;
+        let (code, response) = Box::pin(self.ask_again(&Question::Search(search), [reasons[0], reasons[1]])).await?;
         match code {
             // There are more than wanted, which is enough to know.
-            Code::SUCCESS | Code::SIZE_LIMIT => Ok(answer.entries),
+            Code::SUCCESS | Code::SIZE_LIMIT => Ok(response.entries),
             code => self.fails(code, reasons[2]),
         }
     }
@@ -221,13 +233,13 @@ impl<'a> Directory<'a> {
         // In Apache's order: without a connection the filter is not examined.
         Box::pin(self.open()).await?;
         let Some(filter) = Filter::parse(filter) else { return self.fails(Code::FILTER_ERROR, FAILED) };
-        let place = self.place;
+        let search_base = self.search_base;
         let search = Search {
-            base: &place.base,
-            scope: place.scope,
-            aliases: place.aliases,
+            base: &search_base.base,
+            scope: search_base.scope,
+            aliases: search_base.aliases,
             filter: &filter,
-            attributes: &place.attributes,
+            attributes: &search_base.attributes,
             most: 2,
             seconds: self.limits.seconds(),
         };
@@ -239,7 +251,7 @@ impl<'a> Directory<'a> {
         let entries = self.search(&search, reasons).await?;
         match &entries[..] {
             [entry] => {
-                let values = place.attributes.iter().map(|name| entry.values(name).join("; ")).collect();
+                let values = search_base.attributes.iter().map(|name| entry.values(name).join("; ")).collect();
                 Ok(Found { dn: entry.dn.clone(), values })
             }
             [] => self.fails(Code::NO_SUCH_OBJECT, "User not found"),
@@ -300,9 +312,9 @@ impl<'a> Directory<'a> {
 
     /// The cache key: the directory's answers to this identity under this URL.
     fn key(&self, words: &[&str], kind: u8) -> Key {
-        let attributes = self.place.attributes.join(",");
-        let aliases = format!("{:?}", self.place.aliases);
-        let own = [&*self.place.url, &*self.identity.0, &*attributes, &*aliases];
+        let attributes = self.search_base.attributes.join(",");
+        let aliases = format!("{:?}", self.search_base.aliases);
+        let own = [&*self.search_base.url, &*self.identity.0, &*attributes, &*aliases];
         Key::of(&own.iter().chain(words).copied().collect::<Vec<_>>(), kind)
     }
 
@@ -391,7 +403,7 @@ impl<'a> Directory<'a> {
 
     /// A search for one entry.
     fn base_search<'s>(&self, base: &'s str, filter: &'s Filter, attributes: &'s [String]) -> Search<'s> {
-        let (scope, aliases) = (Scope::Base, self.place.aliases);
+        let (scope, aliases) = (Scope::Base, self.search_base.aliases);
         Search { base, scope, aliases, filter, attributes, most: 1, seconds: self.limits.seconds() }
     }
 

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use gateway::backend::remote::Address;
 
 use super::connection::{Connection, Identity};
-use crate::turns::Turns;
+use crate::permits::Permits;
 
 /// The most requests of a child that may query at a time, for all directories together; also the most idle connections.
 const ASKING_MAX: usize = 128;
-pub(super) static ASKING: Turns = Turns::new(ASKING_MAX);
+pub(super) static ASKING: Permits = Permits::new(ASKING_MAX);
 
 struct Idle {
     hosts: Arc<[Address]>,

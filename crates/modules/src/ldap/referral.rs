@@ -4,7 +4,7 @@ use conf::Level;
 use server::Request;
 
 use super::code::Code;
-use super::connection::{Answer, Connection, Identity};
+use super::connection::{Connection, Identity, Response};
 use super::message::{Question, Search};
 use super::mod_ldap::{Chase, Limits};
 use super::url::Url;
@@ -20,18 +20,18 @@ pub(super) async fn follow(
     limits: &Limits,
     question: &Question<'_>,
     code: Code,
-    mut answer: Answer,
-) -> (Code, Answer) {
+    mut response: Response,
+) -> (Code, Response) {
     let anonymous = (String::new(), Vec::new());
     let identity = match limits.chase {
-        Chase::Off => return (code, answer),
+        Chase::Off => return (code, response),
         Chase::On => identity,
         Chase::Default => &anonymous,
     };
     let mut code = code;
-    let mut open: Vec<(Vec<String>, u32)> = answer.elsewhere.drain(..).map(|urls| (urls, 1)).collect();
+    let mut open: Vec<(Vec<String>, u32)> = response.elsewhere.drain(..).map(|urls| (urls, 1)).collect();
     if code == Code::REFERRAL {
-        open.push((std::mem::take(&mut answer.referrals), 1));
+        open.push((std::mem::take(&mut response.referrals), 1));
     }
     let mut left = HOSTS_MAX;
     while let Some((urls, hop)) = open.pop() {
@@ -48,9 +48,9 @@ pub(super) async fn follow(
         } else if code == Code::REFERRAL {
             code = reply;
         }
-        answer.entries.append(&mut more.entries);
+        response.entries.append(&mut more.entries);
     }
-    (code, answer)
+    (code, response)
 }
 
 /// Queries the first available of several equivalent directories.
@@ -61,7 +61,7 @@ async fn ask_first(
     question: &Question<'_>,
     urls: &[String],
     left: &mut usize,
-) -> Option<(Code, Answer)> {
+) -> Option<(Code, Response)> {
     for text in urls {
         let why = match Url::parse(text) {
             Ok(url) if url.is_secure => "encrypted connections to directories are not supported",
@@ -80,7 +80,12 @@ async fn ask_first(
     None
 }
 
-async fn ask(identity: &Identity, limits: &Limits, question: &Question<'_>, url: &Url) -> Result<(Code, Answer), Code> {
+async fn ask(
+    identity: &Identity,
+    limits: &Limits,
+    question: &Question<'_>,
+    url: &Url,
+) -> Result<(Code, Response), Code> {
     let open = runtime::release_worker(Connection::open(&url.hosts, limits.connect)).await;
     let mut connection = open.map_err(|_| Code::SERVER_DOWN)?;
     let bind = Question::Bind { dn: &identity.0, password: &identity.1 };

@@ -8,7 +8,7 @@ use super::cache::{COMPARES, SEARCHES, Table};
 
 /// The handler.
 pub(super) fn handler(request: &mut Request) -> HandlerResult {
-    if request.handler_name() != Some("ldap-status") || !matches!(&*request.asked.method, "GET" | "HEAD") {
+    if request.handler_name() != Some("ldap-status") || !matches!(&*request.data.method, "GET" | "HEAD") {
         return HandlerResult::Declined;
     }
     let mut page = String::from(HEAD);
@@ -16,7 +16,7 @@ pub(super) fn handler(request: &mut Request) -> HandlerResult {
         row(&mut page, table);
     }
     page.push_str("</table>\n</body></html>\n");
-    request.answer.set_content_type("text/html; charset=ISO-8859-1");
+    request.response.set_content_type("text/html; charset=ISO-8859-1");
     HandlerResult::Body(Body::Bytes(page.into()))
 }
 

@@ -293,11 +293,11 @@ impl Condition {
 fn evaluate(request: &mut Request, expr: &Expr) -> Result<bool, conf::expr::EvalError> {
     let Some(original) = request.original() else { return server::evaluate(request, expr) };
     let (uri, args, env) = (original.uri.clone(), original.args.clone(), original.env.clone());
-    let uri = std::mem::replace(&mut request.asked.uri, uri);
-    let args = std::mem::replace(&mut request.asked.args, args);
+    let uri = std::mem::replace(&mut request.data.uri, uri);
+    let args = std::mem::replace(&mut request.data.args, args);
     let env = std::mem::replace(&mut request.env, env);
     let result = server::evaluate(request, expr);
-    (request.asked.uri, request.asked.args, request.env) = (uri, args, env);
+    (request.data.uri, request.data.args, request.env) = (uri, args, env);
     result
 }
 

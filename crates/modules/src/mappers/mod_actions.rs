@@ -65,9 +65,9 @@ fn numbered(method: &str) -> &str {
 fn handler(request: &mut Request) -> HandlerResult {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<ActionsDir>();
-    let method = numbered(&request.asked.method);
+    let method = numbered(&request.data.method);
     // A `GET` without a query is for the file.
-    let by_method = conf.scripts.get(method).filter(|_| method != "GET" || request.asked.args.is_some());
+    let by_method = conf.scripts.get(method).filter(|_| method != "GET" || request.data.args.is_some());
     // The target may be a plain file, which would be handled by this very method.
     if by_method.is_some() && request.previous().is_some_and(|previous| previous.before.is_some()) {
         return HandlerResult::Declined;
@@ -92,8 +92,8 @@ fn handler(request: &mut Request) -> HandlerResult {
             None => return HandlerResult::Declined,
         },
     };
-    let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
-    let uri = format!("{script}{}{args}", escape_path(&request.asked.uri));
+    let args = request.data.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+    let uri = format!("{script}{}{args}", escape_path(&request.data.uri));
     request.note_step("actions", None, |_| format!("Action or Script: {script}"));
     HandlerResult::Redirect { uri, keep: Keep { method: true, media_type: true } }
 }

@@ -104,7 +104,7 @@ struct SectionRedirect {
 
 /// Server level: all redirects take precedence over all aliases, and a section's settings over the lists.
 fn translate(request: &mut Request) -> Flow {
-    if !request.asked.uri.starts_with('/') {
+    if !request.data.uri.starts_with('/') {
         return Flow::Declined;
     }
     let (slots, vhost) = (request.dir.slots.clone(), request.vhost);
@@ -159,10 +159,10 @@ fn redirect(request: &Request, dir: &AliasDir, list: &List<Redirect>) -> Result<
     let Some((line, length)) = find(request, list, &mut captures)? else { return Ok(None) };
     let target = line.then.target.as_deref().unwrap_or_default();
     let target = match &line.matcher {
-        Matcher::Prefix(_) => format!("{target}{}", escape_path(&request.asked.uri[length..])),
+        Matcher::Prefix(_) => format!("{target}{}", escape_path(&request.data.uri[length..])),
         Matcher::Pattern(_) => {
             let mut out = String::new();
-            substitute(&mut out, target, &request.asked.uri, &captures, server::TEXT_MAX)
+            substitute(&mut out, target, &request.data.uri, &captures, server::TEXT_MAX)
                 .map_err(|why| request.undecided("alias", &why, &line.origin))?;
             escape_target(&out)
         }
@@ -176,7 +176,7 @@ fn find<'a, T: Clone>(
     list: &'a List<T>,
     captures: &mut Captures,
 ) -> Result<Option<Found<'a, T>>, Flow> {
-    list.find(&request.asked.uri, captures).map_err(|(why, origin)| request.undecided("alias", &why, origin))
+    list.find(&request.data.uri, captures).map_err(|(why, origin)| request.undecided("alias", &why, origin))
 }
 
 /// Answers with a redirect. `debug` and `error` are the numbers of the messages.
@@ -193,7 +193,7 @@ fn send(request: &mut Request, dir: &AliasDir, hit: Hit, debug: &str, error: &st
         if request.logs("alias", Level::Debug) {
             let text = format!(
                 "{debug}: incomplete redirection target of '{target}' for URI '{}' modified to '{url}'",
-                request.asked.uri
+                request.data.uri
             );
             request.log("alias", Level::Debug, text);
         }
@@ -203,15 +203,15 @@ fn send(request: &mut Request, dir: &AliasDir, hit: Hit, debug: &str, error: &st
     if !usable {
         let text = format!(
             "{error}: cannot redirect '{}' to '{target}'; target is not a valid absoluteURI or abs_path",
-            request.asked.uri
+            request.data.uri
         );
         request.log("alias", Level::Error, text);
         return Flow::Status(500);
     }
-    if let Some(args) = request.asked.args.as_ref().filter(|_| !target.contains('?')) {
+    if let Some(args) = request.data.args.as_ref().filter(|_| !target.contains('?')) {
         target = format!("{target}?{args}");
     }
-    request.answer.headers_out.set("Location", target);
+    request.response.headers_out.set("Location", target);
     Flow::Status(status)
 }
 
@@ -225,10 +225,10 @@ fn section_alias(request: &mut Request, dir: &AliasDir) -> Result<bool, Flow> {
             return Err(Flow::Status(500));
         }
     };
-    let kept = if dir.preserve() { matched(&request.asked.uri, &alias.prefix) } else { None };
+    let kept = if dir.preserve() { matched(&request.data.uri, &alias.prefix) } else { None };
     if let Some(length) = kept {
         request.mapped.context = Some((alias.prefix.clone(), path.clone()));
-        path.push_str(&request.asked.uri[length..]);
+        path.push_str(&request.data.uri[length..]);
     }
     map(request, &path, alias.script, dir.alias.origin());
     Ok(true)
@@ -245,11 +245,11 @@ fn listed_alias(request: &mut Request, list: &List<Alias>) -> Flow {
     let path = match &line.matcher {
         Matcher::Prefix(fake) => {
             request.mapped.context = Some((fake.clone(), real.clone()));
-            format!("{real}{}", &request.asked.uri[length..])
+            format!("{real}{}", &request.data.uri[length..])
         }
         Matcher::Pattern(_) => {
             let mut path = String::new();
-            match substitute(&mut path, real, &request.asked.uri, &captures, server::TEXT_MAX) {
+            match substitute(&mut path, real, &request.data.uri, &captures, server::TEXT_MAX) {
                 Err(why) => return request.undecided("alias", &why, &line.origin),
                 Ok(()) => path,
             }

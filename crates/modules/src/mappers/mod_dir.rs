@@ -92,16 +92,16 @@ async fn directory(request: &mut Request) -> Flow {
     let conf = dir.get::<DirConf>();
     // Whatever its type: directory handlers check this name.
     request.mapped.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
-    if !request.asked.uri.ends_with('/') {
+    if !request.data.uri.ends_with('/') {
         // Some clients, such as file managers, follow redirects of GET alone.
         let is_careful =
-            || !matches!(&*request.asked.method, "GET" | "HEAD") && request.env.contains("redirect-carefully");
+            || !matches!(&*request.data.method, "GET" | "HEAD") && request.env.contains("redirect-carefully");
         if !conf.slash() || is_careful() {
             return Flow::Declined;
         }
-        let path = http::uri::escape_path(&request.asked.uri).into_owned();
-        let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
-        request.answer.headers_out.set("Location", request.url(&format!("{path}/{args}")));
+        let path = http::uri::escape_path(&request.data.uri).into_owned();
+        let args = request.data.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+        request.response.headers_out.set("Location", request.url(&format!("{path}/{args}")));
         request.note_step("dir", conf.slash.origin(), |_| {
             "DirectorySlash: the path of a directory ends with a slash".into()
         });
@@ -116,8 +116,8 @@ async fn directory(request: &mut Request) -> Flow {
     }
     if conf.check_handler() && request.mapped.handler.as_deref() != Some(DIRECTORY) {
         // The module that has taken over the directory sets its type.
-        if request.answer.content_type() == Some(DIRECTORY) {
-            request.answer.clear_content_type();
+        if request.response.content_type() == Some(DIRECTORY) {
+            request.response.clear_content_type();
         }
         return Flow::Declined;
     }
@@ -128,35 +128,35 @@ async fn directory(request: &mut Request) -> Flow {
         let mut found = request.lookup_uri(&with_args(request, name)).await;
         if is_served(&found) {
             if let Some(status) = conf.redirect.or(None) {
-                let path = http::uri::escape_path(&found.asked.uri).into_owned();
-                request.answer.headers_out.set("Location", request.url(&path));
+                let path = http::uri::escape_path(&found.data.uri).into_owned();
+                request.response.headers_out.set("Location", request.url(&path));
                 request.note_reason(status, "dir", conf.redirect.origin(), |_| {
                     ("DirectoryIndexRedirect".into(), String::new())
                 });
                 return Flow::Status(status);
             }
-            let uri = found.asked.uri.clone();
+            let uri = found.data.uri.clone();
             request.note_step("dir", conf.index.origin(), |_| format!("DirectoryIndex: {uri}"));
             request.become_found(found);
             return Flow::Ok;
         }
         request.note_unused("dir", conf.index.origin(), &mut found, |found| {
-            let why = match (found.answer.status(), found.mapped.stat) {
+            let why = match (found.response.status(), found.mapped.stat) {
                 (200, Some(_)) => "is not a file".to_string(),
                 (200 | 404, None) => "does not exist".to_string(),
                 (status, _) => format!("would be answered with {status}"),
             };
-            format!("DirectoryIndex: {} {why}", found.asked.uri)
+            format!("DirectoryIndex: {} {why}", found.data.uri)
         });
-        match found.answer.status() {
+        match found.response.status() {
             // If the last index requires a login or lists its variants, so does the directory.
             status @ (401 | 406) if at + 1 == names.len() => {
-                take_answer(request, &found);
+                take_response(request, &found);
                 return Flow::Status(status);
             }
             // Any index may redirect the client.
             status @ 300..=399 => {
-                take_answer(request, &found);
+                take_response(request, &found);
                 return Flow::Status(status);
             }
             200 | 404 => {}
@@ -177,7 +177,7 @@ async fn fallback(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let Some(path) = dir.get::<DirConf>().fallback.get().cloned().flatten() else { return Flow::Declined };
     let found = request.lookup_uri(&with_args(request, &path)).await;
-    match found.answer.status() {
+    match found.response.status() {
         _ if is_served(&found) => {
             let origin = dir.get::<DirConf>().fallback.origin();
             request.note_step("dir", origin, |_| format!("FallbackResource: {path}"));
@@ -187,7 +187,7 @@ async fn fallback(request: &mut Request) -> Flow {
         200 | 404 => Flow::Declined,
         status => {
             if (300..400).contains(&status) {
-                take_answer(request, &found);
+                take_response(request, &found);
             }
             request.log("dir", Level::Debug, format!("FallbackResource {path} would not be served: {status}"));
             Flow::Status(status)
@@ -197,7 +197,7 @@ async fn fallback(request: &mut Request) -> Flow {
 
 /// A target followed by the query of the request, as in Apache even after a query of its own.
 fn with_args(request: &Request, target: &str) -> String {
-    match &request.asked.args {
+    match &request.data.args {
         Some(args) => format!("{target}?{args}"),
         None => target.to_string(),
     }
@@ -206,14 +206,14 @@ fn with_args(request: &Request, target: &str) -> String {
 /// Whether something answers there: a file, or a backend (`ProxyPass`), which knows by itself what it has.
 fn is_served(found: &Request) -> bool {
     let is_proxied = found.mapped.handler.as_deref() == Some("proxy-server");
-    found.answer.status() == 200 && (is_proxied || found.mapped.stat.is_some_and(|meta| meta.is_file()))
+    found.response.status() == 200 && (is_proxied || found.mapped.stat.is_some_and(|meta| meta.is_file()))
 }
 
-/// Adopts the answer of a look-up.
-fn take_answer(request: &mut Request, found: &Request) {
+/// Adopts the response of a look-up.
+fn take_response(request: &mut Request, found: &Request) {
     for (name, value) in found.notes.iter() {
         request.notes.set(name.to_string(), value);
     }
-    request.answer.headers_out.extend(&found.answer.headers_out);
-    request.answer.err_headers_out.extend(&found.answer.err_headers_out);
+    request.response.headers_out.extend(&found.response.headers_out);
+    request.response.err_headers_out.extend(&found.response.err_headers_out);
 }

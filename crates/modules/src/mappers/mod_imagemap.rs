@@ -21,7 +21,7 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "imagemap_module", source: "mod_imagemap.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(
         Order::Middle,
-        Handler::Later { claims: is_map, check: |_| None, answer: |request| Box::pin(answer(request)) },
+        Handler::Later { claims: is_map, check: |_| None, run: |request| Box::pin(handle(request)) },
     )],
 };
 
@@ -50,10 +50,10 @@ settings! {
 
 fn is_map(request: &Request) -> bool {
     matches!(request.handler_name(), Some("imap-file" | "application/x-httpd-imap"))
-        && matches!(&*request.asked.method, "GET" | "HEAD")
+        && matches!(&*request.data.method, "GET" | "HEAD")
 }
 
-async fn answer(request: &mut Request) -> HandlerResult {
+async fn handle(request: &mut Request) -> HandlerResult {
     let path = request.mapped.filename.clone();
     let Ok(bytes) = offload(Load::Wait, move || read(&path)).await else { return HandlerResult::Status(404) };
     let text = http::text::from_bytes(&bytes);
@@ -72,13 +72,13 @@ async fn answer(request: &mut Request) -> HandlerResult {
     });
     match look_up(request, whole) {
         Ok(Outcome::Page(page)) => {
-            request.answer.set_content_type("text/html; charset=ISO-8859-1");
+            request.response.set_content_type("text/html; charset=ISO-8859-1");
             HandlerResult::Body(Body::text(page))
         }
         Ok(Outcome::Url(url)) if url.eq_ignore_ascii_case("nocontent") => HandlerResult::Status(204),
         Ok(Outcome::Url(url)) if url.is_empty() || url.eq_ignore_ascii_case("error") => HandlerResult::Status(500),
         Ok(Outcome::Url(url)) => {
-            request.answer.headers_out.set("Location", url);
+            request.response.headers_out.set("Location", url);
             HandlerResult::Status(302)
         }
         Err(Failed) => HandlerResult::Status(500),
@@ -113,9 +113,9 @@ fn look_up(request: &Request, lines: impl Iterator<Item = (usize, String)>) -> R
     let kind = of(&conf.menu, MENU);
     let base = url(request, "", &of(&conf.base, BASE))?;
     let default = url(request, "", &of(&conf.default, DEFAULT))?;
-    let click = clicked(request.asked.args.as_deref());
+    let click = clicked(request.data.args.as_deref());
     let hides = kind.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("no"));
-    let menu = (click.is_none() && !hides).then(|| Menu::new(&kind, &request.asked.uri));
+    let menu = (click.is_none() && !hides).then(|| Menu::new(&kind, &request.data.uri));
     let mut search = Search { request, click, base, default, closest: None, menu };
     for (number, line) in lines {
         match search.line(number, &line) {
@@ -163,7 +163,7 @@ impl Search<'_> {
             return Ok(None);
         }
         let Some((directive, rest)) = line.split_once(|c: char| c.is_ascii_whitespace()) else {
-            let uri = &self.request.asked.uri;
+            let uri = &self.request.data.uri;
             let text = format!("AH00679: map file {uri}, line {number} syntax error: requires at least two fields");
             self.request.log("imagemap", Level::Error, text);
             return Err(Failed);
@@ -225,7 +225,7 @@ fn quoted(text: &str) -> (Option<&str>, &str) {
 fn url(request: &Request, base: &str, value: &str) -> Result<String, Failed> {
     let own = |word: &str| value.eq_ignore_ascii_case(word);
     if own("map") || own("menu") {
-        return Ok(request.url(&request.asked.uri));
+        return Ok(request.url(&request.data.uri));
     }
     if own("nocontent") || own("error") {
         return Ok(value.to_string());
@@ -245,7 +245,7 @@ fn url(request: &Request, base: &str, value: &str) -> Result<String, Failed> {
     }
     let climbs = |value: &str| value == ".." || value.starts_with("../");
     let fail = |text: &str| {
-        request.log("imagemap", Level::Error, format!("{text} in map file: {}", request.asked.uri));
+        request.log("imagemap", Level::Error, format!("{text} in map file: {}", request.data.uri));
         Failed
     };
     if !base.contains('/') && climbs(value) {

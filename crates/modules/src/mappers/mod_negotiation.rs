@@ -40,7 +40,7 @@ const MULTIVIEWS: PhaseHook =
 const TYPE_MAP: Handler = Handler::Later {
     claims: |request| matches!(request.handler_name(), Some("type-map" | MAP_TYPE)),
     check: |_| None,
-    answer: |request| Box::pin(type_map(request)),
+    run: |request| Box::pin(type_map(request)),
 };
 
 #[rustfmt::skip]
@@ -89,10 +89,10 @@ async fn type_map(request: &mut Request) -> HandlerResult {
         Err(status) => return HandlerResult::Status(status),
     };
     // HTTP/1.0 caches do not understand Vary.
-    if request.asked.version == Version::Http10 && !request.host::<NegotiationServer>().cache() {
+    if request.data.version == Version::Http10 && !request.host::<NegotiationServer>().cache() {
         let now = request.account.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let date = String::from_utf8_lossy(&http::date::http_date(now as i64)).into_owned();
-        request.answer.err_headers_out.set("Expires", date);
+        request.response.err_headers_out.set("Expires", date);
     }
     let variant = &offer.variants[best];
     match &variant.body {
@@ -102,21 +102,21 @@ async fn type_map(request: &mut Request) -> HandlerResult {
 }
 
 fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> HandlerResult {
-    if !matches!(&*request.asked.method, "GET" | "HEAD" | "POST") {
+    if !matches!(&*request.data.method, "GET" | "HEAD" | "POST") {
         return HandlerResult::Status(405);
     }
-    request.answer.headers_out.set("Accept-Ranges", request.accept_ranges());
+    request.response.headers_out.set("Accept-Ranges", request.accept_ranges());
     let media = &variant.media;
     if !media.name.is_empty() {
         let charset = &media.charset;
         let parameter = if charset.is_empty() { String::new() } else { format!("; charset={charset}") };
-        request.answer.set_content_type(format!("{}{parameter}", media.name));
+        request.response.set_content_type(format!("{}{parameter}", media.name));
     }
     if !variant.languages.is_empty() {
-        request.answer.content_languages.clone_from(&variant.languages);
+        request.response.content_languages.clone_from(&variant.languages);
     }
     if variant.encoding.is_some() {
-        request.answer.content_encoding.clone_from(&variant.encoding);
+        request.response.content_encoding.clone_from(&variant.encoding);
     }
     HandlerResult::Body(Body::Bytes(body))
 }
@@ -124,15 +124,15 @@ fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> Handler
 /// Continues with another path in the same directory, keeping the path information. As in Apache a name that begins
 /// with a slash is also below the directory.
 fn go_on(request: &Request, name: &str) -> HandlerResult {
-    let uri = request.asked.uri.strip_suffix(request.mapped.path_info.as_str()).unwrap_or(&request.asked.uri);
-    let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+    let uri = request.data.uri.strip_suffix(request.mapped.path_info.as_str()).unwrap_or(&request.data.uri);
+    let args = request.data.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
     let (dir, info) = (http::uri::escape_path(dir_name(uri)), http::uri::escape_path(&request.mapped.path_info));
     HandlerResult::Redirect { uri: format!("{dir}{name}{info}{args}"), keep: Keep { method: true, media_type: false } }
 }
 
 /// Uses the client's spelling of an encoding: with `x-` or without.
 fn fix_encoding(request: &mut Request) -> Flow {
-    let Some(coding) = request.answer.content_encoding.as_deref().filter(|coding| !coding.is_empty()) else {
+    let Some(coding) = request.response.content_encoding.as_deref().filter(|coding| !coding.is_empty()) else {
         return Flow::Declined;
     };
     let bare = coding.strip_prefix("x-").unwrap_or(coding);
@@ -143,7 +143,7 @@ fn fix_encoding(request: &mut Request) -> Flow {
     let fixed = if has(bare) { Some(bare.to_string()) } else { Some(marked).filter(|marked| has(marked)) };
     if let Some(fixed) = fixed {
         drop(field);
-        request.answer.content_encoding = Some(fixed);
+        request.response.content_encoding = Some(fixed);
     }
     Flow::Declined
 }

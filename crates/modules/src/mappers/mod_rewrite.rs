@@ -80,7 +80,7 @@ fn force(request: &mut Request) -> Flow {
         Trace::of(request).log(request, 1, None, || {
             format!("force filename {} to have MIME-type '{media_type}'", request.mapped.filename)
         });
-        request.answer.set_content_type(media_type);
+        request.response.set_content_type(media_type);
     }
     if let Some(handler) = request.notes.get(FORCED_HANDLER).map(str::to_string) {
         Trace::of(request).log(request, 1, None, || {
@@ -97,7 +97,7 @@ fn go_on(request: &mut Request) -> HandlerResult {
     let Some(path) = path.filter(|_| request.mapped.handler.as_deref() == Some(REDIRECT_HANDLER)) else {
         return HandlerResult::Declined;
     };
-    let uri = match &request.asked.args {
+    let uri = match &request.data.args {
         Some(args) => format!("{path}?{args}"),
         None => path.to_string(),
     };

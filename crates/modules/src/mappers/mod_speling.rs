@@ -81,10 +81,10 @@ impl Reason {
 
 fn may_be_misspelled(request: &Request) -> bool {
     request.dir::<SpelingDir>().conf.get().is_some_and(|conf| conf.enabled)
-        && matches!(&*request.asked.method, "GET" | "HEAD")
+        && matches!(&*request.data.method, "GET" | "HEAD")
         && request.mapped.stat.is_none()
         && request.mapped.filename.starts_with('/')
-        && request.asked.uri != "/"
+        && request.data.uri != "/"
         && !request.is_subrequest()
 }
 
@@ -95,7 +95,7 @@ async fn correct(request: &mut Request) -> Flow {
     let (file, info) = (&request.mapped.filename, &request.mapped.path_info);
     let Some((directory, bad)) = file.rsplit_once('/') else { return Flow::Declined };
     // The request has to end with the missing name; otherwise something other than a file's name follows it.
-    let Some(base) = request.asked.uri.strip_suffix(&format!("{bad}{info}")).map(str::to_string) else {
+    let Some(base) = request.data.uri.strip_suffix(&format!("{bad}{info}")).map(str::to_string) else {
         return Flow::Declined;
     };
     let (directory, name) = (directory.to_string(), bad.to_string());
@@ -111,11 +111,11 @@ async fn correct(request: &mut Request) -> Flow {
     let (best, name) = &found[0];
     if *best != Reason::OtherSuffix && found.get(1).is_none_or(|(second, _)| second != best) {
         let mut url = escape_path(&format!("{base}{name}{info}")).into_owned();
-        if let Some(args) = &request.asked.args {
+        if let Some(args) = &request.data.args {
             url = format!("{url}?{args}");
         }
-        request.answer.headers_out.set("Location", request.url(&url));
-        let uri = &request.asked.uri;
+        request.response.headers_out.set("Location", request.url(&url));
+        let uri = &request.data.uri;
         let text = match &referer {
             Some(referer) => format!("AH03224: Fixed spelling: {uri} to {url} from {referer}"),
             None => format!("AH03225: Fixed spelling: {uri} to {url}"),
@@ -123,13 +123,13 @@ async fn correct(request: &mut Request) -> Flow {
         request.log("speling", Level::Info, text);
         request.note_step("speling", setting.origin(), |_| format!("CheckSpelling: {} ({url})", best.words()));
         request.note_reason(301, "speling", setting.origin(), |request| {
-            ("CheckSpelling".into(), format!("finds what {} may have meant: {}", request.asked.uri, best.words()))
+            ("CheckSpelling".into(), format!("finds what {} may have meant: {}", request.data.uri, best.words()))
         });
         return Flow::Status(301);
     }
     offer(request, &base, &info, &found, referer.as_deref());
     request.note_reason(300, "speling", setting.origin(), |request| {
-        ("CheckSpelling".into(), format!("finds {} names that {} may have meant", found.len(), request.asked.uri))
+        ("CheckSpelling".into(), format!("finds {} names that {} may have meant", found.len(), request.data.uri))
     });
     Flow::Status(300)
 }
@@ -185,7 +185,7 @@ fn difference(asked: &[u8], there: &[u8]) -> Option<Reason> {
 
 /// Makes the list for the page, and for scripts that make the page.
 fn offer(request: &mut Request, base: &str, info: &str, found: &[(Reason, String)], referer: Option<&str>) {
-    let uri = request.asked.uri.clone();
+    let uri = request.data.uri.clone();
     let mut page = format!(
         "The document name you requested (<code>{}</code>) could not be found on this server.\n\
          However, we found documents with names similar to the one you requested.<p>Available documents:\n<ul>\n",
@@ -193,7 +193,7 @@ fn offer(request: &mut Request, base: &str, info: &str, found: &[(Reason, String
     );
     let mut list = Vec::new();
     for (at, (reason, name)) in found.iter().enumerate() {
-        let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+        let args = request.data.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
         let url = format!("{base}{name}{info}{args}");
         let (escaped, words) = (escape_path(&url), reason.words());
         list.push(format!("\"{escaped}\";\"{words}\""));

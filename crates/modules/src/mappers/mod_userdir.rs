@@ -81,13 +81,13 @@ fn set(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
 }
 
 fn is_for_user(request: &Request) -> bool {
-    request.asked.uri.starts_with("/~") && request.host::<UserDirServer>().directories.is_set()
+    request.data.uri.starts_with("/~") && request.host::<UserDirServer>().directories.is_set()
 }
 
 async fn translate(request: &mut Request) -> Flow {
     let host = request.vhost;
     let conf = host.settings.get::<UserDirServer>();
-    let path = &request.asked.uri[2..];
+    let path = &request.data.uri[2..];
     let (user, rest) = path.split_at(path.find('/').unwrap_or(path.len()));
     let (user, rest) = (user.to_string(), rest.to_string());
     if !conf.allows(&user) {
@@ -103,7 +103,7 @@ async fn translate(request: &mut Request) -> Flow {
         Some(Found::Elsewhere(url)) => {
             request.note_step("userdir", conf.directories.origin(), |_| format!("UserDir: {url}"));
             request.note_reason(302, "userdir", conf.directories.origin(), |_| ("UserDir".into(), String::new()));
-            request.answer.headers_out.set("Location", url);
+            request.response.headers_out.set("Location", url);
             Flow::Status(302)
         }
         Some(Found::Directory(directory)) => {
@@ -132,7 +132,7 @@ impl UserDirServer {
 }
 
 /// A place for a user's pages.
-enum Place {
+enum UserDirectory {
     /// In this directory.
     Directory(String),
     /// In this directory of the user's home.
@@ -147,24 +147,24 @@ enum Found {
 }
 
 /// The places that the words of a line mean for a user.
-fn places(directories: &[String], user: &str, rest: &str) -> Vec<Place> {
+fn places(directories: &[String], user: &str, rest: &str) -> Vec<UserDirectory> {
     let place = |word: &String| match word.split_once('*') {
         // As in Apache, anything after the user's name in a URL is ignored.
-        Some((before, _)) if before.contains(':') => Place::Elsewhere(format!("{before}{user}{rest}")),
-        Some((before, after)) => Place::Directory(format!("{before}{user}{after}")),
-        None if word.starts_with('/') => Place::Directory(format!("{word}/{user}")),
-        None => Place::Home(word.clone()),
+        Some((before, _)) if before.contains(':') => UserDirectory::Elsewhere(format!("{before}{user}{rest}")),
+        Some((before, after)) => UserDirectory::Directory(format!("{before}{user}{after}")),
+        None if word.starts_with('/') => UserDirectory::Directory(format!("{word}/{user}")),
+        None => UserDirectory::Home(word.clone()),
     };
     directories.iter().map(place).collect()
 }
 
 /// The first existing place; the last one counts even if it does not exist, since a handler may use it.
-fn find(places: &[Place], user: &str) -> Option<Found> {
+fn find(places: &[UserDirectory], user: &str) -> Option<Found> {
     for (at, place) in places.iter().enumerate() {
         let directory = match place {
-            Place::Elsewhere(url) => return Some(Found::Elsewhere(url.clone())),
-            Place::Directory(directory) => directory.clone(),
-            Place::Home(below) => match sys::cred::user(user) {
+            UserDirectory::Elsewhere(url) => return Some(Found::Elsewhere(url.clone())),
+            UserDirectory::Directory(directory) => directory.clone(),
+            UserDirectory::Home(below) => match sys::cred::user(user) {
                 Ok(Some(user)) => format!("{}/{below}", user.home),
                 // There is no such user, or that is unknown: there is no such directory.
                 Ok(None) | Err(_) => continue,

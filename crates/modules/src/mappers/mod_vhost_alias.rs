@@ -169,7 +169,7 @@ const PART_MAX: usize = 8191;
 fn translate(request: &mut Request) -> Flow {
     let host = request.vhost;
     let conf = host.settings.get::<VhostAliasServer>();
-    let uri = request.asked.uri.clone();
+    let uri = request.data.uri.clone();
     if let Some(map) = conf.scripts.get().and_then(Option::as_ref)
         && let Some(rest) = uri.trim_start_matches('/').strip_prefix("cgi-bin/")
     {

@@ -1,4 +1,4 @@
-//! Files with header fields for the answers of the files beside them.
+//! Files with header fields for the responses of the files beside them.
 //!
 //! Apache manual: mod_cern_meta. Doubtful cases were measured on 2.4.71.
 
@@ -63,7 +63,7 @@ fn level(cmd: &mut Cmd<'_>) {
 fn has_meta_file(request: &Request) -> bool {
     request.dir::<CernMetaDir>().files()
         && request.mapped.stat.is_some_and(|meta| !meta.is_dir())
-        && !request.asked.uri.ends_with('/')
+        && !request.data.uri.ends_with('/')
 }
 
 async fn add_fields(request: &mut Request) -> Flow {
@@ -75,7 +75,7 @@ async fn add_fields(request: &mut Request) -> Flow {
         format!("{}{}/{}{}", dir_name(file), of(&conf.directory, DIRECTORY), base_name(file), of(&conf.suffix, SUFFIX));
     // Only a file that the client could access is used.
     match request.lookup_named(&path).await {
-        Some(found) if found.answer.status() == 200 => {}
+        Some(found) if found.response.status() == 200 => {}
         _ => return Flow::Declined,
     }
     let own = path.clone();
@@ -113,13 +113,13 @@ fn take(request: &mut Request, bytes: &[u8]) -> Flow {
         };
         let value = value.trim_start();
         if name.eq_ignore_ascii_case("Content-type") {
-            request.answer.set_content_type(gateway::response::media_type(value));
+            request.response.set_content_type(gateway::response::media_type(value));
         } else if name.eq_ignore_ascii_case("Status") {
             match u16::try_from(atoi(value)) {
                 Ok(status @ 100..=999) if value.contains(' ') => {
-                    request.answer.set_status_line(status, value.to_string());
+                    request.response.set_status_line(status, value.to_string());
                 }
-                Ok(status @ 100..=999) => request.answer.set_status(status),
+                Ok(status @ 100..=999) => request.response.set_status(status),
                 _ => {}
             }
         } else if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
@@ -132,7 +132,7 @@ fn take(request: &mut Request, bytes: &[u8]) -> Flow {
         }
     }
     for (name, value) in fields {
-        request.answer.headers_out.set(name, value);
+        request.response.headers_out.set(name, value);
     }
     Flow::Ok
 }

@@ -1,4 +1,4 @@
-//! How long an answer may be cached: `Expires` and `Cache-Control: max-age`, by media type.
+//! How long a response may be cached: `Expires` and `Cache-Control: max-age`, by media type.
 //!
 //! Apache manual: mod_expires. Doubtful cases were measured on 2.4.71.
 
@@ -108,12 +108,12 @@ impl Expiry {
 fn set_fields(request: &mut Request, _: bool) {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<ExpiresDir>();
-    if !conf.active() || request.answer.status() >= 400 {
+    if !conf.active() || request.response.status() >= 400 {
         return;
     }
     let is_named_by_the_verdict =
-        request.answer.err_headers_out.contains("Expires") || request.answer.headers_out.contains("Expires");
-    let Some(expiry) = conf.of(request.answer.content_type()).filter(|_| !is_named_by_the_verdict) else { return };
+        request.response.err_headers_out.contains("Expires") || request.response.headers_out.contains("Expires");
+    let Some(expiry) = conf.of(request.response.content_type()).filter(|_| !is_named_by_the_verdict) else { return };
     let now = request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros()) as i64;
     let base = match (expiry.since, request.mapped.stat) {
         (Since::Access, _) => now,
@@ -122,7 +122,7 @@ fn set_fields(request: &mut Request, _: bool) {
     };
     // As in Apache, the calculation uses microseconds: a fraction may make the age a second shorter.
     let expires = (base + i64::from(expiry.seconds) * 1_000_000).max(now);
-    let out = &mut request.answer.headers_out;
+    let out = &mut request.response.headers_out;
     out.merge("Cache-Control", &format!("max-age={}", (expires - now) / 1_000_000));
     let date = http::date::http_date(expires.div_euclid(1_000_000));
     out.set("Expires", String::from_utf8_lossy(&date));

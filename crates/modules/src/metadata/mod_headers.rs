@@ -23,7 +23,7 @@ pub static MODULE: Module = Module {
     hooks: &[
         Hook::Phase(Phase::PostRead, Order::First, Now(early)),
         Hook::Phase(Phase::Fixups, Order::Last, Now(of_request)),
-        Hook::ResponseFields(Order::Last, ResponseHook::Now(of_answer)),
+        Hook::ResponseFields(Order::Last, ResponseHook::Now(of_response)),
     ],
 };
 
@@ -58,9 +58,9 @@ struct Line {
 enum Table {
     /// Those of the request.
     Request,
-    /// Those of successful answers.
+    /// Those of successful responses.
     OnSuccess,
-    /// Those of all answers.
+    /// Those of all responses.
     Always,
 }
 
@@ -123,8 +123,8 @@ fn of_request(request: &mut Request) -> Flow {
     Flow::Declined
 }
 
-/// Changes the fields of an answer; an error has only those in the table for all answers.
-fn of_answer(request: &mut Request, is_error: bool) {
+/// Changes the fields of a response; an error has only those in the table for all responses.
+fn of_response(request: &mut Request, is_error: bool) {
     let dir = request.dir.slots.clone();
     let lines = &dir.get::<HeadersDir>().lines;
     if lines.is_empty() {
@@ -136,7 +136,7 @@ fn of_answer(request: &mut Request, is_error: bool) {
         }
         for line in lines.iter().filter(|line| line.table == table) {
             if act(request, line).is_err() {
-                // It is logged, and no answer is sent.
+                // It is logged, and no response is sent.
                 return;
             }
         }
@@ -189,7 +189,7 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
         }
         Action::Unset => {
             if is_type {
-                request.answer.clear_content_type();
+                request.response.clear_content_type();
             }
             fields(request, line.table).remove(name);
         }
@@ -205,8 +205,8 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
                     echoed.push((name.to_string(), value));
                 }
             }
-            // As in Apache, never into the table for all answers.
-            let fields = &mut request.answer.headers_out;
+            // As in Apache, never into the table for all responses.
+            let fields = &mut request.response.headers_out;
             echoed.into_iter().for_each(|(name, value)| fields.add(name, value));
         }
         Action::Note(note) => {
@@ -218,9 +218,9 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
         }
         Action::Edit { regex, replacement, all } => {
             let undecided = |request: &Request, why: String| request.undecided("headers", &why, &line.origin);
-            if is_type && let Some(now) = request.answer.content_type().map(str::to_string) {
+            if is_type && let Some(now) = request.response.content_type().map(str::to_string) {
                 let value = edited(request, regex, replacement, *all, &now).map_err(|why| undecided(request, why))?;
-                request.answer.set_content_type(value);
+                request.response.set_content_type(value);
             }
             let before = fields(request, line.table).clone();
             if !before.contains(name) {
@@ -244,15 +244,15 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
 fn fields(request: &mut Request, table: Table) -> &mut Fields {
     match table {
         Table::Request => request.headers_mut(),
-        Table::OnSuccess => &mut request.answer.headers_out,
-        Table::Always => &mut request.answer.err_headers_out,
+        Table::OnSuccess => &mut request.response.headers_out,
+        Table::Always => &mut request.response.err_headers_out,
     }
 }
 
 /// Sets the field that a line names.
 fn set(request: &mut Request, line: &Line, is_type: bool, value: String) {
     if is_type {
-        request.answer.set_content_type(value.clone());
+        request.response.set_content_type(value.clone());
     }
     fields(request, line.table).set(line.name.clone(), value);
 }

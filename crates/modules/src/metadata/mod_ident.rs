@@ -1,6 +1,6 @@
 //! User names reported by the client's own machine (RFC 1413): refused.
 //!
-//! Apache manual: mod_ident. The manual itself says that such answers cannot be trusted in any way, and that each
+//! Apache manual: mod_ident. The manual itself says that such responses cannot be trusted in any way, and that each
 //! request waits for them. A name that anybody can make up does not belong in a log.
 
 use conf::directive::Args::{Flag, Take1};

@@ -70,7 +70,7 @@ settings! {
     /// The module's settings of the server. Those of the main server count.
     pub struct MimeServer {
         types_config: Setting<String>,
-        types: Known,
+        types: ParsedTypes,
     }
 }
 
@@ -86,15 +86,15 @@ settings! {
 
 /// The parsed `mime.types`; `Err` says why the server cannot start.
 #[derive(Clone, Debug)]
-struct Known(Result<Arc<Types>, String>);
+struct ParsedTypes(Result<Arc<Types>, String>);
 
-impl Default for Known {
+impl Default for ParsedTypes {
     fn default() -> Self {
-        Known(Ok(Arc::default()))
+        ParsedTypes(Ok(Arc::default()))
     }
 }
 
-impl Merge for Known {
+impl Merge for ParsedTypes {
     /// Servers are merged before anything is read.
     fn merge(base: &Self, _: &Self) -> Self {
         base.clone()
@@ -179,7 +179,7 @@ fn read_types(draft: &mut Draft, context: &Context) {
     let types = context.system.read(&path).and_then(Types::parse).map(Arc::new).map_err(|error: io::Error| {
         format!("{}AH01597: could not open mime types config file {path}.", server::log::os_prefix(&error))
     });
-    draft.main.edit::<MimeServer>().types = Known(types);
+    draft.main.edit::<MimeServer>().types = ParsedTypes(types);
 }
 
 /// Whether the media types could be read. `Err`: why not, which prevents the start.
@@ -233,7 +233,7 @@ impl<'a> Findings<'a> {
 
 fn find_type(request: &mut Request) -> Flow {
     if request.mapped.stat.is_some_and(|meta| meta.is_dir()) {
-        request.answer.set_content_type(DIRECTORY);
+        request.response.set_content_type(DIRECTORY);
         return Flow::Ok;
     }
     let (dir, server) = (request.dir.slots.clone(), request.server);
@@ -247,26 +247,26 @@ fn find_type(request: &mut Request) -> Flow {
     }
     match (found.name, found.charset) {
         (None, _) => {}
-        (Some(name), None) if !name.contains(';') => request.answer.set_content_type(name.to_string()),
-        (Some(name), charset) => request.answer.set_content_type(with_charset(name, charset)),
+        (Some(name), None) if !name.contains(';') => request.response.set_content_type(name.to_string()),
+        (Some(name), charset) => request.response.set_content_type(with_charset(name, charset)),
     }
     if let Some(handler) = found.handler {
         request.mapped.handler = Some(handler.to_string().into());
         request.note_step("mime", found.handler_origin, |_| format!("AddHandler: {handler}"));
     }
     for encoding in found.encodings {
-        match &mut request.answer.content_encoding {
+        match &mut request.response.content_encoding {
             Some(inner) => inner.extend([", ", encoding]),
             none => *none = Some(encoding.to_string()),
         }
     }
-    request.answer.content_languages.extend(found.languages.into_iter().map(str::to_string));
-    if request.answer.content_languages.is_empty() {
-        request.answer.content_languages.extend(conf.default_language.get().cloned());
+    request.response.content_languages.extend(found.languages.into_iter().map(str::to_string));
+    if request.response.content_languages.is_empty() {
+        request.response.content_languages.extend(conf.default_language.get().cloned());
     }
-    request.answer.output_filters.extend(found.filters.into_iter().map(str::to_string));
+    request.response.output_filters.extend(found.filters.into_iter().map(str::to_string));
     request.mapped.input_filters.extend(found.input_filters.into_iter().map(str::to_string));
-    if request.answer.content_type().is_some() { Flow::Ok } else { Flow::Declined }
+    if request.response.content_type().is_some() { Flow::Ok } else { Flow::Declined }
 }
 
 /// The handler for the extensions of a name under these settings.

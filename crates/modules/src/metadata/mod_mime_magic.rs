@@ -80,7 +80,7 @@ fn complain(server: &Server) -> Result<(), String> {
 }
 
 fn has_no_type(request: &Request) -> bool {
-    request.answer.content_type().is_none()
+    request.response.content_type().is_none()
         && request.mapped.stat.is_some_and(|meta| meta.is_file())
         && request.host::<MimeMagicServer>().magic.get().is_some_and(|magic| !magic.rules.is_empty())
 }
@@ -141,10 +141,10 @@ fn take(request: &mut Request, text: &str, encoding: Option<&'static str>) -> Fl
     let Some(media_type) = words.next().filter(|word| word.find('/').is_some_and(|at| at > 0)) else {
         return Flow::Declined;
     };
-    request.answer.set_content_type(gateway::response::media_type(media_type));
+    request.response.set_content_type(gateway::response::media_type(media_type));
     let said = words.next().map(str::to_ascii_lowercase);
     if let Some(encoding) = said.or(encoding.map(str::to_string)) {
-        request.answer.content_encoding = Some(encoding);
+        request.response.content_encoding = Some(encoding);
     }
     Flow::Ok
 }
@@ -157,9 +157,9 @@ async fn of_revision(request: &mut Request) -> bool {
     };
     let name = name.to_string();
     let Some(found) = request.lookup_named(&name).await else { return false };
-    let Some(text) = found.answer.content_type() else { return false };
-    request.answer.set_content_type(text.to_string());
-    request.answer.content_encoding.clone_from(&found.answer.content_encoding);
-    request.answer.content_languages.clone_from(&found.answer.content_languages);
+    let Some(text) = found.response.content_type() else { return false };
+    request.response.set_content_type(text.to_string());
+    request.response.content_encoding.clone_from(&found.response.content_encoding);
+    request.response.content_languages.clone_from(&found.response.content_languages);
     true
 }

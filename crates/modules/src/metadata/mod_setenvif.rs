@@ -167,8 +167,8 @@ impl Attribute {
             Attribute::RemoteAddress => value.push_str(&request.client.ip()),
             Attribute::RemoteHost => value.push_str(&request.client_host()?),
             Attribute::ServerAddress => value.push_str(&request.client.local().ip().to_canonical().to_string()),
-            Attribute::Uri => value.push_str(&request.asked.uri),
-            Attribute::Method => value.push_str(&request.asked.method),
+            Attribute::Uri => value.push_str(&request.data.uri),
+            Attribute::Method => value.push_str(&request.data.method),
             Attribute::Protocol => value.push_str(request.protocol()),
             Attribute::Named(name) => match request.header_joined(name) {
                 Some(field) => value.push_str(&field),

@@ -168,7 +168,7 @@ fn track(request: &mut Request) -> Flow {
     let value = format!("{:x}.{micros:x}", sys::random::number() as u32);
     let cookie = conf.cookie(&named.0, &value, request);
     let name = if conf.style == Style::Cookie2 { "Set-Cookie2" } else { "Set-Cookie" };
-    request.answer.err_headers_out.add(name, cookie);
+    request.response.err_headers_out.add(name, cookie);
     request.notes.set(NOTE, value);
     Flow::Ok
 }

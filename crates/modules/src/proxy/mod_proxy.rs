@@ -32,7 +32,7 @@ pub static MODULE: Module = Module {
         Hook::Phase(Phase::Fixups, Order::ReallyFirst, Now(map::canonical)),
         Hook::Handler(
             Order::First,
-            Handler::Later { claims: serve::claims, check: serve::refusal, answer: |request| serve::answer(request) },
+            Handler::Later { claims: serve::claims, check: serve::refusal, run: |request| serve::handle(request) },
         ),
     ],
 };

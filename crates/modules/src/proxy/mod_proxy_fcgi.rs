@@ -28,7 +28,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     module: "proxy_fcgi_module",
     port: 8000,
     path: set_path_info,
-    answer: |request, destination| Box::pin(answer(request, destination)),
+    handler: |request, destination| Box::pin(handle(request, destination)),
 };
 
 #[rustfmt::skip]
@@ -118,7 +118,7 @@ fn unescaped(path: &str) -> String {
     from_bytes(&http::uri::unescape_lenient(&to_bytes(path))).into_owned()
 }
 
-async fn answer(request: &mut Request, destination: Destination) -> HandlerResult {
+async fn handle(request: &mut Request, destination: Destination) -> HandlerResult {
     let full = request.env.get("proxy-fcgi-pathinfo").is_some_and(|how| how.eq_ignore_ascii_case("full"));
     if full {
         let found = request.lookup_named(&unescaped(&destination.target.path)).await;

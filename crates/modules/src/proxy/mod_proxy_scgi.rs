@@ -23,7 +23,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     module: "proxy_scgi_module",
     port: 4000,
     path: set_path_info,
-    answer: |request, destination| Box::pin(answer(request, destination)),
+    handler: |request, destination| Box::pin(handle(request, destination)),
 };
 
 #[rustfmt::skip]
@@ -75,7 +75,7 @@ fn set_path_info(request: &mut Request, target: &Target) {
     }
 }
 
-async fn answer(request: &mut Request, destination: Destination) -> HandlerResult {
+async fn handle(request: &mut Request, destination: Destination) -> HandlerResult {
     if let Err(answer) = ask(request, "proxy_scgi").await {
         return answer;
     }
@@ -92,12 +92,12 @@ async fn answer(request: &mut Request, destination: Destination) -> HandlerResul
     }
 }
 
-/// The file to send instead of the server's answer.
+/// The file to send instead of the server's response.
 fn file_instead(request: &mut Request) -> Option<String> {
     let name = request.dir::<ProxyScgiDir>().sendfile.get().filter(|name| !name.is_empty()).cloned()?;
-    let path = request.answer.err_headers_out.get(&name).map(str::to_string)?;
-    request.answer.err_headers_out.remove(&name);
-    Some(path).filter(|_| request.answer.status() == 200)
+    let path = request.response.err_headers_out.get(&name).map(str::to_string)?;
+    request.response.err_headers_out.remove(&name);
+    Some(path).filter(|_| request.response.status() == 200)
 }
 
 async fn send(request: &mut Request, path: &str) -> HandlerResult {
@@ -106,7 +106,7 @@ async fn send(request: &mut Request, path: &str) -> HandlerResult {
         false => None,
     };
     let status = match found {
-        Some(mut found) if found.mapped.stat.is_some_and(|meta| meta.is_file()) => match found.answer().await {
+        Some(mut found) if found.mapped.stat.is_some_and(|meta| meta.is_file()) => match found.run_subrequest().await {
             Ok(body) => return HandlerResult::Body(body),
             Err(status) => status,
         },

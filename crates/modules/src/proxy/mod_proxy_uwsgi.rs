@@ -25,7 +25,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     module: "proxy_uwsgi_module",
     port: 3031,
     path: |_, _| {},
-    answer: |request, destination| Box::pin(answer(request, destination)),
+    handler: |request, destination| Box::pin(handle(request, destination)),
 };
 
 static PROTOCOL: RemoteProtocol = RemoteProtocol {
@@ -38,7 +38,7 @@ static PROTOCOL: RemoteProtocol = RemoteProtocol {
 
 const STDERR: StderrMessages = StderrMessages { text: |_, line| line.to_string(), level: |_| Some(Level::Error) };
 
-async fn answer(request: &mut Request, destination: Destination) -> HandlerResult {
+async fn handle(request: &mut Request, destination: Destination) -> HandlerResult {
     let path = from_bytes(&http::uri::unescape_lenient(&to_bytes(&destination.target.path))).into_owned();
     // With a named handler the file was found, and with it the path information after the file.
     let mapped = request.mapped.stat.is_none() && request.mapped.path_info.is_empty();
@@ -61,7 +61,7 @@ async fn answer(request: &mut Request, destination: Destination) -> HandlerResul
 /// application.
 fn set_path(request: &mut Request, path: &str) {
     let info = format!("/{}", path.trim_start_matches('/'));
-    let name = request.asked.uri.strip_suffix(&info).unwrap_or(&request.asked.uri).to_string();
+    let name = request.data.uri.strip_suffix(&info).unwrap_or(&request.data.uri).to_string();
     request.env.set("PATH_INFO", info);
     request.env.set("SCRIPT_NAME", name);
 }

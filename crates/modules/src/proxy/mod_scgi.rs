@@ -22,7 +22,7 @@ pub static MODULE: Module = Module {
         Hook::Phase(Phase::Translate, Order::Last, Now(translate)),
         Hook::Handler(
             Order::Middle,
-            Handler::Later { claims, check: explain, answer: |request| Box::pin(answer(request)) },
+            Handler::Later { claims, check: explain, run: |request| Box::pin(handle(request)) },
         ),
     ],
 };
@@ -98,18 +98,18 @@ fn mount(request: &Request) -> Option<(&Mount, usize)> {
     let mounts = request.host::<ScgiServer>().mounts.iter().rev();
     let mut below = mounts.filter_map(|mount| match mount.path.as_str() {
         "" => Some((&**mount, 0)),
-        path => matched(&request.asked.uri, path).map(|length| (&**mount, length)),
+        path => matched(&request.data.uri, path).map(|length| (&**mount, length)),
     });
     below.next()
 }
 
 fn translate(request: &mut Request) -> Flow {
     let Some((mount, length)) = mount(request) else { return Flow::Declined };
-    let (text, info) = (format!("SCGIMount {}: {}", mount.path, mount.server), request.asked.uri[length..].to_string());
+    let (text, info) = (format!("SCGIMount {}: {}", mount.path, mount.server), request.data.uri[length..].to_string());
     request.note_step("scgi", None, |_| text);
     request.mapped.handler = Some(HANDLER.into());
     // There is no such file, and an existing one must not be used.
-    request.mapped.filename = format!("scgi:{}", request.asked.uri);
+    request.mapped.filename = format!("scgi:{}", request.data.uri);
     request.mapped.path_info = info;
     Flow::Ok
 }
@@ -135,7 +135,7 @@ fn explain(request: &mut Request) -> Option<HandlerResult> {
     None
 }
 
-async fn answer(request: &mut Request) -> HandlerResult {
+async fn handle(request: &mut Request) -> HandlerResult {
     let Some(address) = server(request) else { return HandlerResult::Status(500) };
     let timeout = request.dir::<ScgiDir>().timeout();
     let name = address.to_string();

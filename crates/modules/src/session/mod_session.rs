@@ -1,6 +1,6 @@
 //! Sessions: names and values that a client sends back with each request.
 //!
-//! A session is read on first use, stored in the notes of the request meanwhile, and sent with the answer if it has
+//! A session is read on first use, stored in the notes of the request meanwhile, and sent with the response if it has
 //! changed or if its expiry has moved.
 //!
 //! Apache manual: mod_session; messages and fields measured on 2.4.71.
@@ -84,7 +84,7 @@ async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> 
     if !dir.enabled() || request.notes.get(LOST).is_some() {
         return None;
     }
-    let uri = request.asked.uri.clone();
+    let uri = request.data.uri.clone();
     let is_below = |prefix: &String| uri.starts_with(prefix.as_str());
     if !dir.includes.is_empty() && !dir.includes.iter().any(is_below) || dir.excludes.iter().any(is_below) {
         request.log("session", Level::Debug, format!("AH01814: excluded by configuration for: {uri}"));
@@ -153,7 +153,7 @@ fn may_save(request: &Request) -> bool {
     request.dir::<SessionDir>().enabled() || request.previous().is_some()
 }
 
-/// Sends the session back with the answer; `canned`: the answer is one of the server's own.
+/// Sends the session back with the response; `canned`: the response is one of the server's own.
 async fn save(request: &mut Request, canned: bool) {
     let slots = request.dir.slots.clone();
     save_by(request, &slots, canned).await;
@@ -178,11 +178,11 @@ async fn save_by(request: &mut Request, slots: &SettingsMap, canned: bool) {
     let Some(mut session) = load_by(request, slots).await else { return };
     mod_session_dbd::forbid_caches(request, slots, canned);
     if let Some(name) = dir.header.get() {
-        let answer = &mut request.answer;
-        let text = answer.err_headers_out.get(name).or_else(|| answer.headers_out.get(name)).map(str::to_string);
+        let response = &mut request.response;
+        let text = response.err_headers_out.get(name).or_else(|| response.headers_out.get(name)).map(str::to_string);
         if let Some(text) = text {
-            answer.err_headers_out.remove(name);
-            answer.headers_out.remove(name);
+            response.err_headers_out.remove(name);
+            response.headers_out.remove(name);
             session.read(&text);
             session.dirty = true;
         }
@@ -200,7 +200,7 @@ async fn save_by(request: &mut Request, slots: &SettingsMap, canned: bool) {
     if mod_session_cookie::is_configured(slots) {
         mod_session_cookie::write(request, slots, &text, max_age, canned);
     } else if mod_session_dbd::write(request, slots, text, &session, max_age).await.is_err() {
-        let text = format!("AH01822: error while saving the session, session not saved: {}", request.asked.uri);
+        let text = format!("AH01822: error while saving the session, session not saved: {}", request.data.uri);
         request.log("session", Level::Error, text);
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn is_configured(slots: &SettingsMap) -> bool {
 pub(super) fn take(request: &mut Request, name: &str, remove: bool) -> String {
     let (values, others) = find(request, name);
     if values.len() > 1 {
-        let uri = &request.asked.uri;
+        let uri = &request.data.uri;
         let text = format!("AH00011: ap_cookie: client submitted cookie '{name}' more than once: {uri}");
         request.log("core", Level::Error, text);
         return String::new();
@@ -107,7 +107,7 @@ pub(super) fn write(request: &mut Request, slots: &SettingsMap, text: &str, max_
     let dir = slots.get::<CookieDir>();
     send(request, [dir.cookie.get(), dir.cookie2.get()], text, max_age);
     if !canned && !text.is_empty() {
-        request.answer.headers_out.add("Cache-Control", "no-cache, private");
+        request.response.headers_out.add("Cache-Control", "no-cache, private");
     }
 }
 
@@ -120,7 +120,7 @@ pub(super) fn send(request: &mut Request, cookies: [Option<&Cookie>; 2], text: &
             (_, 1..) => format!("Max-Age={max_age};"),
             _ => String::new(),
         };
-        request.answer.err_headers_out.add(field, format!("{name}={text};{age}{attributes}"));
+        request.response.err_headers_out.add(field, format!("{name}={text};{age}{attributes}"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sessions that only this server can read or change.
 //!
-//! AES-256-GCM with a nonce for each answer; the key is derived from the passphrase once, when the configuration is
+//! AES-256-GCM with a nonce for each response; the key is derived from the passphrase once, when the configuration is
 //! read. Sessions encrypted by Apache cannot be read: they begin anew.
 //!
 //! Apache manual: mod_session_crypto.

@@ -100,11 +100,11 @@ pub(super) async fn read(request: &mut Request, slots: &SettingsMap) -> Result<O
     Ok(Some(text.unwrap_or_default()))
 }
 
-/// Makes an answer with such a session private. `canned`: it is one of the server's own.
+/// Makes a response with such a session private. `canned`: it is one of the server's own.
 pub(super) fn forbid_caches(request: &mut Request, slots: &SettingsMap, canned: bool) {
     let dir = slots.get::<DbdSessionDir>();
     if !canned && (dir.has_cookie() || dir.per_user()) && !super::mod_session_cookie::is_configured(slots) {
-        request.answer.headers_out.set("Cache-Control", "no-cache, private");
+        request.response.headers_out.set("Cache-Control", "no-cache, private");
     }
 }
 

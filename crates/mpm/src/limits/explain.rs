@@ -12,7 +12,7 @@ pub struct Explained {
     /// The name of the module (`event`).
     pub mpm: &'static str,
     /// Its directives, in the order in which they depend on each other.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<DirectiveValue>,
     /// The arithmetic, a sentence for each step.
     pub sums: Vec<String>,
     /// The plan that runs.
@@ -23,7 +23,7 @@ pub struct Explained {
 
 /// A directive.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct DirectiveValue {
     /// Its name.
     pub name: &'static str,
     /// The configured number and where it stands; `None`: the default applies.
@@ -34,7 +34,7 @@ pub struct Asked {
     pub runs: Option<usize>,
 }
 
-impl Asked {
+impl DirectiveValue {
     /// Whether the number in effect differs from the one asked for.
     pub fn is_changed(&self) -> bool {
         match (self.wanted, self.runs) {
@@ -106,8 +106,8 @@ pub(crate) fn preface(explained: &mut Explained, buckets: usize, runs: bool) {
 /// Fixed by the first start.
 const LIMITS: [&str; 2] = ["ServerLimit", "ThreadLimit"];
 
-fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<Asked> {
-    let row = |name, setting: &Setting<i64>, default: i64, runs: usize| Asked {
+fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<DirectiveValue> {
+    let row = |name, setting: &Setting<i64>, default: i64, runs: usize| DirectiveValue {
         name,
         configured: setting.get().copied().zip(setting.origin().cloned()),
         wanted: (kind != Kind::Fixed).then(|| setting.or(default)),
@@ -145,7 +145,7 @@ fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<Asked> {
     }
 }
 
-fn wanted(asked: &[Asked], name: &str) -> i64 {
+fn wanted(asked: &[DirectiveValue], name: &str) -> i64 {
     asked.iter().find(|row| row.name == name).and_then(|row| row.wanted).unwrap_or(0)
 }
 
@@ -153,7 +153,7 @@ fn plural(count: usize, more: &'static str) -> &'static str {
     if count == 1 { "" } else { more }
 }
 
-fn processes(asked: &[Asked], plan: &Plan) -> Vec<String> {
+fn processes(asked: &[DirectiveValue], plan: &Plan) -> Vec<String> {
     let (most, limit) = (wanted(asked, "MaxRequestWorkers"), plan.limits.0);
     let children = plan.children;
     let mut sums = vec![
@@ -171,7 +171,7 @@ fn processes(asked: &[Asked], plan: &Plan) -> Vec<String> {
     sums
 }
 
-fn threads(asked: &[Asked], plan: &Plan) -> Vec<String> {
+fn threads(asked: &[DirectiveValue], plan: &Plan) -> Vec<String> {
     let Plan { children, workers, limits: (server_limit, thread_limit), .. } = *plan;
     let most = wanted(asked, "MaxRequestWorkers");
     let each = wanted(asked, "ThreadsPerChild");
@@ -203,7 +203,7 @@ fn threads(asked: &[Asked], plan: &Plan) -> Vec<String> {
     sums
 }
 
-fn start(asked: &[Asked], plan: &Plan) -> String {
+fn start(asked: &[DirectiveValue], plan: &Plan) -> String {
     let (wanted, start, children) = (wanted(asked, "StartServers"), plan.start, plan.children);
     format!(
         "at the start: StartServers {wanted}, at least 1, at most {children} = {start} child{}",
@@ -212,7 +212,7 @@ fn start(asked: &[Asked], plan: &Plan) -> String {
 }
 
 /// Explains the two directives about idle workers.
-fn spare(asked: &[Asked], plan: &Plan, least: &str, most: &str, sum: &str) -> Vec<String> {
+fn spare(asked: &[DirectiveValue], plan: &Plan, least: &str, most: &str, sum: &str) -> Vec<String> {
     let Spare::Between(min, max) = plan.spare else { return Vec::new() };
     let all = plan.children * plan.workers;
     let reach = match min {
@@ -226,7 +226,7 @@ fn spare(asked: &[Asked], plan: &Plan, least: &str, most: &str, sum: &str) -> Ve
     ]
 }
 
-fn fixed(asked: &[Asked], plan: &Plan) -> Vec<String> {
+fn fixed(asked: &[DirectiveValue], plan: &Plan) -> Vec<String> {
     let children = plan.children;
     let mut sums = vec![
         format!("children: one for each processor that the server may use = {children}"),

@@ -21,7 +21,7 @@ pub(crate) trait Dispatcher: Send + Sync + 'static {
     /// one.
     fn insist(&self) {}
 
-    /// Whether another thread is in the middle of an answer.
+    /// Whether another thread is in the middle of a response.
     fn is_answering(&self) -> bool {
         false
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sys::signal::Signal;
 use sys::time::monotonic;
 
-use super::state::{Asked, Supervisor};
+use super::state::{Pending, Supervisor};
 use crate::listen::Listeners;
 use crate::pidfile;
 use crate::settings::MpmSettings;
@@ -109,7 +109,7 @@ impl Supervisor<'_> {
             }
             self.accompany();
             self.callbacks.tick();
-            if self.asked == Asked::Stop || end.is_some_and(|end| monotonic() >= end) {
+            if self.asked == Pending::Stop || end.is_some_and(|end| monotonic() >= end) {
                 self.end_children();
             }
         }

@@ -30,7 +30,7 @@ pub(super) const SIGNALS: [Signal; 8] =
 
 /// A request that is not carried out yet; the strongest wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Asked {
+pub(super) enum Pending {
     Nothing,
     Upgrade,
     Restart(Graceful),
@@ -56,7 +56,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) board: &'static Board,
     pub(super) notifier: Notifier,
     pub(super) signals: SignalFd,
-    pub(super) asked: Asked,
+    pub(super) asked: Pending,
     pub(super) generation: Generation,
     pub(super) number: u32,
     pub(super) plan: Plan,

@@ -1,4 +1,4 @@
-//! The answers of Apache 2.4.71 to these lines under event (prefork where noted), as its `-t` printed them.
+//! The responses of Apache 2.4.71 to these lines under event (prefork where noted), as its `-t` printed them.
 
 use std::collections::HashMap;
 use std::io;

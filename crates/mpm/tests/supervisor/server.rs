@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use conf::{Level, Listed, Origin, Setting, SettingsMap, Source};
-use runtime::scoreboard::{Answered, Row, Traffic, Workers};
+use runtime::scoreboard::{Row, ServedRequest, Traffic, Workers};
 use runtime::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
 use sys::cred::Identity;
 use sys::process::Pid;
@@ -225,7 +225,7 @@ impl Client {
         let answer = format!("{}{}\n", if is_last { "last " } else { "" }, Pid::own());
         sys::socket::send(self.socket.get_ref(), answer.as_bytes(), false)?;
         let took = std::time::Duration::ZERO;
-        slot.finish(Answered { status: 200, sent: answer.len() as u64, received: 0, took, watches: false });
+        slot.finish(ServedRequest { status: 200, sent: answer.len() as u64, received: 0, took, watches: false });
         self.traffic.accesses += 1;
         Ok(if is_last { Stage::Closed } else { Stage::KeepAlive })
     }

@@ -1,7 +1,7 @@
-//! Ticks of an event loop: an answer of the system is shared within a tick.
+//! Ticks of an event loop: a response of the system is shared within a tick.
 //!
 //! A tick begins when a thread goes to wait for events, and the announced data was sent before that wait returned. Any
-//! later answer of the system about a file is at least as new. So requests that an event loop announced in the same
+//! later response of the system about a file is at least as new. So requests that an event loop announced in the same
 //! tick may share one look at a file, and each still sees the file as it was when the request was sent, or newer. Only
 //! a head whose end was still on its way when its beginning was announced may see an older one: the look itself holds
 //! for [`HOLDS`] at most. A request without an announcement (the first one of a connection, or a pipelined one) begins
@@ -57,7 +57,7 @@ pub fn resume(tick: NonZeroU64) {
     PRESENT.set(Some(tick));
 }
 
-/// When the system was last asked for something, so that requests may share the answer.
+/// When the system was last asked for something, so that requests may share the response.
 #[derive(Debug, Default)]
 pub struct Look {
     /// The tick of the question; 0: none.

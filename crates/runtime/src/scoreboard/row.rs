@@ -20,8 +20,8 @@ pub struct Traffic {
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered {
-    /// The status of the answer.
+pub struct ServedRequest {
+    /// The status of the response.
     pub status: u16,
     /// Bytes sent, head included.
     pub sent: u64,
@@ -65,7 +65,7 @@ impl Row {
         self.index.map(|index| self.workers.row(index))
     }
 
-    /// From now on the answer only waits for its client. No thread is busy with it, so if rows belong to threads it
+    /// From now on the response only waits for its client. No thread is busy with it, so if rows belong to threads it
     /// gives its row back, and counts only in the totals.
     pub fn park(&mut self) {
         if self.workers.unit() == Rows::OfThreads {
@@ -121,7 +121,7 @@ impl Row {
     }
 
     /// Counts an answered request.
-    pub fn finish(&self, answered: Answered) {
+    pub fn finish(&self, answered: ServedRequest) {
         let (bytes, took) = (answered.sent.saturating_add(answered.received), micros(answered.took));
         self.workers.count(answered, bytes, took);
         let now = now();

@@ -43,7 +43,7 @@ pub struct Process {
     pub started: u64,
     /// Open connections.
     pub connections: u64,
-    /// Those whose answer is still going out.
+    /// Those whose response is still going out.
     pub writing: u64,
     /// Those waiting for their next request.
     pub keep_alive: u64,

@@ -12,7 +12,7 @@ pub enum State {
     Ready = b'_',
     /// `R`: reads a request.
     Read = b'R',
-    /// `W`: processes a request and sends the answer.
+    /// `W`: processes a request and sends the response.
     Write = b'W',
     /// `K`: waits for the next request of a kept-alive connection.
     KeepAlive = b'K',
@@ -96,7 +96,7 @@ impl ChildState {
 pub enum Gauge {
     /// All open connections.
     Connections,
-    /// Those whose answer goes out as the client reads it.
+    /// Those whose response goes out as the client reads it.
     Writing,
     /// Those that wait for their next request.
     KeepAlive,

@@ -18,8 +18,8 @@ fn begin(row: &Row, so_far: Traffic, client: &str, vhost: &str, request: &str, p
     row.begin(so_far);
 }
 
-fn answered(status: u16, bytes: u64, took: Duration) -> Answered {
-    Answered { status, sent: bytes, received: 0, took, watches: false }
+fn answered(status: u16, bytes: u64, took: Duration) -> ServedRequest {
+    ServedRequest { status, sent: bytes, received: 0, took, watches: false }
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_request_from_begin_to_finish() {
     let slot = workers.acquire();
     assert_eq!((board.life(0), board.idle_workers(0)), (ChildState::Running, 1));
     begin(&slot, Traffic { accesses: 4, bytes: 100 }, CLIENT, "example:80", "GET / HTTP/1.1", "http/1.1");
-    slot.finish(Answered { received: 20, ..answered(200, 30, Duration::from_millis(3)) });
+    slot.finish(ServedRequest { received: 20, ..answered(200, 30, Duration::from_millis(3)) });
     let seen = board.snapshot();
     let worker = &seen.processes[0].workers[0];
     assert_eq!((worker.state, worker.accesses, worker.bytes), (State::Write, [5, 1, 1], [150, 50, 50]));
@@ -220,8 +220,8 @@ fn the_last_ten_minutes_are_kept() {
     let workers = Workers::start(board, 0, Rows::OfRequests);
     let row = workers.acquire();
     row.begin(Traffic::default());
-    row.finish(Answered { received: 20, ..answered(404, 30, Duration::from_micros(70)) });
-    row.finish(Answered { watches: true, ..answered(200, 9, Duration::from_micros(70)) });
+    row.finish(ServedRequest { received: 20, ..answered(404, 30, Duration::from_micros(70)) });
+    row.finish(ServedRequest { watches: true, ..answered(200, 9, Duration::from_micros(70)) });
     board.note_moment();
     drop(row);
     for _ in 1..MOMENTS {

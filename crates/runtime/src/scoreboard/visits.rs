@@ -43,7 +43,7 @@ pub struct Visit<'a> {
     pub host: &'a [u8],
     /// The path of the URL, as it was sent.
     pub path: &'a [u8],
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
     /// How long it took.
     pub took: Duration,

@@ -11,16 +11,16 @@ use super::board::Board;
 use super::clock::micros;
 use super::durations::BOUNDS;
 use super::layout::{self, CLASSES, DURATIONS, Field, HANDSHAKES, Header, WATCH, WorkerField, WorkerRow};
-use super::row::{Answered, Row};
+use super::row::{Row, ServedRequest};
 use super::states::{ChildState, Gauge, Handshake, State};
 use super::visits::Visit;
 
 /// The unit that has a row to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// A request, until its answer is sent.
+    /// A request, until its response is sent.
     OfRequests,
-    /// A thread that serves requests: an answer that only waits for its client has no row any more.
+    /// A thread that serves requests: a response that only waits for its client has no row any more.
     OfThreads,
     /// A worker that serves one connection at a time, and nothing else.
     OfOne,
@@ -261,7 +261,7 @@ impl Workers {
         self.board.set_quiescing(self.process);
     }
 
-    pub(super) fn count(&self, answered: Answered, bytes: u64, took: u64) {
+    pub(super) fn count(&self, answered: ServedRequest, bytes: u64, took: u64) {
         let row = self.board.process(self.process);
         row.tally(CLASSES, usize::from(answered.status / 100).saturating_sub(1));
         let bucket = BOUNDS.partition_point(|bound| *bound < took);

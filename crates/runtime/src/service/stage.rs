@@ -18,11 +18,11 @@ use crate::scoreboard::Workers;
 /// The next step of a connection. All but [`Stage::Serve`] only wait for the client and need no worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Process a request whose head has arrived, and write the answer.
+    /// Process a request whose head has arrived, and write the response.
     Serve,
     /// Wait for the rest of a head (`RequestReadTimeout`).
     ReadHead,
-    /// Send the rest of an answer as fast as the client reads it (`Timeout`).
+    /// Send the rest of a response as fast as the client reads it (`Timeout`).
     WriteCompletion,
     /// Wait for the next request (`KeepAliveTimeout`).
     KeepAlive,
@@ -69,7 +69,7 @@ pub trait Connection: Send {
     ///
     /// Work that needs no waiting may be done at once, before the result is polled. A connection takes its row of the
     /// scoreboard in [`Stage::Serve`], or in [`Stage::ReadHead`] if rows do not belong to threads, and gives it back at
-    /// the end of that stage or of the answer; the MPM shows everything else.
+    /// the end of that stage or of the response; the MPM shows everything else.
     fn step(&mut self, stage: Stage) -> Stepping<'_>;
 
     /// Whether the client has sent anything that no stage has taken. Asks the system, as the reactor may not have seen

@@ -3,7 +3,7 @@
 use conf::directive::Args::{Flag, Iterate, OnRead, Raw, Section, Take1, Take2, Take12, Words};
 use conf::{Allowed, Directive, ModuleInfo, OnRead as Run, on_or_off, row, shown};
 
-use super::{answers, limits, mutex, overrides, protocol, sections, set};
+use super::{limits, mutex, overrides, protocol, response, sections, set};
 use crate::files::static_file;
 use crate::module::hook::{Hook, Module, Order};
 use crate::phases::translate;
@@ -79,8 +79,8 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("<DirectoryMatch", SERVER, Section(sections::directory), "", "Container for directives affecting resources located in the specified directories"),
     row("<LocationMatch", SERVER, Section(sections::location), "", "Container for directives affecting resources accessed through the specified URL paths"),
     row("<FilesMatch", ANY, Section(sections::files), "", "Container for directives affecting files matching specified patterns"),
-    row("AddDefaultCharset", FILEINFO, Take1(answers::default_charset), "Off", "The name of the default charset to add to any Content-Type without one or 'Off' to disable"),
-    row("AcceptPathInfo", FILEINFO, Take1(answers::accept_path_info), "Default", "Set to on or off for PATH_INFO to be accepted by handlers, or default for the per-handler preference"),
+    row("AddDefaultCharset", FILEINFO, Take1(response::default_charset), "Off", "The name of the default charset to add to any Content-Type without one or 'Off' to disable"),
+    row("AcceptPathInfo", FILEINFO, Take1(response::accept_path_info), "Default", "Set to on or off for PATH_INFO to be accepted by handlers, or default for the per-handler preference"),
     row("Define", CONF, OnRead(Run::Define), "", "Define a variable, optionally to a value.  Same as passing -D to the command line."),
     row("UnDefine", CONF, OnRead(Run::UnDefine), "", "Undefine the existence of a variable. Undo a Define."),
     row("Error", ANY, Raw(set::error), "", "Generate error message from within configuration"),
@@ -89,12 +89,12 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("<Else", ANY, Section(sections::condition), "", "Container for directives to be conditionally applied"),
     row("AccessFileName", SERVER, Words(set::access_file_name), defaults::ACCESS_FILE_NAME, "Name(s) of per-directory config files (default: .htaccess)"),
     row("DocumentRoot", SERVER, Take1(set::document_root), DOCUMENT_ROOT, "Root directory of the document tree"),
-    row("ErrorDocument", FILEINFO, Take2(answers::error_document), "", "Change responses for HTTP errors"),
+    row("ErrorDocument", FILEINFO, Take2(response::error_document), "", "Change responses for HTTP errors"),
     row("AllowOverride", Allowed::SECTION, Raw(overrides::allow_override), "None", "Controls what groups of directives can be configured by per-directory config files"),
     row("AllowOverrideList", Allowed::SECTION, Words(overrides::allow_override_list), "None", "Controls what individual directives can be configured by per-directory config files"),
     row("Options", Allowed::OPTIONS, Raw(overrides::options), "FollowSymLinks", "Set a number of attributes for a given directory"),
-    row("DefaultType", FILEINFO, Take1(answers::default_type), "none", "the default media type for otherwise untyped files (DEPRECATED)").without_effect("As in Apache 2.4, which also warns of anything except none."),
-    row("FileETag", FILEINFO, Raw(answers::file_etag), "MTime Size", "Specify components used to construct a file's ETag"),
+    row("DefaultType", FILEINFO, Take1(response::default_type), "none", "the default media type for otherwise untyped files (DEPRECATED)").without_effect("As in Apache 2.4, which also warns of anything except none."),
+    row("FileETag", FILEINFO, Raw(response::file_etag), "MTime Size", "Specify components used to construct a file's ETag"),
     row("EnableMMAP", FILEINFO, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.mmap, v)), "On", "Controls whether memory-mapping may be used to read files").without_effect("Files are not mapped into memory: the server reads small ones, and the kernel sends the others."),
     row("EnableSendfile", FILEINFO, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.sendfile, v)), "Off", "Controls whether sendfile may be used to transmit files").without_effect("The kernel always sends files that are not small and pass no filter (sendfile)."),
     row("ReadBufferSize", CONF, Take1(limits::read_buffer_size), "8192", "Size (in bytes) of the memory buffers used to read data").without_effect("The sizes of buffers are fixed."),
@@ -106,7 +106,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("HostnameLookups", CONF, Take1(set::hostname_lookups), defaults::HOSTNAME_LOOKUPS.shown(), "\"on\" to enable, \"off\" to disable reverse DNS lookups, or \"double\" to enable double-reverse DNS lookups").differs("A name is looked up once per connection, at the start of the first request, and no request waits for it longer than 5 s."),
     row("ServerAdmin", SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut CoreServer| &mut s.server_admin, v) }), http::NO_ADMIN, "The email address of the server administrator"),
     row("ServerName", SERVER, Take1(set::server_name), "", "The hostname and port of the server"),
-    row("ServerSignature", ANY, Take1(answers::signature), defaults::SIGNATURE.shown(), "En-/disable server signature (on|off|email)"),
+    row("ServerSignature", ANY, Take1(response::signature), defaults::SIGNATURE.shown(), "En-/disable server signature (on|off|email)"),
     row("ServerRoot", GLOBAL, OnRead(Run::ServerRoot), "/etc/apache2", "Common directory of server-related files (logs, confs, etc.)"),
     row("DefaultRuntimeDir", GLOBAL, OnRead(Run::DefaultRuntimeDir), "logs", "Common directory for run-time files (shared memory, locks, etc.)").differs("It is created if it is missing and the directory above it exists."),
     row("ErrorLog", SERVER, Take1(set::error_log), "logs/error_log", "The filename of the error log"),
@@ -137,13 +137,13 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("RegexDefaultOptions", GLOBAL, Words(set::regex_options), "DOTALL DOLLAR_ENDONLY", "default options for regexes (prefixed by '+' to add, '-' to del)").without_effect("Regular expressions always have DOTALL and DOLLAR_ENDONLY."),
     row("LimitInternalRecursion", SERVER, Take12(limits::internal_recursion), shown!(defaults::INTERNAL_RECURSION), "maximum recursion depth of internal redirects and subrequests"),
     row("CGIPassAuth", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.cgi_pass_auth, on)), on_or_off(defaults::CGI_PASS_AUTH), "Controls whether HTTP authorization headers, normally hidden, will be passed to scripts"),
-    row("CGIVar", FILEINFO, Take2(answers::cgi_var), "", "Controls how some CGI variables are set"),
+    row("CGIVar", FILEINFO, Take2(response::cgi_var), "", "Controls how some CGI variables are set"),
     row("QualifyRedirectURL", FILEINFO, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.qualify_redirect_url, on)), on_or_off(defaults::QUALIFY_REDIRECT_URL), "Controls whether the REDIRECT_URL environment variable is fully qualified"),
     row("StrictHostCheck", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.strict_host_check, on)), on_or_off(defaults::STRICT_HOST_CHECK), "Controls whether a hostname match is required"),
-    row("ForceType", FILEINFO, Take1(answers::force_type), "", "a mime type that overrides other configured type"),
-    row("SetHandler", FILEINFO, Take1(answers::set_handler), "", "a handler name that overrides any other configured handler"),
-    row("SetOutputFilter", FILEINFO, Take1(|c, v| answers::filters(c, |d: &mut CoreDir| &mut d.output_filters, v)), "", "filter (or ; delimited list of filters) to be run on the request content"),
-    row("SetInputFilter", FILEINFO, Take1(|c, v| answers::filters(c, |d: &mut CoreDir| &mut d.input_filters, v)), "", "filter (or ; delimited list of filters) to be run on the request body"),
+    row("ForceType", FILEINFO, Take1(response::force_type), "", "a mime type that overrides other configured type"),
+    row("SetHandler", FILEINFO, Take1(response::set_handler), "", "a handler name that overrides any other configured handler"),
+    row("SetOutputFilter", FILEINFO, Take1(|c, v| response::filters(c, |d: &mut CoreDir| &mut d.output_filters, v)), "", "filter (or ; delimited list of filters) to be run on the request content"),
+    row("SetInputFilter", FILEINFO, Take1(|c, v| response::filters(c, |d: &mut CoreDir| &mut d.input_filters, v)), "", "filter (or ; delimited list of filters) to be run on the request body"),
     row("AllowEncodedSlashes", SERVER, Take1(protocol::encoded_slashes), defaults::ENCODED_SLASHES.shown(), "Allow URLs containing '/' encoded as '%2F'").differs("A path that leaves the root when it is decoded is invalid (400); Apache answers 404."),
     row("ExtendedStatus", GLOBAL, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.extended_status, on)), "On with mod_status", "\"On\" to track extended status information, \"Off\" to disable"),
     row("SeeRequestTail", GLOBAL, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.see_request_tail, on)), on_or_off(defaults::SEE_REQUEST_TAIL), "For extended status, \"On\" to see the last 63 chars of the request line, \"Off\" (default) to see the first 63"),

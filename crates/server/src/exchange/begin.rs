@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use http::Known;
+use http::KnownField;
 
 use crate::exchange::refusal::Refusal;
 use crate::message::head::RequestHead;
@@ -75,15 +75,15 @@ pub(crate) fn request(
     let (args, version) = (head.query().map(text), head.version());
     let source = Source { server, hooks, vhost, client: client.clone() };
     let time = SystemTime::UNIX_EPOCH + sys::time::realtime();
-    let asked = RequestData::new(Arc::new(head));
-    let mut request = Request::new(source, RequestKind::Main, asked, Account::new(time, Instant::now()));
-    let asked = &mut request.asked;
-    asked.header_only = method == "HEAD";
-    asked.method = method;
-    asked.version = version;
-    asked.args = args;
-    asked.hostname = hostname;
-    asked.stream = stream;
+    let data = RequestData::new(Arc::new(head));
+    let mut request = Request::new(source, RequestKind::Main, data, Account::new(time, Instant::now()));
+    let data = &mut request.data;
+    data.header_only = method == "HEAD";
+    data.method = method;
+    data.version = version;
+    data.args = args;
+    data.hostname = hostname;
+    data.stream = stream;
     reset_host(&mut request);
     if let Some(refusal) = refusal {
         refusal.note(&mut request);
@@ -106,14 +106,14 @@ pub(crate) fn virtual_host(
 /// The target's host takes precedence, and the field must agree with it (RFC 9112 section 3.2.2), because programs look
 /// there.
 fn reset_host(request: &mut Request) {
-    let Some(authority) = request.asked.head.authority() else { return };
-    if request.asked.head.field(Known::Host) == Some(authority)
-        || request.asked.version < http::Version::Http2 && !request.asked.head.has(Known::Host)
+    let Some(authority) = request.data.head.authority() else { return };
+    if request.data.head.field(KnownField::Host) == Some(authority)
+        || request.data.version < http::Version::Http2 && !request.data.head.has(KnownField::Host)
     {
         return;
     }
     let port = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
     let port = http::text::from_bytes(&authority[port.unwrap_or(authority.len())..]).into_owned();
-    let host = request.asked.hostname.clone().unwrap_or_default();
+    let host = request.data.hostname.clone().unwrap_or_default();
     request.headers_mut().set("Host", format!("{host}{port}"));
 }

@@ -12,7 +12,7 @@ pub(super) fn describe(request: &Request, row: &Row) {
     row.describe(Texts {
         client: text_of(request.client.peer.ip().to_canonical(), &mut address),
         vhost: host_of(request, &mut label),
-        request: http::text::from_bytes(request.asked.head.line()).as_bytes(),
+        request: http::text::from_bytes(request.data.head.line()).as_bytes(),
         protocol: protocol_of(request).as_bytes(),
     });
 }
@@ -22,8 +22,8 @@ pub(super) fn visited(request: &Request, row: &Row) {
     let mut label = [0; LABEL];
     row.visited(Visit {
         host: host_of(request, &mut label),
-        path: request.asked.head.path(),
-        status: request.answer.status(),
+        path: request.data.head.path(),
+        status: request.response.status(),
         took: request.account.sent.duration,
         script: request.account.script.is_some(),
     });
@@ -39,7 +39,7 @@ fn host_of<'a>(request: &'a Request, room: &'a mut [u8; LABEL]) -> &'a [u8] {
 
 /// The protocol of a request's connection, in Apache's words for those without a version number.
 fn protocol_of(request: &Request) -> &'static str {
-    match request.asked.stream {
+    match request.data.stream {
         None => request.protocol(),
         Some(_) if request.client.is_secure() => "h2",
         Some(_) => "h2c",

@@ -1,10 +1,10 @@
-//! An exchange: a request and its answer, as every protocol sees them.
+//! An exchange: a request and its response, as every protocol sees them.
 //!
 //! A protocol makes a [`RequestHead`] from received bytes and a [`BodySource`](crate::BodySource) for those that
 //! follow, and [begins](Exchange::begin) an exchange. [`Exchange::answer`] takes the request through the phases, or makes an error page
-//! if the head is refused; the request then has the answer's status and fields, and the [`Response`] its body. When all of it has been sent, or
+//! if the head is refused; the request then has the response's status and fields, and the [`Response`] its body. When all of it has been sent, or
 //! could not be, the protocol [ends](Exchange::end) the exchange, which accounts for it and logs it. The protocol alone
-//! decides about bytes on the wire, and the exchange about the content of an answer.
+//! decides about bytes on the wire, and the exchange about the content of a response.
 
 mod begin;
 mod describe;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use runtime::scoreboard::{Answered, Row, Traffic};
+use runtime::scoreboard::{Row, ServedRequest, Traffic};
 
 use crate::message::fields::Fields;
 use crate::phases;
@@ -25,9 +25,9 @@ pub use self::begin::{Received, Running};
 pub(crate) use self::begin::{request, virtual_host};
 pub use self::refusal::Refusal;
 
-/// A request on its way to its answer, with its row of the scoreboard.
+/// A request on its way to its response, with its row of the scoreboard.
 pub struct Exchange {
-    /// The request, with the status and fields of its answer.
+    /// The request, with the status and fields of its response.
     pub request: Box<Request>,
     pub(crate) row: Row,
     refusal: Option<Refusal>,
@@ -38,11 +38,11 @@ pub struct Exchange {
 pub struct Transfer {
     /// All bytes sent.
     pub sent: u64,
-    /// Bytes of the answer's body among them.
+    /// Bytes of the response's body among them.
     pub body: u64,
     /// All bytes received.
     pub received: u64,
-    /// Whether the answer was sent completely.
+    /// Whether the response was sent completely.
     pub complete: bool,
     /// The fields after the request's body.
     pub trailers: Fields,
@@ -67,11 +67,11 @@ impl Exchange {
 
     /// Makes the response: through phases, handlers and filters, or an error page for a refused head. May be dropped when
     /// the client has gone.
-    pub async fn answer(&mut self) -> Response {
+    pub async fn respond(&mut self) -> Response {
         match self.refusal {
-            None => phases::answer(&mut self.request).await,
+            None => phases::process(&mut self.request).await,
             Some(refusal) => {
-                let status = refusal.status(self.request.asked.head.version());
+                let status = refusal.status(self.request.data.head.version());
                 phases::refuse(&mut self.request, status).await
             }
         }
@@ -97,12 +97,12 @@ impl Exchange {
         for hook in &request.hooks.log {
             hook(request);
         }
-        let watches = request.account.watches && request.answer.status() == 200;
+        let watches = request.account.watches && request.response.status() == 200;
         if request.server.extended_status && !watches {
             describe::visited(request, row);
         }
-        row.finish(Answered {
-            status: request.answer.status(),
+        row.finish(ServedRequest {
+            status: request.response.status(),
             sent: request.account.sent.bytes,
             received: request.account.sent.received,
             took: request.account.sent.duration,

@@ -55,7 +55,7 @@ impl Refusal {
 
     /// Logs it, and leaves the error page a note.
     pub(super) fn note(self, request: &mut Request) {
-        let is_http2 = request.asked.head.version() == Version::Http2;
+        let is_http2 = request.data.head.version() == Version::Http2;
         let (module, level) = match self {
             Refusal::Head(_) if is_http2 => ("http2", Level::Debug),
             Refusal::Timeout => ("reqtimeout", Level::Info),
@@ -78,7 +78,7 @@ impl Refusal {
 
 /// The error log's text for a request with an unknown host.
 fn unknown_host(request: &Request) -> String {
-    let name = request.asked.hostname.as_deref().unwrap_or_default();
+    let name = request.data.hostname.as_deref().unwrap_or_default();
     match &request.vhost.origin {
         None => format!(
             "AH10156: Requested hostname '{name}' did not match any ServerName/ServerAlias in the global server \

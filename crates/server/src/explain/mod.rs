@@ -58,7 +58,7 @@ pub struct Question {
 
 /// The result.
 pub struct Explanation {
-    /// The request, at the point where its answer would be made.
+    /// The request, at the point where its response would be made.
     pub request: Box<Request>,
     /// The steps on the way.
     pub steps: Vec<Step>,
@@ -66,11 +66,11 @@ pub struct Explanation {
     pub candidates: usize,
     /// Whether the chosen host knows the requested name.
     pub named: bool,
-    /// The module that makes the answer, if one does.
+    /// The module that makes the response, if one does.
     pub handler: Option<&'static str>,
     /// The requested path, and those it was redirected to inside the server, such as an error document's.
     pub paths: Vec<Settings>,
-    /// The answer would require waiting, for instance for a script: it was not begun.
+    /// The response would require waiting, for instance for a script: it was not begun.
     pub waits: bool,
     /// What the client gets, and why.
     pub verdict: Verdict,
@@ -144,13 +144,13 @@ pub fn explain(server: &'static Server, question: &Question) -> Result<Explanati
     let mut request = begin(server, question)?;
     let mut trace = Trace::default();
     let is_reached = trace.is_reached.clone();
-    trace.note(Step::Path(request.asked.unparsed_uri().into_owned(), "the request"));
+    trace.note(Step::Path(request.data.unparsed_uri().into_owned(), "the request"));
     request.trace = Some(Box::new(trace));
-    let waits = before_the_answer(phases::answer(&mut request), &is_reached).is_none();
+    let waits = before_the_response(phases::process(&mut request), &is_reached).is_none();
     let mut trace = request.trace.take().unwrap_or_default();
     trace.hear();
     let last = MappedPath {
-        path: request.asked.uri.clone(),
+        path: request.data.uri.clone(),
         layers: std::mem::take(&mut trace.layers),
         settings: trace.cut_off.take().unwrap_or_else(|| request.dir.clone()),
     };
@@ -160,7 +160,7 @@ pub fn explain(server: &'static Server, question: &Question) -> Result<Explanati
     Ok(Explanation {
         verdict,
         candidates: server.by_name.candidates(question.local),
-        named: server.by_name.choose(question.local, request.asked.hostname.as_deref()).1,
+        named: server.by_name.choose(question.local, request.data.hostname.as_deref()).1,
         handler,
         steps: trace.steps,
         paths,
@@ -169,12 +169,12 @@ pub fn explain(server: &'static Server, question: &Question) -> Result<Explanati
     })
 }
 
-/// So long it may take to find out what an answer depends on, such as the client's name.
+/// So long it may take to find out what a response depends on, such as the client's name.
 const WAIT_MAX: Duration = Duration::from_secs(8);
 
-/// Waits for everything before the answer. `None`: whoever makes that would have to be waited for and was not asked to, or the
+/// Waits for everything before the response. `None`: whoever makes that would have to be waited for and was not asked to, or the
 /// time is over.
-fn before_the_answer<T>(work: impl Future<Output = T>, is_reached: &AtomicBool) -> Option<T> {
+fn before_the_response<T>(work: impl Future<Output = T>, is_reached: &AtomicBool) -> Option<T> {
     let mut work = pin!(work);
     let before = poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
@@ -220,7 +220,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, R
     let received = Received::whole(RequestHead::received(bytes, head));
     let (mut request, refusal) = exchange::request(running, &Arc::new(client), received);
     if let Some(refusal) = refusal {
-        return Err(refused((refusal.status(request.asked.head.version()), refusal.reason())));
+        return Err(refused((refusal.status(request.data.head.version()), refusal.reason())));
     }
     if framing.has_body() {
         request.body = RequestBody::new(Box::new(Promised(framing)));

@@ -13,22 +13,22 @@ pub struct Verdict {
     pub status: Option<u16>,
     /// Why.
     pub reason: Reason,
-    /// The error that the answer stands for, where the status is another one.
+    /// The error that the response stands for, where the status is another one.
     pub instead_of: Option<Reason>,
-    /// The path of the error document that is the answer's page.
+    /// The path of the error document that is the response's page.
     pub page: Option<String>,
 }
 
-/// Of a request at its end. `waits`: it came no further than to the module that would have to make the answer, or not even there.
+/// Of a request at its end. `waits`: it came no further than to the module that would have to make the response, or not even there.
 pub(super) fn of(request: &Request, steps: &[Step], waits: Option<Option<&str>>) -> Verdict {
     let mut all = Vec::new();
     flatten(steps, &mut all);
     let document = all.iter().position(|step| matches!(step, Step::Path(_, ERROR_DOCUMENT)));
     let error = document.and_then(|_| first_error(request));
     let status = match waits {
-        None => Some(request.answer.status()),
+        None => Some(request.response.status()),
         // The listing of a directory that can be read.
-        Some(Some("autoindex")) => error.or(Some(request.answer.status())),
+        Some(Some("autoindex")) => error.or(Some(request.response.status())),
         // A script may say another one, and seldom does.
         Some(_) => error,
     };
@@ -42,7 +42,7 @@ pub(super) fn of(request: &Request, steps: &[Step], waits: Option<Option<&str>>)
     // The core sends nobody elsewhere, unless an error document is at another server.
     let is_elsewhere = status == Some(302) && reason.module == "core";
     let hidden = error.or_else(|| decided(before).filter(|_| is_elsewhere)).filter(|error| Some(*error) != status);
-    let page = document.filter(|_| status == error).map(|_| request.asked.uri.clone());
+    let page = document.filter(|_| status == error).map(|_| request.data.uri.clone());
     Verdict { status, reason, instead_of: hidden.and_then(|error| why(before, error)), page }
 }
 
@@ -117,7 +117,7 @@ fn without_number(text: &str) -> String {
     number.map_or_else(|| text.to_string(), |(at, _)| format!("{}{}", &text[..at], &text[at + 9..]))
 }
 
-/// The module that made the answer.
+/// The module that made the response.
 fn handler<'a>(steps: &[&'a Step]) -> &'a str {
     let last = steps.iter().rev().find_map(|step| match step {
         Step::Decided(HANDLER, module, _) => Some(*module),
@@ -126,31 +126,31 @@ fn handler<'a>(steps: &[&'a Step]) -> &'a str {
     last.unwrap_or("core")
 }
 
-/// The URL of another server that makes the answer.
+/// The URL of another server that makes the response.
 fn backend(request: &Request) -> Option<&str> {
     let handler = request.mapped.handler.as_deref().unwrap_or_default();
     [&*request.mapped.filename, handler].into_iter().find_map(|name| name.strip_prefix("proxy:"))
 }
 
-/// What an answer is made of that nobody refused, and by whom.
+/// What a response is made of that nobody refused, and by whom.
 fn made(request: &Request, module: &str, status: u16) -> Reason {
     let handler = request.mapped.handler.as_deref().filter(|name| !name.is_empty());
-    let what = match (module, &*request.asked.method, handler) {
+    let what = match (module, &*request.data.method, handler) {
         ("core", "OPTIONS", _) => "the methods that are allowed".into(),
         ("core", "TRACE", _) => "the request as it was sent".into(),
         ("autoindex", ..) => format!("a listing of {}", request.mapped.filename),
         _ if request.mapped.stat.is_some() => request.mapped.filename.clone(),
         (_, _, Some(name)) => format!("the handler {name}"),
-        _ => request.asked.uri.clone(),
+        _ => request.data.uri.clone(),
     };
     // The listing of a directory gets its own type when it is made.
-    let kind = request.answer.content_type().filter(|kind| *kind != "httpd/unix-directory");
+    let kind = request.response.content_type().filter(|kind| *kind != "httpd/unix-directory");
     let kind = kind.map_or_else(String::new, |kind| format!(", {kind}"));
     let cause = format!("{what}{kind}, by {}", by(module));
     Reason { status, module: module.to_string(), cause, origin: None, effect: String::new() }
 }
 
-/// What would make the answer, and was not asked to.
+/// What would make the response, and was not asked to.
 fn to_be_made(request: &Request, module: Option<&str>) -> Reason {
     let reason = |cause: &str, effect| {
         let module = module.unwrap_or("core").to_string();

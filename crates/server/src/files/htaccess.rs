@@ -14,7 +14,7 @@ use crate::settings::core::CoreDir;
 use crate::settings::merge::Layer;
 use crate::site::htaccess_cache::{CachedLayer, CachedSettings, HtaccessCache, Identity, OverrideRules};
 use crate::site::server::Server;
-use crate::site::watched::Way;
+use crate::site::watched::WatchedPath;
 use crate::trace::{AccessLine, Met, Step};
 
 /// The largest file, in bytes: a user with access to one must not be able to fill the server's memory.
@@ -113,7 +113,7 @@ pub(crate) fn read(
     request: &mut Request,
     dir: &str,
     core: &CoreDir,
-    way: &mut Way,
+    way: &mut WatchedPath,
     apart: &[Apart],
 ) -> Result<Option<Layer>, Stop> {
     let Some((path, meta)) = find(request, dir, way)? else {
@@ -180,7 +180,7 @@ fn note_error(request: &Request, path: &str, message: &str) {
 }
 
 /// The first access file in a directory.
-fn find(request: &Request, dir: &str, way: &mut Way) -> Result<Option<(String, Meta)>, Flow> {
+fn find(request: &Request, dir: &str, way: &mut WatchedPath) -> Result<Option<(String, Meta)>, Flow> {
     for name in &request.vhost.access_file_names {
         let path = join(dir, name);
         let Some(os) = c_path(&path) else { continue };

@@ -29,11 +29,11 @@ use runtime::CoopBudget;
 pub(crate) const AFTER_BODY: Handler = Handler::Later {
     claims: |request| {
         !request.body.is_done()
-            && !http::status::closes_connection(request.answer.status())
+            && !http::status::closes_connection(request.response.status())
             && !request.header("Expect").is_some_and(|expect| expect.eq_ignore_ascii_case("100-continue"))
     },
     check: |_| None,
-    answer: |request| Box::pin(after_body(request)),
+    run: |request| Box::pin(after_body(request)),
 };
 
 async fn after_body(request: &mut Request) -> HandlerResult {
@@ -47,7 +47,7 @@ async fn after_body(request: &mut Request) -> HandlerResult {
         }
     }
     match at_once(request) {
-        Some(answer) => answer,
+        Some(result) => result,
         None => after_digest(request).await,
     }
 }
@@ -55,12 +55,12 @@ async fn after_body(request: &mut Request) -> HandlerResult {
 /// Serves a file for `GET`, `HEAD` and, as Apache does, `POST`: at once, unless its tag requires reading the whole
 /// file.
 pub(crate) const HANDLER: Handler =
-    Handler::Later { claims: |_| true, check: at_once, answer: |request| Box::pin(after_digest(request)) };
+    Handler::Later { claims: |_| true, check: at_once, run: |request| Box::pin(after_digest(request)) };
 
 fn at_once(request: &mut Request) -> Option<HandlerResult> {
     let meta = match checked(request) {
         Ok(meta) => meta,
-        Err(answer) => return Some(answer),
+        Err(result) => return Some(result),
     };
     let (parts, links) = (request.dir::<CoreDir>().etag.effective(), request.links());
     let is_same = |kept: &Arc<CachedFile>| kept.meta == meta && kept.parts == parts && kept.links == links;
@@ -130,11 +130,11 @@ impl Drop for Digesting {
     }
 }
 
-/// The requested file; `Err`: a different answer.
+/// The requested file; `Err`: a different response.
 fn checked(request: &mut Request) -> Result<Meta, HandlerResult> {
-    if request.asked.method == "OPTIONS" {
+    if request.data.method == "OPTIONS" {
         let allow = request.allowed_methods();
-        request.answer.headers_out.set("Allow", allow);
+        request.response.headers_out.set("Allow", allow);
         return Err(HandlerResult::Body(Body::Empty));
     }
     let needed = request.handler_name().and_then(|name| Some((name, absent::module_of(name)?)));
@@ -144,18 +144,18 @@ fn checked(request: &mut Request) -> Result<Meta, HandlerResult> {
         request.log("core", Level::Error, text);
         return Err(HandlerResult::Status(500));
     }
-    if !matches!(&*request.asked.method, "GET" | "HEAD" | "POST") {
-        if !request.server.knows_method(&request.asked.method) {
+    if !matches!(&*request.data.method, "GET" | "HEAD" | "POST") {
+        if !request.server.knows_method(&request.data.method) {
             let text = format!("AH00135: Invalid method in request {}", request.request_line());
             request.log("core", Level::Error, text);
             request.note_reason(501, "core", None, |request| {
-                (request.asked.method.to_string(), "is not a known method".into())
+                (request.data.method.to_string(), "is not a known method".into())
             });
             return Err(HandlerResult::Status(501));
         }
         request.note_reason(405, "core", None, |request| {
-            let Request { asked, mapped, .. } = request;
-            (format!("no module handles {} for {}", asked.method, mapped.filename), String::new())
+            let Request { data, mapped, .. } = request;
+            (format!("no module handles {} for {}", data.method, mapped.filename), String::new())
         });
         return Err(HandlerResult::Status(405));
     }
@@ -227,18 +227,18 @@ fn serve_opened(request: &mut Request, opened: Opened) -> HandlerResult {
 
 fn serve(request: &mut Request, kept: &CachedFile) -> HandlerResult {
     request.mapped.stat = Some(kept.meta);
-    request.answer.headers_out.set("Last-Modified", kept.modified.clone());
+    request.response.headers_out.set("Last-Modified", kept.modified.clone());
     if let Some(etag) = &kept.etag {
-        match &request.answer.vlist_validator {
-            None => request.answer.headers_out.set("ETag", etag.clone()),
-            // After a different choice, the same file is a different answer.
+        match &request.response.vlist_validator {
+            None => request.response.headers_out.set("ETag", etag.clone()),
+            // After a different choice, the same file is a different response.
             Some(list) => {
                 let etag = format!("{};{list}\"", etag.strip_suffix('"').unwrap_or(etag));
-                request.answer.headers_out.set("ETag", etag);
+                request.response.headers_out.set("ETag", etag);
             }
         }
     }
-    request.answer.headers_out.set("Accept-Ranges", Value::Static(request.accept_ranges()));
+    request.response.headers_out.set("Accept-Ranges", Value::Static(request.accept_ranges()));
     HandlerResult::Body(match &kept.content {
         _ if kept.meta.size == 0 => Body::Empty,
         Content::Small(bytes) => Body::Bytes(bytes.clone()),

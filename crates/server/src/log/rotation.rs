@@ -49,7 +49,7 @@ fn renamed() -> Vec<Arc<LogFile>> {
     let mut names = Vec::new();
     for files in files.chunks(NAMES_MAX) {
         let named: Vec<_> = files.iter().map(|(named, _)| named.clone()).collect();
-        // Without an answer the next look begins anew.
+        // Without a response the next look begins anew.
         let Some(found) = keeper::look(&named) else { return Vec::new() };
         names.extend(found);
     }

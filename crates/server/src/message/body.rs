@@ -132,7 +132,7 @@ impl RequestBody {
         self.lock().and_then(|state| state.unfiltered.clone()).unwrap_or_else(|| self.clone())
     }
 
-    /// The body as a stream: for filters, and for answers made from it.
+    /// The body as a stream: for filters, and for responses made from it.
     pub fn stream(&self) -> Box<dyn BodyStream> {
         Box::new(Read { body: self.clone(), length: self.length() })
     }
@@ -162,7 +162,7 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Declares that nobody will read it, however small it is: the answer does not wait for it.
+    /// Declares that nobody will read it, however small it is: the response does not wait for it.
     pub(crate) fn refuse(&self) {
         if let Some(mut state) = self.lock() {
             state.failed = Some(BodyError::TooLarge);

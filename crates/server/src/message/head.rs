@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use http::conditional::Preconditions;
 use http::h1::head::Parts;
-use http::{Head, Known, Name, Version};
+use http::{Head, KnownField, Name, Version};
 
 use crate::message::buffers;
 
@@ -117,7 +117,7 @@ impl Preconditions for RequestHead {
         RequestHead::method(self)
     }
 
-    fn values(&self, name: Known) -> impl Iterator<Item = &[u8]> {
+    fn values(&self, name: KnownField) -> impl Iterator<Item = &[u8]> {
         self.table.values(&self.text, name)
     }
 }

@@ -1,4 +1,4 @@
-//! Interim responses (RFC 9110 section 15.2), sent before the final answer to a request.
+//! Interim responses (RFC 9110 section 15.2), sent before the final response to a request.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -12,7 +12,7 @@ use crate::message::head::RequestHead;
 /// Sends an interim response; returns its length in bytes.
 pub type SendingInterim<'a> = Pin<Box<dyn Future<Output = io::Result<u64>> + Send + 'a>>;
 
-/// A protocol's way to the client before the final answer to one request. `100 Continue` is not sent here: reading the
+/// A protocol's way to the client before the final response to one request. `100 Continue` is not sent here: reading the
 /// [body](crate::BodySource) does that.
 pub trait Interim: Send + Sync {
     /// Sends an interim response to the request with this head, or nothing if the client could not understand it. If it

@@ -1,12 +1,12 @@
 //! Messages, whatever protocol carries them: heads, fields, bodies, interim responses and tunnels.
 
-pub mod answer_head;
 pub mod body;
 pub(crate) mod buffers;
 pub mod fields;
 pub mod head;
 pub mod interim;
 pub mod response;
+pub mod response_head;
 pub mod sent;
 pub mod tunnel;
 pub mod written;

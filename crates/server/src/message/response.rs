@@ -1,4 +1,4 @@
-//! A handler's answer, and the source of its bytes.
+//! A handler's response, and the source of its bytes.
 
 use std::future::Future;
 use std::io;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::message::tunnel::Tunnel;
 
-/// A handler's answer to a request.
+/// A handler's response to a request.
 pub enum HandlerResult {
     /// Not responsible.
     Declined,
@@ -27,7 +27,7 @@ pub enum HandlerResult {
     },
     /// From now on the client and a handler speak over the connection; fields are in the request.
     Tunnel(Box<Tunnel>),
-    /// The script speaks to the client itself: the body is the whole answer, head included.
+    /// The script speaks to the client itself: the body is the whole response, head included.
     Raw(Body),
 }
 
@@ -69,7 +69,7 @@ pub struct FilePart {
     pub length: u64,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Default)]
 pub enum Body {
     /// Nothing.

@@ -15,19 +15,19 @@ pub struct Sent {
     pub interim: u64,
     /// Bytes received, head and body.
     pub received: u64,
-    /// The connection broke before the answer was complete.
+    /// The connection broke before the response was complete.
     pub aborted: bool,
-    /// The connection stays open after this answer.
+    /// The connection stays open after this response.
     pub keepalive: bool,
-    /// The framing and persistence announced in the head of the answer.
+    /// The framing and persistence announced in the head of the response.
     pub(crate) head: Option<(Delimiter, Persist)>,
-    /// Time to the first byte of the answer.
+    /// Time to the first byte of the response.
     pub first_byte: Option<Duration>,
-    /// Time to the last byte of the answer.
+    /// Time to the last byte of the response.
     pub duration: Duration,
     /// Trailer fields of the request.
     pub trailers_in: Fields,
-    /// Trailer fields of the answer.
+    /// Trailer fields of the response.
     pub trailers_out: Fields,
 }
 

@@ -14,7 +14,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> TunnelStream for T {}
 /// moved for `Timeout`, or the server ends.
 pub type TunnelFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A handler's answer to a request that [may become a tunnel](crate::Request::tunnel_for). Further fields are the request's.
+/// A handler's response to a request that [may become a tunnel](crate::Request::tunnel_for). Further fields are the request's.
 pub struct Tunnel {
     /// The protocol spoken over it, one of those that the client named.
     pub protocol: String,

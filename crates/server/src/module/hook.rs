@@ -83,15 +83,15 @@ pub enum Hook {
     Extension(FindExtension),
     /// Takes part in a phase of a request.
     Phase(Phase, Order, PhaseHook),
-    /// Makes the answer. The first that does not decline wins.
+    /// Makes the response. The first that does not decline wins.
     Handler(Order, Handler),
-    /// Wraps the body of an answer.
+    /// Wraps the body of a response.
     Filter(Order, fn(&mut Request, Body) -> Body),
     /// A filter that the configuration may name.
     NamedFilter(&'static OutputFilter),
     /// Filters that the configuration itself defines, by name.
     FindFilter(FindFilter),
-    /// Puts filters into the chain of a handler's answer. All hooks run.
+    /// Puts filters into the chain of a handler's response. All hooks run.
     InsertFilters(Order, fn(&mut Request, &mut Chain)),
     /// A filter for request bodies that the configuration may name.
     InputFilter(&'static InputFilter),
@@ -99,9 +99,9 @@ pub enum Hook {
     FindInputFilter(FindInputFilter),
     /// Puts filters into the chain of a request's body. All hooks run.
     InsertInputFilters(Order, fn(&mut Request, &mut InputChain)),
-    /// Last changes of the answer's fields, before they go out. All hooks run.
+    /// Last changes of the response's fields, before they go out. All hooks run.
     ResponseFields(Order, ResponseHook),
-    /// The answer has gone out, or could not. All hooks run.
+    /// The response has gone out, or could not. All hooks run.
     Log(Order, fn(&mut Request)),
     /// Another object that directives find by name, with its group (`dav`, `filesystem`).
     Provider(&'static str, &'static str),

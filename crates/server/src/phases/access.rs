@@ -15,7 +15,7 @@ pub(crate) async fn check(request: &mut Request) -> Result<(), Flow> {
         return Ok(());
     }
     let by_host = all(request, Phase::AccessChecker).await;
-    match request.dir::<Satisfy>().any(&request.asked.method) {
+    match request.dir::<Satisfy>().any(&request.data.method) {
         false => {
             by_host?;
             by_user(request, "AH00027").await
@@ -32,7 +32,7 @@ fn is_known(request: &mut Request) -> bool {
         RequestKind::Main => false,
         RequestKind::Subrequest { dir, .. } => dir.id == request.dir.id,
         RequestKind::Redirected(previous) => {
-            let judged = previous.status >= 400 || previous.method == request.asked.method;
+            let judged = previous.status >= 400 || previous.method == request.data.method;
             let same = judged && previous.dir.id == request.dir.id;
             if same {
                 request.login.user.clone_from(&previous.user);
@@ -63,7 +63,7 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
         let text = format!(
             "{number}: No authentication done but request not allowed without authentication for {}. Authentication \
              not configured?",
-            request.asked.uri
+            request.data.uri
         );
         request.log("core", Level::Error, text);
         return Err(Flow::Status(500));
@@ -77,7 +77,7 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
 
 /// No module is configured for a question that must not stay open.
 fn not_configured(request: &Request, what: &str) -> Flow {
-    let text = format!("AH00025: configuration error:  couldn't {what}: {}", request.asked.uri);
+    let text = format!("AH00025: configuration error:  couldn't {what}: {}", request.data.uri);
     request.log("core", Level::Crit, text);
     Flow::Status(500)
 }

@@ -7,7 +7,7 @@ use crate::message::response::Body;
 use crate::request::{Request, RequestKind};
 use crate::settings::core::{CoreDir, CoreServer, ErrorDocument, Tri};
 
-/// The source of the answer to an error.
+/// The source of the response to an error.
 pub(crate) enum Page {
     /// This body.
     Body(Body),
@@ -15,11 +15,11 @@ pub(crate) enum Page {
     Redirect(String),
 }
 
-/// The answer for a status; sets status and fields of the request.
+/// The response for a status; sets status and fields of the request.
 pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     let status = if !http::status::reason(status).is_empty() { status } else { 500 };
     // As in Apache, a module that has set the status to 200 makes this error count as its own.
-    let is_own = request.answer.status() == 200;
+    let is_own = request.response.status() == 200;
     let failed_document = match &request.kind {
         RequestKind::Redirected(previous) if previous.status >= 300 && !is_own => Some(previous.status),
         _ => None,
@@ -27,7 +27,7 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     if let Some(original) = failed_document {
         return Page::Body(failed(request, original));
     }
-    request.answer.set_status(status);
+    request.response.set_status(status);
     if status >= 300 && status != 304 {
         let dir = request.dir.slots.clone();
         let vhost = request.vhost;
@@ -41,7 +41,7 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
                 if let Some(path) = value(request, expr) {
                     request.note_step("core", origin, |_| format!("ErrorDocument {status}: {path}"));
                     // As in Apache, the document says why in its own words.
-                    request.answer.forget_reason();
+                    request.response.forget_reason();
                     return Page::Redirect(path);
                 }
             }
@@ -55,8 +55,8 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
             Some(ErrorDocument::Url(expr)) => {
                 if let Some(url) = value(request, expr) {
                     request.note_reason(302, "core", origin, |_| (format!("ErrorDocument {status}"), String::new()));
-                    request.answer.set_status(302);
-                    request.answer.headers_out.set("Location", url);
+                    request.response.set_status(302);
+                    request.response.headers_out.set("Location", url);
                     return Page::Body(page(request, 302, None));
                 }
             }
@@ -69,23 +69,23 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
 /// other.
 pub(crate) fn failed(request: &mut Request, original: u16) -> Body {
     // The document's own fields are not for the page.
-    request.answer.set_status(original);
-    request.answer.headers_out.clear();
+    request.response.set_status(original);
+    request.response.headers_out.clear();
     page(request, original, Some(original))
 }
 
 /// The server's own page for a status, whatever is configured.
 pub(crate) fn canned(request: &mut Request, status: u16) -> Body {
-    request.answer.set_status(status);
+    request.response.set_status(status);
     page(request, status, None)
 }
 
-/// The page for an answer that turned out to be unsendable: it names the status that the answer would have had.
+/// The page for a response that turned out to be unsendable: it names the status that the response would have had.
 pub(crate) fn unsendable(request: &mut Request) -> Body {
-    let meant = Some(request.answer.status()).filter(|status| *status != 200);
-    request.answer.set_status(500);
-    request.answer.headers_out.clear();
-    request.answer.err_headers_out.clear();
+    let meant = Some(request.response.status()).filter(|status| *status != 200);
+    request.response.set_status(500);
+    request.response.headers_out.clear();
+    request.response.err_headers_out.clear();
     page(request, 500, meant)
 }
 
@@ -94,10 +94,10 @@ fn begin_page(request: &mut Request, status: u16) {
     clear_entity(request, status);
     // Some old clients choke on a charset (Apache manual, special purpose environment variables).
     let bare = request.env.contains("suppress-error-charset");
-    request.answer.set_content_type(if bare { "text/html" } else { "text/html; charset=iso-8859-1" });
-    if matches!(status, 405 | 501) && !request.answer.headers_out.contains("Allow") {
+    request.response.set_content_type(if bare { "text/html" } else { "text/html; charset=iso-8859-1" });
+    if matches!(status, 405 | 501) && !request.response.headers_out.contains("Allow") {
         let allow = request.allowed_methods();
-        request.answer.headers_out.set("Allow", allow);
+        request.response.headers_out.set("Allow", allow);
     }
 }
 
@@ -114,16 +114,16 @@ fn value(request: &mut Request, expr: &conf::expr::StringExpr) -> Option<String>
 /// Removes the fields that describe the unsent body. The fields for all answers replace them, and as in Apache are no
 /// longer those that `Header always` changes.
 fn clear_entity(request: &mut Request, status: u16) {
-    let answer = &mut request.answer;
+    let response = &mut request.response;
     let is_led = matches!(status, 201 | 300..400);
-    let location = answer.headers_out.get("Location").filter(|text| is_led && !text.is_empty()).map(str::to_string);
-    answer.headers_out = std::mem::take(&mut answer.err_headers_out);
+    let location = response.headers_out.get("Location").filter(|text| is_led && !text.is_empty()).map(str::to_string);
+    response.headers_out = std::mem::take(&mut response.err_headers_out);
     if let Some(location) = location {
-        answer.headers_out.set("Location", location);
+        response.headers_out.set("Location", location);
     }
-    answer.content_encoding = None;
-    answer.content_languages.clear();
-    answer.clear_content_type();
+    response.content_encoding = None;
+    response.content_languages.clear();
+    response.clear_content_type();
 }
 
 fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Body {
@@ -131,16 +131,16 @@ fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Bod
         return Body::Empty;
     }
     begin_page(request, status);
-    let location = request.answer.headers_out.get("Location").unwrap_or_default().to_string();
+    let location = request.response.headers_out.get("Location").unwrap_or_default().to_string();
     let expect = request.header_joined("Expect").map(std::borrow::Cow::into_owned);
     let admin = request.vhost.admin.clone().unwrap_or_default();
     let signature = signature(request);
-    let reason = request.answer.status_line().and_then(|line| line.split_once(' ')).map(|(_, reason)| reason);
+    let reason = request.response.status_line().and_then(|line| line.split_once(' ')).map(|(_, reason)| reason);
     let text = error_page(
         status,
         &ErrorPage {
             reason,
-            method: &request.asked.method,
+            method: &request.data.method,
             location: &location,
             expect: expect.as_deref(),
             note: request.notes.get("error-notes").unwrap_or_default(),
@@ -166,7 +166,7 @@ pub(crate) fn signature(request: &Request) -> String {
 impl Request {
     /// The value of an `Allow` field.
     pub fn allowed_methods(&self) -> String {
-        if let Some(allowed) = &self.answer.allowed {
+        if let Some(allowed) = &self.response.allowed {
             return allowed.join(",");
         }
         let mut methods = "GET,POST,OPTIONS,HEAD".to_string();

@@ -1,4 +1,4 @@
-//! Filters that the configuration names: of answers, between the handler and the steps of every answer, and of request
+//! Filters that the configuration names: of responses, between the handler and the steps of every response, and of request
 //! bodies, between client and handler.
 //!
 //! A module lists a filter ([`Hook::NamedFilter`](crate::Hook), [`Hook::InputFilter`](crate::Hook)); `SetOutputFilter`,
@@ -11,22 +11,22 @@ use crate::request::Request;
 use crate::request::hooks::{Chain, InputChain, InputLink};
 use crate::settings::core::CoreDir;
 
-/// The filters of a request's answer.
+/// The filters of a request's response.
 pub(crate) fn of(request: &mut Request) -> Chain {
     let configured = request.dir::<CoreDir>().output_filters.is_set();
-    if request.answer.output_filters.is_empty() && !configured && request.hooks.insert_filters.is_empty() {
+    if request.response.output_filters.is_empty() && !configured && request.hooks.insert_filters.is_empty() {
         return Chain::default();
     }
     chain(request)
 }
 
-/// Lets the named filters announce their effect on the answer.
+/// Lets the named filters announce their effect on the response.
 pub(crate) fn prepare(request: &mut Request) {
     let dir = request.dir::<CoreDir>();
-    if request.answer.output_filters.is_empty() && !dir.output_filters.is_set() {
+    if request.response.output_filters.is_empty() && !dir.output_filters.is_set() {
         return;
     }
-    let (hooks, by_extension) = (request.hooks, request.answer.output_filters.clone());
+    let (hooks, by_extension) = (request.hooks, request.response.output_filters.clone());
     let dir = request.dir.slots.clone();
     let configured = dir.get::<CoreDir>().output_filters.get();
     for name in by_extension.iter().chain(configured.into_iter().flatten()) {
@@ -39,7 +39,7 @@ pub(crate) fn prepare(request: &mut Request) {
 fn chain(request: &mut Request) -> Chain {
     let hooks = request.hooks;
     let mut chain = Chain::default();
-    let by_extension = std::mem::take(&mut request.answer.output_filters);
+    let by_extension = std::mem::take(&mut request.response.output_filters);
     let dir = request.dir.slots.clone();
     let configured = dir.get::<CoreDir>().output_filters.get();
     for name in by_extension.iter().chain(configured.into_iter().flatten()) {

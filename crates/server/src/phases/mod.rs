@@ -1,4 +1,4 @@
-//! A request's way through the phases, up to its answer (Apache manual, "Request Processing in the Apache
+//! A request's way through the phases, up to its response (Apache manual, "Request Processing in the Apache
 //! HTTP Server 2.x").
 
 pub(crate) mod access;
@@ -16,4 +16,4 @@ pub(crate) mod walk;
 
 pub use self::delivery::Conditions;
 pub use self::process::{Response, hooks};
-pub(crate) use self::process::{answer, refuse};
+pub(crate) use self::process::{process, refuse};

@@ -1,4 +1,4 @@
-//! A request's way through the phases, up to its answer (Apache manual, "Request Processing in the Apache
+//! A request's way through the phases, up to its response (Apache manual, "Request Processing in the Apache
 //! HTTP Server 2.x").
 
 use std::sync::atomic::Ordering;
@@ -23,11 +23,11 @@ pub fn hooks(modules: &[&'static Module]) -> Hooks {
     module::request_hooks(modules, crate::phases::process::run)
 }
 
-/// The answer to the client.
+/// The response to the client.
 pub struct Response {
     /// The body.
     pub body: Body,
-    /// The body is the whole answer, head included (an nph- script).
+    /// The body is the whole response, head included (an nph- script).
     pub raw: bool,
     /// There is no body: the connection becomes a tunnel.
     pub tunnel: Option<Box<Tunnel>>,
@@ -40,34 +40,34 @@ impl Response {
     }
 }
 
-/// Takes a new request through all phases, its redirects and error documents, and its answer through its filters.
-pub(crate) async fn answer(request: &mut Request) -> Response {
+/// Takes a new request through all phases, its redirects and error documents, and its response through its filters.
+pub(crate) async fn process(request: &mut Request) -> Response {
     name_client(request).await;
-    let answer = match unmet_expectation(request) {
+    let result = match unmet_expectation(request) {
         Some(status) => HandlerResult::Status(status),
         None => match prepare(request).await {
             Ok(()) => handle(request).await,
             Err(flow) => HandlerResult::Status(flow.status()),
         },
     };
-    go_on(request, answer).await
+    go_on(request, result).await
 }
 
-/// The answer to a request that cannot be served: the error document for a status.
+/// The response to a request that cannot be served: the error document for a status.
 pub(crate) async fn refuse(request: &mut Request, status: u16) -> Response {
     name_client(request).await;
     go_on(request, HandlerResult::Status(status)).await
 }
 
-/// Goes from a first answer through redirects, error documents and filters to the final response.
-async fn go_on(request: &mut Request, mut answer: HandlerResult) -> Response {
+/// Goes from a first response through redirects, error documents and filters to the final response.
+async fn go_on(request: &mut Request, mut result: HandlerResult) -> Response {
     let mut redirects = 0;
     loop {
-        let (uri, status, keep) = match answer {
+        let (uri, status, keep) = match result {
             HandlerResult::Body(body) => match deliver(request, body).await {
                 Ok(response) => return response,
                 Err(status) => {
-                    answer = HandlerResult::Status(status);
+                    result = HandlerResult::Status(status);
                     continue;
                 }
             },
@@ -77,7 +77,7 @@ async fn go_on(request: &mut Request, mut answer: HandlerResult) -> Response {
             }
             HandlerResult::Tunnel(_) => {
                 request.log("core", Level::Error, "a handler wants a tunnel where the client has asked for none");
-                answer = HandlerResult::Status(500);
+                result = HandlerResult::Status(500);
                 continue;
             }
             HandlerResult::Declined => match error_document::find(request, 500) {
@@ -95,7 +95,7 @@ async fn go_on(request: &mut Request, mut answer: HandlerResult) -> Response {
             let body = redirect::too_many(request);
             return own_page(request, body).await;
         }
-        answer = follow(request, &uri, status, keep).await;
+        result = follow(request, &uri, status, keep).await;
     }
 }
 
@@ -105,7 +105,7 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
     if expect.is_empty() || expect.eq_ignore_ascii_case("100-continue") {
         return None;
     }
-    request.asked.uri = path_as_sent(request);
+    request.data.uri = path_as_sent(request);
     request.note_reason(417, "core", None, |request| {
         let expect = request.header_joined("Expect").unwrap_or_default();
         (format!("Expect: {expect}"), "is not an expectation that a server can meet".into())
@@ -124,7 +124,7 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Ha
     }
     // The path may have come from a client, through the configuration or a script: trust it no more than that of a
     // request.
-    let raw = http::text::to_bytes(&request.asked.uri).into_owned();
+    let raw = http::text::to_bytes(&request.data.uri).into_owned();
     let mapped = match decode(request, &raw, Some(uri)) {
         Ok(()) => map(request).await,
         Err(flow) => Err(flow),
@@ -151,7 +151,7 @@ async fn name_client(request: &Request) {
 async fn prepare(request: &mut Request) -> Result<(), Flow> {
     if !request.hooks.of(Phase::PostRead).is_empty() {
         // These hooks see the path as it was sent.
-        request.asked.uri = path_as_sent(request);
+        request.data.uri = path_as_sent(request);
     }
     all(request, Phase::PostRead).await?;
     if request.mapped.handler.is_some() {
@@ -160,15 +160,15 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
     }
     if request.env.contains("downgrade-1.0") {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
-        request.asked.version = http::Version::Http10;
+        request.data.version = http::Version::Http10;
     }
-    if request.asked.method == "CONNECT" {
+    if request.data.method == "CONNECT" {
         request.note_reason(405, "core", None, |_| {
             ("CONNECT".into(), "asks for a forward proxy, which this is not".into())
         });
         return Err(Flow::Status(405));
     }
-    let head = request.asked.head.clone();
+    let head = request.data.head.clone();
     decode(request, head.path(), None)?;
     map(request).await?;
     late(request).await
@@ -177,7 +177,7 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
 /// The path as it was sent, except that it begins with one slash. As in Apache, more of them would hide a path from patterns
 /// that begin with `^/`.
 fn path_as_sent(request: &Request) -> String {
-    let path = request.asked.head.path();
+    let path = request.data.head.path();
     let surplus = path.iter().take_while(|byte| **byte == b'/').count().saturating_sub(1);
     http::text::from_bytes(&path[surplus..]).into_owned()
 }
@@ -185,19 +185,19 @@ fn path_as_sent(request: &Request) -> String {
 /// Sets the request's path to that of a target, decoded and cleaned. `target`: if it is not the client's own.
 fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<(), Flow> {
     let plan = request.vhost.plan;
-    if path == b"*" && request.asked.method == "OPTIONS" {
-        request.asked.uri = "*".into();
+    if path == b"*" && request.data.method == "OPTIONS" {
+        request.data.uri = "*".into();
         return Ok(());
     }
-    request.asked.uri = match http::decode_path(path, &plan.path) {
+    request.data.uri = match http::decode_path(path, &plan.path) {
         Ok(path) => path,
         Err(error) => {
             let status = error.status();
             if status == 400 {
-                let target = target.map_or_else(|| request.asked.unparsed_uri(), std::borrow::Cow::Borrowed);
+                let target = target.map_or_else(|| request.data.unparsed_uri(), std::borrow::Cow::Borrowed);
                 request.log("core", Level::Error, format!("AH10244: invalid URI path ({target})"));
             }
-            request.asked.uri = http::text::from_bytes(path).into_owned();
+            request.data.uri = http::text::from_bytes(path).into_owned();
             note_bad_path(request, error);
             return Err(Flow::Status(status));
         }
@@ -211,9 +211,9 @@ fn note_bad_path(request: &Request, error: http::PathError) {
     let origin = slashes.filter(|_| error == http::PathError::EncodedSlash);
     request.note_reason(error.status(), "core", origin, |request| match error {
         http::PathError::EncodedSlash => {
-            ("AllowEncodedSlashes Off".into(), format!("forbids the %2F in {}", request.asked.uri))
+            ("AllowEncodedSlashes Off".into(), format!("forbids the %2F in {}", request.data.uri))
         }
-        error => (format!("{}: {error}", request.asked.uri), String::new()),
+        error => (format!("{}: {error}", request.data.uri), String::new()),
     });
 }
 
@@ -221,7 +221,7 @@ fn note_bad_path(request: &Request, error: http::PathError) {
 pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     request.dir = request.vhost.base.base();
     request.trace.iter_mut().for_each(|trace| trace.begin());
-    if request.asked.uri == "*" {
+    if request.data.uri == "*" {
         return Ok(());
     }
     walk::locations(request)?;
@@ -271,7 +271,7 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
     }
     all(request, Phase::HeaderParser).await?;
     // `OPTIONS *` names nothing that could be refused.
-    if request.asked.uri != "*" {
+    if request.data.uri != "*" {
         check(request).await?;
     }
     if let Flow::Status(status) = first(request, Phase::TypeChecker).await {
@@ -294,39 +294,39 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
 
 /// Asks the handlers, one after the other.
 async fn handle(request: &mut Request) -> HandlerResult {
-    if request.asked.method == "TRACE" {
+    if request.data.method == "TRACE" {
         request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", None));
-        return trace::answer(request).await;
+        return trace::handle(request).await;
     }
-    if request.asked.method == "OPTIONS" && request.asked.uri == "*" {
+    if request.data.method == "OPTIONS" && request.data.uri == "*" {
         return HandlerResult::Body(Body::Empty);
     }
     filters::on_input(request);
     for ModuleHook { module, hook } in &request.hooks.handler {
-        let answer = match hook {
+        let result = match hook {
             Handler::Now(handler) => match handler(request) {
                 HandlerResult::Declined => continue,
-                answer => Some(answer),
+                result => Some(result),
             },
             Handler::Later { claims, check, .. } if claims(request) => check(request),
             Handler::Later { .. } => continue,
         };
         if let Some(trace) = &mut request.trace {
-            let status = if let Some(HandlerResult::Status(status)) = &answer { Some(*status) } else { None };
+            let status = if let Some(HandlerResult::Status(status)) = &result { Some(*status) } else { None };
             trace.decided(HANDLER, module, status);
         }
-        return match (answer, hook) {
-            (Some(answer), _) => answer,
+        return match (result, hook) {
+            (Some(result), _) => result,
             // A hypothetical request: a handler that would have to wait does not start.
             (None, _) if request.is_question() => {
                 request.trace.iter().for_each(|trace| trace.reached());
                 std::future::pending().await
             }
-            (None, Handler::Later { answer, .. }) => {
+            (None, Handler::Later { run, .. }) => {
                 runtime::needs_worker().await;
-                match answer(request).await {
+                match run(request).await {
                     HandlerResult::Declined => HandlerResult::Status(500),
-                    answer => answer,
+                    result => result,
                 }
             }
             (None, Handler::Now(_)) => HandlerResult::Status(500),
@@ -350,17 +350,17 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
                 let page = request.page.take();
                 *request = *request.lookup_link(&uri).await;
                 request.page = page;
-                if request.answer.status() != 200 {
-                    return Err(request.answer.status());
+                if request.response.status() != 200 {
+                    return Err(request.response.status());
                 }
             }
-            // An answer that takes over the connection cannot be a part of a page.
+            // A response that takes over the connection cannot be a part of a page.
             HandlerResult::Raw(_) | HandlerResult::Tunnel(_) | HandlerResult::Declined => return Err(500),
         }
     }
 }
 
-/// Delivers a handler's answer: its validators decide whether it is wanted, then come the filters that the
+/// Delivers a handler's response: its validators decide whether it is wanted, then come the filters that the
 /// configuration names. `Err`: an error is sent instead.
 async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
     filters::prepare(request);
@@ -373,10 +373,10 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
             let chain = filters::of(request);
             if !chain.is_empty() {
                 runtime::needs_worker().await;
-                let before = request.answer.status();
+                let before = request.response.status();
                 body = chain.run(request, body).await;
                 // A filter that cannot use the body reports that with the status.
-                let status = request.answer.status();
+                let status = request.response.status();
                 if status >= 500 && status != before {
                     return Err(status);
                 }
@@ -385,12 +385,12 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     }
     let body = filter(request, body);
     delivery::default_charset(request);
-    // As in Apache, an unmet condition is not an error for them. They run before ranges: to them it is still an answer
+    // As in Apache, an unmet condition is not an error for them. They run before ranges: to them it is still a response
     // of 200.
     if !is_about_the_server(request) && !answer_fields(request, false).await {
         // The error page gets new fields.
-        request.answer.headers_out.clear();
-        request.answer.err_headers_out.clear();
+        request.response.headers_out.clear();
+        request.response.err_headers_out.clear();
         return Err(500);
     }
     match delivery::ranges(request, body) {
@@ -401,22 +401,22 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
                 (format!("Range: {range}"), format!("begins after the end of the answer, which has {length} bytes"))
             });
             // The error page gets new fields, and as in Apache none of the earlier ones.
-            request.answer.err_headers_out.clear();
-            request.answer.err_headers_out.set("Content-Range", format!("bytes */{length}"));
+            request.response.err_headers_out.clear();
+            request.response.err_headers_out.set("Content-Range", format!("bytes */{length}"));
             Err(416)
         }
     }
 }
 
-/// Whether the answer is about the server or the connection, not about anything that is served: as in Apache no module adds
-/// fields to an answer to `TRACE` or `OPTIONS *`.
+/// Whether the response is about the server or the connection, not about anything that is served: as in Apache no module adds
+/// fields to a response to `TRACE` or `OPTIONS *`.
 fn is_about_the_server(request: &Request) -> bool {
-    trace::is_asked(request) || request.asked.method == "OPTIONS" && request.asked.uri == "*"
+    trace::is_asked(request) || request.data.method == "OPTIONS" && request.data.uri == "*"
 }
 
-/// Says which condition of the client's kept the answer back.
+/// Says which condition of the client's kept the response back.
 fn note_condition(request: &Request) {
-    let status = request.answer.status();
+    let status = request.response.status();
     request.note_reason(status, "core", None, |request| {
         let names = ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"];
         let asked: Vec<&str> = names.into_iter().filter(|name| request.header(name).is_some()).collect();
@@ -434,7 +434,7 @@ async fn own_page(request: &mut Request, body: Body) -> Response {
     Response::of(body)
 }
 
-/// The modules' last changes of the answer's fields. `false`: some line cannot be decided, which was logged. The answer is not
+/// The modules' last changes of the response's fields. `false`: some line cannot be decided, which was logged. The response is not
 /// sent then: the line may be what protects the client or the content.
 async fn answer_fields(request: &mut Request, is_error: bool) -> bool {
     request.undecided.store(false, Ordering::Relaxed);
@@ -448,7 +448,7 @@ async fn answer_fields(request: &mut Request, is_error: bool) -> bool {
     !request.undecided.load(Ordering::Relaxed)
 }
 
-/// The filters of every answer.
+/// The filters of every response.
 fn filter(request: &mut Request, mut body: Body) -> Body {
     for i in 0..request.hooks.filter.len() {
         body = request.hooks.filter[i](request, body);
@@ -472,9 +472,9 @@ pub(crate) fn run(request: &mut Request, from: SubrequestTarget) -> Waiting<'_, 
 }
 
 impl Request {
-    /// Makes the answer of a look-up's result, as a part of another one (a header of a listing, an include). `Err`:
+    /// Makes the response of a look-up's result, as a part of another one (a header of a listing, an include). `Err`:
     /// there is none, and this status says why.
-    pub async fn answer(&mut self) -> Result<Body, u16> {
+    pub async fn run_subrequest(&mut self) -> Result<Body, u16> {
         inner(self).await
     }
 }

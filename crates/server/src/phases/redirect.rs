@@ -13,19 +13,19 @@ use crate::trace::ERROR_DOCUMENT;
 /// Turns the request into one for another path of this server, which is not decoded yet.
 pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
     let before = request.previous().cloned();
-    // A redirect from an error document is still the answer to the error.
-    let reached = if status == 200 { request.answer.status() } else { status };
+    // A redirect from an error document is still the response to the error.
+    let reached = if status == 200 { request.response.status() } else { status };
     let previous = Previous {
         status: reached,
         handler: request.mapped.handler.clone(),
-        uri: request.asked.uri.clone(),
+        uri: request.data.uri.clone(),
         filename: std::mem::take(&mut request.mapped.filename),
-        args: request.asked.args.clone(),
+        args: request.data.args.clone(),
         env: std::mem::take(&mut request.env),
         user: request.login.user.take(),
         notes: std::mem::take(&mut request.notes),
         dir: request.dir.clone(),
-        method: request.asked.method.to_string(),
+        method: request.data.method.to_string(),
         before,
     };
     let mut env = previous.env.prefixed("REDIRECT_");
@@ -42,41 +42,41 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
     request.login.known = None;
     request.kind = RequestKind::Redirected(Arc::new(previous));
     if !keep.method {
-        request.asked.method = "GET".into();
+        request.data.method = "GET".into();
     }
     if !keep.media_type {
-        request.answer.clear_content_type();
+        request.response.clear_content_type();
     }
     let uri = uri.split_once('#').map_or(uri, |(uri, _)| uri);
     let (path, args) = match uri.split_once('?') {
         Some((path, args)) => (path, Some(args.to_string())),
         None => (uri, None),
     };
-    request.asked.uri = path.to_string();
-    request.asked.args = args;
-    request.answer.no_local_copy |= status >= 400;
+    request.data.uri = path.to_string();
+    request.data.args = args;
+    request.response.no_local_copy |= status >= 400;
     if let (Some(mut trace), RequestKind::Redirected(previous)) = (request.trace.take(), &request.kind) {
         let why = if status >= 400 { ERROR_DOCUMENT } else { "an internal redirect" };
-        trace.redirected(previous.uri.clone(), previous.dir.clone(), request.asked.uri.clone(), why);
+        trace.redirected(previous.uri.clone(), previous.dir.clone(), request.data.uri.clone(), why);
         request.trace = Some(trace);
     }
     // A redirect with a page of its own still leads somewhere.
     let location =
-        request.answer.headers_out.get("Location").filter(|_| (300..400).contains(&status)).map(str::to_string);
-    let vary = request.answer.headers_out.get("Vary").map(str::to_string);
+        request.response.headers_out.get("Location").filter(|_| (300..400).contains(&status)).map(str::to_string);
+    let vary = request.response.headers_out.get("Vary").map(str::to_string);
     request.reset_mapping(reached);
-    // Code that has chosen the new path by fields of the request records that in its notes: the answer depends on them.
+    // Code that has chosen the new path by fields of the request records that in its notes: the response depends on them.
     if let (RequestKind::Redirected(previous), Some(vary)) = (&request.kind, vary)
         && previous.notes.contains("redirect-keeps-vary")
     {
-        request.answer.headers_out.set("Vary", vary);
+        request.response.headers_out.set("Vary", vary);
     }
     if let Some(location) = location {
-        request.answer.headers_out.set("Location", location);
+        request.response.headers_out.set("Location", location);
     }
 }
 
-/// The answer after too many redirects.
+/// The response after too many redirects.
 pub(super) fn too_many(request: &mut Request) -> Body {
     let limit = format!("{} internal redirects", request.vhost.plan.redirects_max);
     request.log("core", Level::Error, beyond("AH00124", &limit));

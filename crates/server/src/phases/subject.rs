@@ -59,7 +59,7 @@ const LOOKUPS_MAX: usize = 100;
 /// Adds request fields that decided something to `Vary`.
 fn note_deciding(request: &mut Request, vary: Vec<String>) {
     for name in vary {
-        add_vary(&mut request.answer.headers_out, &name);
+        add_vary(&mut request.response.headers_out, &name);
     }
 }
 
@@ -73,7 +73,7 @@ async fn look_up(request: &Request, access: Access, target: &str) -> Option<bool
         },
     };
     let is_found = access == Access::Url || found.mapped.stat.is_some_and(|meta| meta.is_file());
-    (!found.is_undecided()).then(|| is_found && found.answer.status() < 400)
+    (!found.is_undecided()).then(|| is_found && found.response.status() < 400)
 }
 
 /// The longest text that the configuration may make for a request, in bytes: no program could get a longer one
@@ -137,7 +137,7 @@ impl Request {
 
     /// Whether the result of this look-up is unknown.
     pub fn is_undecided(&self) -> bool {
-        self.answer.status() == 500 && self.undecided.load(Ordering::Relaxed)
+        self.response.status() == 500 && self.undecided.load(Ordering::Relaxed)
     }
 }
 
@@ -185,9 +185,9 @@ impl Subject for OfRequest<'_> {
         let request = self.request;
         // The media type becomes a field when the head goes out, as in Apache; until then `%{CONTENT_TYPE}` shows it.
         if name.eq_ignore_ascii_case("Content-Type") && request.account.sent.head.is_some() {
-            return request.answer.content_type().map(Cow::Borrowed);
+            return request.response.content_type().map(Cow::Borrowed);
         }
-        request.answer.headers_out.get(name).or_else(|| request.answer.err_headers_out.get(name)).map(Cow::Borrowed)
+        request.response.headers_out.get(name).or_else(|| request.response.err_headers_out.get(name)).map(Cow::Borrowed)
     }
 
     fn note(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -233,7 +233,7 @@ impl Subject for OfRequest<'_> {
 
     fn access(&self, access: Access, target: &str) -> Option<bool> {
         // A look-up for its own target would recurse for ever.
-        if matches!(&self.request.kind, RequestKind::Subrequest { asker, .. } if **asker == *self.request.asked.uri) {
+        if matches!(&self.request.kind, RequestKind::Subrequest { asker, .. } if **asker == *self.request.data.uri) {
             return Some(false);
         }
         let Some(answers) = self.answers else { return at_once(look_up(self.request, access, target)).flatten() };
@@ -291,9 +291,9 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         }
         Variable::ServerSoftware => Cow::Borrowed(&request.server.software),
         Variable::ApiVersion => "20120211:142".into(),
-        Variable::RequestMethod => Cow::Borrowed(&request.asked.method),
+        Variable::RequestMethod => Cow::Borrowed(&request.data.method),
         Variable::RequestScheme => request.vhost.scheme.into(),
-        Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&request.asked.uri),
+        Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&request.data.uri),
         Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&request.mapped.filename),
         Variable::RemoteHost => request.client_host()?.into(),
         Variable::RemoteAddr => request.client.ip().into(),
@@ -306,12 +306,12 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         Variable::ServerPort => request.server_port().to_string().into(),
         Variable::ServerProtocol => request.protocol().into(),
         Variable::PathInfo => Cow::Borrowed(&request.mapped.path_info),
-        Variable::QueryString => text(request.asked.args.as_deref()),
+        Variable::QueryString => text(request.data.args.as_deref()),
         Variable::IsSubreq => if request.is_subrequest() { "true" } else { "false" }.into(),
         Variable::DocumentRoot => Cow::Borrowed(request.document_root()),
         Variable::AuthType => text(request.login.auth_type.as_deref()),
         Variable::TheRequest => request.request_line().into(),
-        Variable::ContentType => text(request.answer.content_type()),
+        Variable::ContentType => text(request.response.content_type()),
         Variable::Handler => text(request.handler_name()),
         Variable::RequestLogId => text(request.log_id()),
         Variable::ScriptUser => request.mapped.stat.map_or_else(String::new, |meta| meta.uid.to_string()).into(),
@@ -328,9 +328,9 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
             Some((_, root)) => Cow::Borrowed(root),
             None => Cow::Borrowed(request.document_root()),
         },
-        Variable::RequestStatus => request.answer.status().to_string().into(),
+        Variable::RequestStatus => request.response.status().to_string().into(),
         Variable::Https => if request.client.is_secure() { "on" } else { "off" }.into(),
-        Variable::Http2 => if request.asked.version == http::Version::Http2 { "on" } else { "off" }.into(),
+        Variable::Http2 => if request.data.version == http::Version::Http2 { "on" } else { "off" }.into(),
         Variable::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
         Variable::ConnLogId => request.client.log_id().unwrap_or_default().into(),
     })

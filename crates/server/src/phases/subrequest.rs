@@ -48,20 +48,20 @@ impl Request {
 
     /// The same with this request's method: whether its action is allowed there, or for a part that gets its body.
     pub async fn lookup_alike(&self, target: &str) -> Subrequest {
-        self.lookup_link_by(self.asked.method.clone(), target).await
+        self.lookup_link_by(self.data.method.clone(), target).await
     }
 
     async fn lookup_link_by(&self, method: Cow<'static, str>, target: &str) -> Subrequest {
         let (path, args) = target.split_once('?').map_or((target, None), |(path, args)| (path, Some(args.to_string())));
         let path = match path.starts_with('/') {
             true => Cow::Borrowed(path),
-            false => format!("{}{path}", http::uri::escape_path(dir_name(&self.asked.uri))).into(),
+            false => format!("{}{path}", http::uri::escape_path(dir_name(&self.data.uri))).into(),
         };
         match http::decode_path(&http::text::to_bytes(&path), &self.vhost.plan.path) {
             Ok(path) => self.lookup_path_by(method, &path, args).await,
             Err(error) => {
                 let mut found = self.asking();
-                found.answer.set_status(error.status());
+                found.response.set_status(error.status());
                 if error.status() == 400 {
                     self.log("core", conf::Level::Error, format!("AH10244: invalid URI path ({path})"));
                 }
@@ -77,15 +77,14 @@ impl Request {
 
     async fn lookup_path_by(&self, method: Cow<'static, str>, path: &str, args: Option<String>) -> Subrequest {
         let mut found = self.asking();
-        found.asked.method = method;
-        let path =
-            if path.starts_with('/') { path.to_string() } else { format!("{}{path}", dir_name(&self.asked.uri)) };
-        found.asked.args = args;
-        found.asked.uri = conf::paths::join("/", &path);
-        if path.ends_with('/') && !found.asked.uri.ends_with('/') {
-            found.asked.uri.push('/');
+        found.data.method = method;
+        let path = if path.starts_with('/') { path.to_string() } else { format!("{}{path}", dir_name(&self.data.uri)) };
+        found.data.args = args;
+        found.data.uri = conf::paths::join("/", &path);
+        if path.ends_with('/') && !found.data.uri.ends_with('/') {
+            found.data.uri.push('/');
         }
-        found.asked.target = Some(found.asked.uri.clone());
+        found.data.target = Some(found.data.uri.clone());
         found.run(self, SubrequestTarget::Path).await
     }
 
@@ -98,8 +97,8 @@ impl Request {
     pub async fn lookup_entry(&self, name: &str, is_dir: bool) -> Subrequest {
         let mut found = self.asking();
         let slash = if is_dir { "/" } else { "" };
-        found.asked.uri = format!("{}{name}{slash}", dir_name(&self.asked.uri));
-        found.asked.target = Some(found.asked.uri.clone());
+        found.data.uri = format!("{}{name}{slash}", dir_name(&self.data.uri));
+        found.data.target = Some(found.data.uri.clone());
         found.mapped.filename = format!("{}{name}{slash}", self.directory());
         found.mapped.context.clone_from(&self.mapped.context);
         found.run(self, SubrequestTarget::File).await
@@ -129,25 +128,25 @@ impl Request {
         }
     }
 
-    /// A copy of this request for the error log after this one has gone on: for answers that are still being made while
+    /// A copy of this request for the error log after this one has gone on: for responses that are still being made while
     /// they are sent.
     pub fn speaker(&self) -> Box<Request> {
         let mut speaker = self.asking();
         speaker.kind = self.kind.clone();
-        speaker.asked.method = self.asked.method.clone();
-        speaker.asked.uri.clone_from(&self.asked.uri);
-        speaker.asked.target.clone_from(&self.asked.target);
-        speaker.asked.args.clone_from(&self.asked.args);
+        speaker.data.method = self.data.method.clone();
+        speaker.data.uri.clone_from(&self.data.uri);
+        speaker.data.target.clone_from(&self.data.target);
+        speaker.data.args.clone_from(&self.data.args);
         speaker.mapped.filename.clone_from(&self.mapped.filename);
         speaker.dir = self.dir.clone();
-        speaker.answer.set_status(self.answer.status());
+        speaker.response.set_status(self.response.status());
         speaker
     }
 
     /// The same with the mapping of the path: for look-ups on behalf of this request after it has gone on.
     pub fn stand_in(&self) -> Box<Request> {
         let mut stand_in = self.speaker();
-        stand_in.asked.header_only = self.asked.header_only;
+        stand_in.data.header_only = self.data.header_only;
         stand_in.mapped.path_info.clone_from(&self.mapped.path_info);
         stand_in.mapped.context.clone_from(&self.mapped.context);
         stand_in.mapped.stat = self.mapped.stat;
@@ -165,7 +164,7 @@ impl Request {
     }
 
     async fn run(mut self: Box<Self>, asker: &Request, from: SubrequestTarget) -> Subrequest {
-        let path = Step::Path(self.asked.uri.clone(), "a look-up");
+        let path = Step::Path(self.data.uri.clone(), "a look-up");
         self.trace.iter_mut().for_each(|trace| trace.note(path.clone()));
         let status = if let Some((id, limit)) = self.limit_reached() {
             self.log("core", conf::Level::Error, beyond(id, &limit));
@@ -177,7 +176,7 @@ impl Request {
                 Err(flow) => flow.status(),
             }
         };
-        self.answer.set_status(status);
+        self.response.set_status(status);
         if self.is_undecided() {
             asker.fails_closed();
         }
@@ -195,9 +194,9 @@ impl Request {
             _ => 1,
         };
         let source = Source { server: self.server, hooks: self.hooks, vhost: self.vhost, client: self.client.clone() };
-        let (asker, redirects) = (self.asked.uri.as_str().into(), self.redirects());
+        let (asker, redirects) = (self.data.uri.as_str().into(), self.redirects());
         let kind = RequestKind::Subrequest { dir: self.dir.clone(), asker, depth, redirects };
-        let mut asking = Request::new(source, kind, self.asked.again(), self.account.again());
+        let mut asking = Request::new(source, kind, self.data.again(), self.account.again());
         asking.trace = self.trace.as_ref().map(|trace| Box::new(trace.of_lookup()));
         asking.env = self.env.clone();
         asking.login = self.login.clone();
@@ -210,18 +209,18 @@ impl Request {
         asking
     }
 
-    /// Continues as a look-up's result: the same answer as if the client had requested it (`DirectoryIndex`,
+    /// Continues as a look-up's result: the same response as if the client had requested it (`DirectoryIndex`,
     /// MultiViews).
     pub fn become_found(&mut self, found: Subrequest) {
         let mut found = *found;
         if let (Some(own), Some(theirs)) = (&mut self.trace, found.trace.take()) {
             own.adopt(*theirs);
         }
-        self.asked.uri = found.asked.uri;
-        self.asked.args = found.asked.args;
+        self.data.uri = found.data.uri;
+        self.data.args = found.data.args;
         self.mapped = found.mapped;
         self.dir = found.dir;
-        self.answer.adopt(found.answer);
+        self.response.adopt(found.response);
         self.env = found.env;
         self.login = found.login;
         for (name, value) in found.notes.iter() {

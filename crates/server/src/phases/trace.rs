@@ -8,7 +8,7 @@ use crate::settings::core::{CoreServer, Tri};
 /// `TRACE` shows the client only what it sent, so it needs no look-up and no access check, once it is known that no
 /// module redirects it.
 pub(super) fn is_asked(request: &Request) -> bool {
-    request.asked.method == "TRACE" && matches!(request.kind, RequestKind::Main)
+    request.data.method == "TRACE" && matches!(request.kind, RequestKind::Main)
 }
 
 /// Whether it is enabled (`TraceEnable`).
@@ -32,7 +32,7 @@ pub(super) fn check(request: &Request) -> Result<(), Flow> {
 }
 
 /// The request as it was received (RFC 9110 section 9.3.8).
-pub(super) async fn answer(request: &mut Request) -> HandlerResult {
+pub(super) async fn handle(request: &mut Request) -> HandlerResult {
     let mut echo = format!("{}\r\n", request.request_line());
     for (name, value) in request.headers() {
         echo.push_str(&format!("{name}: {value}\r\n"));
@@ -43,7 +43,7 @@ pub(super) async fn answer(request: &mut Request) -> HandlerResult {
         Ok(body) => bytes.extend_from_slice(&body),
         Err(error) => return HandlerResult::Status(error.status()),
     }
-    request.answer.set_content_type("message/http");
+    request.response.set_content_type("message/http");
     HandlerResult::Body(Body::Bytes(bytes.into()))
 }
 

@@ -8,12 +8,12 @@ use crate::settings::core::{CoreDir, CoreServer, HandlerName};
 
 /// Maps everything that no module has mapped to `DocumentRoot`.
 pub(crate) fn document_root(request: &mut Request) -> Flow {
-    if !request.asked.uri.starts_with('/') && request.asked.uri != "*" {
-        let uri = request.asked.uri.clone();
+    if !request.data.uri.starts_with('/') && request.data.uri != "*" {
+        let uri = request.data.uri.clone();
         request.log("core", Level::Error, format!("AH00126: Invalid URI in request '{uri}'"));
         return Flow::Status(400);
     }
-    request.mapped.filename = [&*request.vhost.document_root, &*request.asked.uri].concat();
+    request.mapped.filename = [&*request.vhost.document_root, &*request.data.uri].concat();
     let origin = request.vhost.settings.get::<CoreServer>().document_root.origin();
     request.note_step("core", origin, |request| format!("below DocumentRoot: {}", request.mapped.filename));
     Flow::Ok
@@ -24,7 +24,7 @@ pub(crate) fn overrides(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let core = dir.get::<CoreDir>();
     if let Some(Some(name)) = core.force_type.get() {
-        request.answer.set_content_type(name.clone());
+        request.response.set_content_type(name.clone());
     }
     match core.handler.get() {
         // `none` cancels an outer `SetHandler`, not an `AddHandler`.

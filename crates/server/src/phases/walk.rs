@@ -25,7 +25,7 @@ use crate::settings::merge::Merged;
 use crate::settings::section::{Matcher, Section};
 use crate::site::directory_cache::Walked;
 use crate::site::links::Links;
-use crate::site::watched::{Watch, Way};
+use crate::site::watched::{Watch, WatchedPath};
 use crate::trace::{Met, Step};
 
 /// After this many missing parts at the end of a name, its existing part is searched from the root on.
@@ -47,9 +47,9 @@ pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
     let vhost = request.vhost;
     // With `MergeSlashes Off` a path may hold several slashes in a row; only regular expressions see them (as in
     // Apache).
-    let merged = merge_slashes(request, &request.asked.uri);
+    let merged = merge_slashes(request, &request.data.uri);
     for section in &vhost.locations {
-        let uri = merged.as_ref().filter(|_| !section.is_regex()).unwrap_or(&request.asked.uri);
+        let uri = merged.as_ref().filter(|_| !section.is_regex()).unwrap_or(&request.data.uri);
         let mut env = std::mem::take(&mut request.env);
         let met = section.is_location(uri, &mut env);
         request.env = env;
@@ -224,7 +224,7 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>, apart: &[Apart]
         server.directories.remove(vhost.index, dir);
     }
     let watch = before.map(|before| server.watched.watch(dir, &vhost.access_file_names, before));
-    let mut way = Way::new(watch.unwrap_or_default());
+    let mut way = WatchedPath::new(watch.unwrap_or_default());
     let mut merged = vhost.base.base();
     let (mut looked, mut followed, mut same_owner) = (false, 0, false);
     let mut sections = vhost.directories.iter().peekable();
@@ -266,7 +266,7 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>, apart: &[Apart]
     }
     way.looked(request.account.start);
     let way = Some(way).filter(|_| looked);
-    let is_of_use = |way: &Way| way.is_watched() || request.account.tick.is_some() || before != Some(way.watch);
+    let is_of_use = |way: &WatchedPath| way.is_watched() || request.account.tick.is_some() || before != Some(way.watch);
     let is_kept = way.as_ref().is_none_or(|way| !way.passing && is_of_use(way));
     let followed = c_path(&dir[..followed]).map_or(0, |path| path.to_bytes().len());
     let walked = Arc::new(Walked { merged, way, files_at, followed, same_owner });
@@ -424,7 +424,7 @@ fn look(request: &Request, path: &str) -> Result<Located, Flow> {
                 let text = format!(
                     "AH00035: access to {} denied (filesystem path '{path}') because search permissions are missing on \
                      a component of the path",
-                    request.asked.uri
+                    request.data.uri
                 );
                 request.log_os("core", Level::Error, &error, text);
                 request.note_reason(403, "core", None, |_| {
@@ -438,7 +438,7 @@ fn look(request: &Request, path: &str) -> Result<Located, Flow> {
             // A link that leads back to itself.
             _ if sys::file::lstat(&os).is_ok_and(|link| link.is_symlink()) => Err(link_refused(request, path)),
             _ => {
-                let text = format!("AH00036: access to {} failed (filesystem path '{path}')", request.asked.uri);
+                let text = format!("AH00036: access to {} failed (filesystem path '{path}')", request.data.uri);
                 request.log_os("core", Level::Error, &error, text);
                 Err(Flow::Status(403))
             }

@@ -1,4 +1,4 @@
-//! Bodies of answers that are not sent.
+//! Bodies of responses that are not sent.
 
 use crate::message::response::{BodyStream, Piece};
 use runtime::CoopBudget;

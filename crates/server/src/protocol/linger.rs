@@ -10,7 +10,7 @@ use runtime::{CoopBudget, Stage};
 use crate::transport::endpoint::Transport;
 use crate::transport::park_state::WaitingFor;
 
-/// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
+/// How long our shut side waits for the client's, after a response and after a time-out (Apache: event's queues).
 pub(super) const LINGER: Duration = Duration::from_secs(30);
 pub(super) const SHORT_LINGER: Duration = Duration::from_secs(2);
 
@@ -24,7 +24,7 @@ pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: b
     transport.park_state().wait(WaitingFor::End, begun);
     let deadline = begun + at_most;
     let silence = if held { SHORT_LINGER } else { at_most };
-    // The last bytes of an answer may have left no room in the socket for an announcement of the end.
+    // The last bytes of a response may have left no room in the socket for an announcement of the end.
     let announced = timer.until(deadline.min(Instant::now() + silence), poll_fn(|cx| transport.poll_close(cx))).await;
     if !matches!(announced, Some(Ok(()))) || transport.shutdown().is_err() {
         return Stage::Closed;

@@ -15,9 +15,9 @@ pub struct Account {
     pub start: Instant,
     /// The tick that announced it: answers of the system to other requests of that tick also hold for this one.
     pub(crate) tick: Option<NonZeroU64>,
-    /// Numbers for the log, filled while the answer goes out.
+    /// Numbers for the log, filled while the response goes out.
     pub sent: Sent,
-    /// The cost of the script that made the answer.
+    /// The cost of the script that made the response.
     pub script: Option<Arc<ScriptUse>>,
     /// The user that a script has let in, if the server knows none. Only the log may believe the name: nobody else has
     /// checked it.

@@ -88,7 +88,7 @@ impl Client {
         self.speaker.as_deref().unwrap_or(self)
     }
 
-    /// Whether the client has stopped sending. It may be gone, or wait for the answer.
+    /// Whether the client has stopped sending. It may be gone, or wait for the response.
     pub fn has_ended(&self) -> bool {
         self.endpoint.has_ended()
     }

@@ -1,4 +1,4 @@
-//! The fields of an answer, in the same form for every protocol.
+//! The fields of a response, in the same form for every protocol.
 
 use http::h1::response::BadField;
 
@@ -45,13 +45,13 @@ impl Unsendable {
 }
 
 impl Request {
-    /// Writes the fields of the answer in Apache's order. `Err`: one that cannot be sent.
+    /// Writes the fields of the response in Apache's order. `Err`: one that cannot be sent.
     pub fn fields_out(&self, sink: &mut impl FieldSink) -> Result<(), Unsendable> {
-        let has_body = !http::status::is_bodyless(self.answer.status());
+        let has_body = !http::status::is_bodyless(self.response.status());
         let is_one_of = |names: &[&str], name: &str| names.iter().any(|one| one.eq_ignore_ascii_case(name));
         // A 204 or 304 has no body to describe (RFC 9110 sections 15.3.5 and 15.4.5), but still has the fields of the
         // configuration or a script.
-        let has_type = has_body && self.answer.content_type().is_some();
+        let has_type = has_body && self.response.content_type().is_some();
         let is_kept = |name: &str| !(is_one_of(&OWN, name) || has_type && name.eq_ignore_ascii_case("Content-Type"));
         let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| Unsendable::new(name, value));
         with_date(|date| put("Date", date))?;
@@ -59,27 +59,27 @@ impl Request {
             put("Server", self.server.software.as_bytes())?;
         }
         // As in Apache both tables count, even with fields of the same name.
-        for (name, value) in self.answer.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {
+        for (name, value) in self.response.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {
             if is_kept(name) {
                 put(name, &http::text::to_bytes(value))?;
             }
         }
-        for (name, value) in self.answer.headers_out.iter().filter(|(name, _)| !is_vary(name) && is_kept(name)) {
+        for (name, value) in self.response.headers_out.iter().filter(|(name, _)| !is_vary(name) && is_kept(name)) {
             put(name, &http::text::to_bytes(value))?;
         }
         if let Some(vary) = vary(self) {
             put("Vary", &http::text::to_bytes(&vary))?;
         }
         if has_body {
-            if let Some(encoding) = &self.answer.content_encoding {
+            if let Some(encoding) = &self.response.content_encoding {
                 put("Content-Encoding", encoding.as_bytes())?;
             }
-            if !self.answer.content_languages.is_empty() {
-                put("Content-Language", self.answer.content_languages.join(",").as_bytes())?;
+            if !self.response.content_languages.is_empty() {
+                put("Content-Language", self.response.content_languages.join(",").as_bytes())?;
             }
         }
         sink.own_fields().map_err(|_| Unsendable::new("Connection", b""))?;
-        if let Some(text) = self.answer.content_type().filter(|_| has_body) {
+        if let Some(text) = self.response.content_type().filter(|_| has_body) {
             let value = http::text::to_bytes(text);
             sink.field("Content-Type", &value).map_err(|_| Unsendable::new("Content-Type", &value))?;
         }
@@ -91,10 +91,15 @@ fn is_vary(name: &str) -> bool {
     name.eq_ignore_ascii_case("Vary")
 }
 
-/// The answer's dependencies, from all sources, each name once: one field, as in Apache.
+/// The response's dependencies, from all sources, each name once: one field, as in Apache.
 fn vary(request: &Request) -> Option<String> {
     let fields = || {
-        request.answer.err_headers_out.iter().chain(request.answer.headers_out.iter()).filter(|(name, _)| is_vary(name))
+        request
+            .response
+            .err_headers_out
+            .iter()
+            .chain(request.response.headers_out.iter())
+            .filter(|(name, _)| is_vary(name))
     };
     // A field without names is sent as it is, as in Apache.
     fields().next()?;

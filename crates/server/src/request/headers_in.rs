@@ -10,17 +10,17 @@ use crate::request::Request;
 impl Request {
     /// The first value of a field of the request.
     pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
-        match &self.asked.headers_in {
+        match &self.data.headers_in {
             Some(fields) => fields.get(name).map(Cow::Borrowed),
-            None => self.asked.head.field(name).map(http::text::from_bytes),
+            None => self.data.head.field(name).map(http::text::from_bytes),
         }
     }
 
     /// All values of a field of the request, joined by `", "`.
     pub fn header_joined(&self, name: &str) -> Option<Cow<'_, str>> {
-        match &self.asked.headers_in {
+        match &self.data.headers_in {
             Some(fields) => fields.joined(name).map(Cow::Owned),
-            None => match self.asked.head.combined(name)? {
+            None => match self.data.head.combined(name)? {
                 Cow::Borrowed(bytes) => Some(http::text::from_bytes(bytes)),
                 Cow::Owned(bytes) => Some(Cow::Owned(http::text::from_bytes(&bytes).into_owned())),
             },
@@ -29,8 +29,8 @@ impl Request {
 
     /// The same as bytes, as received.
     pub fn header_bytes(&self, name: Name<'_>) -> Option<Cow<'_, [u8]>> {
-        match &self.asked.headers_in {
-            None => self.asked.head.combined(name),
+        match &self.data.headers_in {
+            None => self.data.head.combined(name),
             Some(fields) => {
                 let name = match name {
                     Name::Known(known) => known.name(),
@@ -43,11 +43,11 @@ impl Request {
 
     /// The fields of the request in order.
     pub fn headers(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
-        match &self.asked.headers_in {
+        match &self.data.headers_in {
             Some(fields) => fields.iter().map(|(n, v)| (Cow::Borrowed(n), Cow::Borrowed(v))).collect(),
             None => {
                 let text = http::text::from_bytes;
-                self.asked.head.fields().map(|(n, v)| (text(n), text(v))).collect()
+                self.data.head.fields().map(|(n, v)| (text(n), text(v))).collect()
             }
         }
     }
@@ -55,28 +55,28 @@ impl Request {
     /// The fields of the request, for changes: from now on they replace the head's. Fields that came several times are
     /// one, as in Apache; added ones stand apart.
     pub fn headers_mut(&mut self) -> &mut Fields {
-        if self.asked.headers_in.is_none() {
+        if self.data.headers_in.is_none() {
             let mut own = Fields::default();
             for (name, value) in self.headers() {
                 own.merge(name.into_owned(), &value);
             }
-            self.asked.headers_in = Some(own);
+            self.data.headers_in = Some(own);
         }
-        self.asked.headers_in.get_or_insert_default()
+        self.data.headers_in.get_or_insert_default()
     }
 
     /// The request line as it was sent.
     pub fn request_line(&self) -> String {
-        http::text::from_bytes(self.asked.head.line()).into_owned()
+        http::text::from_bytes(self.data.head.line()).into_owned()
     }
 
     /// The same as bytes.
     pub fn line_bytes(&self) -> &[u8] {
-        self.asked.head.line()
+        self.data.head.line()
     }
 
     /// The protocol of the request line (`HTTP/1.1`); `INCLUDED` for a look-up.
     pub fn protocol(&self) -> &'static str {
-        if self.is_subrequest() { "INCLUDED" } else { self.asked.head.version().as_str() }
+        if self.is_subrequest() { "INCLUDED" } else { self.data.head.version().as_str() }
     }
 }

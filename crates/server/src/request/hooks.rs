@@ -25,14 +25,14 @@ pub enum PhaseHook {
     Now(fn(&mut Request) -> Flow),
     /// May have to wait: for a look-up, a password, a name server.
     Later {
-        /// Whether it has an answer; if not, it has declined, and costs only a function call.
+        /// Whether it has a response; if not, it has declined, and costs only a function call.
         claims: fn(&Request) -> bool,
         /// Answers.
         run: fn(&mut Request) -> Waiting<'_, Flow>,
     },
 }
 
-/// A hook that changes the fields of an answer. Its argument says whether the answer is the server's own page for an
+/// A hook that changes the fields of a response. Its argument says whether the response is the server's own page for an
 /// error or a redirect, or has no body except for its status.
 #[derive(Clone, Copy)]
 pub enum ResponseHook {
@@ -54,16 +54,16 @@ pub enum Handler {
     Now(fn(&mut Request) -> HandlerResult),
     /// Waits for something: a script, a request body.
     Later {
-        /// Whether it is responsible for the answer.
+        /// Whether it is responsible for the response.
         claims: fn(&Request) -> bool,
-        /// The answer, if it is known at once; `None`: it has to be made.
+        /// The response, if it is known at once; `None`: it has to be made.
         check: fn(&mut Request) -> Option<HandlerResult>,
         /// Makes it.
-        answer: fn(&mut Request) -> Waiting<'_, HandlerResult>,
+        run: fn(&mut Request) -> Waiting<'_, HandlerResult>,
     },
 }
 
-/// A filter's place in the chain: the answer goes from lower ranks to higher ones (httpd's filter types).
+/// A filter's place in the chain: the response goes from lower ranks to higher ones (httpd's filter types).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub u8);
 
@@ -91,7 +91,7 @@ pub struct OutputFilter {
     pub name: &'static str,
     /// Its place.
     pub rank: Rank,
-    /// Runs before the request's conditions are applied to the handler's answer: the filter's effect on the answer that
+    /// Runs before the request's conditions are applied to the handler's response: the filter's effect on the response that
     /// does not depend on the body.
     pub prepare: Option<fn(&mut Request)>,
     /// Takes the body, may change the request's fields, and returns the new body.
@@ -101,14 +101,14 @@ pub struct OutputFilter {
 /// One link of a chain.
 pub type Link = Box<dyn for<'a> FnOnce(&'a mut Request, Body) -> Filtering<'a> + Send>;
 
-/// The filters of one answer, or of one request's body, in order of insertion.
+/// The filters of one response, or of one request's body, in order of insertion.
 pub struct Links<L> {
     links: Vec<(Rank, L)>,
     /// Those named by the configuration.
     named: Vec<String>,
 }
 
-/// The filters of one answer.
+/// The filters of one response.
 pub type Chain = Links<Link>;
 
 impl<L> Default for Links<L> {
@@ -141,7 +141,7 @@ impl<L> Links<L> {
 }
 
 impl Chain {
-    /// Sends a handler's answer through the chain.
+    /// Sends a handler's response through the chain.
     pub(crate) async fn run(self, request: &mut Request, mut body: Body) -> Body {
         let Links { mut links, .. } = self;
         links.sort_by_key(|(rank, _)| *rank);

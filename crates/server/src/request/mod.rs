@@ -1,9 +1,9 @@
 //! A request on its way through the phases.
 
 mod account;
-mod asked;
 pub mod client;
 mod client_name;
+mod data;
 pub mod dns;
 pub(crate) mod fields_out;
 pub mod flow;
@@ -28,14 +28,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use conf::Settings;
 
 pub use self::account::Account;
-pub use self::asked::{RequestData, Stream};
 pub use self::client::Client;
+pub use self::data::{RequestData, Stream};
 pub use self::mapped::Mapped;
-pub use crate::message::answer_head::{Pace, ResponseHead};
 pub use crate::message::body::{BodyError, BodySource, KeptBody, RequestBody};
 pub use crate::message::fields::Fields;
 pub use crate::message::head::RequestHead;
 pub use crate::message::interim::Interim;
+pub use crate::message::response_head::{Pace, ResponseHead};
 pub use crate::message::sent::Sent;
 use crate::request::hooks::Hooks;
 use crate::settings::core::CoreDir;
@@ -105,13 +105,13 @@ pub struct Request {
     /// Why it exists.
     pub kind: RequestKind,
     /// Its content.
-    pub asked: RequestData,
+    pub data: RequestData,
     /// The mapping of its path.
     pub mapped: Mapped,
     /// The settings of all sections, merged.
     pub dir: Merged,
-    /// The head of its answer.
-    pub answer: ResponseHead,
+    /// The head of its response.
+    pub response: ResponseHead,
     /// Its user.
     pub login: Login,
     /// The environment (`subprocess_env`).
@@ -120,11 +120,11 @@ pub struct Request {
     pub notes: Fields,
     /// The body of the request.
     pub body: RequestBody,
-    /// The stored body for included answers, if it is stored.
+    /// The stored body for included responses, if it is stored.
     pub kept_body: Option<KeptBody>,
     /// Data shared with the page of which it becomes a part, if it does.
     pub page: Option<Arc<dyn Any + Send + Sync>>,
-    /// The way to the client before its answer begins, if the protocol has one.
+    /// The way to the client before its response begins, if the protocol has one.
     pub interim: Option<Arc<dyn Interim>>,
     /// Its counts and times for the logs.
     pub account: Account,
@@ -159,7 +159,7 @@ pub(crate) struct Source {
 
 impl Request {
     /// A `GET` that has not been through any phase. The caller sets everything else.
-    pub(crate) fn new(source: Source, kind: RequestKind, asked: RequestData, account: Account) -> Box<Request> {
+    pub(crate) fn new(source: Source, kind: RequestKind, data: RequestData, account: Account) -> Box<Request> {
         let Source { server, hooks, vhost, client } = source;
         Box::new(Request {
             hooks,
@@ -167,10 +167,10 @@ impl Request {
             vhost,
             client,
             kind,
-            asked,
+            data,
             mapped: Mapped::default(),
             dir: vhost.base.base(),
-            answer: ResponseHead::default(),
+            response: ResponseHead::default(),
             login: Login::default(),
             env: Fields::default(),
             notes: Fields::default(),
@@ -202,13 +202,13 @@ impl Request {
         self.mapped.document_root.as_ref().unwrap_or(&self.vhost.document_root)
     }
 
-    /// The handler for the answer: the one named by the configuration or a module, or else the media type. That may be
+    /// The handler for the response: the one named by the configuration or a module, or else the media type. That may be
     /// a handler's name, as in the oldest configurations (`AddType application/x-httpd-cgi`).
     pub fn handler_name(&self) -> Option<&str> {
         let media_type = |text: &'_ str| memchr::memchr(b';', text.as_bytes()).unwrap_or(text.len());
         match &self.mapped.handler {
             Some(handler) => Some(handler),
-            None => self.answer.configured_type().map(|text| &text[..media_type(text)]),
+            None => self.response.configured_type().map(|text| &text[..media_type(text)]),
         }
     }
 
@@ -262,7 +262,7 @@ impl Request {
     pub(crate) fn reset_mapping(&mut self, status: u16) {
         self.mapped.clear();
         self.body = self.body.unfiltered();
-        self.answer.begin_again(status);
+        self.response.begin_again(status);
         self.dir = self.vhost.base.base();
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sys::process::Reaped;
 
-/// The cost of one run. The script's end may come later than that of its answer.
+/// The cost of one run. The script's end may come later than that of its response.
 #[derive(Debug)]
 pub struct ScriptUse {
     /// How long the request waited until the script was admitted.

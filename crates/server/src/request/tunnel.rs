@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::{Known, Version};
+use http::{KnownField, Version};
 
 use crate::request::Request;
 
@@ -11,11 +11,11 @@ impl Request {
     /// tunnel.
     pub fn tunnel_for(&self) -> Option<Cow<'_, str>> {
         // If a module has removed the field, the client's wish is void.
-        let taken = self.asked.head.has(Known::Upgrade)
-            && self.asked.changed_fields().is_some_and(|fields| !fields.contains("Upgrade"));
-        let asks = self.asked.version >= Version::Http11 && !taken;
+        let taken = self.data.head.has(KnownField::Upgrade)
+            && self.data.changed_fields().is_some_and(|fields| !fields.contains("Upgrade"));
+        let asks = self.data.version >= Version::Http11 && !taken;
         let interim = self.interim.as_ref().filter(|_| asks && self.body.is_none())?;
-        Some(match interim.tunnel_for(&self.asked.head)? {
+        Some(match interim.tunnel_for(&self.data.head)? {
             Cow::Borrowed(bytes) => http::text::from_bytes(bytes),
             Cow::Owned(bytes) => Cow::Owned(http::text::from_bytes(&bytes).into_owned()),
         })

@@ -1,4 +1,4 @@
-//! URLs of this server, for a request's answer.
+//! URLs of this server, for a request's response.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::settings::core::options::Bits;
 use crate::settings::core::{CoreDir, Tri};
 
 impl Request {
-    /// The `Accept-Ranges` value for an answer with a length.
+    /// The `Accept-Ranges` value for a response with a length.
     pub fn accept_ranges(&self) -> &'static str {
         if self.dir::<CoreDir>().max_ranges() == Some(0) { "none" } else { "bytes" }
     }
@@ -19,7 +19,7 @@ impl Request {
 
     /// The name of this server for URLs it makes itself (`UseCanonicalName`).
     pub fn server_name(&self) -> Cow<'_, str> {
-        match (&self.asked.hostname, canonical_name(self)) {
+        match (&self.data.hostname, canonical_name(self)) {
             (Some(host), false) => Cow::Borrowed(host),
             _ => Cow::Borrowed(&self.vhost.name),
         }
@@ -43,7 +43,7 @@ impl Request {
 
     /// The port in the client's `Host` or target.
     fn asked_port(&self) -> Option<u16> {
-        let host = self.asked.head.authority()?;
+        let host = self.data.head.authority()?;
         http::Authority::parse(host, false)?.port
     }
 }

@@ -6,20 +6,20 @@ use crate::message::sent::{Delimiter, Persist};
 use crate::request::Request;
 
 impl Request {
-    /// A field of the sent answer. The type comes without its parameters, and `Date` and `Server` are missing, as in
+    /// A field of the sent response. The type comes without its parameters, and `Date` and `Server` are missing, as in
     /// Apache's logs.
     pub fn header_sent(&self, name: &str) -> Option<Cow<'_, str>> {
         let is = |one: &str| one.eq_ignore_ascii_case(name);
-        let field = || self.answer.err_headers_out.get(name).or_else(|| self.answer.headers_out.get(name));
+        let field = || self.response.err_headers_out.get(name).or_else(|| self.response.headers_out.get(name));
         if is("Content-Type") {
             // Without a body there are no fields of its own about one.
-            let has_body = !http::status::is_bodyless(self.answer.status());
-            let own = self.answer.content_type().filter(|_| has_body);
+            let has_body = !http::status::is_bodyless(self.response.status());
+            let own = self.response.content_type().filter(|_| has_body);
             let text = own.or_else(field)?;
             return Some(text.split(';').next().unwrap_or_default().trim().into());
         }
         if is("Set-Cookie") {
-            let (early, late) = (self.answer.err_headers_out.joined(name), self.answer.headers_out.joined(name));
+            let (early, late) = (self.response.err_headers_out.joined(name), self.response.headers_out.joined(name));
             return match (early, late) {
                 (Some(early), Some(late)) => Some(format!("{early}, {late}").into()),
                 (early, late) => early.or(late).map(Cow::Owned),
@@ -29,16 +29,17 @@ impl Request {
             return Some(own.into());
         }
         if is("Content-Encoding") {
-            return self.answer.content_encoding.as_deref().map(Cow::Borrowed);
+            return self.response.content_encoding.as_deref().map(Cow::Borrowed);
         }
         if is("Content-Language") {
-            return (!self.answer.content_languages.is_empty()).then(|| self.answer.content_languages.join(",").into());
+            return (!self.response.content_languages.is_empty())
+                .then(|| self.response.content_languages.join(",").into());
         }
         let (delimiter, persist) = self.account.sent.head?;
         let keep = matches!(persist, Persist { keep: true, .. });
         match (delimiter, persist.announce) {
             (Delimiter::Length(length), _)
-                if is("Content-Length") && !http::status::is_bodyless(self.answer.status()) =>
+                if is("Content-Length") && !http::status::is_bodyless(self.response.status()) =>
             {
                 Some(length.to_string().into())
             }

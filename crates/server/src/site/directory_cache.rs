@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use foldhash::HashMap;
 
 use crate::settings::merge::Merged;
-use crate::site::watched::Way;
+use crate::site::watched::WatchedPath;
 
 /// At this many remembered directories of all hosts together, all are forgotten.
 const REMEMBERED_MAX: usize = 16 * 1024;
@@ -29,7 +29,7 @@ type Directories = HashMap<String, Arc<Walked>>;
 pub(crate) struct Walked {
     pub(crate) merged: Merged,
     /// The findings on the way there, if `.htaccess` files are looked up or links checked.
-    pub(crate) way: Option<Way>,
+    pub(crate) way: Option<WatchedPath>,
     /// The depth of a name in it, if a `<Directory>` section might match one.
     pub(crate) files_at: Option<usize>,
     /// The length of the part of its path in which links may be followed, in bytes as the kernel counts them.

@@ -93,7 +93,7 @@ fn tag_of(meta: &Meta, parts: etag::Bits) -> Option<String> {
     tag.etag(is_young(modified_us, sys::time::realtime().as_micros() as i64))
 }
 
-/// The entity tag of a file in answers, or of a directory. May read the whole file.
+/// The entity tag of a file in responses, or of a directory. May read the whole file.
 pub fn entity_tag(name: &str, meta: &Meta, parts: etag::Bits) -> std::io::Result<Option<String>> {
     if parts & DIGEST != 0 && meta.is_file() {
         return Ok(open(name, parts, Links::Any)?.etag.map(|tag| tag.to_string()));

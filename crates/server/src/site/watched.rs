@@ -65,7 +65,7 @@ pub(crate) enum Watch {
 
 /// The findings on the way to a directory, and how long they hold.
 #[derive(Debug, Default)]
-pub(crate) struct Way {
+pub(crate) struct WatchedPath {
     /// Whether its directories are watched.
     pub(crate) watch: Watch,
     /// They hold for the current request only.
@@ -75,10 +75,10 @@ pub(crate) struct Way {
     look: Look,
 }
 
-impl Way {
+impl WatchedPath {
     /// A way that is about to be examined.
-    pub(crate) fn new(watch: Watch) -> Way {
-        Way { watch, ..Way::default() }
+    pub(crate) fn new(watch: Watch) -> WatchedPath {
+        WatchedPath { watch, ..WatchedPath::default() }
     }
 
     /// Whether its directories are watched.

@@ -26,7 +26,7 @@ pub trait Endpoint: Send + Sync {
     fn has_ended(&self) -> bool;
 }
 
-/// Carries bytes in both directions. All methods take `&self`, so that a body can be read while an answer is written.
+/// Carries bytes in both directions. All methods take `&self`, so that a body can be read while a response is written.
 pub trait Transport: Endpoint {
     /// Appends received bytes to `buffer`, for which it makes room for at least `room`. `Ok(0)` is the end. An empty buffer
     /// occupies no memory during a wait.
@@ -44,14 +44,14 @@ pub trait Transport: Endpoint {
         count: usize,
     ) -> Poll<io::Result<usize>>;
 
-    /// Ends once the client has reset the connection. A client that has only stopped sending waits for its answer; that
+    /// Ends once the client has reset the connection. A client that has only stopped sending waits for its response; that
     /// is no reset.
     fn reset(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
     /// Whether there are bytes to receive, even if the reactor has not seen them yet.
     fn has_input(&self) -> bool;
 
-    /// Shuts our side: the client sees the end of the answer.
+    /// Shuts our side: the client sees the end of the response.
     fn shutdown(&self) -> io::Result<()>;
 
     /// Ready once the announcement of our end has gone out, which [`shutdown`](Transport::shutdown) does not wait for.

@@ -1,8 +1,8 @@
 //! Connections that wait for their clients: which, for what, since when, and with how much memory.
 //!
-//! A client that never finishes its head, or never reads its answer, costs memory and a descriptor for as long as the
+//! A client that never finishes its head, or never reads its response, costs memory and a descriptor for as long as the
 //! time-outs allow. Times a few thousand, that is the memory of the machine, or all descriptors of a process. So each
-//! connection records here that it waits, and what it holds meanwhile: a head or a ClientHello, trailers, an answer that
+//! connection records here that it waits, and what it holds meanwhile: a head or a ClientHello, trailers, a response that
 //! the client does not read, in any protocol. All connections of a process share a budget. Beyond it those that have
 //! waited longest have to go, and so do they when descriptors or places run out.
 //!
@@ -48,7 +48,7 @@ pub enum WaitingFor {
 pub enum HeldMemory {
     /// What the client has sent of a handshake, a head, or trailers.
     Input = 0,
-    /// An answer, not sealed yet.
+    /// A response, not sealed yet.
     HandlerResult = 1,
     /// Sealed records.
     Sealed = 2,

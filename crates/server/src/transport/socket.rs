@@ -1,6 +1,6 @@
 //! The client's socket, read and written without blocking, registered with the reactor only when it has to wait.
 //!
-//! A connection whose request is there when it is accepted, and which is closed after the answer, never enters the
+//! A connection whose request is there when it is accepted, and which is closed after the response, never enters the
 //! reactor at all.
 
 use std::future::Future;

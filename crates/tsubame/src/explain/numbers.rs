@@ -1,6 +1,6 @@
 //! `--mpm`: shows the configured values of the multi-processing module, and the values that it uses.
 
-use mpm::{Asked, Explained, Spare};
+use mpm::{DirectiveValue, Explained, Spare};
 use serde_json::{Value, json};
 
 use crate::style::{Page, Style};
@@ -31,7 +31,7 @@ pub(super) fn text(explained: &Explained, style: Style) -> String {
     out.finish()
 }
 
-fn place(row: &Asked, style: Style) -> String {
+fn place(row: &DirectiveValue, style: Style) -> String {
     match &row.configured {
         Some((_, origin)) => {
             let chain: String = origin.chain().map(|outer| format!(" < {outer}")).collect();
@@ -60,7 +60,7 @@ fn summary(explained: &Explained) -> String {
 }
 
 pub(super) fn json(explained: &Explained) -> String {
-    let asked = |row: &Asked| {
+    let asked = |row: &DirectiveValue| {
         json!({
             "name": row.name,
             "asked": row.configured.as_ref().map(|(value, _)| *value).or(row.wanted),

@@ -177,16 +177,18 @@ fn answer(out: &mut Page, explanation: &Explanation, style: Style) {
     if !request.mapped.path_info.is_empty() {
         writeln!(out, "  path info {}", request.mapped.path_info);
     }
-    writeln!(out, "  type      {}", request.answer.content_type().unwrap_or("unknown"));
+    writeln!(out, "  type      {}", request.response.content_type().unwrap_or("unknown"));
     writeln!(out, "  handler   {}", request.mapped.handler.as_deref().unwrap_or("none"));
     writeln!(out, "  made by   {}", explanation.handler.unwrap_or("nobody"));
     match explanation.waits {
         true => writeln!(out, "  status    {}", style.good("would be made now")),
-        false if request.answer.status() < 400 => writeln!(out, "  status    {}", style.good(request.answer.status())),
-        false => writeln!(out, "  status    {}", style.bad(request.answer.status())),
+        false if request.response.status() < 400 => {
+            writeln!(out, "  status    {}", style.good(request.response.status()))
+        }
+        false => writeln!(out, "  status    {}", style.bad(request.response.status())),
     }
     if let Some(location) =
-        request.answer.headers_out.get("Location").filter(|_| (300..400).contains(&request.answer.status()))
+        request.response.headers_out.get("Location").filter(|_| (300..400).contains(&request.response.status()))
     {
         writeln!(out, "  location  {location}");
     }

@@ -8,7 +8,7 @@ pub(super) fn lines(explanation: &Explanation) -> Vec<String> {
     let request = &explanation.request;
     let verdict = &explanation.verdict;
     let root = &request.server.language.server_root;
-    let location = request.answer.headers_out.get("Location").filter(|_| matches!(verdict.status, Some(300..400)));
+    let location = request.response.headers_out.get("Location").filter(|_| matches!(verdict.status, Some(300..400)));
     let status = match (verdict.status, location) {
         (None, _) => String::new(),
         (Some(status), None) => format!("{status}: "),

@@ -13,13 +13,13 @@ pub(crate) static MODULE: Module = Module {
 const TESTED: Handler = Handler::Later {
     claims: |request| request.handler_name().is_some_and(|name| name.starts_with("tested-")),
     check: |_| None,
-    answer: |request| Box::pin(answer(request)),
+    run: |request| Box::pin(handle(request)),
 };
 
 /// The protocol that the tunnel speaks.
 const SHOUT: &str = "shout";
 
-async fn answer(request: &mut Request) -> HandlerResult {
+async fn handle(request: &mut Request) -> HandlerResult {
     if request.handler_name() == Some("tested-hints") {
         let mut fields = Fields::default();
         fields.add("Link", "</a.css>");

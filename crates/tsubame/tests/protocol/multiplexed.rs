@@ -269,7 +269,7 @@ impl Lines {
 
 /// An exchange from its beginning to its end; the answer as it goes out.
 async fn answer(number: String, mut exchange: Exchange) -> Vec<u8> {
-    let response = exchange.answer().await;
+    let response = exchange.respond().await;
     exchange.request.interim = None;
     let mut body = Vec::new();
     if let Some(tunnel) = response.tunnel {
@@ -286,7 +286,7 @@ async fn answer(number: String, mut exchange: Exchange) -> Vec<u8> {
     }
     let mut fields = Fields(Vec::new());
     exchange.request.fields_out(&mut fields).expect("fields");
-    let mut frame = format!("{number} {} {}\n", exchange.request.answer.status(), body.len()).into_bytes();
+    let mut frame = format!("{number} {} {}\n", exchange.request.response.status(), body.len()).into_bytes();
     frame.extend_from_slice(&fields.0);
     frame.push(b'\n');
     let transfer = Transfer { body: body.len() as u64, complete: true, ..Transfer::default() };

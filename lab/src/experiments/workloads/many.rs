@@ -102,7 +102,7 @@ pub(crate) struct Request {
     pub(crate) host: String,
     /// The path, without the leading slash.
     pub(crate) name: String,
-    /// The status of its answer.
+    /// The status of its response.
     pub(crate) status: u16,
 }
 

@@ -70,7 +70,7 @@ pub(crate) static EVENT_VS_NGINX: [Workload; 2] = [
     },
 ];
 
-/// req/s against the number of connections: from one, which waits for every answer, up to the limit of `ab`.
+/// req/s against the number of connections: from one, which waits for every response, up to the limit of `ab`.
 pub(crate) static CONCURRENCY: [Workload; 1] = [Workload {
     id: "concurrency",
     title: "31-byte file, 1 to 20 000 keep-alive connections",

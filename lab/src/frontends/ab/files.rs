@@ -17,7 +17,7 @@ pub(super) fn csv(record: &Record) -> String {
     out
 }
 
-/// One line for each answer, the fastest first: when it began, and milliseconds to the connection, from there to its
+/// One line for each response, the fastest first: when it began, and milliseconds to the connection, from there to its
 /// end, in total, and to its first byte.
 pub(super) fn gnuplot(record: &Record) -> String {
     let mut samples = record.samples.clone();

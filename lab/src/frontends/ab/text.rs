@@ -38,7 +38,7 @@ fn lines(options: &AbOptions, url: &Url, plan: &Plan, record: &Record) -> Vec<Li
     if record.failures.write > 0 {
         lines.push(Line("Write errors", record.failures.write.to_string(), "", ""));
     }
-    let others = record.answers - record.classes[2];
+    let others = record.responses - record.classes[2];
     if others > 0 {
         lines.push(Line("Non-2xx responses", others.to_string(), "", ""));
     }

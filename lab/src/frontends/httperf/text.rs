@@ -101,12 +101,12 @@ fn write(out: &mut String, options: &HttperfOptions, record: &Record, used: [Dur
     let cut = record.tally.as_ref().map_or(0, |_| record.reopened);
     let never_there = failures.refused + failures.connect + failures.no_descriptor + failures.no_port;
     let connections = record.connections + never_there;
-    let requests = record.answers + failures.total() + cut - never_there;
+    let requests = record.responses + failures.total() + cut - never_there;
     let ratio = |one: f64, other: f64| if other > 0.0 { one / other } else { 0.0 };
     let per = |count: u64| (ratio(count as f64, seconds), ratio(1000.0 * seconds, count as f64));
 
     writeln!(out, "Maximum connect burst length: {}", record.burst)?;
-    let replies = record.answers;
+    let replies = record.responses;
     writeln!(
         out,
         "\nTotal: connections {connections} requests {requests} replies {replies} test-duration {seconds:.3} s"
@@ -211,7 +211,7 @@ fn samples(record: &Record) -> Vec<f64> {
     let each = (SAMPLE.as_secs_f64() / length).ceil().max(1.0) as usize;
     let whole = (record.elapsed.as_secs_f64() / length) as usize;
     let intervals = &record.timeline.intervals[..whole.min(record.timeline.intervals.len())];
-    let sum = |part: &[_]| part.iter().map(|one: &crate::load::timeline::Interval| one.answers).sum::<u64>();
+    let sum = |part: &[_]| part.iter().map(|one: &crate::load::timeline::Interval| one.responses).sum::<u64>();
     intervals.chunks_exact(each).map(|part| sum(part) as f64 / (each as f64 * length)).collect()
 }
 

@@ -3,7 +3,7 @@
 use crate::load::Record;
 use crate::machine::error::{Context as _, Result};
 
-/// One line for each answer, in the order in which they began.
+/// One line for each response, in the order in which they began.
 pub(super) fn written(record: &Record) -> Result<Vec<u8>> {
     let mut samples = record.samples.clone();
     samples.sort_by_key(|times| times.began);
@@ -23,5 +23,5 @@ pub(super) fn written(record: &Record) -> Result<Vec<u8>> {
     out.into_inner().context(|| "write the times of requests".to_owned())
 }
 
-/// Microseconds: since the first request, to the connection, from the request to the first byte of the answer, in all.
+/// Microseconds: since the first request, to the connection, from the request to the first byte of the response, in all.
 const HEADER: [&str; 4] = ["began_us", "connect_us", "first_byte_us", "total_us"];

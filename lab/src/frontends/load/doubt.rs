@@ -21,7 +21,7 @@ pub(crate) enum Doubt {
     /// Of so many clients, so many waited for more than half of the time.
     Starved(u64, usize),
     Failed(u64),
-    /// So many answers have the wrong status or body.
+    /// So many responses have the wrong status or body.
     Wrong(u64),
 }
 
@@ -72,13 +72,13 @@ impl fmt::Display for Doubt {
 /// All reasons against a load.
 pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<Doubt> {
     let late = record.lag.milliseconds(0.99);
-    let wrong = record.answers - record.good;
+    let wrong = record.responses - record.good;
     let all = [
         interrupt::is_asked().then_some(Doubt::Interrupted),
         (record.busy > BUSY_MAX && !plan.spin).then_some(Doubt::Busy(record.busy)),
         (late > LATE_MAX_MS).then_some(Doubt::Late(late)),
         record.complaint.clone().map(Doubt::Complaint),
-        (record.reopened * REOPENED_SHARE > record.answers).then_some(Doubt::Reopened(record.reopened)),
+        (record.reopened * REOPENED_SHARE > record.responses).then_some(Doubt::Reopened(record.reopened)),
         (record.starved > 0).then_some(Doubt::Starved(record.starved, plan.clients)),
         (record.failures.total() > 0).then(|| Doubt::Failed(record.failures.total())),
         (wrong > 0).then_some(Doubt::Wrong(wrong)),
@@ -86,7 +86,7 @@ pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<Doubt> {
     all.into_iter().flatten().collect()
 }
 
-/// One connection that closes too early in so many answers is normal: it was idle, and nothing is wrong.
+/// One connection that closes too early in so many responses is normal: it was idle, and nothing is wrong.
 const REOPENED_SHARE: u64 = 1000;
 /// Above this share of its time a thread has nothing in reserve.
 const BUSY_MAX: f64 = 0.95;

@@ -18,7 +18,8 @@ pub(crate) struct Results {
     /// The time in which all this happened.
     pub(crate) seconds: f64,
     pub(crate) requests: u64,
-    pub(crate) answers: u64,
+    #[serde(rename = "answers")]
+    pub(crate) responses: u64,
     pub(crate) good: u64,
     pub(crate) per_second: f64,
     /// Answers by the first digit of their status.
@@ -111,7 +112,7 @@ pub(crate) fn intervals(moments: &[IntervalSummary], length: f64, seconds: f64) 
         let lasts = until - from;
         (lasts >= length / 2.0).then(|| Rates {
             until,
-            answers: moment.answers as f64 / lasts,
+            responses: moment.responses as f64 / lasts,
             failures: moment.failures as f64 / lasts,
             p50_us: moment.p50_us,
             p99_us: moment.p99_us,
@@ -164,7 +165,7 @@ pub(super) fn written(plan: &Plan, record: &Record) -> Result<String> {
     let results = Results {
         seconds: record.elapsed.as_secs_f64(),
         requests: record.asked(),
-        answers: record.answers,
+        responses: record.responses,
         good: record.good,
         per_second: record.rate(),
         status: classes.map(|(class, count)| (format!("{class}xx"), *count)).collect(),
@@ -199,12 +200,13 @@ mod tests {
     fn intervals_are_reported_by_the_second() {
         let mut timeline = Timeline::default();
         for (at_ms, times) in [(0, 10), (300, 20), (510, 3)] {
-            (0..times).for_each(|_| timeline.at(Duration::from_millis(at_ms)).answer(Duration::from_millis(2), 1));
+            (0..times)
+                .for_each(|_| timeline.at(Duration::from_millis(at_ms)).add_response(Duration::from_millis(2), 1));
         }
         let moments: Vec<IntervalSummary> = timeline.intervals.iter().map(IntervalSummary::of).collect();
         // The last interval has ten milliseconds, which prove nothing.
         let told = intervals(&moments, timeline.length.as_secs_f64(), 0.51);
-        let figures: Vec<(f64, f64)> = told.iter().map(|interval| (interval.until, interval.answers)).collect();
+        let figures: Vec<(f64, f64)> = told.iter().map(|interval| (interval.until, interval.responses)).collect();
         assert_eq!(figures, [(0.25, 40.0), (0.5, 80.0)]);
         assert!((1990..2010).contains(&told[0].p99_us));
     }

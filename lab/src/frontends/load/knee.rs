@@ -85,7 +85,7 @@ pub(super) fn find(options: &LoadOptions, limit: Duration) -> Result<()> {
     warn_line!("[0] as fast as the server answers");
     let most = view::run(&plan)?;
     interrupt::check()?;
-    if most.answers == 0 {
+    if most.responses == 0 {
         return Err(Error::new("no request was answered"));
     }
     let mut search = Search::from((most.rate() / 2.0).max(1.0));
@@ -137,7 +137,7 @@ fn too_high(record: &Record, rate: f64, limit: Duration) -> Option<&'static str>
         Some(GENERATOR)
     } else if record.failures.total() > 0 {
         Some("requests failed")
-    } else if record.good < record.answers {
+    } else if record.good < record.responses {
         Some("answers are wrong")
     } else if p99 > limit {
         Some("p99 is too long")

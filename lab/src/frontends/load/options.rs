@@ -54,7 +54,7 @@ pub(crate) struct LoadOptions {
     #[arg(long, requires = "rate")]
     poisson: bool,
 
-    /// How long a connection rests after an answer before it asks again
+    /// How long a connection rests after a response before it asks again
     #[arg(long, value_name = "TIME", conflicts_with = "rate", value_parser = duration)]
     think: Option<Duration>,
 
@@ -105,7 +105,7 @@ pub(crate) struct LoadOptions {
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
 
-    /// A request without an answer after this has failed
+    /// A request without a response after this has failed
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     timeout: Duration,
 
@@ -147,7 +147,7 @@ const SINGLE: [&str; 10] =
     ["url_file", "think", "pipeline", "method", "body", "body_file", "expect", "http2", "h2c", "streams"];
 
 impl LoadOptions {
-    /// Whether requests are sent at a fixed rate, regardless of answers.
+    /// Whether requests are sent at a fixed rate, regardless of responses.
     pub(crate) fn is_paced(&self) -> bool {
         self.rate.is_some()
     }

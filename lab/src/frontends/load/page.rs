@@ -34,7 +34,7 @@ pub(super) fn written(urls: &[String], plan: &Plan, record: &Record, limits: &[L
     if let Some(agreed) = text::agreed(plan, record) {
         page += &format!("<p>{}.</p>\n", escape(&agreed));
     }
-    if record.answers > 0 {
+    if record.responses > 0 {
         page += "<h2>Latency</h2>\n";
         page += &format!("<p class=\"soft\">{}</p>\n", since(plan));
         page += &plots(record);
@@ -49,7 +49,7 @@ pub(super) fn written(urls: &[String], plan: &Plan, record: &Record, limits: &[L
 fn figures(plan: &Plan, record: &Record) -> Table {
     let Handshakes { full, resumed } = record.handshakes;
     let mut rows = vec![
-        ("answers", record.answers as f64),
+        ("answers", record.responses as f64),
         ("good answers", record.good as f64),
         ("failed requests", record.failures.total() as f64),
         ("MB received", record.received() as f64 / 1e6),
@@ -89,8 +89,8 @@ fn plots(record: &Record) -> String {
     let moments: Vec<IntervalSummary> = timeline.intervals.iter().map(IntervalSummary::of).collect();
     let seconds = record.elapsed.as_secs_f64();
     let intervals = intervals(&moments, timeline.length.as_secs_f64(), seconds);
-    let [answers, latencies] = over_time("Over time", &intervals, record.failures.total() > 0, seconds);
-    let over_time = [("Answers over time", answers), ("Latency over time", latencies)].into_iter();
+    let [responses, latencies] = over_time("Over time", &intervals, record.failures.total() > 0, seconds);
+    let over_time = [("Answers over time", responses), ("Latency over time", latencies)].into_iter();
     let over_time = over_time.filter(|(_, plot)| !plot.is_empty());
     let over_time = over_time.map(|(heading, plot)| format!("<figure><h3>{heading}</h3>\n{plot}</figure>\n"));
     format!("<div class=\"plots\">\n{distribution}{}</div>\n", over_time.collect::<String>())

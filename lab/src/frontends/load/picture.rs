@@ -93,7 +93,7 @@ fn over_time_within(screen: usize, out: &mut String, record: &Record) -> Result 
     if intervals.len() < 3 {
         return Ok(());
     }
-    let per_second = |one: &Interval| (one.answers as f64 / length.as_secs_f64()) as u64;
+    let per_second = |one: &Interval| (one.responses as f64 / length.as_secs_f64()) as u64;
     let quantile = |share: f64| move |one: &Interval| one.total.value_at_quantile(share);
     let time = |micros: u64| format!("{:.3}", micros as f64 / 1000.0);
     plot(out, wide, "Answers per second", &intervals.iter().map(per_second).collect::<Vec<_>>(), |count| {
@@ -137,16 +137,16 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_fits_a_terminal_and_shows_every_answer() {
+    fn a_picture_fits_a_terminal_and_shows_every_response() {
         let mut record = Record::new(Instant::now());
         for (micros, times) in [(120, 900), (900, 95), (2_000_000, 4), (59_000_000, 1)] {
             (0..times).for_each(|_| record.total.record(Duration::from_micros(micros)));
         }
-        record.answers = record.total.0.len();
+        record.responses = record.total.0.len();
         record.elapsed = Duration::from_millis(200_250);
         for second in 0..=200 {
             let interval = record.timeline.at(Duration::from_secs(second));
-            interval.answers = second + 1;
+            interval.responses = second + 1;
             interval.total.record(second * 1000).unwrap();
         }
         let mut out = String::new();

@@ -57,7 +57,7 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
     let seconds = record.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     writeln!(out, "  {:>12.1}  answers per second", record.rate())?;
     writeln!(out, "  {:>12.2}  MB received per second", record.received() as f64 / seconds / 1e6)?;
-    writeln!(out, "  {:>12}  requests, {} answered, {} good", record.asked(), record.answers, record.good)?;
+    writeln!(out, "  {:>12}  requests, {} answered, {} good", record.asked(), record.responses, record.good)?;
     let again = match record.reopened {
         0 => String::new(),
         reopened => format!(", {reopened} of them closed by the server before it had answered everything"),
@@ -77,7 +77,7 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
         writeln!(out, "Failed  {}", style::bad(&kinds.join(", ")))?;
     }
     record.tally.as_deref().map_or(Ok(()), |tally| sessions(out, tally))?;
-    if record.answers == 0 {
+    if record.responses == 0 {
         return Ok(());
     }
     writeln!(out, "\nLatency in milliseconds")?;
@@ -206,7 +206,7 @@ fn over_time(out: &mut String, record: &Record) -> std::fmt::Result {
     // The last interval is not complete.
     let whole = &intervals[..intervals.len() - 1];
     let lines: [(&str, Vec<u64>); 2] = [
-        ("answers", whole.iter().map(|one| one.answers).collect()),
+        ("answers", whole.iter().map(|one| one.responses).collect()),
         ("p99", whole.iter().map(|one| one.total.value_at_quantile(0.99)).collect()),
     ];
     writeln!(out, "\nOver time, {} s each", timeline.length.as_secs_f64())?;

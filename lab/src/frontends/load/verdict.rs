@@ -1,4 +1,4 @@
-//! The verdict on a load, in one sentence: the question, the answer, and why to doubt it.
+//! The verdict on a load, in one sentence: the question, the response, and why to doubt it.
 
 use super::doubt::Doubt;
 use super::limit::{self, Limit};
@@ -15,7 +15,7 @@ pub(super) fn verdict(target: &str, plan: &Plan, record: &Record, limits: &[Limi
         Arrival::Closed => format!("by {manner} for {seconds:.1} s"),
         Arrival::Requests(_) | Arrival::Connections(_) => format!("for {manner}, for {seconds:.1} s"),
     };
-    let answer = match record.answers {
+    let response = match record.responses {
         0 => "gave no answer".to_owned(),
         _ => format!(
             "gave {} answers a second, with a p50 of {} ms and a p99 of {} ms",
@@ -29,7 +29,7 @@ pub(super) fn verdict(target: &str, plan: &Plan, record: &Record, limits: &[Limi
         true => String::new(),
         false => format!("; these figures are doubtful, because {}", enumerated(&briefs)),
     };
-    format!("{} {question}, {target} {answer}, {}{doubt}.", outcome(limits, record), failures(record))
+    format!("{} {question}, {target} {response}, {}{doubt}.", outcome(limits, record), failures(record))
 }
 
 /// Whether the load kept its limits, up to the word before the question.
@@ -45,7 +45,7 @@ fn outcome(limits: &[Limit], record: &Record) -> String {
 
 /// The bad results, with the conjunction before them.
 fn failures(record: &Record) -> String {
-    let (failed, wrong) = (record.failures.total(), record.answers - record.good);
+    let (failed, wrong) = (record.failures.total(), record.responses - record.good);
     let kinds = record.failures.kinds().into_iter().filter(|(_, count)| *count > 0);
     let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{kind}: {count}")).collect();
     let mut bad = Vec::new();

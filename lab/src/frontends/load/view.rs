@@ -58,10 +58,10 @@ impl View {
         if self.bar.is_hidden() {
             return;
         }
-        let (answers, failures) = (live.answers.load(Relaxed), live.failures.load(Relaxed));
+        let (responses, failures) = (live.responses.load(Relaxed), live.failures.load(Relaxed));
         let elapsed = live.elapsed();
         self.bar.set_position(match self.count {
-            Some(_) => answers + failures,
+            Some(_) => responses + failures,
             None => elapsed.as_millis() as u64,
         });
         let last = live.last_second();
@@ -69,7 +69,7 @@ impl View {
             self.shown = last;
             self.recent = last.map(|last| recent(live, last)).unwrap_or_default();
         }
-        let mean = answers as f64 / elapsed.as_secs_f64().max(0.001);
+        let mean = responses as f64 / elapsed.as_secs_f64().max(0.001);
         self.bar.set_message(format!("{mean:>12.0} answers per second on average, {failures} failed{}", self.recent));
     }
 }
@@ -78,18 +78,18 @@ impl View {
 fn recent(live: &Live, last: u64) -> String {
     let progress = live.progress();
     let first = (last + 1).saturating_sub(SECONDS);
-    let answers = (first..=last).map(|second| progress.second(second).map_or(0, |second| second.answers));
-    let answers: Vec<u64> = answers.collect();
+    let responses = (first..=last).map(|second| progress.second(second).map_or(0, |second| second.responses));
+    let responses: Vec<u64> = responses.collect();
     let latest = progress.second(last).map(|second| IntervalSummary::of(&second)).unwrap_or_default();
     drop(progress);
     let milliseconds = |micros: u64| micros as f64 / 1000.0;
     format!(
         "\n{:>12} in the last second, {} failed, p50 {:.3} ms, p99 {:.3} ms\n{:>12} {}",
-        latest.answers,
+        latest.responses,
         latest.failures,
         milliseconds(latest.p50_us),
         milliseconds(latest.p99_us),
         "",
-        blocks::plot(&answers, 1).concat(),
+        blocks::plot(&responses, 1).concat(),
     )
 }

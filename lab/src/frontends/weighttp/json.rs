@@ -123,7 +123,7 @@ pub(super) fn written(requests: u64, record: &Record) -> Result<String> {
             total: requests,
             kept: requests.saturating_sub(record.connections),
         },
-        response_counts: Responses { pass: two, fail: record.answers - two, errs: record.failures.total() },
+        response_counts: Responses { pass: two, fail: record.responses - two, errs: record.failures.total() },
         status_codes: Statuses { two, three, four, five },
         traffic: Traffic {
             bytes_total: record.received(),

@@ -1,4 +1,4 @@
-//! An answer whose length is known only at its end: everything until the server closes, then its framing.
+//! A response whose length is known only at its end: everything until the server closes, then its framing.
 
 use super::{Response, parse_status};
 use crate::machine::error::{Error, Result};

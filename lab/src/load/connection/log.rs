@@ -1,15 +1,15 @@
-//! What ab's `-v` prints of answers as they arrive.
+//! What ab's `-v` prints of responses as they arrive.
 
-/// ab shows so much of an answer, less one byte.
+/// ab shows so much of a response, less one byte.
 const SHOWN: usize = 8192;
 /// From this level on, the status of good answers is shown, too.
 const STATUSES: u32 = 3;
 
-/// The answer that is arriving.
+/// The response that is arriving.
 #[derive(Debug)]
 pub(super) struct Log {
     level: u32,
-    /// The answer up to now, while its head is incomplete.
+    /// The response up to now, while its head is incomplete.
     begun: Vec<u8>,
     has_head: bool,
 }
@@ -19,7 +19,7 @@ impl Log {
         Self { level, begun: Vec::new(), has_head: false }
     }
 
-    /// Prints the answer up to now with each piece of its head, and with everything that arrived together with that; then
+    /// Prints the response up to now with each piece of its head, and with everything that arrived together with that; then
     /// its status.
     pub(super) fn show(&mut self, bytes: &[u8]) {
         if self.has_head {
@@ -40,7 +40,7 @@ impl Log {
         }
     }
 
-    /// The answer is complete.
+    /// The response is complete.
     pub(super) fn end(&mut self) {
         self.begun.clear();
         self.has_head = false;

@@ -1,4 +1,4 @@
-//! The input of a connection: bytes or records of TLS, and the answers in them.
+//! The input of a connection: bytes or records of TLS, and the responses in them.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::super::http2::Event;
 use super::super::record::Times;
-use super::super::response::{Answer, Malformed};
+use super::super::response::{Malformed, Response};
 use super::super::tls_session::{BROKEN, TlsSession};
 use super::{BUFFER, Buffer, Connection, Pending, Protocol, Received, SKIP};
 use crate::load::failure::Failure;
@@ -37,8 +37,8 @@ impl Connection {
             }
             match &mut self.protocol {
                 Protocol::Http1(reader) if skips => {
-                    let answer = reader.skip(length);
-                    answer.into_iter().for_each(|answer| self.answered(received, 0, answer, now));
+                    let response = reader.skip(length);
+                    response.into_iter().for_each(|response| self.answered(received, 0, response, now));
                 }
                 _ => self.parse(&buffer.0[..length], received, now)?,
             }
@@ -106,7 +106,7 @@ impl Connection {
 
     fn parse(&mut self, bytes: &[u8], received: &mut Received, now: Instant) -> Result<(), Failure> {
         let read = match &self.protocol {
-            Protocol::Http1(_) => self.parse_answers(bytes, received, now),
+            Protocol::Http1(_) => self.parse_responses(bytes, received, now),
             Protocol::Http2(_) => self.parse_frames(bytes, received, now),
         };
         read.map_err(|why| {
@@ -115,7 +115,7 @@ impl Connection {
         })
     }
 
-    fn parse_answers(&mut self, mut bytes: &[u8], received: &mut Received, now: Instant) -> Result<(), Malformed> {
+    fn parse_responses(&mut self, mut bytes: &[u8], received: &mut Received, now: Instant) -> Result<(), Malformed> {
         if let Some(log) = &mut self.log {
             log.show(bytes);
         }
@@ -125,16 +125,16 @@ impl Connection {
                 return Err(self.too_long(received));
             };
             asked.first.get_or_insert(now);
-            let (taken, answer) = reader.read(bytes, asked.bodiless)?;
+            let (taken, response) = reader.read(bytes, asked.bodiless)?;
             bytes = &bytes[taken..];
-            answer.into_iter().for_each(|answer| self.answered(received, 0, answer, now));
+            response.into_iter().for_each(|response| self.answered(received, 0, response, now));
         }
         Ok(())
     }
 
-    /// More has arrived than was requested: the answer before it is longer than it claims, and thus invalid.
+    /// More has arrived than was requested: the response before it is longer than it claims, and thus invalid.
     fn too_long(&mut self, received: &mut Received) -> Malformed {
-        if let Some((_, Times { began, sent, first, .. })) = received.answers.pop() {
+        if let Some((_, Times { began, sent, first, .. })) = received.responses.pop() {
             self.asked.push_front(Pending { began, sent, first: Some(first), bodiless: false });
         }
         Malformed("it is longer than it says")
@@ -150,7 +150,7 @@ impl Connection {
                 Event::Began(at) => self.asked.get_mut(at).into_iter().for_each(|asked| {
                     asked.first.get_or_insert(now);
                 }),
-                Event::Answered(at, answer) => self.answered(received, at, answer, now),
+                Event::Answered(at, response) => self.answered(received, at, response, now),
                 Event::Refused(at) => {
                     self.asked.remove(at);
                     received.refused += 1;
@@ -167,22 +167,22 @@ impl Connection {
         received.is_over = true;
         let last = match &mut self.protocol {
             Protocol::Http1(reader) if self.takes_broken => match reader.break_off() {
-                Some(answer) => Ok(Some(Answer { keeps: false, ..answer })),
+                Some(response) => Ok(Some(Response { keeps: false, ..response })),
                 None => reader.close(),
             },
             Protocol::Http1(reader) => reader.close(),
             Protocol::Http2(_) => Ok(None),
         };
         match last {
-            Ok(Some(answer)) => self.answered(received, 0, answer, now),
+            Ok(Some(response)) => self.answered(received, 0, response, now),
             Ok(None) if self.asked.is_empty() => {}
             _ => return Err(Failure { count: |failures| &mut failures.read, was_idle: self.was_idle() }),
         }
         Ok(())
     }
 
-    /// Takes an answer to the request in this place among those in progress.
-    fn answered(&mut self, received: &mut Received, at: usize, answer: Answer, now: Instant) {
+    /// Takes a response to the request in this place among those in progress.
+    fn answered(&mut self, received: &mut Received, at: usize, response: Response, now: Instant) {
         let Some(Pending { began, sent, first, .. }) = self.asked.remove(at) else { return };
         let connected =
             self.secured.or(self.connected.get()).filter(|_| self.answered == 0).unwrap_or(began).max(began);
@@ -190,10 +190,10 @@ impl Connection {
         if let Some(log) = &mut self.log {
             log.end();
         }
-        received.answers.push((
-            answer,
+        received.responses.push((
+            response,
             Times { began, connected, sent: sent.max(connected), first: first.unwrap_or(now), done: now },
         ));
-        received.is_over |= !answer.keeps;
+        received.is_over |= !response.keeps;
     }
 }

@@ -1,5 +1,5 @@
 //! Header compression of HTTP/2 (RFC 7541), for a client that sends the same requests again and again, and needs few
-//! fields of their answers. Pure.
+//! fields of their responses. Pure.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

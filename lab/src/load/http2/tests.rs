@@ -42,17 +42,17 @@ fn read(paths: &[&str], bytes: &[u8]) -> Result<(Vec<Event>, Vec<u8>), Malformed
     whole
 }
 
-fn answer(status: u16, head: u64, body: u64, framing: u64, is_expected: bool) -> Answer {
-    Answer { status, head, body, framing, keeps: true, is_expected }
+fn response(status: u16, head: u64, body: u64, framing: u64, is_expected: bool) -> Response {
+    Response { status, head, body, framing, keeps: true, is_expected }
 }
 
 const SETTINGS: (u8, u8, u32, &[u8]) = (4, 0, 0, &[]);
 
 #[test]
-fn answers_come_in_any_order_and_in_pieces() {
+fn responses_come_in_any_order_and_in_pieces() {
     let bytes = frames(&[
         SETTINGS,
-        // An interim answer, then 200 with a priority and padding; fields go on in another frame.
+        // An interim response, then 200 with a priority and padding; fields go on in another frame.
         (1, 0x4, 3, &[0x08, 3, b'1', b'0', b'3']),
         (1, 0x8 | 0x20, 3, &[2, 0, 0, 0, 0, 9, 0x88, 0, 0]),
         (9, 0x4, 3, &[0x76, 1, b'x']),
@@ -67,8 +67,8 @@ fn answers_come_in_any_order_and_in_pieces() {
         Event::Began(1),
         Event::Began(1),
         Event::Began(0),
-        Event::Answered(1, answer(200, 14 + 18 + 12, 5, 9 + 9 + 4, true)),
-        Event::Answered(0, answer(404, 10, 0, 9, false)),
+        Event::Answered(1, response(200, 14 + 18 + 12, 5, 9 + 9 + 4, true)),
+        Event::Answered(0, response(404, 10, 0, 9, false)),
     ];
     assert_eq!(events, expected);
     assert_eq!(out, frames(&[(4, 1, 0, &[])]), "settings are acknowledged");
@@ -87,7 +87,7 @@ fn trailers_pings_and_what_is_new_are_no_surprise() {
         (0, 0, 99, b"of a stream that is over"),
     ]);
     let (events, out) = read(&["/"], &bytes).unwrap();
-    assert_eq!(events.last(), Some(&Event::Answered(0, answer(200, 10, 5, 9 + 14, true))));
+    assert_eq!(events.last(), Some(&Event::Answered(0, response(200, 10, 5, 9 + 14, true))));
     assert_eq!((events.len(), out), (4, frames(&[(4, 1, 0, &[]), (6, 1, 0, b"12345678")])));
 }
 
@@ -100,7 +100,7 @@ fn a_stream_may_be_refused_and_a_server_may_leave() {
     assert_eq!(events, [Event::Room, Event::Refused(1)]);
     assert_eq!((client.most(100), client.is_over()), (0, false), "the first one is still answered");
     client.read(&frames(&[(1, 0x5, 1, &[0x89])]), &mut out, &mut |event| events.push(event)).unwrap();
-    assert!(matches!(events[..], [.., Event::Answered(0, Answer { status: 204, .. })]), "{events:?}");
+    assert!(matches!(events[..], [.., Event::Answered(0, Response { status: 204, .. })]), "{events:?}");
     assert!(client.is_over(), "the third one never is");
 }
 

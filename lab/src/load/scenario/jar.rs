@@ -26,7 +26,7 @@ struct Cookie {
 }
 
 impl Jar {
-    /// Takes a `Set-Cookie` field from the answer to a request for `path`.
+    /// Takes a `Set-Cookie` field from the response to a request for `path`.
     pub(super) fn set(&mut self, field: &str, path: &str, server: &Server, now: Instant) {
         let mut parts = field.split(';');
         let Some((name, value)) = parts.next().and_then(|pair| pair.split_once('=')) else { return };
@@ -112,7 +112,7 @@ mod tests {
         Server { is_secure, host: "shop.example.org".to_owned(), port: 80 }
     }
 
-    /// What is sent for `path` after these fields of answers to `/a/b`.
+    /// What is sent for `path` after these fields of responses to `/a/b`.
     fn sent(fields: &[&str], path: &str) -> String {
         let (mut jar, now) = (Jar::default(), Instant::now());
         fields.iter().for_each(|field| jar.set(field, "/a/b", &server(false), now));

@@ -20,7 +20,7 @@ pub(crate) struct Tally {
     pub(crate) failed: Distribution,
     /// Connections of complete sessions.
     pub(crate) connections: u64,
-    /// How many sessions got how many answers.
+    /// How many sessions got how many responses.
     pub(crate) lengths: Vec<u64>,
     /// How many sessions were complete in each sample of time.
     pub(crate) samples: Vec<u64>,
@@ -36,7 +36,7 @@ pub(crate) struct StepTally {
     pub(crate) failures: u64,
     /// Why it failed for the first time.
     pub(crate) complaint: Option<String>,
-    /// The latencies of its answers.
+    /// The latencies of its responses.
     pub(crate) total: Distribution,
 }
 
@@ -59,10 +59,10 @@ impl Tally {
         }
     }
 
-    /// Counts a session with so many answers. `since`: from the start of the load; `connections`: it was complete, and
+    /// Counts a session with so many responses. `since`: from the start of the load; `connections`: it was complete, and
     /// had so many.
-    pub(super) fn session(&mut self, since: Duration, took: Duration, answers: usize, connections: Option<u64>) {
-        self.lengths.iter_mut().skip(answers).take(1).for_each(|length| *length += 1);
+    pub(super) fn session(&mut self, since: Duration, took: Duration, responses: usize, connections: Option<u64>) {
+        self.lengths.iter_mut().skip(responses).take(1).for_each(|length| *length += 1);
         let Some(connections) = connections else { return self.failed.record(took) };
         self.complete.record(took);
         self.connections += connections;
@@ -73,14 +73,14 @@ impl Tally {
         }
     }
 
-    /// Counts an answer to a step that is counted by itself.
-    pub(super) fn answer(&mut self, step: usize, took: Duration) {
+    /// Counts a response to a step that is counted by itself.
+    pub(super) fn add_response(&mut self, step: usize, took: Duration) {
         let Some(step) = self.steps.get_mut(step) else { return };
         step.requests += 1;
         step.total.record(took);
     }
 
-    /// Counts a failure of a step: its answer is wrong, or it has none.
+    /// Counts a failure of a step: its response is wrong, or it has none.
     pub(super) fn fail(&mut self, step: usize, is_answered: bool, why: impl FnOnce() -> String) {
         let Some(step) = self.steps.get_mut(step) else { return };
         step.requests += u64::from(!is_answered);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::response::{Answer, AnswerText};
+use super::super::response::{Response, ResponseText};
 
 /// What to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,12 +39,12 @@ pub(super) fn request(parts: Parts, number: u64, head: &str, body: &str) {
     }
 }
 
-/// Prints an answer.
-pub(super) fn reply(parts: Parts, number: u64, kept: &AnswerText, answer: &Answer) {
+/// Prints a response.
+pub(super) fn reply(parts: Parts, number: u64, kept: &ResponseText, response: &Response) {
     if parts.is_any() {
         let (head, body) = (String::from_utf8_lossy(&kept.head), String::from_utf8_lossy(&kept.body));
         let text = told(parts, 'R', number, &head, &body);
-        let Answer { head, body, framing, .. } = answer;
+        let Response { head, body, framing, .. } = response;
         say!("{text}RS{number}: header {head} content {body} footer {framing}\n");
     }
 }

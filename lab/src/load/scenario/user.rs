@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::connection::Connection;
 use super::super::plan::Request;
-use super::super::response::{Answer, AnswerText};
+use super::super::response::{Response, ResponseText};
 use super::jar::Jar;
 use super::{Burst, Scenario, Step, field};
 
@@ -24,7 +24,7 @@ pub(super) struct User<'s> {
     jar: Jar,
     /// The number of the session, and the values taken.
     values: Vec<String>,
-    pub(super) answers: usize,
+    pub(super) responses: usize,
     /// How many connections were made.
     pub(super) dialled: u64,
 }
@@ -44,7 +44,7 @@ pub(super) struct Call<'s> {
 #[derive(Debug)]
 pub(super) struct UserConnection<'s> {
     pub(super) connection: Connection,
-    /// The requests in progress, in the order of their answers.
+    /// The requests in progress, in the order of their responses.
     pub(super) calls: VecDeque<Call<'s>>,
     /// How many more it may carry; `None` is without limit.
     pub(super) left: Option<u64>,
@@ -77,7 +77,7 @@ impl<'s> User<'s> {
             links: Vec::new(),
             jar: Jar::default(),
             values: vec![number.to_string()],
-            answers: 0,
+            responses: 0,
             dialled: 0,
         }
     }
@@ -147,7 +147,7 @@ impl<'s> User<'s> {
         Ok(RequestText { path, head, body: body.unwrap_or_default() })
     }
 
-    /// Learns from an answer.
+    /// Learns from a response.
     ///
     /// # Errors
     /// It is not as expected, or lacks a value; says why.
@@ -155,17 +155,17 @@ impl<'s> User<'s> {
         &mut self,
         scenario: &Scenario,
         call: &Call<'_>,
-        answer: &Answer,
-        kept: &AnswerText,
+        response: &Response,
+        kept: &ResponseText,
         now: Instant,
     ) -> Result<(), String> {
-        self.answers += 1;
+        self.responses += 1;
         if scenario.cookies {
             for cookie in field(&kept.head, "Set-Cookie") {
                 self.jar.set(&String::from_utf8_lossy(cookie), &call.path, &scenario.server, now);
             }
         }
-        call.step.expected.check(answer.status, kept, &self.values)?;
+        call.step.expected.check(response.status, kept, &self.values)?;
         for capture in &call.step.captures {
             let value = capture.from.value(kept).map_err(|why| format!("there is no {:?}: {why}", capture.name))?;
             self.values.resize(self.values.len().max(capture.value + 1), String::new());

@@ -26,10 +26,10 @@ use crate::load::failure::Failure;
 use crate::load::tls::Tls;
 use crate::machine::error::{self, Context as _};
 
-/// A request that had no answer in time.
+/// A request that had no response in time.
 const LATE: Failure = Failure { count: |failures| &mut failures.timeout, was_idle: false };
 
-/// A request that cannot be written, because of an answer before it.
+/// A request that cannot be written, because of a response before it.
 const UNFIT: Failure = Failure { count: |failures| &mut failures.malformed, was_idle: false };
 
 /// The room for a user.
@@ -258,11 +258,11 @@ impl<'s> Users<'s> {
         }
         let (since, took) = (now - self.start, now - user.began);
         match how {
-            End::Complete => self.tally.session(since, took, user.answers, Some(user.dialled)),
-            End::Failed => self.tally.session(since, took, user.answers, None),
+            End::Complete => self.tally.session(since, took, user.responses, Some(user.dialled)),
+            End::Failed => self.tally.session(since, took, user.responses, None),
             End::CutOff => {}
         }
-        if how == End::Failed && !was_there && user.answers == 0 && self.schedule.is_none() {
+        if how == End::Failed && !was_there && user.responses == 0 && self.schedule.is_none() {
             self.slots[slot] = Slot::Closed;
             self.resting.push(Reverse((now + PAUSE, slot)));
         } else {

@@ -14,7 +14,7 @@ use crate::measure::server::Server;
 const TOUCH_SECONDS: u32 = 10;
 
 impl Bench {
-    /// The time until the first answer and the memory then, before the load.
+    /// The time until the first response and the memory then, before the load.
     pub(super) fn many(
         &self,
         server: &Server,

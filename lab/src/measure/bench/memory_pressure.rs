@@ -48,7 +48,7 @@ impl Bench {
         let call = ScriptClients {
             address: site.address(),
             names: &names,
-            answer: first.answer,
+            response: first.response,
             clients: memory_pressure.clients,
             seconds,
             patience: PATIENCE,
@@ -95,7 +95,7 @@ impl Bench {
                 major_faults: memory_events.major_faults,
                 peak_kib: memory_events.peak_kib,
                 swapped_pages: procfs::swapped_out().saturating_sub(swapped),
-                file_answers: files.requests,
+                file_responses: files.requests,
                 file_p50_us: files.p50_us,
                 file_p99_us: files.p99_us,
                 file_max_us: files.max_us,

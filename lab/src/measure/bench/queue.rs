@@ -16,14 +16,14 @@ use crate::measure::server::Server;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Bench {
-    /// Sends requests at the rate of the workload, and waits for the last answer. The process already runs.
+    /// Sends requests at the rate of the workload, and waits for the last response. The process already runs.
     pub(super) fn queue(&self, server: &Server, site: &Site, queue: &Queue) -> Result<Load> {
         let names = [format!("cgi-bin/{}", queue.script.name)];
         probe_script(site, &names[0], queue.script)?;
         let call = ScriptClients {
             address: site.address(),
             names: &names,
-            answer: queue.script.answer,
+            response: queue.script.response,
             clients: queue.requests,
             seconds: 0,
             patience: PATIENCE,

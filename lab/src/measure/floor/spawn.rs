@@ -48,12 +48,12 @@ fn run(options: &FloorOptions, script: &Path) -> std::io::Result<()> {
         };
         // A client that leaves does not concern the others.
         if matches!(rustix::io::read(&connection, &mut [0; 4096]), Ok(1..)) {
-            answer(&connection, &mut command, &mut said)?;
+            respond(&connection, &mut command, &mut said)?;
         }
     }
 }
 
-fn answer(connection: &OwnedFd, command: &mut Command, said: &mut Vec<u8>) -> std::io::Result<()> {
+fn respond(connection: &OwnedFd, command: &mut Command, said: &mut Vec<u8>) -> std::io::Result<()> {
     let mut script = command.spawn()?;
     said.clear();
     if let Some(mut output) = script.stdout.take() {
@@ -87,7 +87,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn the_output_of_the_script_is_the_answer() {
+    fn the_output_of_the_script_is_the_response() {
         let listen = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
         let options = FloorOptions { listen, close: true, threads: false, spawn: None, alone: true };
         std::thread::spawn(move || run(&options, Path::new("/bin/pwd")));

@@ -197,7 +197,8 @@ pub(crate) struct PressureEvents {
     /// Pages that the machine swapped out meanwhile.
     pub(crate) swapped_pages: u64,
     /// Files answered, of those requested at a fixed rate.
-    pub(crate) file_answers: u64,
+    #[serde(rename = "file_answers")]
+    pub(crate) file_responses: u64,
     /// Their latencies, in microseconds.
     pub(crate) file_p50_us: u64,
     /// See `file_p50_us`.
@@ -211,14 +212,14 @@ pub(crate) struct PressureEvents {
 impl PressureEvents {
     /// A latency of files, in milliseconds: infinite if none was answered.
     pub(crate) fn file_milliseconds(&self, figure: fn(&Self) -> u64) -> f64 {
-        if self.file_answers > 0 { figure(self) as f64 / 1000.0 } else { f64::INFINITY }
+        if self.file_responses > 0 { figure(self) as f64 / 1000.0 } else { f64::INFINITY }
     }
 }
 
 /// A server that has just started.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Begun {
-    /// The time from its start to the first answer.
+    /// The time from its start to the first response.
     pub(crate) answered_ms: u64,
     /// Its memory then.
     pub(crate) pss_kib: u64,

@@ -45,7 +45,8 @@ struct Row<'a> {
     major_faults: Option<u64>,
     peak_kib: Option<u64>,
     swapped_pages: Option<u64>,
-    file_answers: Option<u64>,
+    #[serde(rename = "file_answers")]
+    file_responses: Option<u64>,
     file_p50_us: Option<u64>,
     file_p99_us: Option<u64>,
     file_max_us: Option<u64>,
@@ -137,7 +138,7 @@ fn of_load<'a>(row: Row<'a>, load: &Load) -> Row<'a> {
         major_faults: squeezed.map(|squeezed| squeezed.major_faults),
         peak_kib: squeezed.map(|squeezed| squeezed.peak_kib),
         swapped_pages: squeezed.map(|squeezed| squeezed.swapped_pages),
-        file_answers: squeezed.map(|squeezed| squeezed.file_answers),
+        file_responses: squeezed.map(|squeezed| squeezed.file_responses),
         file_p50_us: squeezed.map(|squeezed| squeezed.file_p50_us),
         file_p99_us: squeezed.map(|squeezed| squeezed.file_p99_us),
         file_max_us: squeezed.map(|squeezed| squeezed.file_max_us),

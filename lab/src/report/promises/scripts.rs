@@ -25,7 +25,7 @@ pub(super) fn judge_each(
     let text: Vec<String> = ratios.iter().map(|(subject, ratio)| format!("{ratio} {}", title(*subject))).collect();
     let says = |what| ratios.iter().filter(|(_, ratio)| ratio.reaches(factor) == Some(what)).count();
     (!ratios.is_empty()).then(|| Verdict {
-        // With half of the pairs the answer is open, but one failure is an answer.
+        // With half of the pairs the response is open, but one failure is a response.
         met: match says(false) {
             0 => (says(true) == pairs.len()).then_some(true),
             _ => Some(false),
@@ -98,7 +98,7 @@ pub(super) fn judge_queue(summary: &Summary<'_>, workload: &str, subjects: &[Ent
         subjects.iter().filter_map(|entry| Some((*entry, p99(entry)? / explained))).collect();
     let (worst, ratio) = *ratios.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     Some(Verdict {
-        // One failure is an answer; half of the subjects are not.
+        // One failure is a response; half of the subjects are not.
         met: (ratio > factor || ratios.len() == subjects.len()).then_some(ratio <= factor),
         measured: format!("at most {ratio:.2}, {}", title(worst)),
     })

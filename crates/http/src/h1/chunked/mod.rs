@@ -62,7 +62,7 @@ pub enum ChunkError {
 }
 
 impl ChunkError {
-    /// The status of the answer, if none was sent yet.
+    /// The status of the response, if none was sent yet.
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {

@@ -51,7 +51,7 @@ pub enum HeadError {
 }
 
 impl HeadError {
-    /// The status of the answer.
+    /// The status of the response.
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 pub use error::HeadError;
 
 use crate::conditional::Preconditions;
-use crate::name::{Known, Name};
+use crate::name::{KnownField, Name};
 
 /// A parsed request head. See the [module](self) for how to use it.
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ impl Head {
     /// once; `buf` must then start with the same bytes. After any other outcome the next call starts afresh.
     ///
     /// # Errors
-    /// The head is malformed or too large. Close the connection after the answer, because the start of the next request
+    /// The head is malformed or too large. Close the connection after the response, because the start of the next request
     /// is unknown.
     pub fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<Parse, HeadError> {
         parse::parse(buf, limits, head)
@@ -147,7 +147,7 @@ impl Head {
         head.version = parts.version;
         head.authority = parts.authority.map_or_else(Span::default, |authority| put(authority, b"\n"));
         for (number, (name, value)) in fields.into_iter().take(Limits::FIELDS_MAX).enumerate() {
-            let known = Known::classify(name);
+            let known = KnownField::classify(name);
             if let Some(known) = known {
                 head.index.note(known, number);
             }
@@ -196,7 +196,7 @@ impl Head {
     /// The parser has already checked them; split them with [`Authority::parse`](crate::Authority).
     #[must_use]
     pub fn host<'h>(&'h self, buf: &'h [u8]) -> Option<&'h [u8]> {
-        if self.authority.is_empty() { self.field(buf, Known::Host) } else { Some(self.authority.of(buf)) }
+        if self.authority.is_empty() { self.field(buf, KnownField::Host) } else { Some(self.authority.of(buf)) }
     }
 
     /// The version, see [`Version`].
@@ -283,7 +283,7 @@ struct Field {
     name: Span,
     /// In the read buffer, or in [`Head::folded`].
     value: Span,
-    known: Option<Known>,
+    known: Option<KnownField>,
     is_folded: bool,
 }
 
@@ -311,21 +311,21 @@ impl Span {
 
 /// For each known name, one more than the number of its first field; 0 if there is none.
 #[derive(Debug)]
-struct Index([u16; Known::ALL.len()]);
+struct Index([u16; KnownField::ALL.len()]);
 
 impl Default for Index {
     fn default() -> Self {
-        Index([0; Known::ALL.len()])
+        Index([0; KnownField::ALL.len()])
     }
 }
 
 impl Index {
-    fn first(&self, known: Known) -> Option<usize> {
+    fn first(&self, known: KnownField) -> Option<usize> {
         usize::from(self.0[known as usize]).checked_sub(1)
     }
 
     /// Records that field number `at` is called `known`; false if there already was one.
-    fn note(&mut self, known: Known, at: usize) -> bool {
+    fn note(&mut self, known: KnownField, at: usize) -> bool {
         let entry = &mut self.0[known as usize];
         let is_first = *entry == 0;
         if is_first {
@@ -341,7 +341,7 @@ impl Preconditions for (&Head, &[u8]) {
         self.0.method(self.1)
     }
 
-    fn values(&self, name: Known) -> impl Iterator<Item = &[u8]> {
+    fn values(&self, name: KnownField) -> impl Iterator<Item = &[u8]> {
         self.0.values(self.1, name)
     }
 }

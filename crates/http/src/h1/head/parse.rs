@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Field, Head, HeadError, Limits, Parse, Span, Version};
 use crate::authority::Authority;
-use crate::name::Known;
+use crate::name::KnownField;
 use crate::scan::{find_below, token_end, trim};
 
 /// The most empty lines to skip before a request line, as in Apache.
@@ -232,10 +232,10 @@ impl Parser<'_> {
         if number >= most.min(Limits::FIELDS_MAX) {
             return Err(HeadError::TooManyFields.into());
         }
-        let known = Known::classify(&self.buf[start..name_end]);
+        let known = KnownField::classify(&self.buf[start..name_end]);
         if let Some(known) = known {
             let is_first = self.head.index.note(known, number);
-            if known == Known::Host && !is_first && (self.limits.strict || !self.is_the_same_host(value)) {
+            if known == KnownField::Host && !is_first && (self.limits.strict || !self.is_the_same_host(value)) {
                 return Err(HeadError::SeveralHosts.into());
             }
         }
@@ -246,7 +246,7 @@ impl Parser<'_> {
 
     /// Whether a Host field says what the first one said.
     fn is_the_same_host(&self, value: Span) -> bool {
-        let first = self.head.field(self.buf, Known::Host).unwrap_or_default();
+        let first = self.head.field(self.buf, KnownField::Host).unwrap_or_default();
         !first.is_empty() && first.eq_ignore_ascii_case(value.of(self.buf))
     }
 
@@ -348,7 +348,7 @@ impl Parser<'_> {
 
     /// Host is needed in HTTP/1.1, and must be valid in any version (RFC 9112 section 3.2).
     fn check_host(&self) -> Result<(), HeadError> {
-        let Some(host) = self.head.field(self.buf, Known::Host) else {
+        let Some(host) = self.head.field(self.buf, KnownField::Host) else {
             return if self.head.version == Version::Http10 { Ok(()) } else { Err(HeadError::NoHost) };
         };
         if host.is_empty() {

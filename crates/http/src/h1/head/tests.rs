@@ -1,7 +1,7 @@
-//! Tests of the head parser: each request with the answer of Apache 2.4.71, or with the reason to differ.
+//! Tests of the head parser: each request with the response of Apache 2.4.71, or with the reason to differ.
 
 use super::{Head, HeadError, Limits, Parse, Parts, Version};
-use crate::name::Known;
+use crate::name::KnownField;
 
 const LAX: Limits = Limits { line: 8190, fields: 100, field_size: 8190, strict: false };
 
@@ -176,7 +176,7 @@ fn accessors() {
     assert_eq!(head.host(request), Some(&b"b:8"[..]));
     assert_eq!(head.version(), Version::Http11);
     assert_eq!(head.field(request, "Host"), Some(&b"a"[..]));
-    assert_eq!(head.field(request, Known::Accept), Some(&b"x y"[..]));
+    assert_eq!(head.field(request, KnownField::Accept), Some(&b"x y"[..]));
     assert_eq!(head.field(request, "x-OWN"), Some(&b"1"[..]));
     assert_eq!(head.field(request, "a"), Some(&b"b c d"[..]));
     assert_eq!(head.field(request, "b"), Some(&b"e"[..]));
@@ -219,7 +219,7 @@ fn a_head_is_assembled_from_its_parts() {
     assert_eq!((head.method(&arena), head.target(&arena)), (&b"GET"[..], &b"/a%20b?c=d?e"[..]));
     assert_eq!((head.path(&arena), head.query(&arena)), (&b"/a%20b"[..], Some(&b"c=d?e"[..])));
     assert_eq!((head.host(&arena), head.version()), (Some(&b"h:1"[..]), Version::Http2));
-    assert_eq!(head.combined(&arena, Known::Accept).as_deref(), Some(&b"*/*, a/b"[..]));
+    assert_eq!(head.combined(&arena, KnownField::Accept).as_deref(), Some(&b"*/*, a/b"[..]));
     assert_eq!(head.field(&arena, "X"), Some(&b"1"[..]));
     assert_eq!(head.fields(&arena).collect::<Vec<_>>(), fields);
 }

@@ -149,7 +149,7 @@ pub(super) enum Comparison {
 }
 
 /// The target of a request, as a `uri` may name it.
-pub(super) struct Place<'a> {
+pub(super) struct RequestTarget<'a> {
     /// The target as it was sent.
     pub(super) target: &'a str,
     /// The server's own host name.
@@ -169,7 +169,7 @@ struct Parts<'a> {
 }
 
 /// Compares the signed URI with the request's target. Proxies may have written the same thing in another way.
-pub(super) fn compare(uri: &str, place: &Place<'_>) -> Comparison {
+pub(super) fn compare(uri: &str, place: &RequestTarget<'_>) -> Comparison {
     if uri == place.target {
         return Comparison::Same;
     }
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_same_place_in_other_words() {
-        let place = |target| Place { target, host: "h", port: 80, usual_port: 80 };
+        let place = |target| RequestTarget { target, host: "h", port: 80, usual_port: 80 };
         for (uri, target, want) in [
             ("/a?b", "/a?b", Comparison::Same),
             ("/%61?b", "/a?b", Comparison::Same),

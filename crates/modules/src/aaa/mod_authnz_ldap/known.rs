@@ -8,7 +8,7 @@ use super::rules::Rules;
 
 /// The data of a user that was found.
 #[derive(Clone, Default)]
-pub(super) struct Known {
+pub(super) struct UserData {
     pub(super) dn: Option<String>,
     /// The name as the client sent it.
     pub(super) user: String,
@@ -19,19 +19,19 @@ pub(super) struct Known {
 
 /// Sets the values found as environment variables, with the prefix before each name.
 pub(super) fn set_variables(request: &mut Request, rules: &Rules, prefix: &str, values: Option<&[String]>) {
-    for (name, value) in rules.place.attributes.iter().zip(values.into_iter().flatten()) {
+    for (name, value) in rules.search_base.attributes.iter().zip(values.into_iter().flatten()) {
         request.env.set(format!("{prefix}{}", name.to_ascii_uppercase()), value.as_str());
     }
 }
 
 /// Gives a user the name that the section chooses, and its variables. `number` of the message that this name was not
 /// requested.
-pub(super) fn name_user(request: &mut Request, rules: &Rules, known: &Known, number: &str) {
+pub(super) fn name_user(request: &mut Request, rules: &Rules, known: &UserData, number: &str) {
     const PREFIX: &str = "AUTHENTICATE_";
     set_variables(request, rules, PREFIX, known.values.as_deref());
     let Some(wanted) = &rules.user_attribute else { return };
     let values = known.values.iter().flatten();
-    let found = rules.place.attributes.iter().zip(values).find(|(name, _)| *name == wanted);
+    let found = rules.search_base.attributes.iter().zip(values).find(|(name, _)| *name == wanted);
     match found {
         // A user without this attribute has no name.
         Some((_, value)) => request.login.user = Some(value.clone()).filter(|value| !value.is_empty()),
@@ -48,6 +48,6 @@ pub(super) fn name_user(request: &mut Request, rules: &Rules, known: &Known, num
 }
 
 /// Keeps it for the rest of the request.
-pub(super) fn note(request: &mut Request, known: Known) {
+pub(super) fn note(request: &mut Request, known: UserData) {
     request.login.known = Some(Arc::new(known));
 }

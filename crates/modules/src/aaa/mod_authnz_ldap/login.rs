@@ -5,7 +5,7 @@ use server::Request;
 use server::authz::Authn;
 
 use super::charset;
-use super::known::{Known, name_user, note};
+use super::known::{UserData, name_user, note};
 use super::rules::rules;
 use crate::ldap::code::Code;
 use crate::ldap::directory::Directory;
@@ -13,7 +13,7 @@ use crate::ldap::directory::Directory;
 pub(super) async fn check_password(request: &mut Request, user: &str, password: &str) -> Authn {
     let log = |request: &Request, level, text: String| request.log("authnz_ldap", level, text);
     let rules = rules(request);
-    if rules.place.hosts.is_empty() {
+    if rules.search_base.hosts.is_empty() {
         log(request, Level::Warn, "AH02558: no AuthLDAPURL".into());
         return Authn::Error;
     }
@@ -37,9 +37,9 @@ pub(super) async fn check_password(request: &mut Request, user: &str, password: 
     } else {
         (rules.bind_dn.clone(), rules.bind_password.0.clone())
     };
-    note(request, Known { user: user.to_string(), ..Known::default() });
+    note(request, UserData { user: user.to_string(), ..UserData::default() });
     log(request, Level::Debug, "AH01740: ldap authorize: Creating LDAP req structure".into());
-    log(request, Level::Debug, format!("AH01691: auth_ldap authenticate: using URL {}", rules.place.url));
+    log(request, Level::Debug, format!("AH01691: auth_ldap authenticate: using URL {}", rules.search_base.url));
     let filter = match rules.filter(request, user, None) {
         Ok(filter) => filter,
         Err(begin) => {
@@ -50,7 +50,7 @@ pub(super) async fn check_password(request: &mut Request, user: &str, password: 
     };
     log(request, Level::Trace1, format!("auth_ldap authenticate: final authn filter is {filter}"));
     let sent = http::text::to_bytes(&charset::translated(request, password)).into_owned();
-    let mut directory = Directory::new(request, &rules.place, identity);
+    let mut directory = Directory::new(request, &rules.search_base, identity);
     let result = directory.check_user(&filter, &sent).await;
     let reason = directory.reason;
     drop(directory);
@@ -62,7 +62,7 @@ pub(super) async fn check_password(request: &mut Request, user: &str, password: 
                 true => ("AH01695", Level::Info, ""),
                 false => ("AH01694", Level::Debug, " (not authoritative)"),
             };
-            let (uri, why) = (&request.asked.uri, code.text());
+            let (uri, why) = (&request.data.uri, code.text());
             let text = format!(
                 "{number}: auth_ldap authenticate: user {user} authentication failed; URI {uri} [{reason}][{why}]{behind}"
             );
@@ -80,7 +80,7 @@ pub(super) async fn check_password(request: &mut Request, user: &str, password: 
             };
         }
     };
-    let known = Known {
+    let known = UserData {
         dn: Some(found.dn),
         user: user.to_string(),
         values: Some(found.values),

@@ -10,7 +10,7 @@ use server::authz::AuthzCheck::Later;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 
 use super::super::Text;
-use super::known::{Known, name_user, note, set_variables};
+use super::known::{UserData, name_user, note, set_variables};
 use super::rules::{Rules, rules};
 use crate::ldap::code::Code;
 use crate::ldap::directory::{Directory, Groups};
@@ -65,7 +65,7 @@ fn debug(request: &Request, text: impl AsRef<str>) {
 
 /// The directory, bound as the user if that is wanted and the password is known, and otherwise as configured in the
 /// section.
-fn directory<'a>(request: &'a Request, rules: &'a Rules, known: &Known, deed: Deed) -> Directory<'a> {
+fn directory<'a>(request: &'a Request, rules: &'a Rules, known: &UserData, deed: Deed) -> Directory<'a> {
     let as_user = match deed {
         Deed::Search => rules.searches_as_user,
         Deed::Compare => rules.compares_as_user,
@@ -74,15 +74,15 @@ fn directory<'a>(request: &'a Request, rules: &'a Rules, known: &Known, deed: De
     let own = || Some((known.dn.clone()?, known.password.clone()?));
     let identity = if as_user { own() } else { None };
     let identity = identity.unwrap_or_else(|| (rules.bind_dn.clone(), rules.bind_password.0.clone()));
-    Directory::new(request, &rules.place, identity)
+    Directory::new(request, &rules.search_base, identity)
 }
 
 /// The user's data so far.
-fn user_data(request: &mut Request) -> Known {
-    let known = request.login.known.as_ref().and_then(|known| known.downcast_ref::<Known>()).cloned();
+fn user_data(request: &mut Request) -> UserData {
+    let known = request.login.known.as_ref().and_then(|known| known.downcast_ref::<UserData>()).cloned();
     known.unwrap_or_else(|| {
         debug(request, "AH01740: ldap authorize: Creating LDAP req structure");
-        Known::default()
+        UserData::default()
     })
 }
 
@@ -93,10 +93,10 @@ async fn begin(
     deed: Deed,
     blank: &str,
     unknown: (&str, &str),
-) -> Result<(Arc<Rules>, String, Known), Verdict> {
+) -> Result<(Arc<Rules>, String, UserData), Verdict> {
     let user = request.login.user.clone().ok_or(Verdict::DeniedNoUser)?;
     let rules = rules(request);
-    if rules.place.hosts.is_empty() {
+    if rules.search_base.hosts.is_empty() {
         return Err(Verdict::Unknown);
     }
     let mut known = user_data(request);
@@ -125,7 +125,13 @@ fn warn_of_blank(request: &Request, user: &str, number: &str) {
 }
 
 /// Finds a user whose password another module has checked.
-async fn find(request: &mut Request, rules: &Rules, user: &str, deed: Deed, known: &mut Known) -> Result<(), Verdict> {
+async fn find(
+    request: &mut Request,
+    rules: &Rules,
+    user: &str,
+    deed: Deed,
+    known: &mut UserData,
+) -> Result<(), Verdict> {
     let filter = match rules.filter(request, user, None) {
         Ok(filter) => filter,
         Err(begin) => {
@@ -164,14 +170,14 @@ fn text_of(request: &Request, line: &Parsed, what: &str) -> Result<String, Verdi
     text.value(request, "authnz_ldap", what).ok_or(Verdict::Unknown)
 }
 
-fn granted(request: &mut Request, rules: &Rules, known: &Known) -> Verdict {
+fn granted(request: &mut Request, rules: &Rules, known: &UserData) -> Verdict {
     set_variables(request, rules, &rules.prefix, known.values.as_deref());
     Verdict::Granted
 }
 
 /// The user is refused. `number`, `what`: for the message; `unsure`: the answer is unknown.
 fn denied(request: &Request, number: &str, what: &str, user: &str, unsure: bool) -> Verdict {
-    let uri = &request.asked.uri;
+    let uri = &request.data.uri;
     debug(request, format!("{number}: auth_ldap authorize {what}: authorization denied for user {user} to {uri}"));
     no(unsure)
 }
@@ -236,7 +242,7 @@ async fn is_member(request: &mut Request, line: &Parsed) -> Verdict {
 }
 
 /// `None`: unknown.
-async fn is_in_group(request: &Request, rules: &Rules, known: &Known, group: &str) -> Option<bool> {
+async fn is_in_group(request: &Request, rules: &Rules, known: &UserData, group: &str) -> Option<bool> {
     let member = match rules.members_are_dns {
         true => known.dn.as_deref().unwrap_or_default(),
         false => &known.user,
@@ -405,7 +411,7 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
 /// The search finds an entry, whoever the client is.
 async fn is_found(request: &mut Request, line: &Parsed) -> Verdict {
     let rules = rules(request);
-    if rules.place.hosts.is_empty() {
+    if rules.search_base.hosts.is_empty() {
         return Verdict::Unknown;
     }
     let mut known = user_data(request);
@@ -435,7 +441,7 @@ async fn is_found(request: &mut Request, line: &Parsed) -> Verdict {
             }
         }
     }
-    let uri = &request.asked.uri;
+    let uri = &request.data.uri;
     debug(request, format!("AH02633: auth_ldap authorize search: authorization denied for to {uri}"));
     no(unsure)
 }

@@ -7,7 +7,7 @@ use conf::{Gathered, settings};
 use server::Request;
 
 use super::charset;
-use crate::ldap::directory::{Aliases, Place, Scope};
+use crate::ldap::directory::{Aliases, Scope, SearchBase};
 use crate::ldap::filter::escape;
 
 /// A password; its debug output reveals nothing.
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Secret {
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// No hosts means no URL.
-    pub(super) place: Place,
+    pub(super) search_base: SearchBase,
     /// The attribute by which a user is found.
     pub(super) attribute: String,
     /// A further condition for a user.
@@ -50,7 +50,7 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Rules {
         Rules {
-            place: Place {
+            search_base: SearchBase {
                 url: String::new(),
                 hosts: Arc::new([]),
                 base: String::new(),

@@ -58,7 +58,7 @@ fn parse_methods(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
 /// `GET` and `HEAD` are equivalent.
 fn is_method(request: &mut Request, methods: &Parsed) -> Verdict {
     let one = |name: &str| if name == "HEAD" { "GET".to_string() } else { name.to_string() };
-    let own = one(&request.asked.method);
+    let own = one(&request.data.method);
     granted_if(methods, |methods: &Vec<String>| methods.iter().any(|name| one(name) == own))
 }
 

@@ -258,7 +258,7 @@ async fn ask(group: &Group, request: &mut Request, refusals: &mut Refusals) -> V
 
 /// The verdict of a part for other methods, among parts of which all, or any, must hold.
 fn passed_over(node: &Node, request: &Request, among_all: bool) -> Option<Verdict> {
-    if node.covers(&request.asked.method) {
+    if node.covers(&request.data.method) {
         return None;
     }
     let verdict = if among_all { Verdict::Granted } else { Verdict::Neutral };

@@ -6,10 +6,10 @@ use std::io;
 use server::paths::{dir_name, os_path};
 use server::{HandlerResult, Request};
 
-use super::answers::created;
 use super::guard;
 use super::methods::is_ours;
 use super::resource::{Depth, Resource, depth, existing, on_disk, resource};
+use super::responses::created;
 use crate::dav::claim::{Ask, Claim, Deed, forget_locks};
 use crate::dav::failure::{Failure, Failures, incomplete};
 use crate::dav::if_header::bare;
@@ -18,14 +18,14 @@ use crate::dav::target::{Target, escaped};
 use crate::dav::{store, tree};
 
 pub(super) async fn copy_or_move(request: &mut Request) -> Result<HandlerResult, Failure> {
-    let is_move = request.asked.method == "MOVE";
+    let is_move = request.data.method == "MOVE";
     let from = existing(request)?;
     let path = destination(request)?;
     let found = request.lookup_alike(&path).await;
-    if found.answer.status() != 200 {
-        let status = found.answer.status();
+    if found.response.status() != 200 {
+        let status = found.response.status();
         // It says how to log in, if that is what is missing.
-        request.answer.err_headers_out.extend(&found.answer.err_headers_out);
+        request.response.err_headers_out.extend(&found.response.err_headers_out);
         return Err(Failure::page(status, "Destination URI had an error."));
     }
     if !is_ours(&found) {

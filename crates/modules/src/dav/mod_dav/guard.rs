@@ -47,7 +47,7 @@ pub(super) async fn check_below(request: &Request, resource: &Resource) -> Resul
         for (member, is_dir) in members(collection).await? {
             let slash = if is_dir { "/" } else { "" };
             let path = format!("{}{slash}", http::uri::escape_path(&member.uri));
-            match request.lookup_alike(&path).await.answer.status() {
+            match request.lookup_alike(&path).await.response.status() {
                 200 | 404 if is_dir => collections.push(member),
                 200 | 404 => {}
                 status => {

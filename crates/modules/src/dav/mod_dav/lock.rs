@@ -2,9 +2,9 @@
 
 use server::{Body, HandlerResult, Request};
 
-use super::answers::{document_answer, nothing};
 use super::methods::not_allowed;
 use super::resource::{Depth, depth, document, on_disk, resource};
+use super::responses::{document_response, nothing};
 use crate::dav::claim::{Ask, Claim, Deed, owned, unreadable};
 use crate::dav::failure::Failure;
 use crate::dav::if_header::token;
@@ -46,14 +46,14 @@ pub(super) async fn lock(request: &mut Request) -> Result<HandlerResult, Failure
     })
     .await?;
     if let Some(lock) = found.first().filter(|_| is_new) {
-        request.answer.headers_out.set("Lock-Token", format!("<{}>", lock.token()));
+        request.response.headers_out.set("Lock-Token", format!("<{}>", lock.token()));
     }
     let text: String = found.iter().map(|lock| lock.describe(locks::now())).collect();
     let text = format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:prop xmlns:D=\"DAV:\">\n<D:lockdiscovery>\n{text}\
          </D:lockdiscovery>\n</D:prop>\n"
     );
-    Ok(document_answer(request, 200, Body::text(text)))
+    Ok(document_response(request, 200, Body::text(text)))
 }
 
 /// Parses `lockinfo`.

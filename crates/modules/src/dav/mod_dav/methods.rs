@@ -16,7 +16,7 @@ pub(super) const METHODS: [&str; 11] =
 pub(super) const KNOWN: [&str; 2] = ["BIND", "SEARCH"];
 
 pub(super) fn is_ours(request: &Request) -> bool {
-    request.mapped.handler.as_deref() == Some(HANDLER) && METHODS.contains(&&*request.asked.method)
+    request.mapped.handler.as_deref() == Some(HANDLER) && METHODS.contains(&&*request.data.method)
 }
 
 /// The methods that a resource supports, in Apache's order.
@@ -48,7 +48,7 @@ pub(super) async fn not_allowed(request: &mut Request) -> Failure {
     let allow = async { allowed(request, &resource(request)?).await };
     match allow.await {
         Ok(allow) => {
-            request.answer.allowed = Some(allow.split(',').map(str::to_string).collect());
+            request.response.allowed = Some(allow.split(',').map(str::to_string).collect());
             Failure::status(405)
         }
         Err(failure) => failure,

@@ -3,7 +3,6 @@
 //! Apache manual: mod_dav. Statuses and fields were measured on 2.4.71, and RFC 4918 is followed where Apache does not.
 //! All disk access happens beside the event loop.
 
-mod answers;
 mod copy_move;
 mod guard;
 mod lock;
@@ -12,6 +11,7 @@ mod propfind;
 mod proppatch;
 mod put;
 mod resource;
+mod responses;
 
 use std::borrow::Cow;
 
@@ -22,9 +22,9 @@ use server::PhaseHook::Now;
 use server::core::Methods;
 use server::{Body, Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 
-use self::answers::{created, document_answer, nothing};
 use self::methods::{HANDLER, KNOWN, allowed, is_ours, not_allowed};
 use self::resource::{Depth, depth, document, existing, on_disk, resource};
+use self::responses::{created, document_response, nothing};
 use super::claim::{Ask, Claim, Deed, forget_locks};
 use super::failure::{Failure, incomplete};
 use super::mod_dav_fs;
@@ -39,7 +39,7 @@ pub static MODULE: Module = Module {
         Hook::Phase(Phase::Fixups, Order::Middle, Now(take)),
         Hook::Handler(
             Order::Middle,
-            Handler::Later { claims: is_ours, check: |_| None, answer: |request| Box::pin(answer(request)) },
+            Handler::Later { claims: is_ours, check: |_| None, run: |request| Box::pin(handle(request)) },
         ),
     ],
 };
@@ -74,15 +74,15 @@ fn set_min_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// Takes every request except those answered by a file's content, or by a script.
 fn take(request: &mut Request) -> Flow {
-    let is_for_content = matches!(&*request.asked.method, "GET" | "HEAD" | "POST");
-    if !is_for_content && request.asked.uri != "*" && request.dir::<DavDir>().enabled() {
+    let is_for_content = matches!(&*request.data.method, "GET" | "HEAD" | "POST");
+    if !is_for_content && request.data.uri != "*" && request.dir::<DavDir>().enabled() {
         request.mapped.handler = Some(Cow::Borrowed(HANDLER));
     }
     Flow::Declined
 }
 
-async fn answer(request: &mut Request) -> HandlerResult {
-    let done = match &*request.asked.method {
+async fn handle(request: &mut Request) -> HandlerResult {
+    let done = match &*request.data.method {
         "OPTIONS" => options(request).await,
         "PUT" => put::put(request).await,
         "DELETE" => delete(request).await,
@@ -96,8 +96,8 @@ async fn answer(request: &mut Request) -> HandlerResult {
         _ => Err(Failure::status(405)),
     };
     match done {
-        Ok(answer) => answer,
-        Err(failure) => failure.answer(request),
+        Ok(result) => result,
+        Err(failure) => failure.respond(request),
     }
 }
 
@@ -109,16 +109,16 @@ async fn options(request: &mut Request) -> Result<HandlerResult, Failure> {
     let resource = resource(request)?;
     let allow = allowed(request, &resource).await?;
     let class = if lock_database(request).is_some() { "1,2" } else { "1" };
-    request.answer.headers_out.add("DAV", class);
-    request.answer.headers_out.add("DAV", mod_dav_fs::PROPERTIES);
-    request.answer.headers_out.set("MS-Author-Via", "DAV");
-    request.answer.headers_out.set("Allow", allow);
+    request.response.headers_out.add("DAV", class);
+    request.response.headers_out.add("DAV", mod_dav_fs::PROPERTIES);
+    request.response.headers_out.set("MS-Author-Via", "DAV");
+    request.response.headers_out.set("Allow", allow);
     if document.is_none() {
         return Ok(HandlerResult::Body(Body::Empty));
     }
     let text =
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:options-response xmlns:D=\"DAV:\">\n</D:options-response>\n";
-    Ok(document_answer(request, 200, Body::text(text)))
+    Ok(document_response(request, 200, Body::text(text)))
 }
 
 async fn make_collection(request: &mut Request) -> Result<HandlerResult, Failure> {

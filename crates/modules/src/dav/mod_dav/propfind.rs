@@ -9,8 +9,8 @@ use runtime::{Load, offload};
 use server::{HandlerResult, Request, written};
 use sys::file::Meta;
 
-use super::answers::document_answer;
 use super::resource::{Depth, depth, document, on_disk, resource};
+use super::responses::document_response;
 use crate::dav::claim::Claim;
 use crate::dav::failure::Failure;
 use crate::dav::locks::{self, Lock};
@@ -79,7 +79,7 @@ pub(super) async fn propfind(request: &mut Request) -> Result<HandlerResult, Fai
     }
     let depth = depth(request)?;
     if depth == Depth::Infinity && resource.is_collection && !request.dir::<DavDir>().depth_infinity() {
-        let path = http::uri::escape_path(&request.asked.uri);
+        let path = http::uri::escape_path(&request.data.uri);
         let text = format!("PROPFIND requests with a Depth of \"infinity\" are not allowed for {path}.");
         return Err(Failure::page(403, text));
     }
@@ -103,7 +103,7 @@ pub(super) async fn propfind(request: &mut Request) -> Result<HandlerResult, Fai
     let discovery = request.dir::<DavDir>().lock_discovery();
     let walk = Walk { request: request.stand_in(), claim, wanted, discovery };
     let body = written(move |out| async move { walk.write(&out, facts, kind, depth).await }).await;
-    Ok(document_answer(request, 207, body))
+    Ok(document_response(request, 207, body))
 }
 
 /// A resource's data from the disk.
@@ -145,8 +145,8 @@ struct Kind {
 
 impl Kind {
     fn of(request: &Request) -> Kind {
-        let media_type = request.answer.content_type().map(str::to_string);
-        Kind { media_type, languages: request.answer.content_languages.clone() }
+        let media_type = request.response.content_type().map(str::to_string);
+        Kind { media_type, languages: request.response.content_languages.clone() }
     }
 }
 
@@ -231,7 +231,7 @@ impl Walk {
         let slash = if facts.is_collection() { "/" } else { "" };
         let found = self.request.lookup_alike(&format!("{}{slash}", http::uri::escape_path(&facts.target.uri))).await;
         // A name that is only locked does not exist.
-        matches!(found.answer.status(), ..400 | 404).then(|| Kind::of(&found))
+        matches!(found.response.status(), ..400 | 404).then(|| Kind::of(&found))
     }
 
     /// The `response` element of a resource.

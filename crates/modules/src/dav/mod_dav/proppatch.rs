@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use server::paths::os_path;
 use server::{Body, HandlerResult, Request};
 
-use super::answers::document_answer;
 use super::propfind::{APACHE, EXECUTABLE, LIVE};
 use super::resource::{document, existing, on_disk};
+use super::responses::document_response;
 use crate::dav::claim::{Ask, Claim, Deed};
 use crate::dav::failure::Failure;
 use crate::dav::multistatus::{self, href};
@@ -94,7 +94,7 @@ pub(super) async fn proppatch(request: &mut Request) -> Result<HandlerResult, Fa
     push_outcomes(&mut out, &prefixes, &names, &refusals, is_refused);
     out.push_str("</D:response>\n");
     out.push_str(multistatus::END);
-    Ok(document_answer(request, 207, Body::text(out)))
+    Ok(document_response(request, 207, Body::text(out)))
 }
 
 /// The changes in a document, in order.

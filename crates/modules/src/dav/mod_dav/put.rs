@@ -8,8 +8,8 @@ use runtime::{Load, offload, offload_apart};
 use server::paths::{dir_name, os_path};
 use server::{HandlerResult, Request};
 
-use super::answers::created;
 use super::resource::{on_disk, resource};
+use super::responses::created;
 use crate::dav::claim::Claim;
 use crate::dav::failure::Failure;
 use crate::dav::store::{self, Draft};
@@ -53,7 +53,7 @@ fn range(request: &Request) -> Result<Option<u64>, Failure> {
         (first <= last && last <= i64::MAX as u64 && fits).then_some(first)
     };
     let malformed = || {
-        let path = http::uri::escape_path(&request.asked.uri);
+        let path = http::uri::escape_path(&request.data.uri);
         Failure::page(400, format!("Malformed Content-Range header for PUT {path}."))
     };
     parsed().map(Some).ok_or_else(malformed)

@@ -19,7 +19,7 @@ pub(super) struct Resource {
 
 /// The resource of a request's path.
 pub(super) fn resource(request: &Request) -> Result<Resource, Failure> {
-    if http::text::to_bytes(&request.asked.unparsed_uri()).contains(&b'#') {
+    if http::text::to_bytes(&request.data.unparsed_uri()).contains(&b'#') {
         return Err(Failure::message(400, "AH00622: buggy client used un-escaped hash in Request-URI"));
     }
     let mapped = &request.mapped;
@@ -33,7 +33,7 @@ pub(super) fn resource(request: &Request) -> Result<Resource, Failure> {
     if tree::is_state_path(&path) {
         return Err(Failure::new(403, "Access to the state directory denied."));
     }
-    let target = Target { uri: request.asked.uri.clone(), path: bare(&path).to_string() };
+    let target = Target { uri: request.data.uri.clone(), path: bare(&path).to_string() };
     Ok(Resource { target, is_there: meta.is_some(), is_collection: meta.is_some_and(|meta| meta.is_dir()) })
 }
 

@@ -141,7 +141,7 @@ fn broken(error: DecompressError) -> io::Error {
 
 /// Makes notes about a finished body from its bytes in and out.
 pub(in crate::filters) type Tell = Box<dyn Fn(u64, u64) -> Vec<(String, String)> + Send>;
-/// Reports the coder's errors: the answer may already be on its way.
+/// Reports the coder's errors: the response may already be on its way.
 pub(in crate::filters) type Complain = Box<dyn Fn(&io::Error) + Send>;
 
 /// A body on its way through a coder.

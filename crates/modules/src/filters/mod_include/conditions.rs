@@ -220,13 +220,13 @@ impl Page {
                 Some(Condition::Text(target)) => {
                     let target = self.expand(target, false).await?;
                     let found = self.own.lookup_link(&target).await;
-                    if found.answer.status() >= 400 {
+                    if found.response.status() >= 400 {
                         let text = format!(
                             "AH01336: mod_include: The tested subrequest -A \"{target}\" returned an error code."
                         );
                         self.log(Level::Debug, &text);
                     }
-                    Ok(found.answer.status() == 200)
+                    Ok(found.response.status() == 200)
                 }
                 _ => {
                     let text = format!(

@@ -300,17 +300,17 @@ impl Page {
             (true, Some(name)) => self.own.lookup_file(&name).await,
             (true, None) => return Ok(Some("file {}".into())),
         };
-        let status = found.answer.status();
+        let status = found.response.status();
         if status != 200 {
             return Ok(Some(format!("{{}}, subrequest setup returned {status}")));
         }
-        if self.no_exec && found.answer.content_type().is_some_and(|text| !text.starts_with("text/")) {
+        if self.no_exec && found.response.content_type().is_some_and(|text| !text.starts_with("text/")) {
             let text = "potential exec {}, content type not text/*";
             return Ok(Some(text.into()));
         }
         found.page = Some(self.variables.clone());
-        found.answer.no_local_copy = true;
-        match found.answer().await {
+        found.response.no_local_copy = true;
+        match found.run_subrequest().await {
             Ok(body) => self.insert(body, out).await.map(|()| None),
             Err(status) => Ok(Some(format!("{{}}, subrequest returned {status}"))),
         }
@@ -417,22 +417,22 @@ impl Page {
     async fn exec_cgi(&mut self, target: &str, out: &Writer) -> io::Result<bool> {
         self.renew_environment();
         let mut found = self.own.lookup_link(target).await;
-        if found.answer.status() != 200
+        if found.response.status() != 200
             || !found.mapped.path_info.is_empty()
-            || found.asked.args.is_some()
+            || found.data.args.is_some()
             || !found.mapped.stat.is_some_and(|meta| meta.is_file())
         {
             return Ok(false);
         }
         found.mapped.path_info.clone_from(&self.own.mapped.path_info);
-        found.asked.args.clone_from(&self.own.asked.args);
-        found.answer.set_content_type("application/x-httpd-cgi");
+        found.data.args.clone_from(&self.own.data.args);
+        found.response.set_content_type("application/x-httpd-cgi");
         found.page = Some(self.variables.clone());
-        found.answer.no_local_copy = true;
-        match found.answer().await {
+        found.response.no_local_copy = true;
+        match found.run_subrequest().await {
             Ok(body) => self.insert(body, out).await?,
             Err(300..=399) => {
-                if let Some(location) = found.answer.headers_out.get("Location") {
+                if let Some(location) = found.response.headers_out.get("Location") {
                     let location = Coding::Entity.encode(location);
                     let link = format!("<a href=\"{location}\">{location}</a>");
                     out.write(&http::text::to_bytes(&link)).await;
@@ -476,7 +476,7 @@ fn above_root() -> io::Error {
 }
 
 fn exists(found: &Request) -> Option<sys::file::Meta> {
-    found.mapped.stat.filter(|_| found.answer.status() == 200)
+    found.mapped.stat.filter(|_| found.response.status() == 200)
 }
 
 /// A number with commas.

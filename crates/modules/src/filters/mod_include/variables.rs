@@ -75,14 +75,14 @@ impl Variables {
             set.add(*name, Value::Static(LATER));
         }
         set.add(DATES[2], Value::Static(LATER));
-        set.add("DOCUMENT_URI", &request.asked.uri);
-        set.add("DOCUMENT_ARGS", request.asked.args.as_deref().unwrap_or_default());
+        set.add("DOCUMENT_URI", &request.data.uri);
+        set.add("DOCUMENT_ARGS", request.data.args.as_deref().unwrap_or_default());
         if !request.mapped.path_info.is_empty() {
             set.add("DOCUMENT_PATH_INFO", &request.mapped.path_info);
         }
         set.add(USER_NAME, Value::Static(LATER));
         let file = &request.mapped.filename;
-        set.add("DOCUMENT_NAME", if file.contains('/') { base_name(file) } else { &request.asked.uri });
+        set.add("DOCUMENT_NAME", if file.contains('/') { base_name(file) } else { &request.data.uri });
         let modified = request.mapped.stat.map_or(0, |meta| meta.mtime.div_euclid(1_000_000_000) as i64);
         let state = State { base: Some(request.stand_in()), set, is_whole: false, changes: 0, held: 0 };
         Variables { state: Mutex::new(state), modified }

@@ -85,7 +85,7 @@ fn named(found: &DirEntry) -> Option<(String, bool)> {
 }
 
 fn parent(request: &Request, conf: &IndexDir, query: &Query) -> Option<Entry> {
-    let uri = request.asked.uri.trim_end_matches('/');
+    let uri = request.data.uri.trim_end_matches('/');
     let up = &uri[..=uri.rfind('/')?];
     let path = format!("{}..", request.mapped.filename);
     if conf.ignored.covers(&path) {
@@ -119,7 +119,7 @@ async fn entry(request: &Request, conf: &IndexDir, query: &Query, name: &str, is
     let meta = found.mapped.stat.filter(|meta| meta.is_dir() || meta.is_file())?;
     // A directory that the server may not enter could not be shown.
     let enters = |path| c_path(path).is_some_and(|path| sys::file::may_access(&path, true).is_ok());
-    let status = if is_dir && !enters(&path) { 403 } else { found.answer.status() };
+    let status = if is_dir && !enters(&path) { 403 } else { found.response.status() };
     let shown = query.options & SHOW_FORBIDDEN != 0 && matches!(status, 401 | 403);
     if !shown && !(200..400).contains(&status) {
         return None;
@@ -161,8 +161,9 @@ const TITLE_WITHIN: u64 = 8191;
 /// The title of an HTML page.
 fn title(found: &Request) -> Option<Arc<str>> {
     use std::io::Read;
-    let with_includes = found.answer.content_type() == Some("text/x-server-parsed-html");
-    if found.answer.status() != 200 || found.answer.content_encoding.is_some() || !(is_html(found) || with_includes) {
+    let with_includes = found.response.content_type() == Some("text/x-server-parsed-html");
+    if found.response.status() != 200 || found.response.content_encoding.is_some() || !(is_html(found) || with_includes)
+    {
         return None;
     }
     let mut start = Vec::new();
@@ -179,7 +180,7 @@ fn title(found: &Request) -> Option<Arc<str>> {
 
 /// Whether a file is HTML.
 pub(super) fn is_html(found: &Request) -> bool {
-    let name = found.answer.content_type().and_then(|text| text.split(';').next()).unwrap_or_default().trim();
+    let name = found.response.content_type().and_then(|text| text.split(';').next()).unwrap_or_default().trim();
     ["text/html", "application/xhtml+xml"].iter().any(|one| one.eq_ignore_ascii_case(name))
 }
 

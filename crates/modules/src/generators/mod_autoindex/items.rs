@@ -55,8 +55,8 @@ impl Item {
             return wildcard(&self.to, path);
         }
         let Some(file) = file else { return false };
-        match (self.kind, &file.answer.content_encoding) {
-            (Kind::Type, None) => file.answer.content_type().is_some_and(|text| {
+        match (self.kind, &file.response.content_encoding) {
+            (Kind::Type, None) => file.response.content_type().is_some_and(|text| {
                 wildcard_ignoring_case(&self.to, text.split(';').next().unwrap_or_default().trim())
             }),
             (Kind::Encoding, Some(coding)) => wildcard_ignoring_case(&self.to, coding),

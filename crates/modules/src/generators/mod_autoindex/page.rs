@@ -40,7 +40,7 @@ struct Page {
     parts: VecDeque<Part>,
 }
 
-/// The answer to `HEAD`.
+/// The response to `HEAD`.
 pub(super) fn nothing() -> Body {
     Body::Stream(Box::new(Page { parts: VecDeque::new() }))
 }
@@ -106,7 +106,7 @@ impl BodyStream for Page {
                     return Some(Ok(Bytes::from(out)));
                 }
                 match self.parts.pop_front()? {
-                    Part::Document { mut found, made, failed } => match found.answer().await {
+                    Part::Document { mut found, made, failed } => match found.run_subrequest().await {
                         Ok(body) => {
                             self.parts.push_front(Part::Text(made));
                             self.parts.push_front(Part::Body(body.into_stream()));
@@ -146,13 +146,13 @@ enum Insert {
 }
 
 fn insert(found: Box<Request>) -> Option<Insert> {
-    if found.answer.status() != 200 || !found.mapped.stat.is_some_and(|meta| meta.is_file()) {
+    if found.response.status() != 200 || !found.mapped.stat.is_some_and(|meta| meta.is_file()) {
         return None;
     }
     if is_html(&found) {
         return Some(Insert::Html(found));
     }
-    let is_text = found.answer.content_type().is_some_and(|text| text.to_ascii_lowercase().starts_with("text/"));
+    let is_text = found.response.content_type().is_some_and(|text| text.to_ascii_lowercase().starts_with("text/"));
     if !is_text {
         return None;
     }
@@ -161,7 +161,7 @@ fn insert(found: Box<Request>) -> Option<Insert> {
 
 /// The preamble up to the heading, or its replacement.
 async fn head(request: &mut Request, conf: &IndexDir, query: &Query, parts: &mut VecDeque<Part>) {
-    let title = request.asked.uri.trim_end_matches('/');
+    let title = request.data.uri.trim_end_matches('/');
     let title = escape_html(if title.is_empty() { "/" } else { title }).into_owned();
     let preamble = preamble(conf, query, &title);
     let id = if conf.style_sheet.is_set() { "  <h1 id=\"indextitle\">" } else { "<h1>" };
@@ -194,7 +194,7 @@ async fn look_up_text(request: &mut Request, name: &str) -> Box<Request> {
     let fields = request.headers_mut();
     fields.set("Accept", "text/html, text/plain");
     fields.remove("Accept-Encoding");
-    let target = match &request.asked.args {
+    let target = match &request.data.args {
         Some(args) => format!("{name}?{args}"),
         None => name.to_string(),
     };

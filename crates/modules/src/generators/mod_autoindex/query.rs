@@ -28,7 +28,7 @@ impl Query {
         if options & IGNORE_CLIENT != 0 {
             query.options |= NO_SORTING;
         } else {
-            query.read(request.asked.args.as_deref().unwrap_or_default());
+            query.read(request.data.args.as_deref().unwrap_or_default());
         }
         query
     }

@@ -32,7 +32,7 @@ pub(super) fn html(request: &Request) -> String {
          <html xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n  <title>Server Information</title>\n</head>\n\
          <body><h1 style=\"text-align: center\">Apache Server Information</h1>\n",
     );
-    match request.asked.args.as_deref() {
+    match request.data.args.as_deref() {
         None => everything(&mut out, request, &entries),
         Some(query) => match PARTS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(query)) {
             Some((.., part)) => part(&mut out, request, &entries),

@@ -1,7 +1,7 @@
 //! From the text of a format to items (Apache manual, mod_log_config, "Custom Log Formats").
 
 use conf::expr::{Options, StringExpr};
-use http::{Known, Name};
+use http::{KnownField, Name};
 
 use super::time::TimeItem;
 
@@ -127,7 +127,7 @@ pub(super) enum Cost {
 /// The name of a request field, looked up once.
 #[derive(Debug)]
 pub(super) enum HeaderName {
-    Known(Known),
+    Known(KnownField),
     Other(String),
 }
 
@@ -200,7 +200,7 @@ fn field(rest: &mut &[u8], options: Options) -> Result<Field, String> {
             b',' => {}
             b'0'..=b'9' => {
                 let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                // A status out of range is one that no answer has.
+                // A status out of range is one that no response has.
                 statuses
                     .push(std::str::from_utf8(&rest[..digits]).ok().and_then(|n| n.parse().ok()).unwrap_or(u16::MAX));
                 *rest = &rest[digits..];
@@ -390,7 +390,7 @@ mod tests {
         assert!(matches!(field("%{X}400,>i"), Some((false, false, s, What::HeaderIn(_))) if s == [400]));
         assert!(matches!(
             field("%{user-agent}i"),
-            Some((_, _, _, What::HeaderIn(HeaderName::Known(Known::UserAgent))))
+            Some((_, _, _, What::HeaderIn(HeaderName::Known(KnownField::UserAgent))))
         ));
         assert!(matches!(field("%{bogus}p"), Some((_, _, _, What::Fixed(text))) if text == "bogus"));
         assert!(matches!(field("%{FOO}^ti"), Some((_, _, _, What::TrailerIn(name))) if name == "FOO"));

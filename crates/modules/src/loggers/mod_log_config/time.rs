@@ -10,7 +10,7 @@ use super::escape::number;
 /// `%{...}t`.
 #[derive(Debug)]
 pub(super) struct TimeItem {
-    /// The time the answer was complete, instead of the time the request came in.
+    /// The time the response was complete, instead of the time the request came in.
     end: bool,
     form: Form,
 }

@@ -47,7 +47,7 @@ impl Format {
 
 impl Field {
     fn is_wanted(&self, request: &Request) -> bool {
-        self.statuses.is_empty() || self.statuses.contains(&request.answer.status()) != self.negated
+        self.statuses.is_empty() || self.statuses.contains(&request.response.status()) != self.negated
     }
 
     fn write<E: Escape>(&self, request: &Request, out: &mut Vec<u8>) -> Kind {
@@ -103,14 +103,14 @@ impl Field {
             What::Requests => number(out, requests(request).into()),
             What::LogId => text::<E>(out, request.log_id()),
             What::ConnectionLogId => text::<E>(out, request.client.log_id().as_deref()),
-            What::Method => text::<E>(out, Some(original.map_or(&*request.asked.method, |original| &original.method))),
+            What::Method => text::<E>(out, Some(original.map_or(&*request.data.method, |original| &original.method))),
             What::Process => number(out, std::process::id().into()),
             What::Thread => number(out, sys::thread::id()),
             What::ThreadHex => plain(out, format_args!("{:x}", sys::thread::id())),
-            What::Query => query::<E>(out, original.map_or(&request.asked.args, |original| &original.args)),
+            What::Query => query::<E>(out, original.map_or(&request.data.args, |original| &original.args)),
             What::Line => line::<E>(out, request.line_bytes()),
             What::Handler => handler::<E>(out, request, original),
-            What::Status => number(out, original.map_or(request.answer.status(), |original| original.status).into()),
+            What::Status => number(out, original.map_or(request.response.status(), |original| original.status).into()),
             What::Time(item) if item.is_number() => {
                 item.write(out, since_1970(request), sent.duration);
                 Kind::Number
@@ -121,7 +121,7 @@ impl Field {
                 let own = || request.login.user.as_deref().or(request.account.user.as_deref());
                 user::<E>(out, original.map_or_else(own, |original| original.user.as_deref()))
             }
-            What::Uri => text::<E>(out, Some(original.map_or(&*request.asked.uri, |original| &original.uri))),
+            What::Uri => text::<E>(out, Some(original.map_or(&*request.data.uri, |original| &original.uri))),
             What::ServerName => text::<E>(out, Some(&request.server_name())),
             What::VirtualHost => text::<E>(out, Some(&request.vhost.name)),
             What::Connection => letters(

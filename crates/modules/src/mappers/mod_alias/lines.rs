@@ -91,7 +91,7 @@ pub(super) fn add_redirect(cmd: &mut Cmd<'_>, words: [Option<&str>; 3], default:
         "temp" => Some(302),
         "seeother" => Some(303),
         "gone" => Some(410),
-        // As in Apache, the number may be nonsense here; the answer is then an error.
+        // As in Apache, the number may be nonsense here; the response is then an error.
         word if word.starts_with(|c: char| c.is_ascii_digit()) => Some(u16::try_from(atoi(word)).unwrap_or(0)),
         _ => None,
     });

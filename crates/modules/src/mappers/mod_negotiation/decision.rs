@@ -1,4 +1,4 @@
-//! The choice of a variant, and the fields of the answer that follow from it.
+//! The choice of a variant, and the fields of the response that follow from it.
 
 use conf::Level;
 use server::Request;
@@ -10,10 +10,10 @@ use super::report;
 use super::select::{Choice, Chosen, Encoded, Variant};
 use super::settings::{Force, NegotiationDir};
 
-/// Chooses a variant, and sets the fields of the answer. `Err`: the answer is this status.
+/// Chooses a variant, and sets the fields of the response. `Err`: the response is this status.
 pub(super) async fn decide(offer: &Offer, request: &mut Request, scripts: bool) -> Result<usize, u16> {
     let neighbours = |v: &Variant| !v.name.contains('/') && v.body.is_none();
-    let transparent = matches!(&*request.asked.method, "GET" | "HEAD")
+    let transparent = matches!(&*request.data.method, "GET" | "HEAD")
         && request.mapped.path_info.is_empty()
         && offer.variants.iter().all(neighbours);
     let terms = if transparent { Terms::of(request) } else { Terms::USUAL };
@@ -48,7 +48,7 @@ pub(super) async fn decide(offer: &Offer, request: &mut Request, scripts: bool) 
             if transparent {
                 check_choice(offer, request, best).await?;
                 let name = report::escape_segment(&offer.variants[best].name);
-                request.answer.err_headers_out.set("Content-Location", name);
+                request.response.err_headers_out.set("Content-Location", name);
             }
             report::set_fields(request, offer, terms.alternates, transparent.then_some("choice"));
             Ok(best)
@@ -72,16 +72,16 @@ async fn check_choice(offer: &Offer, request: &mut Request, best: usize) -> Resu
         return Ok(());
     }
     let found = named_by_map(request, &offer.variants[best].name).await?;
-    let negotiated = found.answer.err_headers_out.contains("TCN");
-    if found.answer.status() != 200 && !negotiated {
-        return Err(found.answer.status());
+    let negotiated = found.response.err_headers_out.contains("TCN");
+    if found.response.status() != 200 && !negotiated {
+        return Err(found.response.status());
     }
     if negotiated || is_map(&found) {
         return Err(506);
     }
-    if let Some(vary) = found.answer.err_headers_out.get("Vary") {
-        request.answer.err_headers_out.set("Variant-Vary", vary);
-        request.answer.err_headers_out.set("Vary", vary);
+    if let Some(vary) = found.response.err_headers_out.get("Vary") {
+        request.response.err_headers_out.set("Variant-Vary", vary);
+        request.response.err_headers_out.set("Vary", vary);
     }
     Ok(())
 }

@@ -247,7 +247,7 @@ fn body<'a>(rest: &mut &'a [u8], tag: &[u8]) -> Option<&'a [u8]> {
 
 pub(super) const MAP_TYPE: &str = "application/x-type-map";
 
-/// Looks up a name from a map: a file beside the map, or in a directory below. `Err`: the answer is this status.
+/// Looks up a name from a map: a file beside the map, or in a directory below. `Err`: the response is this status.
 pub(super) async fn named_by_map(request: &Request, name: &str) -> Result<Box<Request>, u16> {
     if name.split('/').any(|part| matches!(part, "." | "..")) {
         request.log("core", Level::Error, format!("AH10244: invalid URI path ({name})"));
@@ -257,10 +257,10 @@ pub(super) async fn named_by_map(request: &Request, name: &str) -> Result<Box<Re
 }
 
 pub(super) fn is_map(request: &Request) -> bool {
-    request.mapped.handler.as_deref() == Some("type-map") || request.answer.content_type() == Some(MAP_TYPE)
+    request.mapped.handler.as_deref() == Some("type-map") || request.response.content_type() == Some(MAP_TYPE)
 }
 
-/// Reads the map at `path`. `Err`: the answer is this status.
+/// Reads the map at `path`. `Err`: the response is this status.
 pub(super) async fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> {
     let (own, links) = (path.to_string(), request.links());
     let map: Arc<Map> = runtime::offload(runtime::Load::Wait, move || read(&own, links)).await.map_err(|error| {
@@ -276,7 +276,7 @@ pub(super) async fn from_map(request: &mut Request, path: &str, dir: &str) -> Re
     if map.broken {
         return Err(500);
     }
-    request.answer.vlist_validator = report::validator(path, Some(request));
+    request.response.vlist_validator = report::validator(path, Some(request));
     Ok(Offer { variants: map.variants.clone(), dir: dir.to_string(), multiviews: false })
 }
 

@@ -24,12 +24,12 @@ pub(super) fn are_wanted(request: &Request) -> bool {
 /// Finds the client's best file.
 pub(super) async fn multiviews(request: &mut Request) -> Flow {
     // During the examination of variants, the path information is put aside.
-    let uri = request.asked.uri.clone();
+    let uri = request.data.uri.clone();
     let bare = uri.len() - if uri.ends_with(&request.mapped.path_info) { request.mapped.path_info.len() } else { 0 };
-    request.asked.uri.truncate(bare);
+    request.data.uri.truncate(bare);
     let flow = choose_file(request).await;
     if flow != Flow::Ok {
-        request.asked.uri = uri;
+        request.data.uri = uri;
     }
     flow
 }
@@ -40,8 +40,8 @@ async fn choose_file(request: &mut Request) -> Flow {
         Ok(None) => return Flow::Declined,
         Err(status) => return Flow::Status(status),
     };
-    let scripts = !matches!(&*request.asked.method, "GET" | "HEAD")
-        || request.asked.args.is_some()
+    let scripts = !matches!(&*request.data.method, "GET" | "HEAD")
+        || request.data.args.is_some()
         || !request.mapped.path_info.is_empty();
     let best = match decide(&offer, request, scripts).await {
         Ok(best) => best,
@@ -54,13 +54,13 @@ async fn choose_file(request: &mut Request) -> Flow {
             Err(status) => return Flow::Status(status),
         },
     };
-    if found.answer.status() != 200 {
-        return Flow::Status(found.answer.status());
+    if found.response.status() != 200 {
+        return Flow::Status(found.response.status());
     }
-    let (path_info, args) = (std::mem::take(&mut request.mapped.path_info), request.asked.args.take());
+    let (path_info, args) = (std::mem::take(&mut request.mapped.path_info), request.data.args.take());
     request.become_found(found);
-    request.asked.args = request.asked.args.take().or(args);
-    request.asked.uri.push_str(&path_info);
+    request.data.args = request.data.args.take().or(args);
+    request.data.uri.push_str(&path_info);
     request.mapped.path_info = path_info;
     Flow::Ok
 }
@@ -87,7 +87,7 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
         let found = request.lookup_file(&name).await;
         if !found.mapped.stat.is_some_and(|meta| meta.is_file())
             || !fits(&found, &wanted)
-            || found.answer.status() != 200
+            || found.response.status() != 200
         {
             continue;
         }
@@ -108,7 +108,7 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
         return Err(404);
     }
     // The list of variants changes with the directory.
-    request.answer.vlist_validator = report::validator(&dir, None);
+    request.response.vlist_validator = report::validator(&dir, None);
     Ok(Some((Offer { variants: variants.into(), dir, multiviews: true }, looked_up)))
 }
 
@@ -141,7 +141,7 @@ fn fits(found: &Request, wanted: &str) -> bool {
 }
 
 fn variant(found: &Request, name: String) -> Option<Variant> {
-    let media = match (found.answer.content_type(), &found.mapped.handler) {
+    let media = match (found.response.content_type(), &found.mapped.handler) {
         (Some(text), _) => Media::parse(text),
         // A file with a handler is probably a script.
         (None, Some(_)) => Media::plain(SCRIPT, 1.0),
@@ -150,8 +150,8 @@ fn variant(found: &Request, name: String) -> Option<Variant> {
     Some(Variant {
         name,
         media,
-        languages: found.answer.content_languages.clone(),
-        encoding: found.answer.content_encoding.clone(),
+        languages: found.response.content_languages.clone(),
+        encoding: found.response.content_encoding.clone(),
         length: found.mapped.stat.map(|meta| meta.size).filter(|_| found.mapped.handler.is_none()),
         ..Variant::default()
     })

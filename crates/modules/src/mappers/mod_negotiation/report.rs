@@ -27,7 +27,7 @@ pub(super) fn set_fields(request: &mut Request, offer: &Offer, alternates: bool,
     let variants = &offer.variants;
     if alternates && !variants.is_empty() {
         let all: Vec<String> = (0..variants.len()).map(|index| alternate(offer, index)).collect();
-        request.answer.err_headers_out.merge("Alternates", &all.join(", "));
+        request.response.err_headers_out.merge("Alternates", &all.join(", "));
     }
     let differ = |of: fn(&Variant) -> String| variants.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]));
     let vary = [
@@ -39,10 +39,10 @@ pub(super) fn set_fields(request: &mut Request, offer: &Offer, alternates: bool,
     ];
     let vary: Vec<&str> = vary.iter().filter(|(varies, _)| *varies).map(|(_, name)| *name).collect();
     if !vary.is_empty() {
-        request.answer.err_headers_out.merge("Vary", &vary.join(","));
+        request.response.err_headers_out.merge("Vary", &vary.join(","));
     }
     if let Some(tcn) = tcn {
-        request.answer.err_headers_out.set("TCN", tcn);
+        request.response.err_headers_out.set("TCN", tcn);
     }
 }
 

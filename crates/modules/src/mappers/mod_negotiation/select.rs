@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use super::accept::{INCLUDES, INCLUDES_3, Media, Terms, Wish, Wishes};
 
-/// The most variants of a resource: each is examined for each request, and listed in the answer.
+/// The most variants of a resource: each is examined for each request, and listed in the response.
 pub(super) const VARIANTS_MAX: usize = 1000;
 
 /// One variant of a resource.

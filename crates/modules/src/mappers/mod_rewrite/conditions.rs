@@ -98,10 +98,10 @@ impl Pass<'_> {
 
     async fn expression(&mut self, condition: &Condition) -> Result<bool, Flow> {
         let Test::Expr(expr) = &condition.test else { return Ok(false) };
-        let vary = self.request.answer.headers_out.get("Vary").map(str::to_string);
+        let vary = self.request.response.headers_out.get("Vary").map(str::to_string);
         let found = server::evaluate_waiting(self.request, expr).await;
         if condition.no_vary {
-            let fields = &mut self.request.answer.headers_out;
+            let fields = &mut self.request.response.headers_out;
             match vary {
                 Some(vary) => fields.set("Vary", vary),
                 None => fields.remove("Vary"),
@@ -130,7 +130,7 @@ impl Pass<'_> {
             return Ok(false);
         }
         let found = self.request.lookup_link(path).await;
-        let status = found.answer.status();
+        let status = found.response.status();
         self.trace_apart(5, |_| format!("RewriteCond URI (-U check: path={path} -> status={status}"));
         decided(self.request, &found, path, &condition.origin)?;
         Ok(status < 400)
@@ -142,7 +142,7 @@ impl Pass<'_> {
             return Ok(false);
         }
         let Some(found) = self.request.lookup_named(path).await else { return Ok(false) };
-        let (status, file) = (found.answer.status(), &found.mapped.filename);
+        let (status, file) = (found.response.status(), &found.mapped.filename);
         self.trace_apart(5, |_| format!("RewriteCond file (-F check: path={path} -> file={file} status={status}"));
         decided(self.request, &found, path, &condition.origin)?;
         // If its own rules lead elsewhere, there is no file of that name.

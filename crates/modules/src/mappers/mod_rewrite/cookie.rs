@@ -42,7 +42,7 @@ pub(super) fn add(pass: &mut Pass<'_>, text: &str) {
         cookie.push_str(&format!("; SameSite={site}"));
     }
     pass.trace_apart(5, |_| format!("setting cookie '{cookie}'"));
-    pass.request.answer.err_headers_out.add("Set-Cookie", cookie);
+    pass.request.response.err_headers_out.add("Set-Cookie", cookie);
     pass.request.notes.set(note, "set");
 }
 

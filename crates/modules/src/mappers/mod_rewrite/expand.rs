@@ -14,7 +14,7 @@ use super::rule::Rule;
 use super::settings::RewriteServer;
 use super::template::{MapCall, Part, Template};
 use super::url::escape_group;
-use super::variables::{Ahead, Known, Variable, value};
+use super::variables::{Ahead, ServerVariable, Variable, value};
 
 /// An expanded text.
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Pass<'_> {
                 }
                 Part::Variable(Variable::AheadUrl(ahead)) => out.filled(&self.ahead(ahead, false, origin).await?),
                 Part::Variable(Variable::AheadFile(ahead)) => out.filled(&self.ahead(ahead, true, origin).await?),
-                Part::Variable(Variable::Known(known @ (Known::ScriptUser | Known::ScriptGroup))) => {
+                Part::Variable(Variable::Known(known @ (ServerVariable::ScriptUser | ServerVariable::ScriptGroup))) => {
                     out.filled(&owner(self.request, *known).await);
                 }
                 Part::Variable(variable) => {
@@ -132,7 +132,9 @@ impl Pass<'_> {
         let text = match &found {
             None => String::new(),
             Some(found) => match &ahead.variable {
-                Variable::Known(known @ (Known::ScriptUser | Known::ScriptGroup)) => owner(found, *known).await,
+                Variable::Known(known @ (ServerVariable::ScriptUser | ServerVariable::ScriptGroup)) => {
+                    owner(found, *known).await
+                }
                 variable => {
                     plain(found, variable).map_err(|why| self.request.undecided("rewrite", &why, origin))?.into_owned()
                 }
@@ -149,7 +151,7 @@ impl Pass<'_> {
 /// Whether a look-up may make another: not if it is for the path of the request that asks.
 pub(super) fn may_look_up(request: &Request) -> bool {
     match &request.kind {
-        RequestKind::Subrequest { asker, .. } => **asker != *request.asked.uri,
+        RequestKind::Subrequest { asker, .. } => **asker != *request.data.uri,
         _ => true,
     }
 }
@@ -181,9 +183,9 @@ fn plain<'a>(request: &'a Request, variable: &Variable) -> Result<Cow<'a, str>, 
 }
 
 /// The name of the file's owner or group, from the user database.
-async fn owner(request: &Request, known: Known) -> String {
+async fn owner(request: &Request, known: ServerVariable) -> String {
     let Some(meta) = request.mapped.stat else { return "<unknown>".into() };
-    let is_user = known == Known::ScriptUser;
+    let is_user = known == ServerVariable::ScriptUser;
     let id = if is_user { meta.uid } else { meta.gid };
     let name = offload(Load::Wait, move || match is_user {
         true => sys::cred::user_by_id(id).map(|user| user.map(|user| user.name)),

@@ -11,7 +11,7 @@ impl Pass<'_> {
     /// of the message about the query.
     pub(super) fn end_early(&mut self, outcome: Outcome, has_scheme: bool, number: &str) -> Option<Flow> {
         let will_be_escaped = has_scheme && outcome.escapes();
-        if !will_be_escaped && self.request.asked.args.as_deref().is_some_and(|args| !is_clean_query(args)) {
+        if !will_be_escaped && self.request.data.args.as_deref().is_some_and(|args| !is_clean_query(args)) {
             let text = format!("{number}: Rewritten query string contains control characters or spaces");
             self.request.log("rewrite", Level::Error, text);
             return Some(Flow::Status(403));
@@ -49,7 +49,7 @@ impl Pass<'_> {
             self.trace(1, |_| format!("escaping {url} for redirect"));
             url = escape_absolute(&url, scheme);
         }
-        if let Some(args) = self.request.asked.args.clone() {
+        if let Some(args) = self.request.data.args.clone() {
             let as_is = !escape || args_before == Some(&args);
             let escaped = if as_is { args.clone() } else { http::uri::escape_path(&args).into_owned() };
             url.extend(["?", &escaped]);
@@ -61,13 +61,13 @@ impl Pass<'_> {
         let status = if (300..400).contains(&self.status) { self.status } else { 302 };
         self.trace(1, |_| format!("redirect to {url} [REDIRECT/{status}]"));
         self.request.mapped.filename.clone_from(&url);
-        self.request.answer.headers_out.set("Location", url);
+        self.request.response.headers_out.set("Location", url);
         self.end_with(status)
     }
 
     /// Ends the request. The client gets this status even in an error document, unless that is for another error.
     fn end_with(&mut self, status: u16) -> Flow {
-        self.request.answer.set_status(200);
+        self.request.response.set_status(200);
         if let Some((pattern, origin)) = &self.noted {
             let cause = format!("RewriteRule {pattern}");
             self.request.note_reason(status, "rewrite", Some(origin), |_| (cause, String::new()));

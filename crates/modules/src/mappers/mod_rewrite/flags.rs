@@ -19,7 +19,7 @@ pub(super) fn each(text: &str, mut take: impl FnMut(&str, &str) -> Result<(), St
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) flags: Flags,
-    /// The status of a redirect, or of the answer.
+    /// The status of a redirect, or of the response.
     pub(super) status: u16,
     /// `E`
     pub(super) env: Vec<Template>,
@@ -56,7 +56,7 @@ impl Flags {
     pub(super) const NEGATED: Flags = Flags(1 << 10);
     /// There is no substitution.
     pub(super) const AS_IS: Flags = Flags(1 << 11);
-    /// The answer is a status.
+    /// The response is a status.
     pub(super) const STATUS: Flags = Flags(1 << 12);
     pub(super) const ESCAPE: Flags = Flags(1 << 13);
     pub(super) const NO_PLUS: Flags = Flags(1 << 14);
@@ -139,8 +139,8 @@ impl Given {
             },
             "co" | "cookie" => self.cookies.push(Template::parse(value)),
             "e" | "env" => self.env.push(Template::parse(value)),
-            "f" | "forbidden" => self.answer(403),
-            "g" | "gone" => self.answer(410),
+            "f" | "forbidden" => self.respond(403),
+            "g" | "gone" => self.respond(410),
             "h" | "handler" => self.handler = Some(Template::parse(value)),
             "n" | "next" => {
                 self.flags = self.flags.and(Flags::NEXT);
@@ -158,8 +158,8 @@ impl Given {
         Ok(())
     }
 
-    /// The answer is a status.
-    fn answer(&mut self, status: u16) {
+    /// The response is a status.
+    fn respond(&mut self, status: u16) {
         self.flags = self.flags.and(Flags::STATUS).and(Flags::AS_IS);
         self.status = status;
     }
@@ -176,7 +176,7 @@ impl Given {
                 let status = u16::try_from(atoi(digits)).ok().filter(|status| http::status::is_known(*status));
                 let status = status.ok_or_else(|| format!("invalid HTTP response code '{value}' for flag 'R'"))?;
                 if !(300..400).contains(&status) {
-                    self.answer(status);
+                    self.respond(status);
                 }
                 status
             }

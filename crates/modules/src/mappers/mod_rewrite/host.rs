@@ -30,8 +30,8 @@ pub(super) async fn translate(request: &mut Request) -> Flow {
         return Flow::Declined;
     }
     let options = request.dir::<RewriteDir>().rules.options();
-    if !options.has(Choices::ALLOW_ANY_URI) && !request.asked.uri.starts_with('/') {
-        let uri = &request.asked.uri;
+    if !options.has(Choices::ALLOW_ANY_URI) && !request.data.uri.starts_with('/') {
+        let uri = &request.data.uri;
         trace.log(request, 8, None, || {
             format!(
                 "Declining, request-URI '{uri}' is not a URL-path. Consult the manual entry for the RewriteOptions directive \
@@ -41,8 +41,8 @@ pub(super) async fn translate(request: &mut Request) -> Flow {
         return Flow::Declined;
     }
     set_script_url(request);
-    let args = request.asked.args.clone();
-    request.mapped.filename = request.asked.uri.clone();
+    let args = request.data.args.clone();
+    request.mapped.filename = request.data.uri.clone();
     trace.log(request, 2, None, || format!("init rewrite engine with requested uri {}", request.mapped.filename));
     let vhost = request.vhost;
     let rules = &vhost.settings.get::<RewriteServer>().rules;
@@ -62,7 +62,7 @@ pub(super) async fn translate(request: &mut Request) -> Flow {
 /// Sets `SCRIPT_URL` and `SCRIPT_URI`: the request before any rewriting.
 fn set_script_url(request: &mut Request) {
     if !request.is_subrequest() {
-        let url = request.env.get("REDIRECT_SCRIPT_URL").map_or_else(|| request.asked.uri.clone(), str::to_string);
+        let url = request.env.get("REDIRECT_SCRIPT_URL").map_or_else(|| request.data.uri.clone(), str::to_string);
         request.env.set("SCRIPT_URL", url);
     }
     let uri = request.url(request.env.get("SCRIPT_URL").unwrap_or_default());
@@ -84,7 +84,7 @@ impl Pass<'_> {
             return self.redirect_client(length, escape, args);
         }
         if let Some(path) = self.request.mapped.filename.strip_prefix(PASS_THROUGH) {
-            self.request.asked.uri = path.to_string();
+            self.request.data.uri = path.to_string();
             self.request.mapped.filename.clear();
             return Flow::Declined;
         }
@@ -99,7 +99,7 @@ impl Pass<'_> {
         self.request.mapped.filename.push_str(&info);
         if !escape {
             self.request.notes.set(NOCANON, "1");
-            if let Some(args) = self.request.asked.args.clone() {
+            if let Some(args) = self.request.data.args.clone() {
                 self.request.mapped.filename.extend(["?", &args]);
             }
         }

@@ -176,13 +176,13 @@ impl<'r> Pass<'r> {
             }
             let limit = 2 * self.request.host::<CoreServer>().limit_request_line();
             if self.request.mapped.filename.len() > limit {
-                let (pattern, uri) = (&rule.pattern, &self.request.asked.uri);
+                let (pattern, uri) = (&rule.pattern, &self.request.data.uri);
                 let text = format!("RewriteRule '{pattern}' and URI '{uri}' exceeded maximum length ({limit})");
                 self.request.log("rewrite", Level::Error, text);
                 return Ok(Outcome::Status(500));
             }
             for field in std::mem::take(&mut self.vary) {
-                add_vary(&mut self.request.answer.headers_out, &field);
+                add_vary(&mut self.request.response.headers_out, &field);
             }
             match done {
                 Done::Status(status) => return Ok(Outcome::Status(status)),
@@ -214,7 +214,7 @@ impl<'r> Pass<'r> {
                 if round >= rule.given.rounds {
                     let text = format!(
                         "AH02596: RewriteRule '{}' and URI '{}' exceeded maximum number of rounds ({}) via the [N] flag",
-                        rule.pattern, self.request.asked.uri, rule.given.rounds
+                        rule.pattern, self.request.data.uri, rule.given.rounds
                     );
                     self.request.log("rewrite", Level::Error, text);
                     return Ok(Outcome::Status(500));
@@ -392,16 +392,16 @@ impl<'r> Pass<'r> {
     fn split_query(&mut self, flags: Flags) -> Result<(), TooLong> {
         if flags.any(Flags::QUERY_NONE) {
             self.trace_apart(2, |_| "discarding query string, no parse from substitution".into());
-            self.request.asked.args = None;
+            self.request.data.args = None;
             return Ok(());
         }
         // Not every URL has one.
         if let Some((_, false)) = scheme(&self.request.mapped.filename) {
-            self.request.asked.args = None;
+            self.request.data.args = None;
             return Ok(());
         }
         if flags.any(Flags::QUERY_DISCARD) {
-            self.request.asked.args = None;
+            self.request.data.args = None;
             self.trace_apart(2, |_| "discarding query string".into());
         }
         let name = &self.request.mapped.filename;
@@ -409,7 +409,7 @@ impl<'r> Pass<'r> {
         let Some(at) = at else { return Ok(()) };
         let before = name.clone();
         let query = self.request.mapped.filename.split_off(at)[1..].to_string();
-        let args = match self.request.asked.args.take() {
+        let args = match self.request.data.args.take() {
             old if flags.any(Flags::QUERY_APPEND) && query.is_empty() => old,
             old if flags.any(Flags::QUERY_APPEND) => {
                 Some(self.request.bounded(format!("{query}&{}", old.unwrap_or_default()))?)
@@ -418,10 +418,10 @@ impl<'r> Pass<'r> {
         };
         // A query of only this character stays there as an empty one.
         let kept = args.filter(|args| !args.is_empty());
-        self.request.asked.args = kept.map(|args| args.strip_suffix('&').map(str::to_string).unwrap_or(args));
+        self.request.data.args = kept.map(|args| args.strip_suffix('&').map(str::to_string).unwrap_or(args));
         self.trace_apart(3, |pass| {
             let request = &pass.request;
-            let args = request.asked.args.as_deref().unwrap_or("<none>");
+            let args = request.data.args.as_deref().unwrap_or("<none>");
             format!("split uri={before} -> uri={}, args={args}", request.mapped.filename)
         });
         Ok(())
@@ -489,7 +489,7 @@ impl<'r> Pass<'r> {
         Ok(())
     }
 
-    /// Keeps the fields that a condition has used: the answer depends on them.
+    /// Keeps the fields that a condition has used: the response depends on them.
     pub(super) fn keep_vary(&mut self) {
         self.vary.append(&mut self.vary_now);
     }

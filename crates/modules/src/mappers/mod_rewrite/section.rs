@@ -37,7 +37,7 @@ pub(super) async fn fixup(request: &mut Request) -> Flow {
         request.log("rewrite", Level::Error, text);
         return Flow::Status(403);
     }
-    let args = request.asked.args.clone();
+    let args = request.data.args.clone();
     let mut pass = Pass::new(request, trace, rules);
     match pass.apply(&rules.list).await {
         Err(flow) => flow,
@@ -89,7 +89,7 @@ impl Pass<'_> {
         let url = &self.request.mapped.filename[PROXY.len()..];
         let behind_socket = url.strip_prefix("unix:").and_then(|rest| Some(rest.split_once('|')?.1));
         let has_query = !WITHOUT_QUERY.iter().any(|scheme| behind_socket.unwrap_or(url).starts_with(scheme));
-        if let Some(args) = self.request.asked.args.clone().filter(|_| has_query && !escape) {
+        if let Some(args) = self.request.data.args.clone().filter(|_| has_query && !escape) {
             self.request.mapped.filename.extend(["?", &args]);
         }
         self.pass_on()

@@ -77,7 +77,7 @@ pub(super) fn escape_group(text: &str, rule: &Rule) -> String {
 
 /// A URL of this server, unless it is one already.
 pub(super) fn qualified(request: &Request, url: &str) -> String {
-    if request.asked.method == "CONNECT" || scheme(url).is_some() {
+    if request.data.method == "CONNECT" || scheme(url).is_some() {
         return url.to_string();
     }
     if url.starts_with('/') { request.url(url) } else { request.url(&format!("/{url}")) }

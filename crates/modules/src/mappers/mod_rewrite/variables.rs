@@ -15,7 +15,7 @@ pub(super) enum Variable {
     AheadUrl(Box<Ahead>),
     /// `LA-F:NAME`: the same for the file.
     AheadFile(Box<Ahead>),
-    Known(Known),
+    Known(ServerVariable),
     /// `SSL:NAME`: mod_ssl's variables of the connection.
     OfTls(String),
     /// An unknown name, or one without its module: the value is empty.
@@ -32,7 +32,7 @@ pub(super) struct Ahead {
 /// A variable with a fixed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip]
-pub(super) enum Known {
+pub(super) enum ServerVariable {
     Time, TimeYear, TimeMon, TimeDay, TimeHour, TimeMin, TimeSec, TimeWday,
     Ipv6, Https, IsSubreq, PathInfo, AuthType, ServerName, RemoteAddr, ServerAddr, TheRequest, ApiVersion, ServerPort,
     RemoteHost, RemotePort, RemoteUser, ScriptUser, ScriptGroup, RequestUri, RemoteIdent, QueryString, ServerAdmin,
@@ -41,21 +41,21 @@ pub(super) enum Known {
 }
 
 #[rustfmt::skip]
-const KNOWN: [(&str, Known); 38] = [
-    ("TIME", Known::Time), ("TIME_YEAR", Known::TimeYear), ("TIME_MON", Known::TimeMon), ("TIME_DAY", Known::TimeDay),
-    ("TIME_HOUR", Known::TimeHour), ("TIME_MIN", Known::TimeMin), ("TIME_SEC", Known::TimeSec),
-    ("TIME_WDAY", Known::TimeWday), ("IPV6", Known::Ipv6), ("HTTPS", Known::Https), ("IS_SUBREQ", Known::IsSubreq),
-    ("PATH_INFO", Known::PathInfo), ("AUTH_TYPE", Known::AuthType), ("SERVER_NAME", Known::ServerName),
-    ("REMOTE_ADDR", Known::RemoteAddr), ("SERVER_ADDR", Known::ServerAddr), ("THE_REQUEST", Known::TheRequest),
-    ("API_VERSION", Known::ApiVersion), ("SERVER_PORT", Known::ServerPort), ("REMOTE_HOST", Known::RemoteHost),
-    ("REMOTE_PORT", Known::RemotePort), ("REMOTE_USER", Known::RemoteUser), ("SCRIPT_USER", Known::ScriptUser),
-    ("SCRIPT_GROUP", Known::ScriptGroup), ("REQUEST_URI", Known::RequestUri), ("REMOTE_IDENT", Known::RemoteIdent),
-    ("QUERY_STRING", Known::QueryString), ("SERVER_ADMIN", Known::ServerAdmin), ("DOCUMENT_ROOT", Known::DocumentRoot),
-    ("CONTEXT_PREFIX", Known::ContextPrefix), ("CONTEXT_DOCUMENT_ROOT", Known::ContextDocumentRoot),
-    ("REQUEST_METHOD", Known::RequestMethod), ("REQUEST_SCHEME", Known::RequestScheme),
-    ("REQUEST_FILENAME", Known::RequestFilename), ("SCRIPT_FILENAME", Known::RequestFilename),
-    ("SERVER_PROTOCOL", Known::ServerProtocol), ("SERVER_SOFTWARE", Known::ServerSoftware),
-    ("CONN_REMOTE_ADDR", Known::ConnRemoteAddr),
+const KNOWN: [(&str, ServerVariable); 38] = [
+    ("TIME", ServerVariable::Time), ("TIME_YEAR", ServerVariable::TimeYear), ("TIME_MON", ServerVariable::TimeMon), ("TIME_DAY", ServerVariable::TimeDay),
+    ("TIME_HOUR", ServerVariable::TimeHour), ("TIME_MIN", ServerVariable::TimeMin), ("TIME_SEC", ServerVariable::TimeSec),
+    ("TIME_WDAY", ServerVariable::TimeWday), ("IPV6", ServerVariable::Ipv6), ("HTTPS", ServerVariable::Https), ("IS_SUBREQ", ServerVariable::IsSubreq),
+    ("PATH_INFO", ServerVariable::PathInfo), ("AUTH_TYPE", ServerVariable::AuthType), ("SERVER_NAME", ServerVariable::ServerName),
+    ("REMOTE_ADDR", ServerVariable::RemoteAddr), ("SERVER_ADDR", ServerVariable::ServerAddr), ("THE_REQUEST", ServerVariable::TheRequest),
+    ("API_VERSION", ServerVariable::ApiVersion), ("SERVER_PORT", ServerVariable::ServerPort), ("REMOTE_HOST", ServerVariable::RemoteHost),
+    ("REMOTE_PORT", ServerVariable::RemotePort), ("REMOTE_USER", ServerVariable::RemoteUser), ("SCRIPT_USER", ServerVariable::ScriptUser),
+    ("SCRIPT_GROUP", ServerVariable::ScriptGroup), ("REQUEST_URI", ServerVariable::RequestUri), ("REMOTE_IDENT", ServerVariable::RemoteIdent),
+    ("QUERY_STRING", ServerVariable::QueryString), ("SERVER_ADMIN", ServerVariable::ServerAdmin), ("DOCUMENT_ROOT", ServerVariable::DocumentRoot),
+    ("CONTEXT_PREFIX", ServerVariable::ContextPrefix), ("CONTEXT_DOCUMENT_ROOT", ServerVariable::ContextDocumentRoot),
+    ("REQUEST_METHOD", ServerVariable::RequestMethod), ("REQUEST_SCHEME", ServerVariable::RequestScheme),
+    ("REQUEST_FILENAME", ServerVariable::RequestFilename), ("SCRIPT_FILENAME", ServerVariable::RequestFilename),
+    ("SERVER_PROTOCOL", ServerVariable::ServerProtocol), ("SERVER_SOFTWARE", ServerVariable::ServerSoftware),
+    ("CONN_REMOTE_ADDR", ServerVariable::ConnRemoteAddr),
 ];
 
 /// Variables that are fields of the request.
@@ -91,7 +91,7 @@ impl Variable {
                 }
             }
             _ => {
-                let find = |(known, _): &&(&str, Known)| known.eq_ignore_ascii_case(name);
+                let find = |(known, _): &&(&str, ServerVariable)| known.eq_ignore_ascii_case(name);
                 let field = FIELDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
                 match (KNOWN.iter().find(find), field) {
                     (Some((_, known)), _) => Variable::Known(*known),
@@ -104,52 +104,52 @@ impl Variable {
 }
 
 /// The value for a request. `Err`: it is unknown.
-pub(super) fn value(request: &Request, known: Known) -> Result<Cow<'_, str>, String> {
+pub(super) fn value(request: &Request, known: ServerVariable) -> Result<Cow<'_, str>, String> {
     let text =
         |value: &'_ Option<String>| value.as_deref().map_or(Cow::Borrowed(""), |text| Cow::Owned(text.to_string()));
     let context = request.mapped.context.as_ref();
     Ok(match known {
-        Known::Time
-        | Known::TimeYear
-        | Known::TimeMon
-        | Known::TimeDay
-        | Known::TimeHour
-        | Known::TimeMin
-        | Known::TimeSec
-        | Known::TimeWday => time(known).into(),
-        Known::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
-        Known::Https => if request.client.is_secure() { "on" } else { "off" }.into(),
-        Known::IsSubreq => if request.is_subrequest() { "true" } else { "false" }.into(),
-        Known::PathInfo => Cow::Borrowed(&request.mapped.path_info),
-        Known::AuthType => text(&request.login.auth_type),
-        Known::ServerName => request.server_name(),
-        Known::RemoteAddr | Known::ConnRemoteAddr => request.client.ip().into(),
-        Known::ServerAddr => request.client.local().ip().to_canonical().to_string().into(),
-        Known::TheRequest => request.request_line().into(),
-        Known::ApiVersion => "20120211:142".into(),
-        Known::ServerPort => request.server_port().to_string().into(),
-        Known::RemoteHost => request.client_host().map_err(|why| why.to_string())?.into(),
-        Known::RemotePort => request.client.peer.port().to_string().into(),
-        Known::RemoteUser => text(&request.login.user),
+        ServerVariable::Time
+        | ServerVariable::TimeYear
+        | ServerVariable::TimeMon
+        | ServerVariable::TimeDay
+        | ServerVariable::TimeHour
+        | ServerVariable::TimeMin
+        | ServerVariable::TimeSec
+        | ServerVariable::TimeWday => time(known).into(),
+        ServerVariable::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
+        ServerVariable::Https => if request.client.is_secure() { "on" } else { "off" }.into(),
+        ServerVariable::IsSubreq => if request.is_subrequest() { "true" } else { "false" }.into(),
+        ServerVariable::PathInfo => Cow::Borrowed(&request.mapped.path_info),
+        ServerVariable::AuthType => text(&request.login.auth_type),
+        ServerVariable::ServerName => request.server_name(),
+        ServerVariable::RemoteAddr | ServerVariable::ConnRemoteAddr => request.client.ip().into(),
+        ServerVariable::ServerAddr => request.client.local().ip().to_canonical().to_string().into(),
+        ServerVariable::TheRequest => request.request_line().into(),
+        ServerVariable::ApiVersion => "20120211:142".into(),
+        ServerVariable::ServerPort => request.server_port().to_string().into(),
+        ServerVariable::RemoteHost => request.client_host().map_err(|why| why.to_string())?.into(),
+        ServerVariable::RemotePort => request.client.peer.port().to_string().into(),
+        ServerVariable::RemoteUser => text(&request.login.user),
         // The user database is queried beside the event loop.
-        Known::ScriptUser | Known::ScriptGroup => "".into(),
-        Known::RequestUri => Cow::Borrowed(&request.asked.uri),
-        Known::RemoteIdent => "".into(),
-        Known::QueryString => text(&request.asked.args),
-        Known::ServerAdmin => request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN).into(),
-        Known::DocumentRoot => Cow::Borrowed(request.document_root()),
-        Known::ContextPrefix => context.map_or("", |(prefix, _)| prefix.as_str()).into(),
-        Known::ContextDocumentRoot => context.map_or(request.document_root(), |(_, root)| root).into(),
-        Known::RequestMethod => Cow::Borrowed(&request.asked.method),
-        Known::RequestScheme => request.vhost.scheme.into(),
-        Known::RequestFilename => Cow::Borrowed(&request.mapped.filename),
-        Known::ServerProtocol => request.protocol().into(),
-        Known::ServerSoftware => Cow::Borrowed(&request.server.software),
+        ServerVariable::ScriptUser | ServerVariable::ScriptGroup => "".into(),
+        ServerVariable::RequestUri => Cow::Borrowed(&request.data.uri),
+        ServerVariable::RemoteIdent => "".into(),
+        ServerVariable::QueryString => text(&request.data.args),
+        ServerVariable::ServerAdmin => request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN).into(),
+        ServerVariable::DocumentRoot => Cow::Borrowed(request.document_root()),
+        ServerVariable::ContextPrefix => context.map_or("", |(prefix, _)| prefix.as_str()).into(),
+        ServerVariable::ContextDocumentRoot => context.map_or(request.document_root(), |(_, root)| root).into(),
+        ServerVariable::RequestMethod => Cow::Borrowed(&request.data.method),
+        ServerVariable::RequestScheme => request.vhost.scheme.into(),
+        ServerVariable::RequestFilename => Cow::Borrowed(&request.mapped.filename),
+        ServerVariable::ServerProtocol => request.protocol().into(),
+        ServerVariable::ServerSoftware => Cow::Borrowed(&request.server.software),
     })
 }
 
 /// The current time, in the local zone.
-fn time(known: Known) -> String {
+fn time(known: ServerVariable) -> String {
     let now = sys::time::realtime().as_secs() as i64;
     let offset = sys::time::local_offset(now);
     // `21/Nov/2026:20:38:24 +0000`
@@ -158,13 +158,13 @@ fn time(known: Known) -> String {
     const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
     let month = || format!("{:02}", MONTHS.chunks(3).position(|name| *name == date[3..6]).unwrap_or(0) + 1);
     match known {
-        Known::TimeYear => part(7..11),
-        Known::TimeMon => month(),
-        Known::TimeDay => part(0..2),
-        Known::TimeHour => part(12..14),
-        Known::TimeMin => part(15..17),
-        Known::TimeSec => part(18..20),
-        Known::TimeWday => ((now + i64::from(offset)).div_euclid(86_400) + 4).rem_euclid(7).to_string(),
+        ServerVariable::TimeYear => part(7..11),
+        ServerVariable::TimeMon => month(),
+        ServerVariable::TimeDay => part(0..2),
+        ServerVariable::TimeHour => part(12..14),
+        ServerVariable::TimeMin => part(15..17),
+        ServerVariable::TimeSec => part(18..20),
+        ServerVariable::TimeWday => ((now + i64::from(offset)).div_euclid(86_400) + 4).rem_euclid(7).to_string(),
         _ => [part(7..11), month(), part(0..2), part(12..14), part(15..17), part(18..20)].concat(),
     }
 }
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn names() {
         let table = [
-            ("request_uri", Variable::Known(Known::RequestUri)),
-            ("SCRIPT_FILENAME", Variable::Known(Known::RequestFilename)),
+            ("request_uri", Variable::Known(ServerVariable::RequestUri)),
+            ("SCRIPT_FILENAME", Variable::Known(ServerVariable::RequestFilename)),
             ("HTTP_HOST", Variable::Field("Host".into())),
             ("HTTP:X-y", Variable::Field("X-y".into())),
             ("env:x", Variable::Env("x".into())),

@@ -28,7 +28,7 @@ const TRANSPORT_SECURITY: &str = "max-age=15768000";
 
 /// The configuration that answers a `tls-alpn-01` challenge. `None`: the client does not ask for one, or there is none
 /// for the name.
-pub(super) fn answer(server: &Server, hello: &ClientHello<'_>) -> Option<Arc<ServerConfig>> {
+pub(super) fn respond(server: &Server, hello: &ClientHello<'_>) -> Option<Arc<ServerConfig>> {
     let mut protocols = hello.alpn()?;
     if protocols.next() != Some(ALPN.as_bytes()) || protocols.next().is_some() {
         return None;
@@ -66,11 +66,11 @@ fn find<'d>(all: &'d [Arc<Domain>], name: &str) -> Option<&'d Arc<Domain>> {
 
 /// Answers challenges before the configuration decides anything about the request.
 pub(super) fn is_challenge(request: &mut Request) -> Flow {
-    if request.asked.method != "GET" || request.previous().is_some() {
+    if request.data.method != "GET" || request.previous().is_some() {
         return Flow::Declined;
     }
-    let Some(token) = request.asked.uri.strip_prefix(PREFIX) else { return Flow::Declined };
-    let Some(name) = &request.asked.hostname else { return Flow::Declined };
+    let Some(token) = request.data.uri.strip_prefix(PREFIX) else { return Flow::Declined };
+    let Some(name) = &request.data.hostname else { return Flow::Declined };
     let Some(domain) = find(domains::all(request.server), name) else { return Flow::Declined };
     match domain.store.read(&["challenges", name, HTTP01]) {
         Ok(Some(text)) if text.strip_prefix(token.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'.')) => {
@@ -95,7 +95,7 @@ pub(super) fn handle(request: &mut Request) -> HandlerResult {
     }
     match request.notes.get(HANDLER).map(str::to_string) {
         Some(text) => {
-            request.answer.set_content_type("application/octet-stream");
+            request.response.set_content_type("application/octet-stream");
             HandlerResult::Body(Body::text(text))
         }
         None => HandlerResult::Status(404),
@@ -120,20 +120,20 @@ pub(super) fn require_https(request: &mut Request) -> Flow {
     let Some(domain) = domains::of(&request.vhost.settings) else { return Flow::Declined };
     let mode = domain.conf().require_https.or(RequireHttps::Off);
     let origin = domain.conf().require_https.origin().filter(|_| request.is_question()).cloned();
-    if mode == RequireHttps::Off || request.asked.uri.starts_with(WELL_KNOWN) {
+    if mode == RequireHttps::Off || request.data.uri.starts_with(WELL_KNOWN) {
         return Flow::Declined;
     }
     if request.client.is_secure() {
-        if mode == RequireHttps::Permanent && request.answer.headers_out.get("Strict-Transport-Security").is_none() {
-            request.answer.headers_out.set("Strict-Transport-Security", TRANSPORT_SECURITY);
+        if mode == RequireHttps::Permanent && request.response.headers_out.get("Strict-Transport-Security").is_none() {
+            request.response.headers_out.set("Strict-Transport-Security", TRANSPORT_SECURITY);
         }
         return Flow::Declined;
     }
-    let query = request.asked.args.iter().map(|query| format!("?{query}")).collect::<String>();
-    let location = format!("https://{}{}{query}", request.server_name(), request.asked.uri);
-    request.answer.headers_out.set("Location", location);
+    let query = request.data.args.iter().map(|query| format!("?{query}")).collect::<String>();
+    let location = format!("https://{}{}{query}", request.server_name(), request.data.uri);
+    request.response.headers_out.set("Location", location);
     // 307 and 308 make a client repeat the request with the same method.
-    let status = match (mode, request.asked.method == "GET") {
+    let status = match (mode, request.data.method == "GET") {
         (RequireHttps::Permanent, true) => 301,
         (RequireHttps::Permanent, false) => 308,
         (_, true) => 302,

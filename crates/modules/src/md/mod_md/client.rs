@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::http_client::{STEP, connect, converse, endpoint, parse, read, write};
 
-/// The time limit of a request, from the name lookup to the last byte of the answer.
+/// The time limit of a request, from the name lookup to the last byte of the response.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest pause that an authority may demand: certificates must not expire meanwhile.
 pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -29,7 +29,7 @@ pub(super) struct Client {
     tls: Arc<ClientConfig>,
     /// `MDHttpProxy`: host and port.
     proxy: Option<(String, u16)>,
-    /// The pause that the last answer demanded (`Retry-After`).
+    /// The pause that the last response demanded (`Retry-After`).
     retry_after: Arc<Mutex<Option<Duration>>>,
 }
 
@@ -57,7 +57,7 @@ impl Client {
         Ok(Client { tls: Arc::new(config), proxy, retry_after: Arc::default() })
     }
 
-    /// The pause that the last answer demanded.
+    /// The pause that the last response demanded.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         *self.retry_after.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,7 +76,7 @@ impl Client {
         }
         head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
         let message = [head.as_bytes(), &body].concat();
-        let answer = timeout_at(deadline, async {
+        let exchanged = timeout_at(deadline, async {
             let stream = self.connect(&host, port, deadline).await?;
             if parts.uri.scheme_str() == Some("http") {
                 return converse(stream, &message).await;
@@ -85,7 +85,7 @@ impl Client {
             let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await?;
             converse(stream, &message).await
         });
-        let mut response = parse(&answer.await??, parts.method == "HEAD")?;
+        let mut response = parse(&exchanged.await??, parts.method == "HEAD")?;
         // Hidden from the library, which would add any value to the current time unchecked.
         let after = response.headers_mut().remove("retry-after");
         let after = after.and_then(|value| retry_after(value.to_str().ok()?.trim()));
@@ -99,13 +99,13 @@ impl Client {
         let Some((proxy, proxy_port)) = &self.proxy else { return connect(host, port, deadline).await };
         let mut stream = connect(proxy, *proxy_port, deadline).await?;
         write(&mut stream, format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n").as_bytes()).await?;
-        let mut answer = Vec::new();
-        while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
-            if answer.len() > STEP || read(&mut stream, &mut answer).await? == 0 {
+        let mut response = Vec::new();
+        while !response.windows(4).any(|end| end == b"\r\n\r\n") {
+            if response.len() > STEP || read(&mut stream, &mut response).await? == 0 {
                 return Err(io::Error::other("the proxy (MDHttpProxy) does not answer as a proxy does"));
             }
         }
-        match parse(&answer, true)?.status().as_u16() {
+        match parse(&response, true)?.status().as_u16() {
             200..300 => Ok(stream),
             status => Err(io::Error::other(format!("the proxy (MDHttpProxy) answers {status}"))),
         }

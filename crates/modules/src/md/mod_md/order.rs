@@ -100,8 +100,8 @@ async fn account(domain: &Domain, authority: &str, client: &Client) -> Result<(S
 /// is created.
 async fn accept_terms(domain: &Domain, authority: &str, client: &Client) -> Result<(), Failed> {
     let request = http_types::Request::get(authority).body(instant_acme::BodyWrapper::default());
-    let mut answer = client.request(request.map_err(io::Error::other)?).await?;
-    let text = answer.body.into_bytes().await.map_err(io::Error::other)?;
+    let mut response = client.request(request.map_err(io::Error::other)?).await?;
+    let text = response.body.into_bytes().await.map_err(io::Error::other)?;
     let directory: Value = serde_json::from_slice(&text).unwrap_or_default();
     if directory["newOrder"].is_null() {
         return Err(Failed::new(format!(

@@ -28,7 +28,7 @@ pub(super) async fn prove(
     proofs: &mut Vec<Proof>,
 ) -> Result<(), Failed> {
     let ready = |status| matches!(status, OrderStatus::Ready | OrderStatus::Valid);
-    let proven = match answer_challenges(domain, order, means, proofs).await {
+    let proven = match respond_to_challenges(domain, order, means, proofs).await {
         Ok(()) => wait_for(order, client, ready).await,
         failed => failed,
     };
@@ -39,7 +39,7 @@ pub(super) async fn prove(
 }
 
 /// Puts a response to a challenge in place for each name of an order, and tells the authority.
-async fn answer_challenges(
+async fn respond_to_challenges(
     domain: &Domain,
     order: &mut Order,
     means: &Means,

@@ -30,6 +30,6 @@ impl Managed for Domains {
     }
 
     fn challenge(&self, server: &Server, hello: &ClientHello<'_>) -> Option<Arc<ServerConfig>> {
-        challenges::answer(server, hello)
+        challenges::respond(server, hello)
     }
 }

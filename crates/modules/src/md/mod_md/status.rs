@@ -25,7 +25,7 @@ pub(super) fn handle(request: &mut Request) -> HandlerResult {
     if request.handler_name() != Some(HANDLER) || !request.server.main().settings.get::<MdServer>().status.or(true) {
         return HandlerResult::Declined;
     }
-    if !matches!(&*request.asked.method, "GET" | "HEAD") {
+    if !matches!(&*request.data.method, "GET" | "HEAD") {
         return HandlerResult::Status(501);
     }
     let (server, all) = (request.server, domains::all(request.server));
@@ -37,7 +37,7 @@ pub(super) fn handle(request: &mut Request) -> HandlerResult {
             json!({ "version": concat!("Tsubame/", env!("CARGO_PKG_VERSION")), "managed-domains": domains })
         }
     };
-    request.answer.set_content_type("application/json");
+    request.response.set_content_type("application/json");
     HandlerResult::Body(Body::text(format!("{text:#}\n")))
 }
 

@@ -13,7 +13,7 @@ use server::Layer;
 use super::map::PROXY;
 use super::schemes::SCHEMES;
 use super::settings::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, Url};
-use super::target::{Bad, Target};
+use super::target::{InvalidTarget, Target};
 use super::worker::{Parameters, Worker};
 
 /// The message for an unsupported protocol.
@@ -25,9 +25,9 @@ fn not_spoken(scheme: &str) -> String {
 /// Parses the URL of a backend with a known protocol.
 fn target(text: &str) -> Result<Target, String> {
     let target = Target::parse(text).map_err(|bad| match bad {
-        Bad::Socket => "ProxyPass|ProxyPassMatch uses an invalid \"unix:\" URL".to_string(),
-        Bad::Relative => format!("ProxyPass URL must be absolute!: {text}"),
-        Bad::Authority => format!("ProxyPass Unable to parse URL: {text}"),
+        InvalidTarget::Socket => "ProxyPass|ProxyPassMatch uses an invalid \"unix:\" URL".to_string(),
+        InvalidTarget::Relative => format!("ProxyPass URL must be absolute!: {text}"),
+        InvalidTarget::Authority => format!("ProxyPass Unable to parse URL: {text}"),
     })?;
     match SCHEMES.iter().any(|scheme| scheme.name == target.scheme) {
         true => Ok(target),

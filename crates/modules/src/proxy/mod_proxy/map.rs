@@ -21,7 +21,7 @@ const NOCANON: &str = "proxy-nocanon";
 
 /// `ProxyPass`: first that of the section, then those of the server in order.
 pub(super) fn translate(request: &mut Request) -> Flow {
-    if !request.asked.uri.starts_with('/') {
+    if !request.data.uri.starts_with('/') {
         return Flow::Declined;
     }
     let (slots, vhost) = (request.dir.slots.clone(), request.vhost);
@@ -45,8 +45,8 @@ pub(super) fn translate(request: &mut Request) -> Flow {
 fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> {
     let mut captures = Captures::default();
     let length = match &pass.matcher {
-        Matcher::Prefix(prefix) => Some(matched(&request.asked.uri, prefix)?),
-        Matcher::Pattern(regex) => match regex.captures(&request.asked.uri, &mut captures) {
+        Matcher::Prefix(prefix) => Some(matched(&request.data.uri, prefix)?),
+        Matcher::Pattern(regex) => match regex.captures(&request.data.uri, &mut captures) {
             Err(why) => return Some(request.undecided("proxy", &why, origin)),
             Ok(false) => return None,
             Ok(true) => None,
@@ -64,7 +64,7 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
         false => template.clone(),
     };
     // The client's original path can replace the decoded one if it matches, too, with the same prefix.
-    let sent = pass.nocanon.then(|| request.asked.unparsed_uri().into_owned());
+    let sent = pass.nocanon.then(|| request.data.unparsed_uri().into_owned());
     let mut raw = Captures::default();
     let is_meant = match (&sent, &pass.matcher) {
         (None, _) => Ok(false),
@@ -77,7 +77,7 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
     };
     let (path, captures) = match &sent {
         Some(sent) => (sent.as_str(), &raw),
-        None => (request.asked.uri.as_str(), &captures),
+        None => (request.data.uri.as_str(), &captures),
     };
     let mut url = String::from(PROXY);
     match length {

@@ -22,8 +22,8 @@ pub(crate) struct Scheme {
     pub(crate) port: u16,
     /// The further processing of a path mapped by `ProxyPass`, once it is escaped.
     pub(crate) path: fn(&mut Request, &Target),
-    /// Makes the answer.
-    pub(crate) answer: for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, HandlerResult>,
+    /// Makes the response.
+    pub(crate) handler: for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, HandlerResult>,
 }
 
 /// A request's target, and its settings.
@@ -34,7 +34,7 @@ pub(crate) struct Destination {
     pub(crate) server: remote::Server,
     /// How long it may be silent.
     pub(crate) timeout: Duration,
-    /// Whether each piece of its answer goes out at once.
+    /// Whether each piece of its response goes out at once.
     pub(crate) flush: bool,
 }
 
@@ -81,6 +81,6 @@ pub(crate) async fn converse(request: &mut Request, destination: &Destination, a
         log: None,
         accounts: accounts_for_scripts(request),
     };
-    request.answer.flush = destination.flush;
+    request.response.flush = destination.flush;
     remote::converse(request, &caller, &destination.server, &ask.head, ask.protocol, ask.stderr).await
 }

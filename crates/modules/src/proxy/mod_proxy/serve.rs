@@ -1,4 +1,4 @@
-//! From the URL of a backend to its answer.
+//! From the URL of a backend to its response.
 
 use conf::Level;
 use gateway::backend::remote::{self, Address, Keep};
@@ -44,7 +44,7 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
         let text = format!(
             "AH01144: No protocol handler was valid for the URL {} (scheme '{}'). Tsubame speaks fcgi, scgi and uwsgi to \
              backends, each with the module mod_proxy_NAME, which LoadModule loads.",
-            request.asked.uri, target.scheme
+            request.data.uri, target.scheme
         );
         request.log("proxy", Level::Error, text);
         return Some(HandlerResult::Status(500));
@@ -72,7 +72,7 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
 /// `Max-Forwards` (RFC 9110 section 7.6.2). `Some`: the request is not passed on.
 fn no_forwards(request: &Request) -> Option<u16> {
     let text = request.header("Max-Forwards")?;
-    if matches!(&*request.asked.method, "TRACE" | "OPTIONS") {
+    if matches!(&*request.data.method, "TRACE" | "OPTIONS") {
         return None;
     }
     let why = match text.trim().parse::<u32>() {
@@ -84,7 +84,7 @@ fn no_forwards(request: &Request) -> Option<u16> {
             "Max-Forwards request header could not be parsed"
         }
     };
-    request.log("proxy", Level::Error, format!("AH00898: {why} returned by {}", request.asked.uri));
+    request.log("proxy", Level::Error, format!("AH00898: {why} returned by {}", request.data.uri));
     Some(400)
 }
 
@@ -122,19 +122,19 @@ fn destination(request: &Request, mut target: Target) -> Destination {
     Destination { target, server, timeout, flush: known.flush == Some(true) }
 }
 
-/// Makes the answer.
-pub(super) fn answer(request: &mut Request) -> Waiting<'_, HandlerResult> {
+/// Makes the response.
+pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let url = request.mapped.filename.strip_prefix(PROXY).unwrap_or_default();
         let Ok(target) = Target::parse(url) else { return HandlerResult::Status(500) };
         let Some(scheme) = scheme(request, &target.scheme) else { return HandlerResult::Status(500) };
         let destination = destination(request, target);
-        let answer = (scheme.answer)(request, destination).await;
+        let answer = (scheme.handler)(request, destination).await;
         let overridden = |status| request.dir::<ProxyDir>().error_override.get().is_some_and(|one| one.covers(status));
         match answer {
             // The backend's page is dropped.
-            HandlerResult::Body(_) if overridden(request.answer.status()) => {
-                HandlerResult::Status(request.answer.status())
+            HandlerResult::Body(_) if overridden(request.response.status()) => {
+                HandlerResult::Status(request.response.status())
             }
             answer => answer,
         }

@@ -16,7 +16,7 @@ pub(crate) struct Target {
 
 /// Why a text is not such a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bad {
+pub(crate) enum InvalidTarget {
     /// `unix:` without a path, or without a URL after it.
     Socket,
     /// It is not an absolute URL.
@@ -26,32 +26,32 @@ pub(crate) enum Bad {
 }
 
 impl Target {
-    pub(crate) fn parse(text: &str) -> Result<Target, Bad> {
+    pub(crate) fn parse(text: &str) -> Result<Target, InvalidTarget> {
         let (socket, url) = match text.get(..5).filter(|start| start.eq_ignore_ascii_case("unix:")) {
             None => (None, text),
             Some(_) => match text[5..].split_once('|') {
-                None => return Err(Bad::Relative),
+                None => return Err(InvalidTarget::Relative),
                 // `unix://path` is also used.
                 Some((path, url)) if path.starts_with('/') && url.contains(':') => {
                     (Some(format!("/{}", path.trim_start_matches('/'))), url)
                 }
                 Some((path, url)) if !path.is_empty() && url.contains(':') => (Some(path.to_string()), url),
-                Some(_) => return Err(Bad::Socket),
+                Some(_) => return Err(InvalidTarget::Socket),
             },
         };
         // Behind a socket, the host is only a name: it may be missing (`fcgi://`), and so may its slashes (`fcgi:`).
         let short = || url.split_once(':').filter(|_| socket.is_some());
-        let (scheme, rest) = url.split_once("://").or_else(short).ok_or(Bad::Relative)?;
+        let (scheme, rest) = url.split_once("://").or_else(short).ok_or(InvalidTarget::Relative)?;
         let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
         if scheme.is_empty() || !scheme.bytes().all(is_scheme) {
-            return Err(Bad::Relative);
+            return Err(InvalidTarget::Relative);
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let digits = authority.bytes().rev().take_while(u8::is_ascii_digit).count();
         let (host, port) = match authority[..authority.len() - digits].strip_suffix(':') {
             Some(host) if digits > 0 => {
                 let port = authority[authority.len() - digits..].parse().ok().filter(|port| *port != 0);
-                (host, Some(port.ok_or(Bad::Authority)?))
+                (host, Some(port.ok_or(InvalidTarget::Authority)?))
             }
             Some(host) => (host, None),
             None => (authority, None),
@@ -59,7 +59,7 @@ impl Target {
         let host = if host.is_empty() && socket.is_some() { "localhost" } else { host };
         let is_number = host.starts_with('[') && host.ends_with(']');
         if host.is_empty() || host.contains([' ', '@', '?', '#']) || host.contains(':') && !is_number {
-            return Err(Bad::Authority);
+            return Err(InvalidTarget::Authority);
         }
         Ok(Target {
             socket,
@@ -136,18 +136,18 @@ mod tests {
             ("unix:/x|fcgi:", Ok((some("/x"), "fcgi://localhost".into()))),
             ("unix:/x|fcgi:///a/b", Ok((some("/x"), "fcgi://localhost/a/b".into()))),
             ("unix:/x|fcgi:/a/b", Ok((some("/x"), "fcgi://localhost/a/b".into()))),
-            ("unix:/x|fcgi", Err(Bad::Socket)),
-            ("unix:|fcgi://x", Err(Bad::Socket)),
-            ("unix:/x", Err(Bad::Relative)),
-            ("foo", Err(Bad::Relative)),
-            ("/foo", Err(Bad::Relative)),
-            ("://h", Err(Bad::Relative)),
-            ("$1://h", Err(Bad::Relative)),
-            ("fcgi://", Err(Bad::Authority)),
-            ("fcgi:///x", Err(Bad::Authority)),
-            ("fcgi://h:99999", Err(Bad::Authority)),
-            ("fcgi://h:0", Err(Bad::Authority)),
-            ("fcgi://::1", Err(Bad::Authority)),
+            ("unix:/x|fcgi", Err(InvalidTarget::Socket)),
+            ("unix:|fcgi://x", Err(InvalidTarget::Socket)),
+            ("unix:/x", Err(InvalidTarget::Relative)),
+            ("foo", Err(InvalidTarget::Relative)),
+            ("/foo", Err(InvalidTarget::Relative)),
+            ("://h", Err(InvalidTarget::Relative)),
+            ("$1://h", Err(InvalidTarget::Relative)),
+            ("fcgi://", Err(InvalidTarget::Authority)),
+            ("fcgi:///x", Err(InvalidTarget::Authority)),
+            ("fcgi://h:99999", Err(InvalidTarget::Authority)),
+            ("fcgi://h:0", Err(InvalidTarget::Authority)),
+            ("fcgi://::1", Err(InvalidTarget::Authority)),
         ];
         for (text, want) in table {
             assert_eq!(parts(text), want, "{text}");

@@ -26,7 +26,7 @@ pub(crate) struct Parameters {
     pub(crate) max: Option<usize>,
     /// For how long.
     pub(crate) idle: Option<Duration>,
-    /// Whether each piece of an answer goes out at once.
+    /// Whether each piece of a response goes out at once.
     pub(crate) flush: Option<bool>,
 }
 

@@ -31,13 +31,13 @@ const SESSION_TIMEOUT: u32 = 300;
 settings! {
     /// The context of a virtual host, in its settings.
     pub struct HostContext {
-        place: Place,
+        place: ContextSlot,
     }
 }
 
 /// A slot for the context of a virtual host, filled when a server starts.
 #[derive(Clone, Default)]
-struct Place(Option<Arc<OnceLock<Context>>>);
+struct ContextSlot(Option<Arc<OnceLock<Context>>>);
 
 /// The TLS context of a virtual host.
 pub(super) struct Context {
@@ -57,13 +57,13 @@ pub(super) struct Context {
     pub(super) staples: Option<Arc<Published>>,
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for ContextSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Place").field(&self.0.as_ref().is_some_and(|place| place.get().is_some())).finish()
     }
 }
 
-impl Merge for Place {
+impl Merge for ContextSlot {
     fn merge(_: &Self, add: &Self) -> Self {
         add.clone()
     }
@@ -73,7 +73,7 @@ impl Merge for Place {
 
 /// Gives a server an empty place for its context.
 pub(super) fn make_place(server: &mut SettingsMap) {
-    server.edit::<HostContext>().place = Place(Some(Arc::default()));
+    server.edit::<HostContext>().place = ContextSlot(Some(Arc::default()));
 }
 
 /// The context of a virtual host; `None`: it is not encrypted, or its certificates were not read.

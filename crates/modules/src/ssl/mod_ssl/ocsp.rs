@@ -39,7 +39,7 @@ pub(super) struct Question {
 
 /// The validity of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct Validity {
     /// The start of validity (`thisUpdate`), in seconds since 1970.
     pub(super) begins: i64,
     /// The time of the next response (`nextUpdate`); `None`: newer information may appear at any time.
@@ -48,24 +48,24 @@ pub(super) struct Answer {
 
 /// The reason why a certificate is not good.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Bad {
+pub(super) enum StatusFailure {
     /// The authority says that it is revoked.
     Revoked,
-    /// There is no answer that counts, for this reason.
+    /// There is no response that counts, for this reason.
     Unknown(String),
 }
 
-impl From<&str> for Bad {
-    fn from(why: &str) -> Bad {
-        Bad::Unknown(why.into())
+impl From<&str> for StatusFailure {
+    fn from(why: &str) -> StatusFailure {
+        StatusFailure::Unknown(why.into())
     }
 }
 
-impl From<Bad> for String {
-    fn from(bad: Bad) -> String {
+impl From<StatusFailure> for String {
+    fn from(bad: StatusFailure) -> String {
         match bad {
-            Bad::Revoked => "the certificate has been revoked".into(),
-            Bad::Unknown(why) => why,
+            StatusFailure::Revoked => "the certificate has been revoked".into(),
+            StatusFailure::Unknown(why) => why,
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) struct Signed<'r> {
 }
 
 /// What a response says about a certificate, and the response's extensions.
-type Entry<'r> = (Result<Answer, Bad>, Option<&'r [u8]>);
+type Entry<'r> = (Result<Validity, StatusFailure>, Option<&'r [u8]>);
 
 impl Question {
     /// A question about a certificate that `issuer` has signed.
@@ -131,19 +131,19 @@ impl Question {
     }
 
     /// Parses a response (section 4.2.1). `Err`: why it cannot be used.
-    pub(super) fn read<'r>(&self, response: &'r [u8]) -> Result<(Answer, Signed<'r>), Bad> {
+    pub(super) fn read<'r>(&self, response: &'r [u8]) -> Result<(Validity, Signed<'r>), StatusFailure> {
         const BROKEN: &str = "a response that cannot be read";
         let mut outer = whole(response, SEQUENCE).ok_or(BROKEN)?;
         match take(&mut outer).ok_or(BROKEN)? {
             (BOOLEAN_OR_ENUM, [0]) => {}
             (BOOLEAN_OR_ENUM, [status]) => {
-                return Err(Bad::Unknown(format!("the responder says {}", status_name(*status))));
+                return Err(StatusFailure::Unknown(format!("the responder says {}", status_name(*status))));
             }
             _ => return Err(BROKEN.into()),
         }
         let basic = basic(outer).ok_or(BROKEN)?;
-        let (answer, extensions) = self.single(basic).ok_or("a response that is not about this certificate")?;
-        Ok((answer?, Signed { nonce: extensions.and_then(nonce), ..signed(basic).ok_or(BROKEN)? }))
+        let (validity, extensions) = self.single(basic).ok_or("a response that is not about this certificate")?;
+        Ok((validity?, Signed { nonce: extensions.and_then(nonce), ..signed(basic).ok_or(BROKEN)? }))
     }
 
     /// The entry for this certificate in a response, and the response's extensions.
@@ -169,12 +169,12 @@ impl Question {
                 Some((0xa0, mut next)) => Some(time(&mut next)?),
                 _ => None,
             };
-            let answer = match status & 0x1f {
-                0 => Ok(Answer { begins, ends }),
-                1 => Err(Bad::Revoked),
+            let validity = match status & 0x1f {
+                0 => Ok(Validity { begins, ends }),
+                1 => Err(StatusFailure::Revoked),
                 _ => Err("the responder does not know the certificate".into()),
             };
-            return Some((answer, extensions));
+            return Some((validity, extensions));
         }
         None
     }
@@ -214,8 +214,8 @@ fn nonce(extensions: &[u8]) -> Option<&[u8]> {
     None
 }
 
-impl Answer {
-    /// The end of the time for which an answer counts, given a tolerated difference of the clocks and a maximum age.
+impl Validity {
+    /// The end of the time for which a response counts, given a tolerated difference of the clocks and a maximum age.
     pub(super) fn until(&self, now: i64, skew: i64, max_age: Option<i64>) -> Result<i64, String> {
         if self.begins > now.saturating_add(skew) {
             return Err("it is not valid yet: compare the clocks".into());
@@ -367,10 +367,10 @@ mod tests {
         let question = Question { id: value(SEQUENCE, &[SHA1, b"\x02\x01\x05"]), url: None };
         let begins = 1_795_521_600;
         let next = value(0xa0, &[&value(0x18, &[b"20261124130000Z"])]);
-        let read = |response: &[u8]| question.read(response).map(|(answer, _)| answer);
-        assert_eq!(read(&response(&question, 0, &next)), Ok(Answer { begins, ends: Some(begins + 3600) }));
-        assert_eq!(read(&response(&question, 0, &[])), Ok(Answer { begins, ends: None }));
-        assert_eq!(read(&response(&question, 1, &next)), Err(Bad::Revoked));
+        let read = |response: &[u8]| question.read(response).map(|(validity, _)| validity);
+        assert_eq!(read(&response(&question, 0, &next)), Ok(Validity { begins, ends: Some(begins + 3600) }));
+        assert_eq!(read(&response(&question, 0, &[])), Ok(Validity { begins, ends: None }));
+        assert_eq!(read(&response(&question, 1, &next)), Err(StatusFailure::Revoked));
         let other = Question { id: value(SEQUENCE, &[SHA1, b"\x02\x01\x06"]), url: None };
         assert!(read(&response(&other, 0, &next)).is_err());
         assert_eq!(read(b"\x30\x03\x0a\x01\x03"), Err("the responder says tryLater".into()));
@@ -379,19 +379,19 @@ mod tests {
     }
 
     #[test]
-    fn answers_age() {
-        let (now, answer) = (1_000_000, |begins, ends| Answer { begins, ends });
-        for (answer, skew, max_age, until) in [
-            (answer(now, None), 0, None, Some(i64::MAX)),
-            (answer(now, Some(now + 4)), 0, None, Some(now + 4)),
-            (answer(now - 9, Some(now)), 0, None, None),
-            (answer(now - 9, Some(now)), 300, None, Some(now + 300)),
-            (answer(now + 300, None), 300, None, Some(i64::MAX)),
-            (answer(now + 301, None), 300, None, None),
-            (answer(now - 9, Some(now + 99)), 0, Some(10), Some(now + 1)),
-            (answer(now - 10, Some(now + 99)), 0, Some(10), None),
+    fn responses_age() {
+        let (now, validity) = (1_000_000, |begins, ends| Validity { begins, ends });
+        for (validity, skew, max_age, until) in [
+            (validity(now, None), 0, None, Some(i64::MAX)),
+            (validity(now, Some(now + 4)), 0, None, Some(now + 4)),
+            (validity(now - 9, Some(now)), 0, None, None),
+            (validity(now - 9, Some(now)), 300, None, Some(now + 300)),
+            (validity(now + 300, None), 300, None, Some(i64::MAX)),
+            (validity(now + 301, None), 300, None, None),
+            (validity(now - 9, Some(now + 99)), 0, Some(10), Some(now + 1)),
+            (validity(now - 10, Some(now + 99)), 0, Some(10), None),
         ] {
-            assert_eq!(answer.until(now, skew, max_age).ok(), until, "{answer:?} {skew} {max_age:?}");
+            assert_eq!(validity.until(now, skew, max_age).ok(), until, "{validity:?} {skew} {max_age:?}");
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
     let Some(session) = client.session() else { return Flow::Declined };
     let (named, made_for) = (session.server_name.as_deref(), &server.hosts[session.host]);
     let policy = server.main().settings.get::<SslServer>().sni_policy.or(POLICY);
-    match (named, request.asked.hostname.as_deref()) {
+    match (named, request.data.hostname.as_deref()) {
         (Some(name), None) => {
             let text = format!("AH02031: Hostname {name} provided via SNI, but no hostname provided in HTTP request");
             request.log("ssl", Level::Error, text);
@@ -49,7 +49,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
         Some(name) => (name, "provided via SNI"),
         None => (made_for.name.as_str(), "(default host as no SNI was provided)"),
     };
-    let asked = request.asked.hostname.as_deref().unwrap_or("(null)");
+    let asked = request.data.hostname.as_deref().unwrap_or("(null)");
     let policy = policy.name();
     request.log(
         "ssl",

@@ -3,7 +3,7 @@
 //! A helper process asks the responders, beside each other, and publishes their responses in memory that all children
 //! share. So no handshake waits for a responder: without a response, none is stapled. A response that does not say
 //! "good", or that the authority has not signed, is not stapled either; a client that requires one asks the responder
-//! itself, and gets the same answer. The next generation takes over what is still good.
+//! itself, and gets the same response. The next generation takes over what is still good.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -121,7 +121,7 @@ struct Asking {
     host: usize,
     digest: Vec<u8>,
     url: String,
-    answer: Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>,
+    response: Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>,
 }
 
 impl Host {
@@ -177,11 +177,11 @@ impl Host {
 
     fn ask(&self, staple: &Staple) -> Asking {
         let (url, request, timeout) = (self.url(staple), staple.question.request(None), self.timeout);
-        let answer = {
+        let response = {
             let url = url.clone();
             Box::pin(async move { responder::ask(&url, &request, timeout, None).await })
         };
-        Asking { host: staple.host, digest: staple.digest.clone(), url, answer }
+        Asking { host: staple.host, digest: staple.digest.clone(), url, response }
     }
 
     /// Keeps the response of a responder for a certificate, if it is good.
@@ -203,11 +203,11 @@ impl Host {
 
     /// Whether a response may be stapled, and until when.
     fn judge(&self, staple: &Staple, response: Vec<u8>, now: i64) -> Result<(Vec<u8>, i64), String> {
-        let (answer, signed) = staple.question.read(&response)?;
+        let (validity, signed) = staple.question.read(&response)?;
         let algorithms = provider::default_provider().signature_verification_algorithms;
         let signers = Signers { issuer: &staple.issuer, trusted: &[], is_anybody: false, algorithms };
         signed.verify(&signers, now)?;
-        let ends = answer.until(now, self.skew, self.max_age)?;
+        let ends = validity.until(now, self.skew, self.max_age)?;
         Ok((response, ends.min(now + self.refresh.max(SHORTEST) * LATE_MAX)))
     }
 }
@@ -265,7 +265,7 @@ async fn work(hosts: &[Host], count: usize) {
         }
         // What comes within a second is published together: a set has the responses of all hosts.
         let mut pause = Box::pin(sleep(LOOK));
-        while let Some((Asking { host, digest, url, .. }, response)) = next_answer(&mut asking, &mut pause).await {
+        while let Some((Asking { host, digest, url, .. }, response)) = next_response(&mut asking, &mut pause).await {
             // Many hosts may share a certificate: what is said of it is said once.
             for staple in staples.iter_mut().filter(|staple| staple.digest == digest) {
                 let Some(its) = by_index.get(&staple.host) else { continue };
@@ -306,14 +306,14 @@ fn ask(hosts: &BTreeMap<usize, &Host>, staples: &mut [Staple], asking: &mut Vec<
     }
 }
 
-/// Waits for the next answer; `None`: the pause is over.
-async fn next_answer(
+/// Waits for the next response; `None`: the pause is over.
+async fn next_response(
     asking: &mut Vec<Asking>,
     pause: &mut Pin<Box<impl Future<Output = ()>>>,
 ) -> Option<(Asking, Result<Vec<u8>, String>)> {
     std::future::poll_fn(|cx| {
         for at in 0..asking.len() {
-            if let Poll::Ready(response) = asking[at].answer.as_mut().poll(cx) {
+            if let Poll::Ready(response) = asking[at].response.as_mut().poll(cx) {
                 return Poll::Ready(Some((asking.remove(at), response)));
             }
         }

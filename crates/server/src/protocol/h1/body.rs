@@ -74,7 +74,7 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 }
 
 impl Incoming {
-    /// Called when the answer begins: from here on `100 Continue` would appear inside it. Returns whether the client
+    /// Called when the response begins: from here on `100 Continue` would appear inside it. Returns whether the client
     /// still waits for that.
     pub(super) fn withdraw(&self) -> bool {
         std::mem::take(&mut lock(&self.0).expects)

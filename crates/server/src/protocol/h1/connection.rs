@@ -30,7 +30,7 @@ pub(in crate::protocol) struct HttpConnection {
     pub(super) running: Running,
     pub(in crate::protocol) client: Arc<Client>,
     pub(super) transport: Arc<dyn Transport>,
-    /// The same for interim responses; a request has it until its answer begins.
+    /// The same for interim responses; a request has it until its response begins.
     pub(super) interim: Option<Arc<dyn Interim>>,
     pub(super) workers: Arc<Workers>,
     /// Bytes sent and received with the requests that were answered.
@@ -52,7 +52,7 @@ pub(in crate::protocol) struct HttpConnection {
     pub(super) behind: u32,
     /// The body of the request that is being served.
     pub(super) incoming: Option<Incoming>,
-    /// An answer of which a part still has to go out.
+    /// A response of which a part still has to go out.
     pub(super) sending: Option<Box<Sending>>,
     /// The tunnel, if the connection has become one.
     pub(super) tunnel: Option<Box<Open>>,
@@ -62,7 +62,7 @@ pub(in crate::protocol) struct HttpConnection {
     pub(super) wish: Persistence,
     /// Bytes received for that request, without those of its body that came after the head.
     pub(super) received: u64,
-    /// How the connection ends once its last answer is sent: the input was not a valid request.
+    /// How the connection ends once its last response is sent: the input was not a valid request.
     pub(super) refused: Option<Stage>,
     /// The virtual host of the address; `None` until it is looked up.
     pub(super) by_address: Option<&'static VirtualHost>,
@@ -107,12 +107,12 @@ impl HttpConnection {
     }
 }
 
-/// An exchange and the unsent rest of its answer.
+/// An exchange and the unsent rest of its response.
 pub(super) struct Sending {
     pub(super) exchange: Exchange,
     pub(super) outgoing: Outgoing,
     pub(super) keep: bool,
-    /// The client may still be sending: closing at once could reset the connection under our answer.
+    /// The client may still be sending: closing at once could reset the connection under our response.
     pub(super) linger: bool,
 }
 

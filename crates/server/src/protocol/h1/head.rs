@@ -1,4 +1,4 @@
-//! Heads of answers in the form of HTTP/1.1.
+//! Heads of responses in the form of HTTP/1.1.
 
 use conf::Level;
 use http::h1::response::{BadField, HeadWriter};
@@ -9,7 +9,7 @@ use crate::phases::error_document;
 use crate::request::Request;
 use crate::request::fields_out::{FieldSink, Unsendable};
 
-/// Writes the head of an answer. `Some`: a field cannot be sent, so the head of an error was written instead; this is
+/// Writes the head of a response. `Some`: a field cannot be sent, so the head of an error was written instead; this is
 /// its page, and the connection closes after it.
 pub(super) fn write_head(
     request: &mut Request,
@@ -27,23 +27,23 @@ pub(super) fn write_head(
     Some(page)
 }
 
-/// Whether the answer calls itself HTTP/1.0, and the connection closes after it: for clients that say so and accept only
+/// Whether the response calls itself HTTP/1.0, and the connection closes after it: for clients that say so and accept only
 /// their own version (`force-response-1.0`), or for all (`force-no-vary`).
 pub(super) fn speaks_1_0(request: &Request) -> bool {
     request.env.contains("force-no-vary")
-        || request.asked.version == http::Version::Http10 && request.env.contains("force-response-1.0")
+        || request.data.version == http::Version::Http10 && request.env.contains("force-response-1.0")
 }
 
 fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> Result<(), Unsendable> {
-    let head = match request.answer.status_line() {
+    let head = match request.response.status_line() {
         Some(line) => {
             let phrase = line.split_once(' ').map_or("", |(_, phrase)| phrase);
-            HeadWriter::start_with_phrase(out, request.answer.status(), &http::text::to_bytes(phrase))
+            HeadWriter::start_with_phrase(out, request.response.status(), &http::text::to_bytes(phrase))
                 .map_err(|_| Unsendable::new("Status", phrase.as_bytes()))?
         }
-        None => HeadWriter::start(out, request.answer.status()),
+        None => HeadWriter::start(out, request.response.status()),
     };
-    let mut sink = Sink { head, status: request.answer.status(), delimiter, persist, is_said: false };
+    let mut sink = Sink { head, status: request.response.status(), delimiter, persist, is_said: false };
     request.fields_out(&mut sink)?;
     sink.head.end();
     if speaks_1_0(request) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::h1::framing::Persistence;
 use http::h1::response::HeadWriter;
-use http::{Known, Version};
+use http::{KnownField, Version};
 use runtime::executor::timeout;
 
 use crate::message::fields::Fields;
@@ -54,6 +54,6 @@ impl<T: Transport> Interim for T {
     fn tunnel_for<'h>(&self, head: &'h RequestHead) -> Option<Cow<'h, [u8]>> {
         let (table, text) = head.parts();
         let asks = head.version() >= Version::Http11 && Persistence::of(table, text).upgrade;
-        head.combined(Known::Upgrade).filter(|_| asks)
+        head.combined(KnownField::Upgrade).filter(|_| asks)
     }
 }

@@ -65,14 +65,14 @@ impl HttpConnection {
         self.buffer = received;
     }
 
-    /// The client has spoken HTTP where TLS is expected. Its request is not read: the answer goes to the stand-in
+    /// The client has spoken HTTP where TLS is expected. Its request is not read: the response goes to the stand-in
     /// request that Apache shows in its logs.
     pub(super) fn misdirected(&mut self) {
         self.client.set_misdirected();
         self.buffer = b"GET /mod_ssl:error:HTTP-request HTTP/1.0\r\n\r\n".to_vec();
     }
 
-    /// Serves a request: from its complete head to as much of its answer as fits into the socket.
+    /// Serves a request: from its complete head to as much of its response as fits into the socket.
     async fn serve(&mut self) -> Stage {
         if self.behind >= PIPELINED {
             self.behind = 0;
@@ -97,7 +97,7 @@ impl HttpConnection {
         let why = match Head::parse(&bytes, &self.plan().limits, &mut head) {
             Ok(Parse::Complete { len }) => {
                 let rest = if bytes.len() > len { bytes.split_off(len) } else { Vec::new() };
-                return self.answer(RequestHead::received(bytes, head), rest).await;
+                return self.respond(RequestHead::received(bytes, head), rest).await;
             }
             Ok(Parse::Partial) => match self.cut_off {
                 None => {
@@ -166,8 +166,8 @@ impl HttpConnection {
         Exchange::begin(self.running, &self.client, received, row, self.traffic)
     }
 
-    /// Processes a request and writes its answer. `rest`: the bytes received after its head.
-    async fn answer(&mut self, head: RequestHead, rest: Vec<u8>) -> Stage {
+    /// Processes a request and writes its response. `rest`: the bytes received after its head.
+    async fn respond(&mut self, head: RequestHead, rest: Vec<u8>) -> Stage {
         let row = self.workers.acquire();
         let (table, text) = head.parts();
         let framing = match Framing::of(table, text) {
@@ -183,7 +183,7 @@ impl HttpConnection {
         let request = &mut exchange.request;
         request.account.tick = self.announced.take().inspect(|tick| tick::resume(*tick));
         self.wish = wish;
-        self.received = request.asked.head.len();
+        self.received = request.data.head.len();
         if request.vhost.plan.upgrades {
             if let Some(frames) = self.asks_for_http2(request, framing) {
                 self.buffer = rest;
@@ -199,7 +199,7 @@ impl HttpConnection {
                 rest,
                 expects,
                 request.vhost.plan.body,
-                request.asked.head.len(),
+                request.data.head.len(),
             );
             if let Some((incoming, body)) = body {
                 self.incoming = Some(incoming);
@@ -209,7 +209,7 @@ impl HttpConnection {
             self.buffer = rest;
         }
         request.interim = self.interim.take();
-        match transport::unless_reset(&*self.transport, exchange.answer()).await {
+        match transport::unless_reset(&*self.transport, exchange.respond()).await {
             Some(response) => self.write(exchange, response).await,
             None => self.give_up(exchange),
         }
@@ -219,7 +219,7 @@ impl HttpConnection {
 fn expects_continue(head: &RequestHead) -> bool {
     // HTTP/1.0 knows no interim answers (RFC 9110 section 10.1.1).
     head.version() >= http::Version::Http11
-        && head.field(http::Known::Expect).is_some_and(|expect| expect.eq_ignore_ascii_case(b"100-continue"))
+        && head.field(http::KnownField::Expect).is_some_and(|expect| expect.eq_ignore_ascii_case(b"100-continue"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! An answer that goes out no faster than its pace.
+//! A response that goes out no faster than its pace.
 
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use runtime::executor::Timer;
 /// How often more may go out: often enough that no deadline on the client's side passes meanwhile.
 const PULSE: Duration = Duration::from_millis(500);
 
-/// How much of an answer may have gone out by now. A timer waits for the next time, so a paced answer keeps the server
+/// How much of a response may have gone out by now. A timer waits for the next time, so a paced response keeps the server
 /// no busier than a slow client does.
 #[derive(Debug)]
 pub(crate) struct Pace {

@@ -125,7 +125,7 @@ fn a_time_out_does_not_outlive_its_request() {
     assert_eq!(step(Stage::Serve), Stage::ReadHead, "of which the rest may come");
 }
 
-/// A socket may take nothing when `100 Continue` should be sent, and the answer may begin meanwhile: from there on the
+/// A socket may take nothing when `100 Continue` should be sent, and the response may begin meanwhile: from there on the
 /// client is not invited to send, though a script reads on.
 #[test]
 fn no_invitation_comes_inside_an_answer() {

@@ -21,8 +21,8 @@ impl HttpConnection {
     pub(super) async fn open_tunnel(&mut self, mut exchange: Exchange, tunnel: Tunnel) -> Stage {
         let request = &mut exchange.request;
         request.interim = None;
-        request.answer.set_status(101);
-        request.answer.headers_out.set("Upgrade", tunnel.protocol);
+        request.response.set_status(101);
+        request.response.headers_out.set("Upgrade", tunnel.protocol);
         let persist = Persist { keep: false, announce: None };
         let mut front = buffers::take();
         let instead = write_head(request, Delimiter::Tunnel, persist, &mut front);

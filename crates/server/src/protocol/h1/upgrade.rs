@@ -1,6 +1,6 @@
 //! The change of a connection from HTTP/1.1 to HTTP/2 (RFC 7540 section 3.2), which RFC 9113 has dropped and Apache keeps.
 //!
-//! The first answer of a connection offers it. A client that asks for it, without a body, gets 101, and its request becomes
+//! The first response of a connection offers it. A client that asks for it, without a body, gets 101, and its request becomes
 //! stream 1. The protocol knows no such beginning: it gets the request as the frames that an HTTP/2 client would have sent.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::h1::framing::{Framing, Persistence};
-use http::{Known, Version};
+use http::{KnownField, Version};
 use runtime::Stage;
 
 use super::connection::{HttpConnection, Sending};
@@ -40,33 +40,33 @@ const LEFT_OUT: [&[u8]; 9] = [
 const FRAME: usize = 16_384;
 
 impl HttpConnection {
-    /// Offers HTTP/2 with the first answer, unless the client asks for another protocol. An error has no such fields, as
+    /// Offers HTTP/2 with the first response, unless the client asks for another protocol. An error has no such fields, as
     /// in Apache.
     pub(super) fn offer_http2(&self, request: &mut Request) {
         if self.traffic == 0
             && request.vhost.plan.upgrades
             && self.transport.session().is_none()
-            && !request.asked.head.has(Known::Upgrade)
+            && !request.data.head.has(KnownField::Upgrade)
         {
-            request.answer.headers_out.set("Upgrade", "h2c");
-            request.answer.headers_out.set("Connection", "Upgrade");
+            request.response.headers_out.set("Upgrade", "h2c");
+            request.response.headers_out.set("Connection", "Upgrade");
         }
     }
 
     /// The frames of a request that asks for HTTP/2. `None`: it does not, or may not.
     pub(super) fn asks_for_http2(&self, request: &Request, framing: Framing) -> Option<Vec<u8>> {
-        let head = &request.asked.head;
-        if !head.has(Known::Upgrade) || !request.vhost.plan.upgrades || framing.has_body() {
+        let head = &request.data.head;
+        if !head.has(KnownField::Upgrade) || !request.vhost.plan.upgrades || framing.has_body() {
             return None;
         }
         if head.version() != Version::Http11 || self.transport.session().is_some() {
             return None;
         }
         // Not in any case, as in Apache.
-        head.combined(Known::Upgrade)
+        head.combined(KnownField::Upgrade)
             .filter(|names| names.split(|byte| *byte == b',').any(|name| name.trim_ascii() == H2C))?;
         let (table, text) = head.parts();
-        let named = head.combined(Known::Connection)?;
+        let named = head.combined(KnownField::Connection)?;
         let is_named = named.split(|byte| *byte == b',').any(|name| name.trim_ascii().eq_ignore_ascii_case(SETTINGS));
         if !is_named || !Persistence::of(table, text).upgrade {
             return None;
@@ -81,8 +81,8 @@ impl HttpConnection {
     pub(super) async fn upgrade(&mut self, mut exchange: Exchange, frames: Vec<u8>) -> Stage {
         let request = &mut exchange.request;
         request.interim = None;
-        request.answer.set_status(101);
-        request.answer.headers_out.set("Upgrade", "h2c");
+        request.response.set_status(101);
+        request.response.headers_out.set("Upgrade", "h2c");
         let persist = Persist { keep: true, announce: None };
         let mut front = buffers::take();
         let refused = write_head(request, Delimiter::Tunnel, persist, &mut front).is_some();
@@ -110,7 +110,7 @@ fn frames(head: &RequestHead, settings: &[u8]) -> Vec<u8> {
         Some(query) => [head.path(), b"?", query].concat(),
         None => head.path().to_vec(),
     };
-    let authority = head.authority().or_else(|| head.field(Known::Host)).unwrap_or_default();
+    let authority = head.authority().or_else(|| head.field(KnownField::Host)).unwrap_or_default();
     let path = if target.is_empty() { b"/".to_vec() } else { target };
     for (name, value) in
         [(&b":method"[..], head.method()), (b":scheme", b"http"), (b":path", &path), (b":authority", authority)]

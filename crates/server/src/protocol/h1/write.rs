@@ -1,4 +1,4 @@
-//! From an answer to the client: framing, sending as fast as the client reads, and the next step.
+//! From a response to the client: framing, sending as fast as the client reads, and the next step.
 
 use std::future::poll_fn;
 use std::io;
@@ -28,7 +28,7 @@ use crate::transport::park_state::HeldMemory;
 /// How much of an unread request body is discarded to keep the connection, in bytes.
 const DISCARD_MAX: u64 = 256 * 1024;
 
-/// An answer with its head written.
+/// A response with its head written.
 pub(super) struct Composed {
     sending: Sending,
     /// The length of the head.
@@ -39,7 +39,7 @@ pub(super) struct Composed {
 }
 
 impl HttpConnection {
-    /// Writes an answer; another stage sends the part that does not fit into the socket.
+    /// Writes a response; another stage sends the part that does not fit into the socket.
     pub(super) async fn write(&mut self, exchange: Exchange, mut response: Response) -> Stage {
         if let Some(tunnel) = response.tunnel.take() {
             return Box::pin(self.open_tunnel(exchange, *tunnel)).await;
@@ -48,7 +48,7 @@ impl HttpConnection {
         // A client that still waits for `100 Continue` may or may not send its body now: the next request could not be
         // told apart from it.
         let expects = self.incoming.as_ref().is_some_and(Incoming::withdraw);
-        // A script may answer before it has read everything; it continues to read while its answer goes out.
+        // A script may answer before it has read everything; it continues to read while its response goes out.
         let shared = body.is_shared();
         let unread = expects || !shared && !body.is_done() && !runtime::release_worker(discard(body)).await;
         let mut composed = self.compose(exchange, response, unread);
@@ -72,7 +72,7 @@ impl HttpConnection {
         self.finish(composed.sending, false, 0)
     }
 
-    /// Decides the framing of the answer and whether the connection stays, and writes the head. `unread`: a part of the
+    /// Decides the framing of the response and whether the connection stays, and writes the head. `unread`: a part of the
     /// request's body will not be read.
     fn compose(&mut self, mut exchange: Exchange, response: Response, unread: bool) -> Composed {
         let request = &mut exchange.request;
@@ -80,8 +80,8 @@ impl HttpConnection {
         let Response { mut body, raw, .. } = response;
         let length = body.length();
         let old = speaks_1_0(request);
-        let chunked = length.is_none() && request.asked.version == http::Version::Http11 && !old;
-        let bodyless = request.asked.header_only || http::status::is_bodyless(request.answer.status());
+        let chunked = length.is_none() && request.data.version == http::Version::Http11 && !old;
+        let bodyless = request.data.header_only || http::status::is_bodyless(request.response.status());
         let mut delimiter = match length {
             _ if raw => Delimiter::Close,
             Some(length) => Delimiter::Length(length),
@@ -96,7 +96,7 @@ impl HttpConnection {
             // The replacement head says so.
             delimiter = page.length().map_or(Delimiter::Nothing, Delimiter::Length);
             persist = Persist { keep: false, announce: None };
-            body = if request.asked.header_only { Body::Empty } else { page };
+            body = if request.data.header_only { Body::Empty } else { page };
         } else if bodyless && !raw {
             body = match body {
                 Body::Stream(source) => Body::Stream(Box::new(DiscardBody(source))),
@@ -106,8 +106,8 @@ impl HttpConnection {
         request.account.sent.keepalive = persist.keep;
         request.account.sent.head = (!raw).then_some((delimiter, persist));
         let head_len = front.len() as u64;
-        let mut outgoing = Outgoing::new(front, request.answer.pace);
-        let linger = unread || !self.wish.connection_close && request.asked.version != http::Version::Http10;
+        let mut outgoing = Outgoing::new(front, request.response.pace);
+        let linger = unread || !self.wish.connection_close && request.data.version != http::Version::Http10;
         let mut stream = None;
         match body {
             Body::Stream(source) => stream = Some(source),
@@ -117,7 +117,7 @@ impl HttpConnection {
         Composed { sending, head_len, stream, chunked: delimiter == Delimiter::Chunked }
     }
 
-    /// Tries once to send a complete answer, without waiting: most fit into the socket's buffer.
+    /// Tries once to send a complete response, without waiting: most fit into the socket's buffer.
     fn send(&mut self, composed: Composed) -> Stage {
         let Composed { mut sending, head_len, .. } = composed;
         let mut cx = Context::from_waker(Waker::noop());
@@ -133,7 +133,7 @@ impl HttpConnection {
         }
     }
 
-    /// Sends the rest of an answer, as fast as the client takes it.
+    /// Sends the rest of a response, as fast as the client takes it.
     pub(super) async fn write_completion(&mut self) -> Stage {
         let Some(mut sending) = self.sending.take() else { return Stage::Closed };
         let timeout = sending.exchange.request.vhost.plan.timeout;
@@ -245,7 +245,7 @@ impl HttpConnection {
         exchange.end(transfer);
         let Exchange { request, row, .. } = exchange;
         drop(row);
-        // Counted from the end of the answer, whose time is known.
+        // Counted from the end of the response, whose time is known.
         let account = &request.account;
         self.idle_since = account.start + account.sent.duration;
         self.idle_until = self.idle_since + request.vhost.plan.keep_alive_timeout;
@@ -254,7 +254,7 @@ impl HttpConnection {
         if let Some(rest) = rest {
             self.buffer = rest;
         }
-        if let Ok(head) = Arc::try_unwrap(request.asked.head) {
+        if let Ok(head) = Arc::try_unwrap(request.data.head) {
             head.recycle();
         }
         if !complete {
@@ -282,7 +282,7 @@ impl HttpConnection {
         }
     }
 
-    /// Whether the connection may stay open after this answer (RFC 9112 section 9.3; Apache's ap_set_keepalive).
+    /// Whether the connection may stay open after this response (RFC 9112 section 9.3; Apache's ap_set_keepalive).
     fn persist(&self, request: &Request, possible: bool) -> Persist {
         let plan = &request.vhost.plan;
         let used = self.client.keepalives.load(Ordering::Relaxed);
@@ -292,10 +292,10 @@ impl HttpConnection {
             && plan.keep_alive
             && !plan.keep_alive_timeout.is_zero()
             && left != Some(0)
-            && self.wish.allows(request.asked.version)
-            && !http::status::closes_connection(request.answer.status())
-            // A client takes a script's 1xx for an interim answer, and the next answer for the one to this request.
-            && request.answer.status() >= 200
+            && self.wish.allows(request.data.version)
+            && !http::status::closes_connection(request.response.status())
+            // A client takes a script's 1xx for an interim response, and the next response for the one to this request.
+            && request.response.status() >= 200
             && !request.env.contains("nokeepalive")
             && !says_close(request)
             && self.refused.is_none()
@@ -305,9 +305,9 @@ impl HttpConnection {
     }
 }
 
-/// Whether the answer itself says that the connection closes after it, as those of many scripts do.
+/// Whether the response itself says that the connection closes after it, as those of many scripts do.
 fn says_close(request: &Request) -> bool {
-    let tables = [&request.answer.err_headers_out, &request.answer.headers_out];
+    let tables = [&request.response.err_headers_out, &request.response.headers_out];
     tables.iter().filter_map(|fields| fields.get("Connection")).any(|value| names_close(value.as_bytes()))
 }
 

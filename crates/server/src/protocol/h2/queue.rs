@@ -1,8 +1,8 @@
-//! Data of answers between their streams and the wire: how much of a connection waits there.
+//! Data of responses between their streams and the wire: how much of a connection waits there.
 //!
 //! The protocol takes as much from a stream as the client's windows allow, and a client may open them as far as it
 //! likes. So a connection has one limit for all of its streams: beyond it they wait, and read no further pieces of
-//! their answers.
+//! their responses.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The answer on its stream: head, interim responses, body, and waiting for the client.
+//! The response on its stream: head, interim responses, body, and waiting for the client.
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
@@ -32,7 +32,7 @@ use crate::protocol::linger::{LINGER, SHORT_LINGER};
 use crate::request::fields_out::FieldSink;
 use crate::request::{self, Request};
 
-/// Sends interim responses and the head of the answer to one request.
+/// Sends interim responses and the head of the response to one request.
 pub(super) struct Responder {
     stream: Mutex<SendResponse<Data>>,
     /// The protocol of an extended CONNECT (RFC 8441 section 4).
@@ -64,12 +64,12 @@ impl Responder {
         .await
     }
 
-    /// Begins the answer. `ends`: it has no body.
+    /// Begins the response. `ends`: it has no body.
     pub(super) fn begin(&self, status: u16, fields: HeaderMap, ends: bool) -> Result<SendStream<Data>, h2::Error> {
         self.lock().send_response(head(status, fields), ends)
     }
 
-    /// Ends the stream without an answer.
+    /// Ends the stream without a response.
     pub(super) fn reset(&self, reason: Reason) {
         self.lock().send_reset(reason);
     }
@@ -264,14 +264,14 @@ impl Sending {
         Ok(())
     }
 
-    /// Ends the stream after the answer.
+    /// Ends the stream after the response.
     pub(super) async fn end(&mut self) -> Result<(), SendError> {
         self.drain().await;
         self.stream.send_data(Data::default(), true).map_err(|_| SendError::Reset)
     }
 
-    /// Lets the client finish sending its request before the answer ends, if that does not take too long: many clients
-    /// treat an earlier reset as an error, and some stop once they have the answer. This is the lingering close of a
+    /// Lets the client finish sending its request before the response ends, if that does not take too long: many clients
+    /// treat an earlier reset as an error, and some stop once they have the response. This is the lingering close of a
     /// stream.
     async fn drain(&mut self) {
         let deadline = Instant::now() + LINGER;
@@ -301,7 +301,7 @@ impl Sending {
         }
     }
 
-    /// Aborts the answer, so that the client does not take a part for the whole.
+    /// Aborts the response, so that the client does not take a part for the whole.
     pub(super) fn break_off(&mut self, reason: Reason) {
         self.stream.send_reset(reason);
     }
@@ -330,7 +330,7 @@ pub(super) fn poll_room(
     }
 }
 
-/// The bytes of an answer that went to the client.
+/// The bytes of a response that went to the client.
 pub(crate) struct Transferred {
     /// The size of its fields, without compression.
     pub(crate) head: u64,
@@ -338,9 +338,9 @@ pub(crate) struct Transferred {
     pub(crate) complete: bool,
 }
 
-/// The fields of an answer. `Err`: one of them cannot be sent; send this error page instead.
+/// The fields of a response. `Err`: one of them cannot be sent; send this error page instead.
 pub(crate) fn fields(request: &mut Request, body: &Body) -> Result<Sink, Body> {
-    let length = body.length().filter(|_| !http::status::is_bodyless(request.answer.status()));
+    let length = body.length().filter(|_| !http::status::is_bodyless(request.response.status()));
     let mut sink = Sink::new(length);
     if let Err(unsendable) = request.fields_out(&mut sink) {
         request.log("http", Level::Error, unsendable.line());

@@ -1,4 +1,4 @@
-//! A stream: one request and its answer.
+//! A stream: one request and its response.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ pub(super) struct NewStream {
     pub(super) tick: Option<NonZeroU64>,
 }
 
-/// Serves a request, from its head to the end of its answer.
+/// Serves a request, from its head to the end of its response.
 pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let _counted = Counted::of(&common.workers);
     let NewStream { request, mut respond, tick } = begun;
@@ -124,9 +124,9 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
         }
     }
     request.interim = Some(respond.clone());
-    let answer = async {
-        let response = exchange.answer().await;
-        if !is_tunnel || response.tunnel.is_some() || !(200..300).contains(&exchange.request.answer.status()) {
+    let response = async {
+        let response = exchange.respond().await;
+        if !is_tunnel || response.tunnel.is_some() || !(200..300).contains(&exchange.request.response.status()) {
             return response;
         }
         // The client would take a page for the other end of an open tunnel (RFC 8441 section 5).
@@ -134,7 +134,7 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
         exchange.request.log("http2", Level::Debug, "nothing here speaks the protocol of an extended CONNECT");
         exchange.refuse(if is_websocket { 502 } else { 501 }).await
     };
-    let response = respond.unless_reset(answer).await;
+    let response = respond.unless_reset(response).await;
     exchange.request.interim = None;
     let mut carried = Transferred { head: 0, body: 0, complete: false };
     match response {
@@ -143,7 +143,7 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
             Some(body) => carried = tunnel::speak(&mut exchange, &respond, *tunnel, body, &received, &common).await,
             None => respond.reset(Reason::INTERNAL_ERROR),
         },
-        Some(response) => carried = answer_with(&mut exchange, &respond, response, &common).await,
+        Some(response) => carried = respond_with(&mut exchange, &respond, response, &common).await,
     }
     let request = &exchange.request;
     let transfer = Transfer {
@@ -157,11 +157,16 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     exchange.end(transfer);
 }
 
-/// Sends an answer.
-async fn answer_with(exchange: &mut Exchange, respond: &Responder, response: Response, common: &Common) -> Transferred {
+/// Sends a response.
+async fn respond_with(
+    exchange: &mut Exchange,
+    respond: &Responder,
+    response: Response,
+    common: &Common,
+) -> Transferred {
     let request = &mut exchange.request;
     let failed = Transferred { head: 0, body: 0, complete: false };
-    if response.raw || request.answer.status() < 200 {
+    if response.raw || request.response.status() < 200 {
         request.log("http2", Level::Error, "this answer exists only in HTTP/1: it cannot be sent over HTTP/2");
         respond.reset(Reason::INTERNAL_ERROR);
         return failed;
@@ -175,7 +180,7 @@ async fn answer_with(exchange: &mut Exchange, respond: &Responder, response: Res
             sink
         }
     };
-    let is_bodyless = request.asked.header_only || http::status::is_bodyless(request.answer.status());
+    let is_bodyless = request.data.header_only || http::status::is_bodyless(request.response.status());
     let mut unsent = None;
     if is_bodyless && let Body::Stream(source) = std::mem::take(&mut body) {
         unsent = Some(DiscardBody(source));
@@ -183,7 +188,7 @@ async fn answer_with(exchange: &mut Exchange, respond: &Responder, response: Res
     let (has_none, is_read) = (is_bodyless || body.length() == Some(0), request.body.is_done());
     let ends = has_none && is_read;
     let Sink { fields, size, .. } = sink;
-    let Ok(stream) = respond.begin(request.answer.status(), fields, ends) else { return failed };
+    let Ok(stream) = respond.begin(request.response.status(), fields, ends) else { return failed };
     let mut carried = Transferred { head: size, body: 0, complete: ends };
     if let Some(mut source) = unsent {
         source.next().await;
@@ -192,8 +197,14 @@ async fn answer_with(exchange: &mut Exchange, respond: &Responder, response: Res
         return carried;
     }
     let timeout = common.timeout.unwrap_or(request.vhost.plan.timeout);
-    let mut sending =
-        Sending::new(stream, timeout, request.answer.pace, common.largest, request.body.clone(), common.queue.clone());
+    let mut sending = Sending::new(
+        stream,
+        timeout,
+        request.response.pace,
+        common.largest,
+        request.body.clone(),
+        common.queue.clone(),
+    );
     let sent = match body {
         _ if has_none => sending.end().await,
         Body::Bytes(bytes) => sending.piece(bytes, true).await,

@@ -31,7 +31,7 @@ pub(super) async fn speak(
     common: &Common,
 ) -> Transferred {
     let request = &mut exchange.request;
-    request.answer.set_status(200);
+    request.response.set_status(200);
     let failed = Transferred { head: 0, body: 0, complete: false };
     let Ok(sink) = fields(request, &Body::Stream(Box::new(Endless))) else {
         respond.reset(Reason::INTERNAL_ERROR);

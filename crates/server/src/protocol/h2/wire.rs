@@ -1,7 +1,7 @@
 //! The stream of frames between the protocol and the transport.
 //!
 //! The protocol writes one frame at a time. The wire collects frames and sends them when the protocol has nothing more
-//! to write, so that many small answers share one system call and one TLS record.
+//! to write, so that many small responses share one system call and one TLS record.
 
 use std::io;
 use std::pin::Pin;

@@ -36,7 +36,7 @@ impl Tri {
     }
 }
 
-/// A custom answer for a status.
+/// A custom response for a status.
 #[derive(Clone, Debug)]
 pub enum ErrorDocument {
     /// The server's own page.

@@ -38,7 +38,7 @@ pub(crate) use self::handshake_context::take_remarks;
 pub use self::handshake_context::{remark, resumed, session, shown};
 pub use self::session::{ID, Session, Trust};
 
-/// The size of the pieces in which answers are encrypted, in bytes: four full records.
+/// The size of the pieces in which responses are encrypted, in bytes: four full records.
 const PIECE: usize = 64 * 1024;
 
 thread_local! {
@@ -229,7 +229,7 @@ impl Transport for Tls {
         Poll::Ready(Ok(sent))
     }
 
-    /// Sealed at once, unless a piece of an answer is on its way: what the socket does not take goes out before the next
+    /// Sealed at once, unless a piece of a response is on its way: what the socket does not take goes out before the next
     /// bytes are received or sent.
     fn poll_say(&self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<usize>> {
         let mut records = self.records();

@@ -41,7 +41,7 @@ pub(super) struct Records {
     /// Sealed records from `sent` on are yet to be sent.
     unsent: Vec<u8>,
     sent: usize,
-    /// Bytes of the answer that are sealed, but whose records have not been sent completely.
+    /// Bytes of the response that are sealed, but whose records have not been sent completely.
     pub(super) sealed: usize,
     /// Records received since the last one with application data.
     empty: u32,
@@ -285,7 +285,7 @@ impl Records {
         }
     }
 
-    /// Lends memory for a piece of an answer; what was unsent moves there.
+    /// Lends memory for a piece of a response; what was unsent moves there.
     pub(super) fn lend(&mut self, mut memory: Vec<u8>) {
         memory.extend_from_slice(self.unsent());
         (self.unsent, self.sent) = (memory, 0);

@@ -153,7 +153,7 @@ fn a_large_answer_to_a_slow_client_is_whole() {
     run(async {
         let tls = shake(&server, server_config, usize::MAX).await.expect("handshake");
         assert_eq!(read(&*tls, &mut Vec::new(), 2).await.expect("request"), 2);
-        // The first part as bytes and the rest from a file, as for answers.
+        // The first part as bytes and the rest from a file, as for responses.
         let path = std::env::temp_dir().join(format!("tsubame-tls-{}", std::process::id()));
         std::fs::write(&path, &content).expect("file");
         let file = std::fs::File::open(&path).expect("file").into();
@@ -161,7 +161,7 @@ fn a_large_answer_to_a_slow_client_is_whole() {
         let mut offset = 1_000_000;
         let mut sent = 0;
         while sent < offset as usize {
-            // A first attempt without waiting, as for answers; what it began has to be continued.
+            // A first attempt without waiting, as for responses; what it began has to be continued.
             let bytes = &content[sent..offset as usize];
             sent += match tls.poll_send(&mut Context::from_waker(Waker::noop()), bytes, false) {
                 Poll::Ready(sent) => sent.expect("sent"),
@@ -478,7 +478,7 @@ fn a_message_for_a_full_socket_is_not_mixed_with_what_follows() {
         }
         assert_eq!(tls.poll_say(&mut cx, CONTINUE).map(Result::ok), Poll::Ready(Some(CONTINUE.len())));
         full.send(()).expect("the client");
-        // The body that wanted it is dropped, and an answer follows.
+        // The body that wanted it is dropped, and a response follows.
         let answer = b"HTTP/1.1 200 OK\r\n\r\n";
         assert_eq!(poll_fn(|cx| tls.poll_send(cx, answer, false)).await.expect("sent"), answer.len());
         poll_fn(|cx| tls.poll_close(cx)).await.expect("close");

@@ -9,7 +9,7 @@ use rustix::event::epoll::EventFlags;
 
 use super::super::super::connection::Connection;
 use super::super::super::record::Times;
-use super::super::super::response::Answer;
+use super::super::super::response::Response;
 use super::super::super::worker::note;
 use super::super::user::{User, UserConnection};
 use super::super::{Step, transcript};
@@ -22,7 +22,7 @@ impl<'s> Users<'s> {
         let Slot::Taken(user) = &mut self.slots[slot] else { return };
         user.is_resting = false;
         // What was due before the end of an open loop is still sent.
-        let goes_on = !self.is_over || (user.answers == 0 && self.schedule.is_some());
+        let goes_on = !self.is_over || (user.responses == 0 && self.schedule.is_some());
         match user.is_through() {
             true => self.end(slot, End::Complete),
             false if !goes_on => self.end(slot, End::CutOff),
@@ -111,14 +111,14 @@ impl<'s> Users<'s> {
         let Slot::Taken(user) = &mut self.slots[slot] else { return };
         let Some(Some(link)) = user.links.get_mut(place) else { return };
         let mut received = std::mem::take(&mut self.received);
-        received.answers.clear();
+        received.responses.clear();
         (received.is_over, received.has_room, received.refused) = (false, false, 0);
         let read = link.connection.advance(&self.epoll, event, &mut self.buffer, &mut received);
         let is_good = received
-            .answers
+            .responses
             .iter()
-            .fold(true, |is_good, (answer, times)| self.take(slot, place, answer, times) && is_good);
-        let (is_over, has_answers) = (received.is_over, !received.answers.is_empty());
+            .fold(true, |is_good, (response, times)| self.take(slot, place, response, times) && is_good);
+        let (is_over, has_responses) = (received.is_over, !received.responses.is_empty());
         self.received = received;
         match read {
             Err(broken) => self.broken(slot, place, broken),
@@ -128,30 +128,30 @@ impl<'s> Users<'s> {
                 if is_over || self.link(slot, place).is_some_and(is_spent) {
                     self.give_up(slot, place);
                 }
-                if is_over || has_answers {
+                if is_over || has_responses {
                     self.proceed(slot);
                 }
             }
         }
     }
 
-    /// Takes an answer; returns whether it is good.
-    fn take(&mut self, slot: usize, place: usize, answer: &Answer, times: &Times) -> bool {
+    /// Takes a response; returns whether it is good.
+    fn take(&mut self, slot: usize, place: usize, response: &Response, times: &Times) -> bool {
         let scenario = self.scenario;
         let Some(user) = self.user(slot) else { return false };
         let Some(Some(link)) = user.links.get_mut(place) else { return false };
         let Some(call) = link.calls.pop_front() else { return false };
         let kept = link.connection.kept().unwrap_or_default();
         let server = link.connection.server();
-        transcript::reply(scenario.prints.reply, call.number, &kept, answer);
-        let verdict = user.learn(scenario, &call, answer, &kept, times.done);
-        self.record.first.get_or_insert((server, answer.body));
-        self.record.judged(answer, times, verdict.is_ok());
+        transcript::reply(scenario.prints.reply, call.number, &kept, response);
+        let verdict = user.learn(scenario, &call, response, &kept, times.done);
+        self.record.first.get_or_insert((server, response.body));
+        self.record.judged(response, times, verdict.is_ok());
         if self.share.plan.samples {
             self.record.samples.push(*times);
         }
-        self.tally.answer(call.step.number, times.done - times.began);
-        self.live.answers.fetch_add(1, Relaxed);
+        self.tally.add_response(call.step.number, times.done - times.began);
+        self.live.responses.fetch_add(1, Relaxed);
         match verdict {
             Ok(()) => true,
             Err(why) => {

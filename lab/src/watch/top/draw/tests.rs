@@ -46,7 +46,7 @@ fn seen(cores: usize, processes: usize) -> State {
     };
     let list = (1..=processes as u32).map(process).collect();
     let latest =
-        IntervalSummary { answers: 4321, p50_us: 800, p99_us: 12_340, max_us: 99_000, ..IntervalSummary::default() };
+        IntervalSummary { responses: 4321, p50_us: 800, p99_us: 12_340, max_us: 99_000, ..IntervalSummary::default() };
     let load =
         LoadStatus { url: "http://127.0.0.1/x".into(), seconds: 9, failures: 7, latest, ..LoadStatus::default() };
     let mut state = State::new("http://localhost/server-status?auto".into(), Duration::from_secs(1), true);

@@ -18,12 +18,12 @@ const REMEMBERED_MAX: usize = 4 << 20;
 pub(in crate::mappers::mod_rewrite) struct Sql {
     /// The label of the statement.
     label: String,
-    known: Option<Mutex<Known>>,
+    known: Option<Mutex<CachedRows>>,
 }
 
 /// The cached results.
 #[derive(Debug, Default)]
-struct Known {
+struct CachedRows {
     values: HashMap<String, Option<String>>,
     bytes: usize,
 }
@@ -68,7 +68,7 @@ impl Sql {
         if let Some(mut known) = self.known() {
             let bytes = key.len() + value.as_deref().map_or(0, str::len) + 64;
             if known.bytes + bytes > REMEMBERED_MAX {
-                *known = Known::default();
+                *known = CachedRows::default();
             }
             known.bytes += bytes;
             known.values.insert(key, value.clone());
@@ -76,7 +76,7 @@ impl Sql {
         Ok(value)
     }
 
-    fn known(&self) -> Option<MutexGuard<'_, Known>> {
+    fn known(&self) -> Option<MutexGuard<'_, CachedRows>> {
         self.known.as_ref().map(|known| known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

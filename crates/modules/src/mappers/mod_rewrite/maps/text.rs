@@ -24,12 +24,12 @@ const TRIES: usize = 3;
 pub(in super::super) struct TextFile {
     /// Its path.
     pub(super) path: String,
-    known: Mutex<Known>,
+    known: Mutex<FileState>,
 }
 
 /// What a child knows of a file.
 #[derive(Debug, Default)]
-struct Known {
+struct FileState {
     /// Its content, while it is the current one.
     index: Option<Arc<Index>>,
     /// The job that reads the file at this moment.
@@ -45,7 +45,7 @@ impl TextFile {
         TextFile { path, known: Mutex::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, FileState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -12,7 +12,7 @@ use super::parse::parse;
 use super::requirements::Clients;
 use super::verifier::{describe, verification_failed};
 use crate::ssl::mod_ssl::context;
-use crate::ssl::mod_ssl::ocsp::Bad;
+use crate::ssl::mod_ssl::ocsp::StatusFailure;
 use crate::ssl::mod_ssl::values::CheckDepth;
 
 /// Decides about a client whose handshake is complete. `None`: nothing is left to decide.
@@ -42,8 +42,8 @@ async fn decide(clients: &Clients, online: &Online, chain: &[CertificateDer<'sta
         Err(found) => found,
     };
     let (alert, code, words) = match bad {
-        Bad::Revoked => (AlertDescription::CertificateRevoked, 23, "certificate revoked"),
-        Bad::Unknown(why) => {
+        StatusFailure::Revoked => (AlertDescription::CertificateRevoked, 23, "certificate revoked"),
+        StatusFailure::Unknown(why) => {
             remarks.push((Level::Error, why));
             (AlertDescription::HandshakeFailure, 50, "application verification failure")
         }
@@ -60,7 +60,11 @@ async fn decide(clients: &Clients, online: &Online, chain: &[CertificateDer<'sta
 }
 
 /// Whether the responders call all certificates good. `Err`: the depth of the first that is not.
-async fn all_good(clients: &Clients, online: &Online, chain: &[CertificateDer<'_>]) -> Result<(), (usize, Bad)> {
+async fn all_good(
+    clients: &Clients,
+    online: &Online,
+    chain: &[CertificateDer<'_>],
+) -> Result<(), (usize, StatusFailure)> {
     let line = clients.verify(chain, UnixTime::now()).map_err(|failure| {
         let text = "AH02038: cannot perform OCSP validation for cert if issuer has not been verified (optional_no_ca \
                     configured)";

@@ -1,4 +1,4 @@
-//! Asks OCSP responders about clients' certificates (`SSLOCSPEnable`). Without an answer that says "good", the client is
+//! Asks OCSP responders about clients' certificates (`SSLOCSPEnable`). Without a response that says "good", the client is
 //! refused.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, UnixTime};
 
 use super::files;
-use crate::ssl::mod_ssl::ocsp::{Bad, Question, Signers};
+use crate::ssl::mod_ssl::ocsp::{Question, Signers, StatusFailure};
 use crate::ssl::mod_ssl::responder;
 use crate::ssl::mod_ssl::settings::SslServer;
 use crate::ssl::mod_ssl::values::{CertificateCheck, CheckDepth};
@@ -61,7 +61,7 @@ impl Online {
         one: &CertificateDer<'_>,
         issuer: &CertificateDer<'_>,
         algorithms: WebPkiSupportedAlgorithms,
-    ) -> Result<(), Bad> {
+    ) -> Result<(), StatusFailure> {
         let question = Question::new(one, issuer).ok_or("AH01921: could not retrieve certificate id")?;
         let own = question.url.as_ref().filter(|_| !self.overrides || self.responder.is_none());
         let Some(url) = own.or(self.responder.as_ref()) else {
@@ -70,16 +70,18 @@ impl Online {
         };
         let nonce: Option<[u8; NONCE]> = self.has_nonce.then(sys::random::bytes);
         let request = question.request(nonce.as_ref().map(<[u8; NONCE]>::as_slice));
-        let failed = |why: String| Bad::Unknown(format!("{url}: {why}"));
+        let failed = |why: String| StatusFailure::Unknown(format!("{url}: {why}"));
         let response = responder::ask(url, &request, self.timeout, self.proxy.as_deref()).await.map_err(failed)?;
         let now = UnixTime::now().as_secs().cast_signed();
-        let (answer, signed) = question.read(&response)?;
+        let (validity, signed) = question.read(&response)?;
         if nonce.is_some_and(|nonce| !signed.has_nonce(&nonce)) {
             return Err("AH01924: Bad OCSP responder answer (bad nonce)".into());
         }
         let (trusted, is_anybody) = (&self.trusted[..], self.is_anybody);
         let verified = signed.verify(&Signers { issuer, trusted, is_anybody, algorithms }, now);
-        verified.map_err(|why| Bad::Unknown(format!("AH01925: failed to verify the OCSP response: {url}: {why}")))?;
-        answer.until(now, self.skew, self.max_age).map(|_| ()).map_err(failed)
+        verified.map_err(|why| {
+            StatusFailure::Unknown(format!("AH01925: failed to verify the OCSP response: {url}: {why}"))
+        })?;
+        validity.until(now, self.skew, self.max_age).map(|_| ()).map_err(failed)
     }
 }

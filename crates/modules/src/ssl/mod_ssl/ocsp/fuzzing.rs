@@ -2,10 +2,10 @@
 
 use super::{INTEGER, OCTETS, Question, SEQUENCE, SHA1, Signers, value};
 
-/// Reads a responder's answer about the certificate with the number 5, whose issuer has empty digests.
+/// Reads a responder's response about the certificate with the number 5, whose issuer has empty digests.
 ///
 /// # Panics
-/// If an answer counts that nobody has signed.
+/// If a response counts that nobody has signed.
 pub fn ocsp(response: &[u8]) {
     let id = [SHA1.to_vec(), value(OCTETS, &[]), value(OCTETS, &[]), value(INTEGER, &[&[5]])].concat();
     let question = Question { id: value(SEQUENCE, &[&id]), url: None };

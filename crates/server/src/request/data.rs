@@ -13,7 +13,7 @@ pub struct RequestData {
     pub(crate) head: Arc<RequestHead>,
     /// The method, as sent; after an internal redirect perhaps `GET`.
     pub method: Cow<'static, str>,
-    /// Whether only the head of the answer is wanted.
+    /// Whether only the head of the response is wanted.
     pub header_only: bool,
     /// The protocol version of the request, which `downgrade-1.0` lowers; [`Request::protocol`] is that of its line.
     pub version: Version,

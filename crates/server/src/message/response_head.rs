@@ -1,10 +1,10 @@
-//! The head of an answer, and how to send the body.
+//! The head of a response, and how to send the body.
 
 use std::borrow::Cow;
 
 use crate::message::fields::Fields;
 
-/// How fast an answer goes out.
+/// How fast a response goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Bytes per second.
@@ -13,7 +13,7 @@ pub struct Pace {
     pub burst: u32,
 }
 
-/// The head of an answer. Hooks add to it until it is sent.
+/// The head of a response. Hooks add to it until it is sent.
 pub struct ResponseHead {
     status: u16,
     status_line: Option<String>,
@@ -24,13 +24,13 @@ pub struct ResponseHead {
     pub content_encoding: Option<String>,
     /// The languages.
     pub content_languages: Vec<String>,
-    /// Fields of answers that succeed.
+    /// Fields of responses that succeed.
     pub headers_out: Fields,
-    /// Fields of all answers, including errors.
+    /// Fields of all responses, including errors.
     pub err_headers_out: Fields,
-    /// The answer depends on the moment: no validators, no `304`.
+    /// The response depends on the moment: no validators, no `304`.
     pub no_local_copy: bool,
-    /// Distinguishes one list of variants from another, once the answer is chosen from one: a part of its `ETag`.
+    /// Distinguishes one list of variants from another, once the response is chosen from one: a part of its `ETag`.
     pub vlist_validator: Option<String>,
     /// Output filters by the file's name (`AddOutputFilter`), before those of the configuration.
     pub output_filters: Vec<String>,
@@ -117,7 +117,7 @@ impl ResponseHead {
         self.type_by_script = false;
     }
 
-    /// Sets the type from a script's answer.
+    /// Sets the type from a script's response.
     pub fn set_script_type(&mut self, text: impl Into<Cow<'static, str>>) {
         self.content_type = Some(text.into());
         self.type_by_script = true;
@@ -138,7 +138,7 @@ impl ResponseHead {
         self.output_filters.clear();
     }
 
-    /// Continues as the answer to a look-up's result, keeping this answer's status.
+    /// Continues as the response to a look-up's result, keeping this response's status.
     pub(crate) fn adopt(&mut self, found: ResponseHead) {
         self.content_type = found.content_type;
         self.type_by_script = found.type_by_script;
