@@ -6,5 +6,7 @@ pub(crate) mod h1;
 pub(crate) mod h2;
 mod linger;
 mod negotiation;
+mod pace;
 pub(crate) mod service;
 mod tunnel;
+mod writer;

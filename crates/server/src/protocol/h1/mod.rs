@@ -7,7 +7,6 @@ pub(super) mod connection;
 mod head;
 mod interim;
 mod outgoing;
-pub(super) mod pace;
 mod preface;
 mod refuse;
 mod tunnel;

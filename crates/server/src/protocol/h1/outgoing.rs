@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use super::pace::Pace;
 use crate::message::response::Body;
+use crate::protocol::pace::Pace;
 use crate::request;
 use crate::transport::endpoint::Transport;
 

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use runtime::{CoopBudget, Stage};
+use bytes::Bytes;
+use runtime::Stage;
 
 use super::body::Incoming;
 use super::connection::{HttpConnection, Sending};
@@ -16,11 +17,12 @@ use super::outgoing::Outgoing;
 use crate::exchange::{Exchange, Transfer};
 use crate::message::body::RequestBody;
 use crate::message::buffers;
-use crate::message::response::{Body, BodyStream};
+use crate::message::response::{Body, BodyStream, Piece};
 use crate::message::sent::{Delimiter, Persist};
 use crate::phases::process::Response;
 use crate::protocol::discard::DiscardBody;
 use crate::protocol::h1::head::names_close;
+use crate::protocol::writer::{self, BodyWriter};
 use crate::request::Request;
 use crate::transport;
 use crate::transport::park_state::HeldMemory;
@@ -54,7 +56,10 @@ impl HttpConnection {
         let mut composed = self.compose(exchange, response, unread);
         let Some(mut source) = composed.stream.take() else { return self.send(composed) };
         let Composed { mut sending, head_len, chunked, .. } = composed;
-        let ended = self.write_stream(&mut sending, &mut *source, chunked).await;
+        let timeout = sending.exchange.request.vhost.plan.timeout;
+        let mut pieces = Pieces { connection: self, sending: &mut sending, chunked, timeout };
+        let ended = writer::pump(&mut pieces, &mut *source).await;
+        source.notes().into_iter().for_each(|(name, value)| sending.exchange.request.notes.set(name, value));
         drop(source);
         let body = &sending.exchange.request.body;
         if shared && !body.is_done() && !runtime::release_worker(discard(body)).await {
@@ -140,61 +145,6 @@ impl HttpConnection {
         let head_len = sending.exchange.request.account.sent.bytes;
         let written = self.write_all(&mut sending.outgoing, timeout).await;
         self.finish(*sending, written.is_ok(), head_len)
-    }
-
-    /// Sends a body that is being produced, piece by piece.
-    async fn write_stream(
-        &mut self,
-        sending: &mut Sending,
-        source: &mut dyn BodyStream,
-        chunked: bool,
-    ) -> io::Result<()> {
-        let timeout = sending.exchange.request.vhost.plan.timeout;
-        let mut budget = CoopBudget::new();
-        loop {
-            // A body that costs time (compression) and a client that accepts everything must never keep each other busy
-            // for ever.
-            budget.step().await;
-            let piece = {
-                let mut next = source.next();
-                match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
-                    Poll::Ready(piece) => piece,
-                    Poll::Pending => {
-                        // The client should get the head before there is a body.
-                        self.write_all(&mut sending.outgoing, timeout).await?;
-                        let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
-                        transport::unless_reset(&*self.transport, next).await.ok_or_else(reset)?
-                    }
-                }
-            };
-            match piece {
-                None => {
-                    for (name, value) in source.notes() {
-                        sending.exchange.request.notes.set(name, value);
-                    }
-                    if chunked {
-                        sending.outgoing.push(Body::Bytes(http::h1::chunked::BODY_END.into()));
-                    }
-                    return self.write_all(&mut sending.outgoing, timeout).await;
-                }
-                // The client must not mistake a part for the whole, so the connection breaks.
-                Some(Err(error)) => return Err(error),
-                Some(Ok(bytes)) if bytes.is_empty() => {}
-                Some(Ok(bytes)) => {
-                    sending.exchange.request.account.sent.body += bytes.len() as u64;
-                    if chunked {
-                        let mut size = Vec::with_capacity(20);
-                        http::h1::chunked::write_chunk_header(&mut size, bytes.len() as u64);
-                        sending.outgoing.push(Body::Bytes(size.into()));
-                    }
-                    sending.outgoing.push(Body::Bytes(bytes));
-                    if chunked {
-                        sending.outgoing.push(Body::Bytes(http::h1::chunked::CHUNK_END.into()));
-                    }
-                    self.write_all(&mut sending.outgoing, timeout).await?;
-                }
-            }
-        }
     }
 
     /// Writes everything; the client may take `timeout` between two pieces.
@@ -302,6 +252,66 @@ impl HttpConnection {
             && !runtime::draining();
         let announce = (keep && self.wish.connection_keep_alive).then_some((plan.keep_alive_timeout.as_secs(), left));
         Persist { keep, announce }
+    }
+}
+
+/// The pieces of a body on a connection of HTTP/1: chunks, where the length is unknown.
+struct Pieces<'c> {
+    connection: &'c mut HttpConnection,
+    sending: &'c mut Sending,
+    chunked: bool,
+    timeout: Duration,
+}
+
+impl Pieces<'_> {
+    async fn write_all(&mut self) -> io::Result<()> {
+        self.connection.write_all(&mut self.sending.outgoing, self.timeout).await
+    }
+}
+
+impl BodyWriter for Pieces<'_> {
+    type Error = io::Error;
+
+    async fn ready(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn next(&mut self, mut piece: Piece<'_>) -> io::Result<Option<io::Result<Bytes>>> {
+        match poll_fn(|cx| Poll::Ready(piece.as_mut().poll(cx))).await {
+            Poll::Ready(piece) => Ok(piece),
+            Poll::Pending => {
+                // The client should get the head before there is a body.
+                self.write_all().await?;
+                let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
+                transport::unless_reset(&*self.connection.transport, piece).await.ok_or_else(reset)
+            }
+        }
+    }
+
+    async fn piece(&mut self, bytes: Bytes) -> io::Result<()> {
+        let Sending { exchange, outgoing, .. } = &mut *self.sending;
+        exchange.request.account.sent.body += bytes.len() as u64;
+        if self.chunked {
+            let mut size = Vec::with_capacity(20);
+            http::h1::chunked::write_chunk_header(&mut size, bytes.len() as u64);
+            outgoing.push(Body::Bytes(size.into()));
+        }
+        outgoing.push(Body::Bytes(bytes));
+        if self.chunked {
+            outgoing.push(Body::Bytes(http::h1::chunked::CHUNK_END.into()));
+        }
+        self.write_all().await
+    }
+
+    async fn end(&mut self) -> io::Result<()> {
+        if self.chunked {
+            self.sending.outgoing.push(Body::Bytes(http::h1::chunked::BODY_END.into()));
+        }
+        self.write_all().await
+    }
+
+    fn source_failed(error: io::Error) -> io::Error {
+        error
     }
 }
 

@@ -23,12 +23,13 @@ use crate::message::body::RequestBody;
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
 use crate::message::interim::{Interim, SendingInterim};
-use crate::message::response::{Body, BodyStream, FilePart};
+use crate::message::response::{Body, BodyStream, FilePart, Piece};
 use crate::message::sent::{Delimiter, Persist};
 use crate::phases::error_document;
-use crate::protocol::h1::pace::Pace;
 use crate::protocol::h2::queue::{Data, Queue};
 use crate::protocol::linger::{LINGER, SHORT_LINGER};
+use crate::protocol::pace::Pace;
+use crate::protocol::writer::{self, BodyWriter};
 use crate::request::fields_out::FieldSink;
 use crate::request::{self, Request};
 
@@ -182,37 +183,9 @@ impl Sending {
         Sending { stream, timer: Timer::default(), timeout, pace, largest, body, queue, sent: 0 }
     }
 
-    /// Sends a body in pieces, and its end. `left`: its length. Waits for the source without a limit: it has its own
-    /// deadlines.
-    pub(super) async fn pieces(&mut self, source: &mut dyn BodyStream, mut left: Option<u64>) -> Result<(), SendError> {
-        let mut budget = CoopBudget::new();
-        loop {
-            budget.step().await;
-            if left.is_some_and(|left| left > 0) {
-                // A piece of a file that the client has no room for does not occupy memory yet.
-                let deadline = Instant::now() + self.timeout;
-                poll_fn(|cx| self.poll_room(cx, 1, deadline)).await?;
-            }
-            let piece = {
-                let mut next = source.next();
-                let stream = &mut self.stream;
-                poll_fn(|cx| match next.as_mut().poll(cx) {
-                    Poll::Ready(piece) => Poll::Ready(Ok(piece)),
-                    Poll::Pending => stream.poll_reset(cx).map(|_| Err(SendError::Reset)),
-                })
-                .await?
-            };
-            match piece {
-                None if left == Some(0) && self.sent > 0 => return Ok(()),
-                None => return self.end().await,
-                Some(Err(_)) => return Err(SendError::Failed),
-                Some(Ok(bytes)) if bytes.is_empty() => {}
-                Some(Ok(bytes)) => {
-                    left = left.map(|left| left.saturating_sub(bytes.len() as u64));
-                    self.piece(bytes, left == Some(0)).await?;
-                }
-            }
-        }
+    /// Sends a body that is still being produced, and its end.
+    pub(super) async fn pieces(&mut self, source: &mut dyn BodyStream, length: Option<u64>) -> Result<(), SendError> {
+        writer::pump(&mut Pieces { sending: self, left: length }, source).await
     }
 
     /// Sends a part of a file. Its bytes are read when the client has room for them, and no more of them than that.
@@ -304,6 +277,48 @@ impl Sending {
     /// Aborts the response, so that the client does not take a part for the whole.
     pub(super) fn break_off(&mut self, reason: Reason) {
         self.stream.send_reset(reason);
+    }
+}
+
+/// The pieces of a body on a stream.
+struct Pieces<'s> {
+    sending: &'s mut Sending,
+    /// How much of the body is still to come, if its length is known.
+    left: Option<u64>,
+}
+
+impl BodyWriter for Pieces<'_> {
+    type Error = SendError;
+
+    async fn ready(&mut self) -> Result<(), SendError> {
+        if self.left.is_none_or(|left| left == 0) {
+            return Ok(());
+        }
+        // A piece of a file that the client has no room for does not occupy memory yet.
+        let deadline = Instant::now() + self.sending.timeout;
+        poll_fn(|cx| self.sending.poll_room(cx, 1, deadline)).await.map(drop)
+    }
+
+    async fn next(&mut self, mut piece: Piece<'_>) -> Result<Option<io::Result<Bytes>>, SendError> {
+        poll_fn(|cx| match piece.as_mut().poll(cx) {
+            Poll::Ready(piece) => Poll::Ready(Ok(piece)),
+            Poll::Pending => self.sending.stream.poll_reset(cx).map(|_| Err(SendError::Reset)),
+        })
+        .await
+    }
+
+    async fn piece(&mut self, bytes: Bytes) -> Result<(), SendError> {
+        self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+        self.sending.piece(bytes, self.left == Some(0)).await
+    }
+
+    async fn end(&mut self) -> Result<(), SendError> {
+        // The last piece has ended the stream.
+        if self.left == Some(0) && self.sending.sent > 0 { Ok(()) } else { self.sending.end().await }
+    }
+
+    fn source_failed(_: io::Error) -> SendError {
+        SendError::Failed
     }
 }
 
