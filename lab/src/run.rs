@@ -47,7 +47,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// The tsubame program to measure [default: target/release/tsubame of the workspace around the current directory]
+    /// The tsubame program to measure [default: target/dist/tsubame of the workspace around the current directory, or else target/release/tsubame]
     #[arg(long, value_name = "PATH")]
     pub(crate) tsubame: Option<PathBuf>,
 

@@ -78,10 +78,10 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 /// Builds the programs as they are to be used, and says where they are.
 fn build() -> Result<PathBuf, String> {
     let mut build = cargo();
-    build.args(["build", "--release", "--package", "tsubame", "--package", "tsubame-lab"]);
+    build.args(["build", "--profile", "dist", "--package", "tsubame", "--package", "tsubame-lab"]);
     let status = build.status().map_err(|error| format!("cargo build: {error}"))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    if status.success() { Ok(target.join("release")) } else { Err("the build failed".into()) }
+    if status.success() { Ok(target.join("dist")) } else { Err("the build failed".into()) }
 }
 
 /// The directory that becomes the package.

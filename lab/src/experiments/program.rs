@@ -33,7 +33,7 @@ impl Program {
             Self::Lab => std::env::current_exe().map_err(|error| error.to_string()),
             Self::Tsubame => tsubame
                 .map(Path::to_owned)
-                .ok_or_else(|| "cargo build --release -p tsubame, or give --tsubame PATH".to_owned()),
+                .ok_or_else(|| "cargo build --profile dist -p tsubame, or give --tsubame PATH".to_owned()),
             Self::System { names, package } => {
                 programs::find(names).ok_or_else(|| format!("apt-get install --no-install-recommends {package}"))
             }

@@ -20,21 +20,21 @@ pub(crate) fn find(names: &[&str]) -> Option<PathBuf> {
         .find(|candidate| is_executable(candidate))
 }
 
-/// The tsubame to measure: the one specified, or the release build of the current workspace, or the one beside the
-/// laboratory's own program.
+/// The tsubame to measure: the one specified, or that of the current workspace, as a package would hold it (the profile
+/// `dist`) rather than a release build, or the one beside the laboratory's own program.
 pub(crate) fn find_tsubame(asked: Option<&Path>) -> Result<Option<PathBuf>> {
     if let Some(asked) = asked {
         let found = is_executable(asked).then(|| std::path::absolute(asked).ok()).flatten();
         return found.map(Some).ok_or_else(|| {
             Error::new(format!("{} is not a program", asked.display()))
-                .advise("cargo build --release, then --tsubame target/release/tsubame")
+                .advise("cargo build --profile dist, then --tsubame target/dist/tsubame")
         });
     }
     let here = std::env::current_dir().unwrap_or_default();
     Ok(here
         .ancestors()
         .filter(|directory| directory.join("Cargo.lock").is_file())
-        .map(|directory| directory.join("target/release/tsubame"))
+        .flat_map(|directory| ["dist", "release"].map(|profile| directory.join("target").join(profile).join("tsubame")))
         .chain(beside_own())
         .find(|candidate| is_executable(candidate)))
 }
