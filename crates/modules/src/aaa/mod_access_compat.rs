@@ -15,8 +15,7 @@ use server::{Flow, Hook, Module, Order, Phase, Request, dns};
 
 use super::denied_thing;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
         id: "access_compat_module",
         source: "mod_access_compat.c",

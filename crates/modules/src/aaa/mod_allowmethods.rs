@@ -10,8 +10,7 @@ use server::{Flow, Hook, Module, Order, Phase, Request};
 
 use super::denied_thing;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "allowmethods_module", source: "mod_allowmethods.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Phase(Phase::AccessChecker, Order::ReallyFirst, Now(check))],
 };

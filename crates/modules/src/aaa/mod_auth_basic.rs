@@ -15,8 +15,7 @@ use server::{Flow, Hook, Module, Order, Phase, Request};
 use super::mod_authn_core::{Source, auth_name, auth_type};
 use super::{Text, passwords};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_basic_module", source: "mod_auth_basic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(

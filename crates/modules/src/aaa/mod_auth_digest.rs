@@ -21,8 +21,7 @@ use self::header::{Comparison, Credentials, Digest, RequestTarget, compare};
 use super::mod_authn_core::{Source, auth_name, auth_type};
 use super::passwords::{hex, same};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_digest_module", source: "mod_auth_digest.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Start(prepare),

@@ -20,8 +20,7 @@ use super::passwords::{hex, same};
 use crate::session::data::form_text;
 use crate::session::mod_session;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_form_module", source: "mod_auth_form.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Start(needs_sessions),

@@ -7,8 +7,7 @@ use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, on_or_
 use server::authz::{Authn, AuthnProvider};
 use server::{Hook, Module, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authn_anon_module", source: "mod_authn_anon.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Authn(&ANON)],
 };

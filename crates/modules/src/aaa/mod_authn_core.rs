@@ -12,8 +12,7 @@ use server::{Flow, Hook, Layer, Module, Order, Phase, Request};
 
 use super::Text;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authn_core_module", source: "mod_authn_core.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Phase(Phase::CheckUser, Order::Last, Now(unclaimed))],
 };

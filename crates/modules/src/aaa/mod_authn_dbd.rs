@@ -11,8 +11,7 @@ use super::mod_authn_socache;
 use super::passwords::{check_stored, digits};
 use crate::database::{self, Failure, Rows, text_of, text_value};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authn_dbd_module", source: "mod_authn_dbd.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Authn(&DBD)],
 };

@@ -10,8 +10,7 @@ use server::{Hook, Module, Request};
 use super::passwords::{check_stored, digits};
 use super::{dbm, mod_authn_socache};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authn_dbm_module", source: "mod_authn_dbm.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Authn(&DBM)],
 };

@@ -11,8 +11,7 @@ use super::files::Files;
 use super::mod_authn_socache;
 use super::passwords::{check_stored, digits};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authn_file_module", source: "mod_authn_file.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Authn(&FILE)],
 };

@@ -13,8 +13,7 @@ use server::{Hook, Module, Request, Server};
 use super::passwords::{check_stored, digits};
 use crate::cache::shared::{Key, Slot, Stored, bucket};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
         id: "authn_socache_module",
         source: "mod_authn_socache.c",

@@ -19,8 +19,7 @@ use super::mod_auth_basic::{challenge_of, credentials};
 use super::mod_authn_core::{self, Source, auth_type};
 use super::{Text, mod_authz_core};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authnz_fcgi_module", source: "mod_authnz_fcgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Phase(
         Phase::CheckUser,

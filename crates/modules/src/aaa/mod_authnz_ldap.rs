@@ -25,8 +25,7 @@ use crate::ldap::directory::{Aliases, Scope};
 use crate::ldap::mod_ldap::{UNENCRYPTED, refuse_tls};
 use crate::ldap::url::Url;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authnz_ldap_module", source: "mod_authnz_ldap.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Start(needs_ldap),

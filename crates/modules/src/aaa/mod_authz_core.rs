@@ -22,8 +22,7 @@ use self::rules::{Check, Group, Kind, Node, Refusals, Require};
 use super::denied_thing;
 use super::mod_authn_core::auth_type;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authz_core_module", source: "mod_authz_core.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(check_rules),

@@ -14,8 +14,7 @@ use server::{Hook, Module, Request};
 use super::Text;
 use crate::database::{self, Failure, text_of, text_value};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authz_dbd_module", source: "mod_authz_dbd.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Authz(&GROUP), Hook::Authz(&LOGIN), Hook::Authz(&LOGOUT)],
 };

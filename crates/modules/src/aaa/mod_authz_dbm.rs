@@ -14,8 +14,7 @@ use server::{Hook, Module, Request};
 use super::mod_authn_core::auth_name;
 use super::{Text, dbm, mod_authz_owner};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authz_dbm_module", source: "mod_authz_dbm.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Authz(&GROUP), Hook::Authz(&FILE_GROUP)],
 };

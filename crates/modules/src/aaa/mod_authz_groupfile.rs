@@ -14,8 +14,7 @@ use server::{Hook, Module, Request};
 use super::files::Files;
 use super::{Text, mod_authz_owner};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
         id: "authz_groupfile_module",
         source: "mod_authz_groupfile.c",

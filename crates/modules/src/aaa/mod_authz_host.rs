@@ -16,8 +16,7 @@ use server::{Hook, Module, Request, dns};
 
 use super::Text;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authz_host_module", source: "mod_authz_host.c", linked: false, directives: &[] },
     hooks: &[Hook::Authz(&IP), Hook::Authz(&HOST), Hook::Authz(&FORWARD_DNS), Hook::Authz(&LOCAL)],
 };

@@ -12,8 +12,7 @@ use server::authz::{AuthzProvider, Verdict};
 use server::paths::c_path;
 use server::{Hook, Module, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authz_owner_module", source: "mod_authz_owner.c", linked: false, directives: &[] },
     hooks: &[Hook::Authz(&OWNER)],
 };

@@ -12,8 +12,7 @@ use server::{Hook, Module, Request};
 
 use super::Text;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authz_user_module", source: "mod_authz_user.c", linked: false, directives: &[] },
     hooks: &[Hook::Authz(&USER), Hook::Authz(&VALID_USER)],
 };

@@ -10,8 +10,7 @@ use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting
 use runtime::BumpyLife;
 use server::{Draft, Hook, Module};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "bumpy_life_module", source: "mod_bumpy_life.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Check(check)],
 };

@@ -11,8 +11,7 @@ use conf::{
 use gateway::owners::{self, Ownership};
 use server::{Draft, Hook, Module, Server};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "unixd_module", source: "mod_unixd.c", linked: true, directives: DIRECTIVES },
     hooks: &[Hook::Check(check), Hook::Start(refuse_chroot)],
 };

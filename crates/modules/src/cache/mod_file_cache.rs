@@ -7,8 +7,7 @@ use conf::directive::Args::Iterate;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, row};
 use server::Module;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "file_cache_module", source: "mod_file_cache.c", linked: false, directives: DIRECTIVES },
     hooks: &[],
 };

@@ -7,8 +7,7 @@ use conf::values::strtol;
 use server::module::SharedCache;
 use server::{Hook, Module};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "socache_shmcb_module", source: "mod_socache_shmcb.c", linked: false, directives: &[] },
     hooks: &[Hook::SharedCache(&CACHE)],
 };

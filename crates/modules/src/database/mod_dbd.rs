@@ -20,8 +20,7 @@ use sys::sql::{Rows, Value};
 use super::connection::{Driver, Plan};
 use super::pool::Pool;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dbd_module", source: "mod_dbd.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Check(make_pools), Hook::ChildInit(open), Hook::ChildEnd(close)],
 };

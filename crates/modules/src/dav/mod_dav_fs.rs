@@ -16,8 +16,7 @@ use super::settings::FsServer;
 use super::tree;
 use crate::run_directory;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_fs_module", source: "mod_dav_fs.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(Phase::Fixups, Order::First, Now(hide)),

@@ -6,8 +6,7 @@ use conf::directive::Args::Take1;
 use conf::{Allowed, Directive, ModuleInfo, row};
 use server::{Hook, Module};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_lock_module", source: "mod_dav_lock.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Provider("dav-lock", "generic")],
 };

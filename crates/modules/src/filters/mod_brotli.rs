@@ -15,8 +15,7 @@ use server::{Body, Hook, Module, Request};
 use super::compression::{AlterEtag, Choice, Notes, choose, code};
 use super::mod_deflate::coding::Coder;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "brotli_module", source: "mod_brotli.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::NamedFilter(&BROTLI_COMPRESS)],
 };

@@ -11,8 +11,7 @@ use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings,
 use server::filters::{InputFilter, OutputFilter, Rank, Stream};
 use server::{Body, BodyStream, Hook, Module, Piece, Request, RequestKind};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "buffer_module", source: "mod_buffer.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::NamedFilter(&BUFFER), Hook::InputFilter(&BODIES)],
 };

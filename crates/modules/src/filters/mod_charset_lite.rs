@@ -13,8 +13,7 @@ use runtime::CoopBudget;
 use server::filters::{Chain, InputChain, InputFilter, OutputFilter, Rank, Stream};
 use server::{Body, Flow, Hook, Module, Order, Phase, PhaseHook, Request, Writer};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "charset_lite_module", source: "mod_charset_lite.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(Phase::Fixups, Order::Middle, PhaseHook::Now(check)),

@@ -11,8 +11,7 @@ use runtime::CoopBudget;
 use server::filters::{OutputFilter, Rank};
 use server::{Body, BodyStream, Hook, Module, Request, RequestKind, Writer};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "data_module", source: "mod_data.c", linked: false, directives: &[] },
     hooks: &[Hook::NamedFilter(&DATA)],
 };

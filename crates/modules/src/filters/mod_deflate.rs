@@ -18,8 +18,7 @@ use self::coding::{Begun, Coding, Complain, Deflater, Inflater, RatioLimit};
 use self::gunzip::Gunzip;
 use super::compression::{AlterEtag, Notes, accepts, changed, code, unfit};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "deflate_module", source: "mod_deflate.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::NamedFilter(&DEFLATE), Hook::NamedFilter(&INFLATE), Hook::InputFilter(&BODIES)],
 };

@@ -9,8 +9,7 @@ use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings}
 use server::filters::Chain;
 use server::{Hook, Module, Order, Pace, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dialup_module", source: "mod_dialup.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::InsertFilters(Order::Middle, slow_down)],
 };

@@ -14,8 +14,7 @@ use server::{Body, Hook, Module, Request, Writer};
 
 use crate::generators::exec;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "ext_filter_module", source: "mod_ext_filter.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::FindFilter(find), Hook::FindInputFilter(find_input)],
 };

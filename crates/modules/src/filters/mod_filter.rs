@@ -13,8 +13,7 @@ use server::filters::{Chain, OutputFilter, Rank};
 use server::module::with_infos;
 use server::{Body, Hook, Module, Order, Request, evaluate};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "filter_module", source: "mod_filter.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::InsertFilters(Order::Middle, insert)],
 };

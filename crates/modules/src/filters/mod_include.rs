@@ -27,8 +27,7 @@ use self::page::Page;
 use self::settings::{END, ETAG, IncludeDir, IncludeServer, LAST_MODIFIED, LEGACY, START, Tags, UNDEFINED, XBitHack};
 use self::variables::Variables;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "include_module", source: "mod_include.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Phase(Phase::Fixups, Order::Last, PhaseHook::Now(find_page)), Hook::NamedFilter(&INCLUDES)],
 };

@@ -8,8 +8,7 @@ use conf::{Level, ModuleInfo};
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Hook, Module, Pace, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "ratelimit_module", source: "mod_ratelimit.c", linked: false, directives: &[] },
     hooks: &[Hook::NamedFilter(&RATE_LIMIT)],
 };

@@ -8,8 +8,7 @@ use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, row, settings};
 use server::filters::Stream;
 use server::{Body, BodyStream, Handler, HandlerResult, Hook, Module, Order, Piece, Request, Waiting};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "reflector_module", source: "mod_reflector.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(Order::Middle, REFLECTOR)],
 };

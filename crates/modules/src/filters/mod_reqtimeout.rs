@@ -14,8 +14,7 @@ use conf::{
 };
 use server::{Draft, Hook, Module, ReadTimeout, ReadTimeouts};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "reqtimeout_module", source: "mod_reqtimeout.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Check(fill)],
 };

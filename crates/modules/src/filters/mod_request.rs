@@ -10,8 +10,7 @@ use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, se
 use server::filters::{InputChain, Rank, Stream};
 use server::{BodyStream, Hook, KeptBody, Module, Order, Piece, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "request_module", source: "mod_request.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::InsertInputFilters(Order::Last, insert)],
 };

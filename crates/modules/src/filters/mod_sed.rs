@@ -18,8 +18,7 @@ use server::{Body, Hook, Module, Request, RequestKind, Writer};
 use self::machine::Machine;
 use self::script::Script;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "sed_module", source: "mod_sed.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::NamedFilter(&OUTPUT), Hook::InputFilter(&BODIES)],
 };

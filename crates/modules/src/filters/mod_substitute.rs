@@ -15,8 +15,7 @@ use runtime::CoopBudget;
 use server::filters::{OutputFilter, Rank};
 use server::{Body, BodyStream, Hook, Module, Request, Writer};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "substitute_module", source: "mod_substitute.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::NamedFilter(&SUBSTITUTE)],
 };

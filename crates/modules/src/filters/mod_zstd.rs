@@ -14,8 +14,7 @@ use sys::zstd::{self, Compressor, LEVEL_MAX};
 use super::compression::{AlterEtag, Choice, Notes, choose, code};
 use super::mod_deflate::coding::Coder;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "zstd_module", source: "mod_zstd.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::NamedFilter(&ZSTD_COMPRESS)],
 };

@@ -12,8 +12,7 @@ use gateway::gate::{self, Allowance, Rules};
 use runtime::scoreboard::{self, Board};
 use server::{Hook, Module, Request, Server};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "admission_module", source: "mod_admission.c", linked: true, directives: DIRECTIVES },
     hooks: &[Hook::OpenLogs(open_gate)],
 };

@@ -11,8 +11,7 @@ use gateway::response::{self, Fault, HEADER_MAX, Parser};
 use server::paths::{base_name, c_path};
 use server::{Body, FilePart, Handler, HandlerResult, Hook, Keep, Links, Module, Order, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "asis_module", source: "mod_asis.c", linked: false, directives: &[] },
     hooks: &[Hook::Handler(Order::Middle, Handler::Now(send))],
 };

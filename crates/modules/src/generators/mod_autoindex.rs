@@ -27,8 +27,7 @@ use self::query::Query;
 use self::settings::IndexDir;
 pub(crate) use self::table::size as abbreviated_size;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "autoindex_module", source: "mod_autoindex.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(Order::Middle, INDEX_OF)],
 };

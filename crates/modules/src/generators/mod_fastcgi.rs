@@ -29,8 +29,7 @@ use super::{backends, mod_suexec};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::is_script_aliased;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "fastcgi_module", source: "mod_fastcgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(backends::resolve),

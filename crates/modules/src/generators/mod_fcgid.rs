@@ -25,8 +25,7 @@ use super::fastcgi_auth::{self, ACCESS, AUTHORITATIVE, Check};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::is_script_aliased;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "fcgid_module", source: "mod_fcgid.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Mutex("fcgid-pipe"),

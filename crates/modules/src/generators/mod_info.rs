@@ -14,8 +14,7 @@ use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 
 use self::entry::InfoServer;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "info_module", source: "mod_info.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
 };

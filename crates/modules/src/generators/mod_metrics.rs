@@ -13,8 +13,7 @@ use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 
 use text::Format;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "metrics_module", source: "mod_metrics.c", linked: false, directives: &[] },
     hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
 };

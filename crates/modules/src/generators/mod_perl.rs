@@ -15,8 +15,7 @@ use server::{Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 use super::backends;
 use super::perl::{self, Interpreters};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "perl_module", source: "mod_perl.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(backends::resolve),

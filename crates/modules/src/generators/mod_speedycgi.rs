@@ -14,8 +14,7 @@ use super::perl::{self, Interpreters};
 use super::shebang::{self, Shebang};
 use super::{backends, script};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "speedycgi_module", source: "mod_speedycgi2.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(backends::resolve),

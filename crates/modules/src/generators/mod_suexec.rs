@@ -18,8 +18,7 @@ use sys::cred::Identity;
 
 use super::daemons;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "suexec_module", source: "mod_suexec.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(daemons::resolve),

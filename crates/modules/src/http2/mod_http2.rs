@@ -14,8 +14,7 @@ use conf::{
 use server::PhaseHook::{Later, Now};
 use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Phase, Request, Stream, Waiting};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "http2_module", source: "mod_http2.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(allow),

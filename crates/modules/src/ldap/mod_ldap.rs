@@ -12,8 +12,7 @@ use server::{Handler, Hook, Module, Order, Request, Server};
 use super::cache::{COMPARES, SEARCHES, secret};
 use super::status;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "ldap_module", source: "util_ldap.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Start(prepare), Hook::Handler(Order::Middle, Handler::Now(status::handler))],
 };

@@ -26,8 +26,7 @@ use server::{Draft, Hook, Module, Order, Request, Server};
 
 use self::format::Format;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "log_config_module", source: "mod_log_config.c", linked: true, directives: DIRECTIVES },
     hooks: &[Hook::Check(resolve), Hook::OpenLogs(open), Hook::Log(Order::Middle, log)],
 };

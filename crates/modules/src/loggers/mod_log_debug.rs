@@ -11,8 +11,7 @@ use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Settings
 use server::PhaseHook::Now;
 use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "log_debug_module", source: "mod_log_debug.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(

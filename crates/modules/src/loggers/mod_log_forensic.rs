@@ -15,8 +15,7 @@ use server::{Fields, Flow, Hook, Module, Order, Phase, Request, Server};
 
 use crate::metadata::mod_unique_id;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "log_forensic_module", source: "mod_log_forensic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::OpenLogs(open),

@@ -8,8 +8,7 @@ use conf::directive::Args::Flag;
 use conf::{Allowed, Directive, ModuleInfo, Setting, on_or_off, row, settings};
 use server::Module;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "logio_module", source: "mod_logio.c", linked: true, directives: DIRECTIVES },
     hooks: &[],
 };

@@ -8,8 +8,7 @@ use http::uri::escape_path;
 use server::core::Methods;
 use server::{Handler, HandlerResult, Hook, Keep, Module, Order, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "actions_module", source: "mod_actions.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(Order::Last, Handler::Now(handler))],
 };

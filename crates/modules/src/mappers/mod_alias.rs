@@ -22,8 +22,7 @@ use self::list::{Found, List, Matcher};
 use self::text::escape_target;
 pub(crate) use self::text::{file_path, matched};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "alias_module", source: "mod_alias.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(Phase::Translate, Order::Middle, Now(translate)),

@@ -10,8 +10,7 @@ use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 use super::mod_rewrite::REDIRECT_HANDLER;
 use crate::metadata::mod_mime::DIRECTORY;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dir_module", source: "mod_dir.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Phase(Phase::Fixups, Order::Last, LATE)],
 };

@@ -16,8 +16,7 @@ use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 use self::menu::Menu;
 use self::shapes::{Point, clicked, is_in_circle, is_in_polygon, is_in_rectangle, numbers};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "imagemap_module", source: "mod_imagemap.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(
         Order::Middle,

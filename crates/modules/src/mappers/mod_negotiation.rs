@@ -25,8 +25,7 @@ use self::map::{MAP_TYPE, from_map};
 use self::select::Variant;
 use self::settings::{CACHE, NegotiationDir, NegotiationServer};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "negotiation_module", source: "mod_negotiation.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(Phase::TypeChecker, Order::First, MULTIVIEWS),

@@ -11,8 +11,7 @@ use runtime::{Load, offload};
 use server::paths::os_path;
 use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "speling_module", source: "mod_speling.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Phase(
         Phase::Fixups,

@@ -13,8 +13,7 @@ use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, VirtualHost};
 
 use super::mod_alias::file_path;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "userdir_module", source: "mod_userdir.c", linked: false, directives: DIRECTIVES },
     // After Alias, whatever the order in which the modules are loaded.
     hooks: &[Hook::Phase(

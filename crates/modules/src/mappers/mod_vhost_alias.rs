@@ -9,8 +9,7 @@ use server::{Flow, Hook, Module, Order, Phase, Request};
 
 use super::mod_alias::FORCED_TYPE;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "vhost_alias_module", source: "mod_vhost_alias.c", linked: false, directives: DIRECTIVES },
     // After Alias and UserDir, whatever the order in which the modules are loaded.
     hooks: &[Hook::Phase(Phase::Translate, Order::Later(2), Now(translate))],

@@ -29,8 +29,7 @@ use conf::{Allowed, Directive, ModuleInfo, row};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order, Phase};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "md_module", source: "mod_md.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(provider::provide),

@@ -11,8 +11,7 @@ use runtime::{Load, offload};
 use server::paths::{base_name, dir_name, os_path};
 use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "cern_meta_module", source: "mod_cern_meta.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Phase(
         Phase::Fixups,

@@ -10,8 +10,7 @@ use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, row, sett
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Phase, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "env_module", source: "mod_env.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Phase(Phase::Fixups, Order::Middle, Now(fixup))],
 };

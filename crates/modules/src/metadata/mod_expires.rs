@@ -12,8 +12,7 @@ use server::{Hook, Module, Order, Request, ResponseHook};
 
 use crate::metadata::periods;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "expires_module", source: "mod_expires.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::ResponseFields(Order::Middle, ResponseHook::Now(set_fields))],
 };

@@ -17,8 +17,7 @@ use server::{Fields, Flow, Hook, Module, Order, Phase, Request, ResponseHook};
 
 use value::Value;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "headers_module", source: "mod_headers.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(Phase::PostRead, Order::First, Now(early)),

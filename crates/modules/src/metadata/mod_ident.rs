@@ -7,8 +7,7 @@ use conf::directive::Args::{Flag, Take1};
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, row};
 use server::Module;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "ident_module", source: "mod_ident.c", linked: false, directives: DIRECTIVES },
     hooks: &[],
 };

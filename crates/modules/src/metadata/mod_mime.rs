@@ -21,8 +21,7 @@ use server::{Draft, Flow, Hook, Module, Order, Phase, Request, Server};
 use self::extensions::{Extensions, Trait};
 use self::types::{Types, with_charset};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "mime_module", source: "mod_mime.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(prepare),

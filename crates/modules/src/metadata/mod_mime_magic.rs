@@ -16,8 +16,7 @@ use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, Server};
 
 use self::rules::Rules;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "mime_magic_module", source: "mod_mime_magic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::OpenLogs(complain),

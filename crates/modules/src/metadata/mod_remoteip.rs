@@ -14,8 +14,7 @@ use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting,
 use server::PhaseHook::Now;
 use server::{Announced, Flow, Hook, Module, Order, Phase, Preface, Request, Server};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "remoteip_module", source: "mod_remoteip.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Preface(&PREFACE), Hook::Phase(Phase::PostRead, Order::First, Now(find_client))],
 };

@@ -15,8 +15,7 @@ use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, 
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Phase, Request};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "setenvif_module", source: "mod_setenvif.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(Phase::PostRead, Order::Middle, Now(of_server)),

@@ -14,8 +14,7 @@ use server::{Flow, Hook, Module, Order, Phase, Request};
 
 use crate::metadata::periods;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "usertrack_module", source: "mod_usertrack.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Phase(Phase::Fixups, Order::ReallyFirst, Now(track))],
 };

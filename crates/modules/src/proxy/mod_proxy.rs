@@ -21,8 +21,7 @@ pub(crate) use self::scheme::{Ask, Destination, Scheme, ask, converse};
 use self::settings::{INHERIT, INTERPOLATE, ProxyDir, ProxyServer};
 pub(crate) use self::target::Target;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_module", source: "mod_proxy.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::HandlerName(lines::check_handler),

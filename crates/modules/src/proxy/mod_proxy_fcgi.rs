@@ -16,8 +16,7 @@ use server::{HandlerResult, Module, Request, evaluate_keeping, evaluate_string_k
 
 use super::mod_proxy::{Ask, Destination, Scheme, Target, ask, converse};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_fcgi_module", source: "mod_proxy_fcgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[],
 };

@@ -11,8 +11,7 @@ use server::{HandlerResult, Module, Request};
 
 use super::mod_proxy::{Ask, Destination, Scheme, Target, ask, converse};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_scgi_module", source: "mod_proxy_scgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[],
 };

@@ -11,8 +11,7 @@ use server::{HandlerResult, Module, Request};
 
 use super::mod_proxy::{Ask, Destination, Scheme, ask, converse};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_uwsgi_module", source: "mod_proxy_uwsgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[],
 };

@@ -15,8 +15,7 @@ use super::mod_proxy::{Ask, Destination, Target, ask, converse};
 use super::mod_proxy_scgi::{PROTOCOL, STDERR};
 use crate::mappers::mod_alias::matched;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "scgi_module", source: "mod_scgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(Phase::Translate, Order::Last, Now(translate)),

@@ -13,8 +13,7 @@ use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, ResponseHook}
 use super::data::{PLACES, Session, now};
 use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "session_module", source: "mod_session.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(

@@ -8,8 +8,7 @@ use server::{Module, Request};
 
 use super::data::PLACES;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
         id: "session_cookie_module",
         source: "mod_session_cookie.c",

@@ -19,8 +19,7 @@ use sha2::{Digest, Sha256};
 
 use super::data::PLACES;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
         id: "session_crypto_module",
         source: "mod_session_crypto.c",

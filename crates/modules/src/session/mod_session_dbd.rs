@@ -10,8 +10,7 @@ use super::data::{PLACES, Session, now};
 use super::mod_session_cookie::{Cookie, parse, send, take};
 use crate::database::{self, Failure, Rows, Value, text_of, text_value};
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "session_dbd_module", source: "mod_session_dbd.c", linked: false, directives: DIRECTIVES },
     hooks: &[],
 };

@@ -55,8 +55,7 @@ pub use self::settings::{SslDir, SslProxy, SslServer};
 pub use self::shown::{ShownCertificate, shown as shown_certificates};
 pub use self::values::NamedFile;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "ssl_module", source: "mod_ssl.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Mutex("ssl-cache"),

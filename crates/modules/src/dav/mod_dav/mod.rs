@@ -32,8 +32,7 @@ use super::settings::{DEPTH_INFINITY, DavDir, LOCK_DISCOVERY, lock_database};
 use super::target::escaped;
 use super::tree;
 
-/// The module.
-pub static MODULE: Module = Module {
+pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_module", source: "mod_dav.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Phase(Phase::Fixups, Order::Middle, Now(take)),
