@@ -7,6 +7,8 @@ mod corpus;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use crate::docs::infos::infos;
@@ -54,24 +56,39 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let began = Instant::now();
     let built = build()?;
     println!("fuzz: built in {:.0} s", began.elapsed().as_secs_f64());
-    let (mut inputs, mut failed) = (0, Vec::new());
-    for target in &targets {
-        let done = match task {
-            Task::Minimize => minimize(&built, target).map(|()| 0),
-            _ => fuzz(&built, target, task),
-        };
-        match done {
-            Ok(count) => inputs += count,
-            Err(why) => {
-                eprintln!("{why}");
-                failed.push(target.as_str());
-            }
-        }
-    }
+    let (inputs, failed) = side_by_side(&targets, |target| match task {
+        Task::Minimize => minimize(&built, target).map(|()| 0),
+        _ => fuzz(&built, target, task),
+    });
     if task != Task::Minimize {
         println!("fuzz: {inputs} inputs in all");
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+/// Works on the targets, one for each core at a time. Returns the number of inputs, and the targets that failed.
+fn side_by_side(targets: &[String], work: impl Fn(&str) -> Result<u64, String> + Sync) -> (u64, Vec<&str>) {
+    let (queue, results) = (Mutex::new(targets.iter()), Mutex::new((0, Vec::new())));
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let worker = || {
+        while let Some(target) = next() {
+            let done = work(target);
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            match done {
+                Ok(count) => results.0 += count,
+                Err(why) => {
+                    eprintln!("{why}");
+                    results.1.push(target.as_str());
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(worker);
+        }
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn arguments(args: &[String]) -> Result<(Task, Vec<String>), String> {

@@ -1,7 +1,7 @@
 //! Known handlers whose module is missing: the source of their files is never sent.
 
 use crate::control::said;
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::server::{Server, Start};
 use crate::site::Site;
 
@@ -17,7 +17,7 @@ const NAMED: [(&str, &str, &str); 6] = [
     ("ForceType application/x-httpd-php", "application/x-httpd-php", "mod_php"),
 ];
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// It does not matter who names them, nor in which file.
     fn their_files_are_not_sent(mpm: Mpm) {
         let site = Site::new();

@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use sys::signal::Signal;
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs::{CURL, PEBBLE};
 use crate::pebble::{NAMES_MANAGEMENT, Pebble, Wanted};
 use crate::server::Server;
@@ -69,7 +69,7 @@ fn certificate(site: &Site) -> String {
     site.read("md/domains/one.example.org/pubcert.pem")
 }
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// Rules and access control do not block the authority's request for the proof, no restart is needed, and a second
     /// start orders nothing.
     fn the_first_certificate_comes_by_http(mpm: Mpm) {

@@ -1,6 +1,6 @@
 //! mod_actions: scripts that answer for handlers, media types and methods, compared with Apache.
 
-use crate::mpm::under_every_mpm;
+use crate::mpm::under_percore_and;
 use crate::oracle::{Allowed, Case, compare};
 use crate::server::Server;
 use crate::site::Site;
@@ -89,7 +89,7 @@ fn actions_as_under_apache() {
     compare("actions_as_under_apache", build, CONFIGURATION, &cases, &allowed);
 }
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// Apache says why in its own words.
     fn a_missing_file_is_logged(mpm: Mpm) {
         let site = Site::new();

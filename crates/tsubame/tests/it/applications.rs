@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::mpm::under_every_mpm;
+use crate::mpm::under_percore_and;
 use crate::server::Server;
 use crate::site::Site;
 
@@ -52,7 +52,7 @@ fn site() -> Site {
     site
 }
 
-under_every_mpm! {
+under_percore_and! { event:
     /// Written as a CGI script, it runs in every class of persistent Perl.
     fn gitweb(mpm: Mpm) {
         if !is_there(GITWEB) {

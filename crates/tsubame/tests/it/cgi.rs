@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use crate::mpm::under_every_mpm;
+use crate::mpm::under_percore_and;
 use crate::oracle::{Allowed, Case, compare};
 use crate::server::{Server, children};
 use crate::site::Site;
@@ -93,7 +93,7 @@ fn scripts_answer_as_under_apache() {
     compare("scripts_answer_as_under_apache", build, CONFIGURATION, &cases, &allowed);
 }
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// A script that speaks to the client itself is not in its way.
     fn nph_scripts(mpm: Mpm) {
         let site = site();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use sys::signal::Signal;
 
 use crate::control::said;
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::server::{Server, Start};
 use crate::site::{Site, load_lines};
@@ -41,7 +41,7 @@ fn site() -> Site {
 
 const GRANTED: &str = "<Directory ${DOCS}>\nRequire all granted\n</Directory>";
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// What runs, how it was configured, and what a restart would change; then the restart itself.
     fn the_server_answers_and_obeys(mpm: Mpm) {
         let site = site();

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use md5::Digest;
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::oracle;
 use crate::passwords::request;
@@ -399,7 +399,7 @@ fn a_fast_map_remembers() {
     assert_eq!((ask("a"), ask("zz")), (known, unknown));
 }
 
-under_every_mpm! {
+under_percore_and! { worker:
 /// A database that ends is a 500; when it is back, so are the answers, also for connections of before.
 fn a_database_that_goes_away(mpm: Mpm) {
     if !needs::POSTGRES.is_there("a_database_that_goes_away") {

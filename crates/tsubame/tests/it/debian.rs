@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::beside::{self, Said, compare};
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::oracle;
 use crate::server::Start;
@@ -183,7 +183,7 @@ fn it_serves_over_tls() {
     assert!(ours.ends_with("200"), "{ours}");
 }
 
-under_every_mpm! {
+under_percore_and! { event:
     /// It starts and serves; under another MPM as `a2dismod mpm_event; a2enmod mpm_NAME` leaves it, under percore without
     /// any.
     fn it_serves_the_same(mpm: Mpm) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::mpm::under_every_mpm;
+use crate::mpm::under_percore_and;
 use crate::server::Server;
 use crate::site::Site;
 use crate::wire::get;
@@ -13,7 +13,7 @@ const LINES: &str = "<IfModule prefork.c>\nStartServers 5\nMaxRequestWorkers 5\n
     <IfModule event.c>\nStartServers 1\nThreadsPerChild 1\nMaxRequestWorkers 1\nMinSpareThreads 1\n\
     AsyncRequestWorkerFactor 100\n</IfModule>\n<Location /slow>\nModemStandard V.26bis\n</Location>";
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// 300 bytes in a second, each half second a half of it; meanwhile others are served.
     fn a_file_goes_out_at_its_pace(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);

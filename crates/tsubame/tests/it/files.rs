@@ -2,13 +2,13 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use crate::mpm::under_every_mpm;
+use crate::mpm::under_percore_and;
 use crate::oracle::{self, Allowed, Case, compare};
 use crate::server::Server;
 use crate::site::Site;
 use crate::wire::Client;
 
-under_every_mpm! {
+under_percore_and! { event:
     /// The next request gets the current content of the disk, also over the same connection.
     fn a_changed_file_is_seen_at_once(mpm: Mpm) {
         let site = Site::with([("a.txt", "first")]);

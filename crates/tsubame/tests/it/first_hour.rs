@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use crate::control::{Daemon, pid_of, said};
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::server::Start;
 use crate::site::Site;
@@ -69,7 +69,7 @@ fn the_tutorial_works_for_an_ordinary_user() {
     assert!(errors.contains("the process manager cannot make its directory in /etc/apache2/logs"), "{errors}");
 }
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// `-k graceful` says that it has failed, if the running server does not use the new configuration.
     fn a_restart_that_fails_is_a_failure(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);

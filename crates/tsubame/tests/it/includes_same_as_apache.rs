@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::cgi_same_as_apache::gets;
-use crate::mpm::under_every_mpm;
+use crate::mpm::under_percore_and;
 use crate::oracle::{Allowed, Case, compare};
 use crate::server::Server;
 use crate::site::Site;
@@ -278,7 +278,7 @@ fn whose_pages_are_parsed() {
     }
 }
 
-under_every_mpm! {
+under_percore_and! { event:
     /// The text before a script is sent while the script runs, and text that exceeds an answer's memory buffer is sent
     /// whole.
     fn a_page_is_sent_as_it_is_made(mpm: Mpm) {

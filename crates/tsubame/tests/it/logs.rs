@@ -1,13 +1,13 @@
 //! Access and error logs.
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::oracle;
 use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
 use crate::wire::{Client, get};
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// Every request has its line, in the order of its connection, and none is lost at the end.
     fn every_request_is_logged(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use sys::signal::Signal;
 
 use crate::frames::{Ended, Frames};
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::open_metrics::{Family, Format, parse};
 use crate::server::{Server, Start};
 use crate::site::{PORT, Site};
@@ -38,7 +38,7 @@ fn value(families: &BTreeMap<String, Family>, name: &str, label: Option<(&str, &
     found[0]
 }
 
-under_every_mpm! {
+under_percore_and! { event:
     /// The metrics equal the work done; a graceful restart keeps them, an ordinary one resets them.
     fn counts_match_the_work_done(mpm: Mpm) {
         let site = Site::with([("a.txt", "0123456789")]);
@@ -205,7 +205,7 @@ fn handshakes_are_counted() {
     assert_eq!(live["certificates"][0]["host"], format!("{NAME}:{PORT}"));
 }
 
-under_every_mpm! {
+under_percore_and! { event:
     /// Connections of HTTP/2 and their streams are counted as long as they exist.
     fn streams_are_counted(mpm: Mpm) {
         let site = Site::with([("hold", "")]);

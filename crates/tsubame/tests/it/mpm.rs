@@ -36,9 +36,31 @@ impl fmt::Display for Mpm {
     }
 }
 
-/// Makes of each `fn name(mpm: Mpm)` a test per module. A new module is one more line here.
+/// Makes of each `fn name(mpm: Mpm)` a test per module: for whatever depends on who polls a connection or starts a
+/// process. A new module is one more line here.
 macro_rules! under_every_mpm {
-    ($($(#[$doc:meta])* fn $name:ident($mpm:ident: Mpm) $body:block)+) => {$(
+    ($($tests:tt)+) => { $crate::mpm::tests_of! { [] [] [] $($tests)+ } };
+}
+pub(crate) use under_every_mpm;
+
+/// Makes of each `fn name(mpm: Mpm)` a test under percore and one under the named module: for everything else that
+/// needs a running server. Files take turns with the name. The tests under the other two modules are ignored unless
+/// `--include-ignored` asks for them.
+macro_rules! under_percore_and {
+    (prefork: $($tests:tt)+) => { $crate::mpm::tests_of! { [] [ignore = "every MPM"] [ignore = "every MPM"] $($tests)+ } };
+    (worker: $($tests:tt)+) => { $crate::mpm::tests_of! { [ignore = "every MPM"] [] [ignore = "every MPM"] $($tests)+ } };
+    (event: $($tests:tt)+) => { $crate::mpm::tests_of! { [ignore = "every MPM"] [ignore = "every MPM"] [] $($tests)+ } };
+}
+pub(crate) use under_percore_and;
+
+/// The tests of both macros. The brackets hold the attributes of the tests under prefork, worker and event.
+macro_rules! tests_of {
+    ([$($prefork:meta)?] [$($worker:meta)?] [$($event:meta)?]) => {};
+    (
+        [$($prefork:meta)?] [$($worker:meta)?] [$($event:meta)?]
+        $(#[$doc:meta])* fn $name:ident($mpm:ident: Mpm) $body:block
+        $($rest:tt)*
+    ) => {
         $(#[$doc])*
         mod $name {
             #[allow(unused_imports, reason = "a short test may need nothing of its file")]
@@ -49,12 +71,16 @@ macro_rules! under_every_mpm {
             #[test]
             fn percore() { test($crate::mpm::Mpm::Percore) }
             #[test]
+            $(#[$prefork])?
             fn prefork() { test($crate::mpm::Mpm::Prefork) }
             #[test]
+            $(#[$worker])?
             fn worker() { test($crate::mpm::Mpm::Worker) }
             #[test]
+            $(#[$event])?
             fn event() { test($crate::mpm::Mpm::Event) }
         }
-    )+};
+        $crate::mpm::tests_of! { [$($prefork)?] [$($worker)?] [$($event)?] $($rest)* }
+    };
 }
-pub(crate) use under_every_mpm;
+pub(crate) use tests_of;

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::name_server::{CLIENT, NameServer, Reply};
 use crate::needs;
 use crate::oracle::{self, Apache};
@@ -47,7 +47,7 @@ fn start<'a>(site: &'a Site, mpm: Mpm, names: &NameServer, text: &str) -> Server
     Start::new(site, mpm).by(names.by()).run()
 }
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// A client without a name matches no line. If the look-up fails, it might match.
     fn a_name_that_cannot_be_found_out_lets_nobody_in(mpm: Mpm) {
         if !needs::ROOT.is_there("a_name_that_cannot_be_found_out_lets_nobody_in") {
@@ -204,7 +204,7 @@ fn a_borrowed_name_counts_for_nothing_where_names_are_checked() {
     }
 }
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// A rule about the client's name may deny access: an attacker who disturbs a name server must not turn it off.
     fn lines_that_need_an_unknown_name_refuse(mpm: Mpm) {
         if !needs::ROOT.is_there("lines_that_need_an_unknown_name_refuse") {

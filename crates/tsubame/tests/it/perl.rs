@@ -3,7 +3,7 @@
 use sys::process::Pid;
 use sys::signal::Signal;
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
@@ -49,7 +49,7 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 }
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// The state that a class keeps of a script between requests, and the script's working directory.
     fn classes_keep_what_they_say(mpm: Mpm) {
         let site = site();

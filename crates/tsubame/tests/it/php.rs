@@ -1,7 +1,7 @@
 //! PHP scripts, with the directives of mod_php. Debian's mod_php gives the expected answers to the same configuration,
 //! unless docs/php.md says otherwise.
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::server::Server;
 use crate::site::Site;
@@ -30,7 +30,7 @@ fn values(server: &Server<'_>, path: &str) -> Vec<String> {
     response.text().lines().map(str::to_string).collect()
 }
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// Settings of sections and `.htaccess` reach PHP, what an administrator has set stays, and nothing of it is left for the
     /// next request, neither of another directory nor of another virtual host.
     fn settings_are_those_of_the_directory(mpm: Mpm) {

@@ -8,7 +8,7 @@ use sys::signal::Signal;
 
 use crate::control::{Daemon, pid_of, said};
 use crate::descriptors::clients_of;
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::oracle::{self, Apache};
 use crate::server::{Server, Start, children, is_gone};
 use crate::site::Site;
@@ -67,7 +67,7 @@ fn comes_back(site: &Site, parent: Pid) {
     has(site, "after");
 }
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// Whichever way the server starts, its programs are children of the parent.
     fn programs_are_children_of_the_parent(mpm: Mpm) {
         for how in ["-DFOREGROUND", "-DNO_DETACH", "-X"] {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::fcgid::{megabytes, post};
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::server::{Server, Start};
 use crate::site::Site;
@@ -98,7 +98,7 @@ fn chunked(server: &Server<'_>, path: &str, body: &[u8]) -> Response {
     server.client().request(bytes)
 }
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// A look-up sees what a backend would serve, whichever directive names the backend.
     fn indexes_that_a_backend_serves(mpm: Mpm) {
         let Some((site, _fpm)) = fpm("indexes_that_a_backend_serves", 1) else { return };

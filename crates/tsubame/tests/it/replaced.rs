@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::fastcgi_programs::APPLICATION;
 use crate::load::Load;
-use crate::mpm::under_every_mpm;
+use crate::mpm::under_percore_and;
 use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
@@ -31,7 +31,7 @@ fn replaced_under_load(server: &Server<'_>, site: &Site, file: &str, text: &str,
     assert_eq!(load.end(), Vec::<String>::new());
 }
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// A FastCGI application.
     fn a_fastcgi_application_is_replaced(mpm: Mpm) {
         let Some(site) = fcgid::site() else { return };

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::explain::explain;
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::oracle::{Case, both, compare};
 use crate::server::Server;
@@ -32,7 +32,7 @@ fn location(server: &Server<'_>, path: &str) -> (u16, String) {
     (response.status, location.rsplit('/').next().unwrap_or_default().to_string())
 }
 
-under_every_mpm! {
+under_percore_and! { event:
 fn a_program_is_asked_by_all_children(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);
@@ -132,7 +132,7 @@ fn dbm_files_as_under_apache() {
     compare("dbm_files_as_under_apache", build, &lines, &cases, &[]);
 }
 
-under_every_mpm! {
+under_percore_and! { event:
 fn a_dbm_file_that_is_gone(mpm: Mpm) {
         if !needs::APACHE.is_there("a_dbm_file_that_is_gone") {
             return;

@@ -8,13 +8,13 @@ use sys::signal::Signal;
 
 use crate::ctl::ctl;
 use crate::hung_disk::HungDisk;
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
 
-under_every_mpm! {
+under_percore_and! { event:
     /// As logrotate does it: renamed, and made anew. The configuration is not read for it: this one has an error by then.
     fn renamed_logs_are_opened_again(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);

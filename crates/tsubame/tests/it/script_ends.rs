@@ -3,7 +3,7 @@
 use sys::process::Pid;
 use sys::signal::Signal;
 
-use crate::mpm::under_every_mpm;
+use crate::mpm::under_percore_and;
 use crate::server::{Server, is_gone};
 use crate::site::Site;
 use crate::wait::until;
@@ -35,7 +35,7 @@ fn ask(server: &Server<'_>, name: &str) -> (Client, Pid) {
     (client, pid.expect("a number"))
 }
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// The server's end is the end of all scripts, whether they obey signals or not, and nothing is logged as an error.
     fn a_stop_ends_scripts(mpm: Mpm) {
         let site = site();

@@ -7,7 +7,7 @@ use sys::signal::Signal;
 use crate::beside::{Call, compare, modules};
 use crate::control::said;
 use crate::ctl::ctl;
-use crate::mpm::under_every_mpm;
+use crate::mpm::under_percore_and;
 use crate::oracle::{self, both};
 use crate::server::{Server, Start};
 use crate::site::Site;
@@ -132,7 +132,7 @@ fn plain_connections_are_treated_as_by_apache() {
 
 const TLS: &str = "<VirtualHost *:8443>\nSSLEngine on\n</VirtualHost>";
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// Neither from the command line nor as a new configuration of a running server.
     fn unsupported_lines_are_refused(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::oracle::{self, Apache};
 use crate::server::Server;
@@ -124,7 +124,7 @@ fn row(page: &str, part: &str) -> BTreeMap<String, String> {
     names.into_iter().zip(cells).collect()
 }
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// The numbers of the page for programs, and the other page's table, match the work done.
     fn exporters_and_tables(mpm: Mpm) {
         let site = Site::with([("a.txt", "0123456789")]);

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, chown};
 
 use crate::fcgid_pools::is_gone;
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::server::{Server, Start};
 use crate::site::{Site, load_lines};
@@ -61,7 +61,7 @@ fn start<'a>(mpm: Mpm, site: &'a Site, module: &str, text: &str) -> Server<'a> {
     server
 }
 
-under_every_mpm! {
+under_percore_and! { event:
     /// A virtual host's scripts run as its owner, the others as the server's user, with either module.
     fn scripts_run_as_their_owners(mpm: Mpm) {
         for module in ["cgi", "cgid"] {

@@ -11,7 +11,7 @@ use sys::signal::Signal;
 
 use crate::control::said;
 use crate::ctl::ctl;
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::oracle;
 use crate::server::{Server, Start};
@@ -112,7 +112,7 @@ pub fn connect(
     Ok(stream)
 }
 
-under_every_mpm! {
+under_percore_and! { event:
     /// The client's order counts; in TLS 1.2 also what its cipher suites allow.
     fn a_client_gets_the_certificate_that_it_likes(mpm: Mpm) {
         let Some(site) = site() else { return };

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::oracle::{self, Apache};
 use crate::server::{Server, Start};
@@ -545,7 +545,7 @@ fn unverifiable_settings_are_refused_at_start() {
     }
 }
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// A client with a certificate is known, also when its session goes on; one without is not served.
     fn clients_are_known_by_their_certificates(mpm: Mpm) {
         if !is_there("clients_are_known_by_their_certificates") {

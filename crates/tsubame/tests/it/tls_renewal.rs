@@ -12,7 +12,7 @@ use sys::signal::Signal;
 
 use crate::control::said;
 use crate::ctl::ctl;
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::server::Server;
 use crate::site::{PORT, Site};
@@ -60,7 +60,7 @@ impl Load {
     }
 }
 
-under_every_mpm! {
+under_percore_and! { prefork:
     /// Without a failed request, and in all children. A set that cannot be used changes nothing.
     fn new_certificates_are_taken_in_without_a_restart(mpm: Mpm) {
         let Some(site) = site() else { return };

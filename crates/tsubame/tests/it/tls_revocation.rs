@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::ctl::ctl;
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::oracle;
 use crate::server::Server;
 use crate::site::Site;
@@ -61,7 +61,7 @@ fn old_lists_are_looked_into_as_by_apache() {
     }
 }
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// A certificate is revoked while the server runs: not even a session of it goes on.
     fn lists_are_read_again_without_a_restart(mpm: Mpm) {
         if !is_there("lists_are_read_again_without_a_restart") {
@@ -163,7 +163,7 @@ fn responders_are_asked_about_clients_as_by_apache() {
     }
 }
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// A silent responder: the client waits and is refused, other clients are served meanwhile.
     fn a_silent_responder_holds_up_nobody_else(mpm: Mpm) {
         if !is_there("a_silent_responder_holds_up_nobody_else") {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::oracle::{self, Apache};
 use crate::server::{Server, Start};
 use crate::site::{Site, load_lines};
@@ -16,7 +16,7 @@ pub fn is_id(text: &str) -> bool {
     text.len() == LENGTH && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
 }
 
-under_every_mpm! {
+under_percore_and! { worker:
     /// No id comes twice, whichever children and threads serve the requests, before and after a restart.
     fn no_two_requests_have_the_same_id(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);

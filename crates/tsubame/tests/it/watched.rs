@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sys::inotify::Inotify;
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::{Mpm, under_percore_and};
 use crate::needs;
 use crate::server::{Server, Start};
 use crate::site::Site;
@@ -241,7 +241,7 @@ fn can_watch(mpm: Mpm, directory: &Path) -> bool {
     mpm != Mpm::Prefork && inotify.add(c"/").and_then(|()| inotify.add(&path)).is_ok()
 }
 
-under_every_mpm! {
+under_percore_and! { event:
     /// On a connection that is kept, and on a new one; two rounds, so that what was learnt in the first may go wrong.
     fn a_change_counts_at_once(mpm: Mpm) {
         let site = Site::new();
