@@ -191,9 +191,9 @@ mod tests {
     #[test]
     fn re_exports_hide_nothing() {
         let root = ("crates/a/src/lib.rs", "pub mod b; pub mod c; pub use b::One;");
-        let face = ("crates/a/src/b/mod.rs", "mod one; pub use one::*;");
+        let face = ("crates/a/src/b.rs", "mod one; pub use one::*;");
         let one = ("crates/a/src/b/one.rs", "use crate::c::Two; pub struct One;");
-        let c = ("crates/a/src/c/mod.rs", "mod two; pub use two::Two;");
+        let c = ("crates/a/src/c.rs", "mod two; pub use two::Two;");
         let two = ("crates/a/src/c/two.rs", "use crate::One; pub struct Two;");
         assert_eq!(whats(&[root, face, one, c, two]), ["a loop of folders, b, c:"]);
         let two = ("crates/a/src/c/two.rs", "#[cfg(test)]\nuse crate::One;\npub struct Two;");
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn private_imports_lead_to_what_they_name() {
         let root = ("crates/a/src/lib.rs", "mod b; mod c;");
-        let face = ("crates/a/src/b/mod.rs", "mod one; mod two; use crate::c::Three; use one::One; use two::Two;");
+        let face = ("crates/a/src/b.rs", "mod one; mod two; use crate::c::Three; use one::One; use two::Two;");
         let one = ("crates/a/src/b/one.rs", "use super::Three; pub struct One;");
         let two = ("crates/a/src/b/two.rs", "use super::{One, Three}; pub struct Two;");
         let c = ("crates/a/src/c.rs", "pub struct Three;");
@@ -213,11 +213,11 @@ mod tests {
     #[test]
     fn a_face_that_defines_nothing_is_in_no_circle() {
         let root = ("crates/a/src/lib.rs", "mod b;");
-        let face = ("crates/a/src/b/mod.rs", "mod one; mod two; pub use one::One; pub use two::Two;");
+        let face = ("crates/a/src/b.rs", "mod one; mod two; pub use one::One; pub use two::Two;");
         let one = ("crates/a/src/b/one.rs", "use super::Two; pub struct One;");
         let two = ("crates/a/src/b/two.rs", "pub struct Two;");
         assert_eq!(whats(&[root, face, one, two]), [""; 0]);
-        let face = ("crates/a/src/b/mod.rs", "mod one; mod two; pub use one::One; pub use two::Two; pub struct Three;");
+        let face = ("crates/a/src/b.rs", "mod one; mod two; pub use one::One; pub use two::Two; pub struct Three;");
         let two = ("crates/a/src/b/two.rs", "use super::Three; pub struct Two;");
         assert_eq!(whats(&[root, face, one, two]), ["a circle of 3 files:"]);
     }
