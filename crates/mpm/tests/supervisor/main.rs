@@ -9,7 +9,7 @@ mod executor;
 mod faults;
 mod harness;
 mod server;
-#[path = "../../../tsubame/tests/it/wait.rs"]
+#[path = "../../../tsubame/tests/it/harness/wait.rs"]
 mod wait;
 
 use std::process::ExitCode;

@@ -1,86 +1,18 @@
-//! Every test of the running server runs under every multi-processing module.
+//! Processes and threads: how they start, serve, wait, restart, and survive.
 
-use std::fmt;
-
-/// A module that decides which process polls a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mpm {
-    Percore,
-    Prefork,
-    Worker,
-    Event,
-}
-
-impl Mpm {
-    pub const ALL: [Mpm; 4] = [Mpm::Percore, Mpm::Prefork, Mpm::Worker, Mpm::Event];
-
-    /// As in `LoadModule mpm_NAME_module`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mpm::Percore => "percore",
-            Mpm::Prefork => "prefork",
-            Mpm::Worker => "worker",
-            Mpm::Event => "event",
-        }
-    }
-
-    /// Whether one process serves one connection: what a client holds, another one cannot have.
-    pub fn is_one_connection_a_process(self) -> bool {
-        self == Mpm::Prefork
-    }
-}
-
-impl fmt::Display for Mpm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Makes of each `fn name(mpm: Mpm)` a test per module: for whatever depends on who polls a connection or starts a
-/// process. A new module is one more line here.
-macro_rules! under_every_mpm {
-    ($($tests:tt)+) => { $crate::mpm::tests_of! { [] [] [] $($tests)+ } };
-}
-pub(crate) use under_every_mpm;
-
-/// Makes of each `fn name(mpm: Mpm)` a test under percore and one under the named module: for everything else that
-/// needs a running server. Files take turns with the name. The tests under the other two modules are ignored unless
-/// `--include-ignored` asks for them.
-macro_rules! under_percore_and {
-    (prefork: $($tests:tt)+) => { $crate::mpm::tests_of! { [] [ignore = "every MPM"] [ignore = "every MPM"] $($tests)+ } };
-    (worker: $($tests:tt)+) => { $crate::mpm::tests_of! { [ignore = "every MPM"] [] [ignore = "every MPM"] $($tests)+ } };
-    (event: $($tests:tt)+) => { $crate::mpm::tests_of! { [ignore = "every MPM"] [ignore = "every MPM"] [] $($tests)+ } };
-}
-pub(crate) use under_percore_and;
-
-/// The tests of both macros. The brackets hold the attributes of the tests under prefork, worker and event.
-macro_rules! tests_of {
-    ([$($prefork:meta)?] [$($worker:meta)?] [$($event:meta)?]) => {};
-    (
-        [$($prefork:meta)?] [$($worker:meta)?] [$($event:meta)?]
-        $(#[$doc:meta])* fn $name:ident($mpm:ident: Mpm) $body:block
-        $($rest:tt)*
-    ) => {
-        $(#[$doc])*
-        mod $name {
-            #[allow(unused_imports, reason = "a short test may need nothing of its file")]
-            use super::*;
-
-            fn test($mpm: $crate::mpm::Mpm) $body
-
-            #[test]
-            fn percore() { test($crate::mpm::Mpm::Percore) }
-            #[test]
-            $(#[$prefork])?
-            fn prefork() { test($crate::mpm::Mpm::Prefork) }
-            #[test]
-            $(#[$worker])?
-            fn worker() { test($crate::mpm::Mpm::Worker) }
-            #[test]
-            $(#[$event])?
-            fn event() { test($crate::mpm::Mpm::Event) }
-        }
-        $crate::mpm::tests_of! { [$($prefork)?] [$($worker)?] [$($event)?] $($rest)* }
-    };
-}
-pub(crate) use tests_of;
+pub mod beside_the_loop;
+pub mod children;
+pub mod clock;
+pub mod control;
+pub mod crowded;
+pub mod faults;
+pub mod listening;
+pub mod load;
+pub mod memory;
+pub mod recycling;
+pub mod shortage;
+pub mod starting;
+pub mod upgrade;
+pub mod waiting;
+pub mod wakeups;
+pub mod watchdog;

@@ -3,7 +3,7 @@
 //!
 //! Without the usual harness: the server under test is this program itself, and a parent must not have threads.
 
-#[path = "../it/frames.rs"]
+#[path = "../it/harness/frames.rs"]
 #[allow(dead_code, reason = "others need more of it")]
 mod frames;
 mod handlers;

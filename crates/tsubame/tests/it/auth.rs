@@ -1,0 +1,11 @@
+//! Who may come in: passwords, users, groups, names, sessions.
+
+pub mod authorization;
+pub mod databases;
+pub mod digest;
+pub mod fastcgi_authorizers;
+pub mod ldap;
+pub mod names;
+pub mod passwords;
+pub mod sessions;
+pub mod users;

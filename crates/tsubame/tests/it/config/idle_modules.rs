@@ -1,0 +1,112 @@
+//! `LoadModule` lines of Apache's modules that Tsubame does not have: accepted where nothing asks for them.
+
+use std::process::{Command, Output};
+
+use crate::harness::mpm::Mpm;
+use crate::harness::server::Server;
+use crate::harness::site::Site;
+
+/// The modules of the files in `conf.modules.d` of a distribution of the RHEL family, all of its optional ones included.
+const STOCK: &str = "access_compat actions alias allowmethods auth_basic auth_digest authn_anon authn_core authn_dbd authn_dbm \
+    authn_file authn_socache authz_core authz_dbd authz_dbm authz_groupfile authz_host authz_owner authz_user autoindex \
+    brotli cache cache_disk cache_socache data dbd deflate dir dumpio echo env expires ext_filter filter headers include \
+    info log_config logio macro mime_magic mime negotiation remoteip reqtimeout request rewrite setenvif slotmem_plain \
+    slotmem_shm socache_dbm socache_memcache socache_redis socache_shmcb status substitute suexec unique_id unixd userdir \
+    version vhost_alias watchdog \
+    dav dav_fs dav_lock lua mpm_event proxy lbmethod_bybusyness lbmethod_byrequests lbmethod_bytraffic lbmethod_heartbeat \
+    proxy_ajp proxy_balancer proxy_connect proxy_express proxy_fcgi proxy_fdpass proxy_ftp proxy_hcheck proxy_http \
+    proxy_scgi proxy_uwsgi proxy_wstunnel proxy_http2 systemd cgid http2 xml2enc proxy_html session session_cookie \
+    session_crypto session_dbd auth_form ldap authnz_ldap asis buffer heartbeat heartmonitor usertrack dialup charset_lite \
+    log_debug log_forensic ratelimit file_cache socache_dc sed speling reflector bucketeer case_filter case_filter_in";
+
+fn load_lines() -> String {
+    STOCK.split_whitespace().fold(String::new(), |all, name| match name {
+        name if name.starts_with("mpm_") => all + &format!("LoadModule {name}_module modules/mod_{name}.so\n"),
+        name => all + &format!("LoadModule {name}_module modules/mod_{name}.so\n"),
+    })
+}
+
+/// A command of the program about a place with these modules and lines.
+fn run(site: &Site, arguments: &[&str], text: &str) -> (Output, String) {
+    site.configure_with(&load_lines(), text);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+    let output = command.args(arguments).args(["-d", site.path(), "-f", "conf/httpd.conf"]).output().expect("run");
+    let said = [&output.stdout[..], &output.stderr].concat();
+    (output, String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn stock_lines_are_accepted_with_one_notice() {
+    let site = Site::new();
+    let (output, said) = run(&site, &["-t"], "");
+    assert!(output.status.success(), "{said}");
+    let notices: Vec<&str> = said.lines().filter(|line| line.contains("LoadModule")).collect();
+    let [notice] = notices[..] else { panic!("{said}") };
+    for name in ["mod_cache", "mod_lua", "mod_proxy_http", "mod_slotmem_shm", "mod_bucketeer", "mod_heartbeat"] {
+        assert!(notice.contains(name), "{name}: {notice}");
+    }
+    assert!(!notice.contains("systemd") && !notice.contains("mod_rewrite"), "{notice}");
+    let (output, said) = run(&site, &["check", "--json"], "");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["verdict"], "starts", "{said}");
+    for (id, why) in [("lua_module", "nothing asks for it"), ("systemd_module", "notifies systemd itself")] {
+        let subject = format!("LoadModule {id}");
+        let mut findings = report["findings"].as_array().expect("findings").iter();
+        let found = findings.find(|found| found["subject"] == *subject).unwrap_or_else(|| panic!("{id}: {said}"));
+        assert!(found["message"].as_str().is_some_and(|text| text.contains(why)), "{found:#}");
+        assert_eq!(found["weight"], "harmless");
+    }
+}
+
+/// Lines below the stock ones; what `-t` says, or nothing if it accepts them.
+const LINES: [(&str, &str); 19] = [
+    // These tune a module, and ask for nothing.
+    ("<IfModule mod_cache_disk.c>\nCacheRoot /var/cache/x\nCacheDirLevels 2\n</IfModule>", ""),
+    ("ProxyHTMLLinks a href\nProxyHTMLEvents onclick onchange", ""),
+    ("CacheDefaultExpire 60\nLuaScope once\nxml2EncAlias a b", ""),
+    ("<IfModule mod_proxy_ftp.c>\nProxyFtpDirCharset UTF-8\n</IfModule>", ""),
+    ("LogLevel lua:warn cache_disk:info", ""),
+    // They hold where Apache has them.
+    ("<VirtualHost *:80>\nxml2EncAlias a b\n</VirtualHost>", "xml2EncAlias cannot occur within <VirtualHost> section"),
+    ("<Directory />\nCacheRoot /x\n</Directory>", "CacheRoot not allowed in <Directory> context"),
+    // These ask for something.
+    ("CacheEnable disk /", "Invalid command 'CacheEnable'"),
+    ("<IfModule cache_module>\nCacheEnable disk /\n</IfModule>", "Invalid command 'CacheEnable'"),
+    ("ProxyHTMLEnable On", "Invalid command 'ProxyHTMLEnable'"),
+    ("LuaHookAccessChecker /x.lua f", "Invalid command 'LuaHookAccessChecker'"),
+    ("ProtocolEcho On", "Invalid command 'ProtocolEcho'"),
+    ("CaseFilter On", "Invalid command 'CaseFilter'"),
+    ("ProxyPass / http://localhost/", "does not speak http"),
+    ("SSLSessionCache dbm:/x", "Invalid command 'SSLSessionCache'"),
+    ("AuthnCacheSOCache memcache:localhost", "memcache"),
+    ("AddOutputFilterByType CACHE text/html", "Unknown filter provider CACHE"),
+    // Neither acts by itself nor is anybody's.
+    ("LoadModule example_hooks_module x.so", "Tsubame has no module example_hooks_module"),
+    ("LoadModule security2_module x.so", "Tsubame has no module security2_module"),
+];
+
+#[test]
+fn what_asks_for_a_missing_module_is_refused() {
+    let site = Site::new();
+    for (text, want) in LINES {
+        let (output, said) = run(&site, &["-t"], text);
+        assert_eq!(output.status.success(), want.is_empty(), "{text}: {said}");
+        assert!(said.contains(want), "{text}: {said}");
+    }
+}
+
+/// The condition is true, as in Apache: no protection inside is skipped, and no substitute outside it is read.
+#[test]
+fn sections_about_a_missing_module_are_read() {
+    let site = Site::with([("a.txt", "a"), ("b/b.txt", "b")]);
+    let load = "LoadModule cache_module modules/mod_cache.so\nLoadModule lua_module modules/mod_lua.so\n";
+    let text = format!(
+        "{load}<IfModule lua_module>\n<Location /b>\nRequire all denied\n</Location>\n</IfModule>\n\
+         <IfModule !mod_cache.c>\nNoSuchThing 1\n</IfModule>\n"
+    );
+    let server = Server::start(Mpm::Event, &site, &text);
+    server.allow("Tsubame does not have mod_cache, mod_lua;");
+    server.announce("AH01630");
+    assert_eq!(server.get("/a.txt").status, 200);
+    assert_eq!(server.get("/b/b.txt").status, 403);
+}

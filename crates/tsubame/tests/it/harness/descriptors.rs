@@ -1,0 +1,83 @@
+//! The open descriptors of a process, as /proc tells.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use sys::process::Pid;
+
+/// The open descriptors of a process: the targets of the links below /proc/PID/fd.
+pub fn of(pid: Pid) -> Vec<String> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+        .map(|target| target.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// The clients whose connections a process holds: their ends, over IPv4.
+pub fn clients_of(pid: Pid) -> BTreeSet<SocketAddr> {
+    let sockets = of(pid);
+    let holds = |inode: &str| sockets.iter().any(|target| target[..] == format!("socket:[{inode}]"));
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    // `NUMBER: LOCAL REMOTE ... INODE ...`; a listening socket has the port 0 at its other end.
+    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let held = rows.filter(|row| row.get(9).is_some_and(|inode| holds(inode)));
+    held.filter_map(|row| address(row[2])).filter(|client| client.port() != 0).collect()
+}
+
+/// `0100007F:1F90`: an address as the processor has it, and a port.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let ip = Ipv4Addr::from(u32::from_str_radix(ip, 16).ok()?.to_ne_bytes());
+    Some((ip, u16::from_str_radix(port, 16).ok()?).into())
+}
+
+/// Descriptors that idle children should not have open: connections, directories, pipes of scripts. They may keep files
+/// that they served lately, connections to databases, and what connects the process manager with a running backend.
+pub fn leaks(parent: Pid, children: impl IntoIterator<Item = i32>) -> Vec<String> {
+    let inherited = of(parent);
+    let children = children.into_iter().filter_map(Pid::new);
+    let open = children.flat_map(|child| {
+        let backends = crate::harness::server::children(child).into_iter().filter_map(Pid::new);
+        let shared: BTreeSet<_> = backends.flat_map(of).collect();
+        of(child).into_iter().filter(move |target| !shared.contains(target)).map(move |target| (child, target))
+    });
+    let mut leaks: Vec<_> = open.filter(|(_, target)| !inherited.contains(target) && is_suspect(target)).collect();
+    leaks.retain(|(child, target)| !is_of_a_backend(*child, target));
+    if leaks.iter().any(|(_, target)| inode(target).is_some()) {
+        // Long where many connections have ended lately: read once for all.
+        let connections = connections();
+        leaks.retain(|(_, target)| inode(target).is_none_or(|inode| connections.contains(inode)));
+    }
+    leaks.into_iter().map(|(child, target)| format!("child {child}: {target}")).collect()
+}
+
+/// Whether this is the standard error of a backend that lives, in the process that manages it.
+fn is_of_a_backend(child: Pid, target: &str) -> bool {
+    let title = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+    title.contains(": backend daemon")
+        && crate::harness::server::children(child)
+            .into_iter()
+            .filter_map(Pid::new)
+            .any(|backend| of(backend).iter().any(|one| one == target))
+}
+
+/// A child's reactor lives on anonymous inodes and a socket pair; it has no other sockets of its own when it is idle.
+fn is_suspect(target: &str) -> bool {
+    let kept = std::fs::metadata(target).is_ok_and(|meta| meta.is_file()) || target.ends_with(" (deleted)");
+    !kept && !target.starts_with("anon_inode:") && !target.starts_with("/dev/")
+}
+
+/// Of a socket, its number.
+fn inode(target: &str) -> Option<&str> {
+    target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'))
+}
+
+/// The sockets of all TCP connections by inode (tenth column), except those to PostgreSQL's port (third column).
+fn connections() -> BTreeSet<String> {
+    let database = format!(":{:04X}", crate::harness::postgres::PORT);
+    let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default());
+    let rows = tables.iter().flat_map(|table| table.lines()).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let others = rows.filter(|row| row.get(2).is_some_and(|remote| !remote.ends_with(&database)));
+    others.filter_map(|row| row.get(9).map(|inode| inode.to_string())).collect()
+}

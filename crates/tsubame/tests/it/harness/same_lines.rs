@@ -1,0 +1,97 @@
+//! Log lines of both servers for the same requests: each connection's lines of the access log and of the error log.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use crate::harness::oracle::placeless;
+use crate::harness::site::Site;
+use crate::harness::wait::{DEADLINE, within};
+
+/// Formats whose values depend neither on the place nor on the time. The number of received bytes is not among them:
+/// bytes read ahead count here for the request that they belong to, in Apache for the one that was being read.
+pub const FORMATS: [&str; 18] = [
+    "%a",
+    "%l",
+    "%u",
+    "%m",
+    "%r",
+    "%U",
+    "%q",
+    "%s",
+    "%>s",
+    "%b",
+    "%H",
+    "%k",
+    "%X",
+    "%f",
+    "%v",
+    "%R",
+    "%{Content-Type}o",
+    "%{Location}o",
+];
+
+/// Formats without a comparable value if the request's first lines were refused: docs/differences.md.
+const OF_NO_REQUEST: [&str; 6] = ["%m", "%r", "%U", "%q", "%H", "%f"];
+
+/// Whether both servers log this of a request with this answer.
+pub fn is_comparable(format: &str, status: u16) -> bool {
+    !OF_NO_REQUEST.contains(&format) || !matches!(status, 400 | 414 | 417 | 431 | 501 | 505)
+}
+
+/// Lines after a configuration: [`FORMATS`] preceded by the client's port.
+pub fn logged() -> String {
+    format!("LogFormat \"%{{remote}}p\\t{}\" compared\nCustomLog logs/compared_log compared\n", FORMATS.join("\\t"))
+}
+
+/// The lines about one connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// A line as its fields.
+    pub access: Vec<Vec<String>>,
+    pub error: Vec<String>,
+}
+
+/// The lines about connections, by the ports of the clients, once there is one in the access log for each of so many answers.
+pub fn about(site: &Site, answers: &[(SocketAddr, usize)]) -> Vec<Lines> {
+    let all = || -> Vec<Lines> {
+        let (access, error) = (by_port(site, "logs/compared_log", accessed), by_port(site, "logs/error_log", failed));
+        let lines = |(client, _): &(SocketAddr, usize)| Lines {
+            access: access.get(&client.port()).into_iter().flatten().map(|line| fields(line)).collect(),
+            error: error.get(&client.port()).cloned().unwrap_or_default(),
+        };
+        answers.iter().map(lines).collect()
+    };
+    let complete =
+        |lines: &Vec<Lines>| lines.iter().zip(answers).all(|(lines, (_, count))| lines.access.len() >= *count);
+    within(DEADLINE, || Some(all()).filter(complete)).unwrap_or_else(all)
+}
+
+fn by_port(site: &Site, file: &str, parse: fn(&str) -> Option<(u16, String)>) -> BTreeMap<u16, Vec<String>> {
+    let mut found: BTreeMap<u16, Vec<String>> = BTreeMap::new();
+    // Several lines are written at once, and a reader may see the first pages of them.
+    let text = site.read(file);
+    let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+    for (port, line) in whole.lines().filter_map(parse) {
+        found.entry(port).or_default().push(placeless(&line, site));
+    }
+    found
+}
+
+fn accessed(line: &str) -> Option<(u16, String)> {
+    let (port, rest) = line.split_once('\t')?;
+    Some((port.parse().ok()?, rest.into()))
+}
+
+/// Nothing and an empty value look the same to a reader.
+fn fields(line: &str) -> Vec<String> {
+    line.split('\t').map(|field| if field.is_empty() { "-" } else { field }.to_string()).collect()
+}
+
+/// `[time] [module:level] [pid 1:tid 2] text [client 127.0.0.1:PORT] text`, without time and process.
+fn failed(line: &str) -> Option<(u16, String)> {
+    let (head, text) = line.split_once("[client ")?;
+    let (client, text) = text.split_once("] ")?;
+    let level = head.split("] [").nth(1)?;
+    let before = head.rsplit_once("] ").map_or("", |(_, before)| before);
+    Some((client.rsplit_once(':')?.1.parse().ok()?, format!("[{level}] {before}{text}")))
+}

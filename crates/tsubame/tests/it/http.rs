@@ -1,0 +1,36 @@
+//! Requests and responses: HTTP itself, and the modules that map, change and filter.
+
+pub mod absent_handlers;
+pub mod actions;
+pub mod bodies;
+pub mod dav;
+pub mod dialup;
+pub mod directories_same_as_apache;
+pub mod early_hints;
+pub mod errors_same_as_apache;
+pub mod files;
+pub mod filters_same_as_apache;
+pub mod flush;
+pub mod headers_by_chance;
+pub mod headers_same_as_apache;
+pub mod hostile;
+pub mod hosts_same_as_apache;
+pub mod http2;
+pub mod http_basics;
+pub mod http_same_as_apache;
+pub mod includes_same_as_apache;
+pub mod input_filters_same_as_apache;
+pub mod limits;
+pub mod mappers_same_as_apache;
+pub mod metadata_same_as_apache;
+pub mod modules_same_as_apache;
+pub mod negotiation;
+pub mod rewrite;
+pub mod rewrite_by_chance;
+pub mod rewrite_maps;
+pub mod rewrite_same_as_apache;
+pub mod sed_same_as_apache;
+pub mod special_variables_same_as_apache;
+pub mod vhosts;
+pub mod watched;
+pub mod zstd;

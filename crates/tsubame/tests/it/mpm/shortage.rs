@@ -1,0 +1,96 @@
+//! The machine has no room: no memory, and then the kernel ends scripts before children and children before the parent; or no
+//! room for another process, and then the old children serve on.
+
+use std::os::unix::fs::{MetadataExt, chown};
+use std::process::Command;
+
+use sys::signal::Signal;
+
+use crate::harness::mpm::{Mpm, under_every_mpm};
+use crate::harness::needs;
+use crate::harness::server::{Server, Start};
+use crate::harness::site::Site;
+use crate::harness::wait::until;
+
+fn rank(process: i32) -> i32 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/oom_score_adj")).unwrap_or_default();
+    text.trim().parse().expect("a number")
+}
+
+under_every_mpm! {
+    /// Scripts go first, then what the parent has forked, and the parent last.
+    fn the_parent_is_the_last_to_be_ended(mpm: Mpm) {
+        let site = Site::with([("index.html", "hello\n")]);
+        site.script("s.sh", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nsleep 1\ncat /proc/self/oom_score_adj\n");
+        let lines = "ScriptAlias /cgi-bin/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>";
+        let server = Server::start(mpm, &site, lines);
+        let parent = rank(server.pid().number());
+        let processes = server.children();
+        let of_children: Vec<i32> = processes.iter().map(|child| rank(*child)).collect();
+        assert!(!of_children.is_empty() && of_children.iter().all(|child| *child > parent), "{parent} {of_children:?}");
+        // A script that ends at once does so with the rank of a child.
+        let script: i32 = server.get("/cgi-bin/s.sh").text().trim().parse().expect("a number");
+        assert!(of_children.iter().all(|child| *child < script), "{of_children:?} {script}");
+    }
+
+    /// A graceful restart while the user may have no more processes: the old children serve until one of the new ones can.
+    fn old_children_stay_until_new_ones_can_be_forked(mpm: Mpm) {
+        if !needs::ROOT.is_there("old_children_stay_until_new_ones_can_be_forked") {
+            return;
+        }
+        let site = Site::with([("index.html", "hello\n"), ("more/new.html", "new\n")]);
+        // A user that has no other processes: the limit counts those of a user, and their threads.
+        let user = 1_000_000 + std::process::id() * 4 + mpm as u32;
+        let few = match mpm {
+            Mpm::Percore => "",
+            Mpm::Prefork => "StartServers 2\nMinSpareServers 1\nMaxRequestWorkers 4",
+            Mpm::Worker | Mpm::Event => "StartServers 1\nThreadsPerChild 4\nMinSpareThreads 1\nMaxRequestWorkers 8",
+        };
+        site.configure(mpm, few);
+        for path in ["logs", "run"] {
+            chown(site.root.join(path), Some(user), Some(user)).expect("chown");
+        }
+        let [uid, gid] = ["reuid", "regid"].map(|option| format!("--{option}={user}"));
+        let become_user = ["setpriv", &uid, &gid, "--clear-groups"];
+        let limited = format!("--nproc={MOST}");
+        let by = [&become_user[..], &["prlimit", &limited]].concat();
+        let mut server = Start::new(&site, mpm).by(by.into_iter().map(String::from).collect()).run();
+        server.allow("nable to fork new process");
+        assert_eq!(server.get("/").text(), "hello\n");
+        let before = server.children();
+        let neighbours: Vec<Neighbour> = (0..MOST)
+            .map(|_| Command::new(become_user[0]).args(&become_user[1..]).args(["sleep", "1000"]).spawn().map(Neighbour))
+            .collect::<Result<_, _>>()
+            .expect("neighbours");
+        let is_user = |process: &Neighbour| {
+            std::fs::metadata(format!("/proc/{}", process.0.id())).is_ok_and(|meta| meta.uid() == user)
+        };
+        until("all of them", || neighbours.iter().all(is_user).then_some(()));
+        site.configure(mpm, &format!("{few}\nAlias /new ${{DOCS}}/more/new.html"));
+        server.signal(Signal::USR1);
+        server.logged("nable to fork new process");
+        for _ in 0..20 {
+            assert_eq!(server.get("/").text(), "hello\n");
+        }
+        assert!(server.children().is_subset(&before));
+        drop(neighbours);
+        while !server.notified().contains("READY=1") {}
+        assert_eq!(server.get("/new").text(), "new\n");
+        until("the end of the old children", || {
+            (server.children().is_disjoint(&before) && !server.children().is_empty()).then_some(())
+        });
+    }
+}
+
+/// How many processes and threads the user may have.
+const MOST: usize = 60;
+
+/// Another process of the user.
+struct Neighbour(std::process::Child);
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
