@@ -83,14 +83,14 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let meeting = match socket {
-        Some(socket) => Meeting { socket, pid_file: None },
+    let endpoint = match socket {
+        Some(socket) => Endpoint { socket, pid_file: None },
         None => match configured(&options) {
-            Ok(meeting) => meeting,
+            Ok(endpoint) => endpoint,
             Err(code) => return code,
         },
     };
-    match ask(&meeting, &words) {
+    match ask(&endpoint, &words) {
         Ok(text) => {
             output::print(&text);
             ExitCode::SUCCESS
@@ -103,7 +103,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
 }
 
 /// How to reach a server.
-struct Meeting {
+struct Endpoint {
     socket: PathBuf,
     /// The pid file of the intended server; `None` for whichever server listens.
     pid_file: Option<PathBuf>,
@@ -150,7 +150,7 @@ fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<Command>, l
 }
 
 /// Finds the control socket of the server with this configuration, even if the configuration has become unusable.
-fn configured(options: &Options) -> Result<Meeting, ExitCode> {
+fn configured(options: &Options) -> Result<Endpoint, ExitCode> {
     let (socket, pid_file) = match config::read(options, &ConfigSource::File) {
         Ok(configured) => {
             let settings = &configured.loaded.server.main().settings;
@@ -166,7 +166,7 @@ fn configured(options: &Options) -> Result<Meeting, ExitCode> {
             }
         },
     };
-    socket.map(|socket| Meeting { socket, pid_file }).ok_or_else(|| {
+    socket.map(|socket| Endpoint { socket, pid_file }).ok_or_else(|| {
         let text = "this configuration has no control socket (ControlSocket none, or no PidFile)";
         output::complain(&format!("{} ctl: {text}", options.program));
         ExitCode::FAILURE
@@ -174,7 +174,7 @@ fn configured(options: &Options) -> Result<Meeting, ExitCode> {
 }
 
 /// Sends a request and returns the server's reply. `Err`: why the server refused it, or could not be reached.
-fn ask(Meeting { socket, pid_file }: &Meeting, words: &[String]) -> Result<String, String> {
+fn ask(Endpoint { socket, pid_file }: &Endpoint, words: &[String]) -> Result<String, String> {
     let stream = connect(socket)?;
     let mut request = Vec::new();
     let colours = Style::of_output().0.then(|| COLOURS.to_string());
@@ -184,14 +184,14 @@ fn ask(Meeting { socket, pid_file }: &Meeting, words: &[String]) -> Result<Strin
         request.push(0);
     }
     request.push(0);
-    let answer = exchange(stream, &request).map_err(|error| {
+    let reply = exchange(stream, &request).map_err(|error| {
         let place = socket.display();
         match error.kind() {
             io::ErrorKind::WouldBlock => format!("{place}: no answer within {} s", PATIENCE.as_secs()),
             _ => format!("{place}: {}: the server cannot be asked", sys::describe(&error)),
         }
     })?;
-    match answer.split_once('\n') {
+    match reply.split_once('\n') {
         Some(("ok", text)) => Ok(text.to_string()),
         Some(("error", text)) => Err(text.to_string()),
         _ => Err(format!("{}: the server gave no answer, its error log may say why", socket.display())),
@@ -208,7 +208,7 @@ pub(crate) fn restart(configured: &Configured, word: &str) -> Option<Result<(), 
     let request = [pid.as_str(), RESTART, word, ""].join("\0") + "\0";
     let failed = |why: String| Some(Err(format!("{}: {why}", socket.display())));
     match exchange(stream, request.as_bytes()) {
-        Ok(answer) => match answer.split_once('\n') {
+        Ok(reply) => match reply.split_once('\n') {
             Some(("ok", _)) => Some(Ok(())),
             // An earlier version of the program, or a server that the PidFile does not name.
             Some(("error", text)) if ["unknown command", OTHER_SERVER].iter().any(|own| text.starts_with(own)) => None,
@@ -267,7 +267,7 @@ fn exchange(mut stream: UnixStream, request: &[u8]) -> io::Result<String> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(request)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply)?;
+    Ok(reply)
 }

@@ -116,7 +116,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
         output::complain(&format!("{program} explain: {why}"));
         return ExitCode::FAILURE;
     }
-    match answer(&query, server, configured.mpm, None, Style::of_output()) {
+    match respond(&query, server, configured.mpm, None, Style::of_output()) {
         Ok(text) => {
             output::print(&text);
             ExitCode::SUCCESS
@@ -180,7 +180,7 @@ pub(crate) fn read(
 
 /// Answers a query for this server. `fixed` holds the numbers that are fixed while it runs. `Err`: why the query cannot
 /// be answered.
-pub(crate) fn answer(
+pub(crate) fn respond(
     query: &Query,
     server: Arc<Server>,
     mpm: Chosen,

@@ -20,7 +20,7 @@ pub(crate) struct Running {
 }
 
 /// The data that a conversation over the control socket uses.
-pub(crate) struct Asked<'a> {
+pub(crate) struct ControlContext<'a> {
     pub(crate) running: &'a Running,
     pub(crate) options: &'a Options,
     pub(crate) text: &'a ConfigSource<'a>,

@@ -23,7 +23,7 @@ use crate::diagnosis::print;
 use crate::holder;
 use crate::messages;
 use crate::output;
-use crate::running::{self, Asked, Running};
+use crate::running::{self, ControlContext, Running};
 use crate::version;
 use crate::watch;
 
@@ -222,7 +222,7 @@ impl ParentCallbacks for Callbacks<'_> {
     fn converse(&mut self, conversation: Conversation<'_>) -> Option<Signal> {
         let Callbacks { options, text, running, .. } = self;
         let Conversation { connection, parent, children, fixed } = conversation;
-        ctl::serve(connection, &Asked { running, options, text, parent, children, fixed })
+        ctl::serve(connection, &ControlContext { running, options, text, parent, children, fixed })
     }
 
     fn ended(&mut self, process: &Reaped) {

@@ -17,7 +17,7 @@ use server::{Server, VirtualHost};
 
 use super::report::Report;
 use super::{lines, mistakes, scripts};
-use crate::diagnosis::context::Known;
+use crate::diagnosis::context::ErrorContext;
 use crate::diagnosis::errors::finding;
 use crate::diagnosis::finding::{Finding, Topic, Weight};
 
@@ -249,7 +249,7 @@ impl Walk<'_> {
                 .add(found(Weight::Loses, format!("Requests are refused, as it cannot be read: {why}.")));
         }
         let infos = self.server.infos();
-        let known = Known { tree: &file.tree, ran: &self.server.ran, loaded: infos, notices: &[] };
+        let known = ErrorContext { tree: &file.tree, ran: &self.server.ran, loaded: infos, notices: &[] };
         for error in &file.errors {
             let Error { message, .. } = error;
             let mut finding = finding(error, Weight::Loses, Topic::AccessFile, &known);

@@ -4,14 +4,14 @@ use conf::words::next_word;
 use conf::{Error, Level, Node, Notice};
 
 use super::report::Report;
-use crate::diagnosis::context::Known;
+use crate::diagnosis::context::ErrorContext;
 use crate::diagnosis::errors::{finding, missing_log};
 use crate::diagnosis::finding::{Finding, Topic, Weight};
 use crate::diagnosis::names::{name_at, named};
 use crate::diagnosis::variables::{UNDEFINED, define, variable};
 
 /// Reports the errors of the configuration. Each of them prevents the start.
-pub(super) fn all<'a>(report: &mut Report, errors: impl Iterator<Item = &'a Error>, known: &Known<'_>) {
+pub(super) fn all<'a>(report: &mut Report, errors: impl Iterator<Item = &'a Error>, known: &ErrorContext<'_>) {
     for error in errors {
         let mut found = finding(error, Weight::Stops, Topic::Directive, known);
         let obeyed = known.ran.iter().find(|ran| Some(&ran.origin) == error.origin.as_ref());

@@ -13,7 +13,7 @@ use crate::misuse;
 use crate::output;
 
 /// An error in the command line.
-pub(super) enum Bad {
+pub(super) enum CommandLineError {
     /// An unknown option, with its `-` or `--`.
     Option(String),
     /// An option without its value.
@@ -37,23 +37,23 @@ pub(super) enum Bad {
 }
 
 /// Reports an error in the command line: in httpd's words under one of its names, otherwise in ours.
-pub(super) fn refused(program: &str, demo: &Demo, bad: &Bad) -> ExitCode {
+pub(super) fn refused(program: &str, demo: &Demo, bad: &CommandLineError) -> ExitCode {
     let text = match bad {
         _ if is_httpd_name(program) => format!("{}{}", bad.of_httpd(program), usage(program)),
-        Bad::Help => usage(program),
+        CommandLineError::Help => usage(program),
         _ => format!("{program}: {}\n{}", bad.reason(program, demo), short_usage(program)),
     };
     output::complain(text.trim_end_matches('\n'));
     ExitCode::FAILURE
 }
 
-impl Bad {
+impl CommandLineError {
     /// The line that httpd prints above its usage.
     fn of_httpd(&self, program: &str) -> String {
         match self {
-            Bad::Option(option) => format!("{program}: illegal option -- {}\n", option.trim_start_matches('-')),
-            Bad::Signal(_) => format!("{program}: illegal option -- k\n"),
-            Bad::Missing(option) => format!("{program}: option requires an argument -- {option}\n"),
+            CommandLineError::Option(option) => format!("{program}: illegal option -- {}\n", option.trim_start_matches('-')),
+            CommandLineError::Signal(_) => format!("{program}: illegal option -- k\n"),
+            CommandLineError::Missing(option) => format!("{program}: option requires an argument -- {option}\n"),
             _ => String::new(),
         }
     }
@@ -65,7 +65,7 @@ impl Bad {
             return format!("'{first}' is a command: put it before all options, as in {program} {first} -f FILE ...");
         }
         if first == "help"
-            && let Bad::Word(word) = self
+            && let CommandLineError::Word(word) = self
         {
             return unknown_command(program, &word.to_string_lossy());
         }
@@ -73,23 +73,23 @@ impl Bad {
             return unknown_command(program, &first);
         }
         match self {
-            Bad::Command(word) => unknown_command(program, word),
-            Bad::Option(option) => misuse::unknown("option", option, OPTIONS.into_iter()),
-            Bad::Missing(option) => format!("option '-{option}' needs a value"),
-            Bad::Signal(None) => format!("option '-k' needs one of {}", SIGNALS.map(|(word, _)| word).join(", ")),
-            Bad::Signal(Some(word)) if word == "reload" => {
+            CommandLineError::Command(word) => unknown_command(program, word),
+            CommandLineError::Option(option) => misuse::unknown("option", option, OPTIONS.into_iter()),
+            CommandLineError::Missing(option) => format!("option '-{option}' needs a value"),
+            CommandLineError::Signal(None) => format!("option '-k' needs one of {}", SIGNALS.map(|(word, _)| word).join(", ")),
+            CommandLineError::Signal(Some(word)) if word == "reload" => {
                 "unknown word after -k 'reload': did you mean 'graceful'?".into()
             }
-            Bad::Signal(Some(word)) => misuse::unknown("word after -k", word, SIGNALS.iter().map(|(word, _)| *word)),
-            Bad::Level(word) => misuse::unknown("level", word, Level::NAMES.iter().map(|(name, _)| *name)),
-            Bad::Port(None) => "option '--port' needs a number".into(),
-            Bad::Port(Some(word)) => format!("'{word}' is not a port: --port takes a number from 1 to 65535"),
-            Bad::Word(word) => format!("unexpected word '{}'", word.to_string_lossy()),
-            Bad::Mixed => {
+            CommandLineError::Signal(Some(word)) => misuse::unknown("word after -k", word, SIGNALS.iter().map(|(word, _)| *word)),
+            CommandLineError::Level(word) => misuse::unknown("level", word, Level::NAMES.iter().map(|(name, _)| *name)),
+            CommandLineError::Port(None) => "option '--port' needs a number".into(),
+            CommandLineError::Port(Some(word)) => format!("'{word}' is not a port: --port takes a number from 1 to 65535"),
+            CommandLineError::Word(word) => format!("unexpected word '{}'", word.to_string_lossy()),
+            CommandLineError::Mixed => {
                 "--port and a directory cannot be combined with a configuration (-f, -d, -C, -c, -D, -k, -t)".into()
             }
-            Bad::Other(error) => misuse::reason(error, ""),
-            Bad::Help => String::new(),
+            CommandLineError::Other(error) => misuse::reason(error, ""),
+            CommandLineError::Help => String::new(),
         }
     }
 }

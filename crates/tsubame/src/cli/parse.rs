@@ -7,7 +7,7 @@ use conf::Level;
 use lexopt::prelude::*;
 
 use super::command::is_no_directory;
-use super::error::{Bad, refused};
+use super::error::{CommandLineError, refused};
 use super::options::{Action, Demo, EXPLICIT_START, Options, SIGNALS, configuration_option};
 use super::program::is_httpd_name;
 use super::usage::help;
@@ -47,10 +47,10 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
         || !options.defines.is_empty();
     let ours = demo.port.is_some() || demo.root.is_some();
     if ours && (httpd || is_httpd_name(program)) {
-        return Parsed::Done(refused(program, &demo, &Bad::Mixed));
+        return Parsed::Done(refused(program, &demo, &CommandLineError::Mixed));
     }
     if let Some(word) = demo.root.as_ref().map(|root| root.to_string_lossy()).filter(|word| is_no_directory(word)) {
-        return Parsed::Done(refused(program, &demo, &Bad::Command(word.into_owned())));
+        return Parsed::Done(refused(program, &demo, &CommandLineError::Command(word.into_owned())));
     }
     if !httpd && !is_httpd_name(program) {
         options.action = Action::Demo(demo);
@@ -58,23 +58,23 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
     Parsed::Run(Box::new(options))
 }
 
-fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> Result<Option<ExitCode>, Bad> {
+fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> Result<Option<ExitCode>, CommandLineError> {
     // The parser itself reports only missing or unexpected values.
     let value = |parser: &mut lexopt::Parser| parser.value().map(|v| v.to_string_lossy().into_owned());
-    while let Some(arg) = parser.next().map_err(Bad::Other)? {
+    while let Some(arg) = parser.next().map_err(CommandLineError::Other)? {
         match arg {
             Short(option @ ('d' | 'f' | 'C' | 'c' | 'D')) => {
-                configuration_option(options, option, &mut parser).map_err(|_| Bad::Missing(option))?;
+                configuration_option(options, option, &mut parser).map_err(|_| CommandLineError::Missing(option))?;
             }
             Short('e') => {
-                let word = value(&mut parser).map_err(|_| Bad::Missing('e'))?;
-                options.level = Some(Level::parse(&word).ok_or(Bad::Level(word))?);
+                let word = value(&mut parser).map_err(|_| CommandLineError::Missing('e'))?;
+                options.level = Some(Level::parse(&word).ok_or(CommandLineError::Level(word))?);
             }
-            Short('E') => options.errors = Some(value(&mut parser).map_err(|_| Bad::Missing('E'))?),
+            Short('E') => options.errors = Some(value(&mut parser).map_err(|_| CommandLineError::Missing('E'))?),
             Short('k') => {
-                let word = value(&mut parser).map_err(|_| Bad::Signal(None))?;
+                let word = value(&mut parser).map_err(|_| CommandLineError::Signal(None))?;
                 let known = SIGNALS.iter().find(|(name, _)| *name == word);
-                let (_, signal) = known.ok_or(Bad::Signal(Some(word)))?;
+                let (_, signal) = known.ok_or(CommandLineError::Signal(Some(word)))?;
                 if signal.is_none() {
                     options.defines.push(EXPLICIT_START.into());
                 }
@@ -100,21 +100,21 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
             }
             Short('V') => options.action = Action::Settings,
             Short('L') => options.action = Action::Directives,
-            Short('h') => return Err(Bad::Help),
+            Short('h') => return Err(CommandLineError::Help),
             Long("help") => {
                 output::print(&help(&options.program));
                 return Ok(Some(ExitCode::SUCCESS));
             }
             Long("version") => options.action = Action::Version,
             Long("port") => {
-                let port = value(&mut parser).map_err(|_| Bad::Port(None))?;
+                let port = value(&mut parser).map_err(|_| CommandLineError::Port(None))?;
                 let number = port.parse().ok().filter(|number| *number > 0);
-                demo.port = Some(number.ok_or(Bad::Port(Some(port)))?);
+                demo.port = Some(number.ok_or(CommandLineError::Port(Some(port)))?);
             }
             Value(root) if demo.root.is_none() => demo.root = Some(root),
-            Short(other) => return Err(Bad::Option(format!("-{other}"))),
-            Long(other) => return Err(Bad::Option(format!("--{other}"))),
-            Value(word) => return Err(Bad::Word(word)),
+            Short(other) => return Err(CommandLineError::Option(format!("-{other}"))),
+            Long(other) => return Err(CommandLineError::Option(format!("--{other}"))),
+            Value(word) => return Err(CommandLineError::Word(word)),
         }
     }
     Ok(None)

@@ -20,38 +20,38 @@ use crate::diagnosis::explanation;
 use crate::diagnosis::preflight;
 use crate::explain;
 use crate::misuse;
-use crate::running::{Asked, Running};
+use crate::running::{ControlContext, Running};
 use crate::style::Style;
 
 /// How often the end of a restart is looked for.
 const RESTART_LOOK: Duration = Duration::from_millis(10);
 
 /// A text, and the signal to send to the parent once the client has received the text.
-type Answer = (String, Option<Signal>);
+type Reply = (String, Option<Signal>);
 
 /// Answers one client; returns the signal to send to the parent.
-pub(crate) fn serve(connection: OwnedFd, asked: &Asked<'_>) -> Option<Signal> {
+pub(crate) fn serve(connection: OwnedFd, context: &ControlContext<'_>) -> Option<Signal> {
     let answered = UnixStream::from(connection);
-    converse(&answered, asked).unwrap_or_else(|error| {
+    converse(&answered, context).unwrap_or_else(|error| {
         runtime::log!("core", Debug, "{}: control socket", sys::describe(&error));
         None
     })
 }
 
-fn converse(stream: &UnixStream, asked: &Asked<'_>) -> io::Result<Option<Signal>> {
+fn converse(stream: &UnixStream, context: &ControlContext<'_>) -> io::Result<Option<Signal>> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let peer = sys::local::peer_user(stream)?;
     // Reads the words even if the peer will be refused: closing a socket with unread data would discard the answer.
     let words = words(stream)?;
-    let answer = match peer == 0 || peer == sys::cred::uid() {
-        true => answer(words, asked),
+    let reply = match peer == 0 || peer == sys::cred::uid() {
+        true => reply(words, context),
         // The mode of the socket already prevents this, unless somebody changes it.
         false => Err("only root and the user who started the server may ask it".into()),
     };
     let mut out = stream;
-    match answer {
+    match reply {
         Ok((text, order)) => {
             write!(out, "ok\n{text}")?;
             Ok(order)
@@ -79,13 +79,13 @@ fn words(stream: &UnixStream) -> io::Result<Vec<String>> {
     }
 }
 
-fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
+fn reply(mut words: Vec<String>, context: &ControlContext<'_>) -> Result<Reply, String> {
     let mut style = Style(false);
     while let Some(word) = words.first() {
         match word.strip_prefix(PID) {
-            Some(pid) if *pid == asked.parent.to_string() => {}
+            Some(pid) if *pid == context.parent.to_string() => {}
             Some(pid) => {
-                let text = format!("{OTHER_SERVER} {}, the PidFile names {pid}", asked.parent);
+                let text = format!("{OTHER_SERVER} {}, the PidFile names {pid}", context.parent);
                 return Err(format!("{text}; use --socket to ask the one that listens"));
             }
             None if word == COLOURS => style = Style(true),
@@ -97,19 +97,19 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
     let command = words.next().unwrap_or_default();
     let rest: Vec<String> = words.collect();
     match command.as_str() {
-        "explain" => Ok((explained(rest, asked, style)?, None)),
+        "explain" => Ok((explained(rest, context, style)?, None)),
         "reload-certificates" => {
             no_more(&command, &rest)?;
-            let read = mod_ssl::reload_certificates(&asked.running.server);
+            let read = mod_ssl::reload_certificates(&context.running.server);
             let read = read.inspect_err(|why| runtime::log!("ssl", Error, "certificates were not read again: {why}"));
             Ok((read?, None))
         }
-        RESTART => restart_and_wait(&rest, asked).map(|()| (String::new(), None)),
+        RESTART => restart_and_wait(&rest, context).map(|()| (String::new(), None)),
         "graceful" | "restart" | "graceful-stop" | "stop" => {
             no_more(&command, &rest)?;
-            signal_parent(&command, asked)
+            signal_parent(&command, context)
         }
-        _ => Ok((shown(&command, &rest, asked, style)?, None)),
+        _ => Ok((shown(&command, &rest, context, style)?, None)),
     }
 }
 
@@ -118,35 +118,35 @@ fn no_more(command: &str, words: &[impl AsRef<str>]) -> Result<(), String> {
 }
 
 /// Answers the commands that show something, and `log-level`.
-fn shown(command: &str, words: &[String], asked: &Asked<'_>, style: Style) -> Result<String, String> {
+fn shown(command: &str, words: &[String], context: &ControlContext<'_>, style: Style) -> Result<String, String> {
     let json = words.iter().any(|word| word == "--json");
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--json").collect();
-    let server = &asked.running.server;
+    let server = &context.running.server;
     if command != "log-level" {
         no_more(command, &words)?;
     }
     match command {
-        "status" => Ok(status::server(asked, json, style)),
+        "status" => Ok(status::server(context, json, style)),
         "scripts" => Ok(status::scripts(json, style)),
         "config" => Ok(explain::everything(server, json, style)),
-        "diff" => Ok(difference::of(server, &on_disk(asked)?.loaded.server, json, style)),
+        "diff" => Ok(difference::of(server, &on_disk(context)?.loaded.server, json, style)),
         "log-level" => levels::change(server, &words, json),
         other => Err(misuse::unknown("command", other, super::commands())),
     }
 }
 
 /// Answers the commands that signal the parent.
-fn signal_parent(command: &str, asked: &Asked<'_>) -> Result<Answer, String> {
+fn signal_parent(command: &str, context: &ControlContext<'_>) -> Result<Reply, String> {
     match command {
-        "graceful" => restart(asked, Signal::USR1, "a graceful restart"),
-        "restart" => restart(asked, Signal::HUP, "a restart"),
+        "graceful" => restart(context, Signal::USR1, "a graceful restart"),
+        "restart" => restart(context, Signal::HUP, "a restart"),
         "graceful-stop" => Ok(("the server stops when it has finished what it serves\n".into(), Some(Signal::WINCH))),
         _ => Ok(("the server stops\n".into(), Some(Signal::TERM))),
     }
 }
 
 /// Restarts, for a client that has checked the configuration, and waits until the new generation serves alone.
-fn restart_and_wait(words: &[String], asked: &Asked<'_>) -> Result<(), String> {
+fn restart_and_wait(words: &[String], context: &ControlContext<'_>) -> Result<(), String> {
     let signal = match words {
         [word] if word == "graceful" => Signal::USR1,
         [word] if word == "restart" => Signal::HUP,
@@ -155,9 +155,9 @@ fn restart_and_wait(words: &[String], asked: &Asked<'_>) -> Result<(), String> {
     let board = runtime::scoreboard::get().ok_or("the server does not serve yet")?;
     let (concluded, refused) = board.concluded();
     let (began, (logged, _)) = (monotonic(), runtime::recent::lines());
-    asked.parent.kill(signal).map_err(|error| format!("{}: sending signal to server", sys::describe(&error)))?;
+    context.parent.kill(signal).map_err(|error| format!("{}: sending signal to server", sys::describe(&error)))?;
     while board.concluded().0 == concluded {
-        if Pid::parent() != Some(asked.parent) {
+        if Pid::parent() != Some(context.parent) {
             return Err("the server has ended: its error log says why".into());
         }
         if monotonic().saturating_sub(began) > RESTART_MAX {
@@ -179,9 +179,9 @@ fn restart_and_wait(words: &[String], asked: &Asked<'_>) -> Result<(), String> {
 }
 
 /// The configuration as the parent would read it now.
-fn on_disk(asked: &Asked<'_>) -> Result<Configured, String> {
-    config::read(asked.options, asked.text).map_err(|broken| {
-        unusable(&explanation::of(&broken.error, &(&*broken).into(), &asked.options.program, Style(false)))
+fn on_disk(context: &ControlContext<'_>) -> Result<Configured, String> {
+    config::read(context.options, context.text).map_err(|broken| {
+        unusable(&explanation::of(&broken.error, &(&*broken).into(), &context.options.program, Style(false)))
     })
 }
 
@@ -191,16 +191,16 @@ fn unusable(why: &str) -> String {
 
 /// Checks the configuration on disk and asks for a restart. A configuration that cannot run is refused. The answer
 /// includes the notices that the parent will log about its numbers.
-fn restart(asked: &Asked<'_>, signal: Signal, what: &str) -> Result<Answer, String> {
-    let Configured { loaded, mpm } = on_disk(asked)?;
-    asked.running.mpm.can_become(&mpm).and_then(|()| loaded.server.can_be_served()).map_err(|why| unusable(&why))?;
+fn restart(context: &ControlContext<'_>, signal: Signal, what: &str) -> Result<Reply, String> {
+    let Configured { loaded, mpm } = on_disk(context)?;
+    context.running.mpm.can_become(&mpm).and_then(|()| loaded.server.can_be_served()).map_err(|why| unusable(&why))?;
     let mut text = format!("the configuration on disk can be used: {what} begins\n");
     let stops = preflight::look(&loaded.server).stops;
     if !stops.is_empty() {
         let stops: Vec<String> = stops.iter().map(ToString::to_string).collect();
         return Err(unusable(&stops.join("\n")));
     }
-    let said = mpm.check(&loaded.server.main().settings, When::Restart(asked.fixed.limits));
+    let said = mpm.check(&loaded.server.main().settings, When::Restart(context.fixed.limits));
     for notice in said.iter().filter(|notice| notice.level <= Level::Warn) {
         text += &format!("{}\n", notice.text);
     }
@@ -208,22 +208,22 @@ fn restart(asked: &Asked<'_>, signal: Signal, what: &str) -> Result<Answer, Stri
 }
 
 /// Answers `explain` with the privileges of the children, so that files that they cannot read are not revealed.
-fn explained(words: Vec<String>, asked: &Asked<'_>, style: Style) -> Result<String, String> {
+fn explained(words: Vec<String>, context: &ControlContext<'_>, style: Style) -> Result<String, String> {
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
     let query = match explain::read(None, lexopt::Parser::from_args(words)) {
         Ok(Some(query)) => query,
         Ok(None) => return Ok(explain::USAGE.to_string()),
         Err(why) => return Err(format!("explain: {why}")),
     };
-    if let Some(children) = asked.children {
+    if let Some(children) = context.children {
         // A change of user clears the parent-death signal, so it is set again.
-        let became = children.assume().and_then(|()| die_with(asked.parent, Signal::KILL));
+        let became = children.assume().and_then(|()| die_with(context.parent, Signal::KILL));
         match became {
             Ok(true) => {}
             Ok(false) => return Err("the server has ended".into()),
             Err(error) => return Err(format!("cannot become the server's user: {}", sys::describe(&error))),
         }
     }
-    let Running { server, mpm } = asked.running.clone();
-    explain::answer(&query, server, mpm, Some(asked.fixed), style)
+    let Running { server, mpm } = context.running.clone();
+    explain::respond(&query, server, mpm, Some(context.fixed), style)
 }

@@ -8,15 +8,15 @@ use gateway::gate::{self, ScriptStats};
 use runtime::scoreboard::{self, ChildState, Process, Snapshot};
 use serde_json::{Value, json};
 
-use crate::running::Asked;
+use crate::running::ControlContext;
 use crate::style::{Page, Style};
 use crate::version;
 
 /// The status of the whole server.
-pub(super) fn server(asked: &Asked<'_>, json: bool, style: Style) -> String {
+pub(super) fn server(context: &ControlContext<'_>, json: bool, style: Style) -> String {
     let Some(board) = scoreboard::get().map(|board| board.snapshot()) else { return "no scoreboard\n".into() };
     let scripts = gate::scripts();
-    if json { for_programs(asked, &board, &scripts) } else { for_people(asked, &board, &scripts, style) }
+    if json { for_programs(context, &board, &scripts) } else { for_people(context, &board, &scripts, style) }
 }
 
 fn alive(board: &Snapshot) -> impl Iterator<Item = &Process> {
@@ -37,9 +37,9 @@ fn age(then: u64) -> u64 {
     scoreboard::since(then).as_secs()
 }
 
-fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[ScriptStats], style: Style) -> String {
+fn for_people(context: &ControlContext<'_>, board: &Snapshot, scripts: &[ScriptStats], style: Style) -> String {
     let mut out = Page::default();
-    let (name, parent) = (asked.running.mpm.name(), asked.parent);
+    let (name, parent) = (context.running.mpm.name(), context.parent);
     writeln!(out, "{} with {name}, pid {parent}", style.bold(version::full()));
     let last = age(board.restarted);
     let restarted = match board.generation {
@@ -103,7 +103,7 @@ fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[ScriptStats], styl
     out.finish()
 }
 
-fn for_programs(asked: &Asked<'_>, board: &Snapshot, scripts: &[ScriptStats]) -> String {
+fn for_programs(context: &ControlContext<'_>, board: &Snapshot, scripts: &[ScriptStats]) -> String {
     let child = |process: &Process| {
         let states: serde_json::Map<String, Value> =
             states(process).into_iter().map(|(state, count)| (state.to_string(), count.into())).collect();
@@ -126,8 +126,8 @@ fn for_programs(asked: &Asked<'_>, board: &Snapshot, scripts: &[ScriptStats]) ->
     };
     let value = json!({
         "version": version::full(),
-        "mpm": asked.running.mpm.name(),
-        "pid": asked.parent.number(),
+        "mpm": context.running.mpm.name(),
+        "pid": context.parent.number(),
         "uptime_seconds": age(board.started),
         "generation": board.generation,
         "restarted_seconds_ago": age(board.restarted),

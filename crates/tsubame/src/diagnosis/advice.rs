@@ -5,11 +5,11 @@ use conf::read::Ran;
 use conf::words::words;
 use conf::{Error, ModuleInfo};
 
-use super::context::Known;
+use super::context::ErrorContext;
 use super::names::{name_at, named};
 
 /// Advice for a directive of a module that is not loaded.
-pub(super) fn load(info: &ModuleInfo, name: &str, known: &Known<'_>) -> String {
+pub(super) fn load(info: &ModuleInfo, name: &str, known: &ErrorContext<'_>) -> String {
     let module = info.source.trim_end_matches(".c");
     // PHP's own names: libphp.so, and on Debian php8.2 or another version for a2enmod.
     let (file, debian) = match info.log_name() {
@@ -43,7 +43,7 @@ fn modules_directory(ran: &[Ran]) -> String {
 }
 
 /// Advice for a directive in the wrong place: where it is allowed.
-pub(super) fn elsewhere(error: &Error, known: &Known<'_>) -> Option<String> {
+pub(super) fn elsewhere(error: &Error, known: &ErrorContext<'_>) -> Option<String> {
     let is_misplaced = ["not allowed in <", "cannot occur within <"].iter().any(|text| error.message.contains(text));
     let name = name_at(known.tree, error.origin.as_ref().filter(|_| is_misplaced)?)?;
     let (_, row) = conf::directive::find(known.loaded, name.trim_end_matches('>'))?;
@@ -58,7 +58,7 @@ pub(super) fn elsewhere(error: &Error, known: &Known<'_>) -> Option<String> {
 }
 
 /// Advice for a configuration with more than one multi-processing module: the lines that load them.
-pub(super) fn mpms(error: &Error, known: &Known<'_>) -> Option<String> {
+pub(super) fn mpms(error: &Error, known: &ErrorContext<'_>) -> Option<String> {
     let is_meant = error.message.contains("More than one MPM loaded");
     let lines = known.ran.iter().filter(|_| is_meant).filter_map(|ran| {
         let [name, id, _] = words(&ran.text).try_into().ok()?;

@@ -5,7 +5,7 @@ use conf::{ModuleInfo, Node, Notice};
 use server::{Failed, Loaded};
 
 /// The parts of a configuration that are used to explain an error.
-pub(crate) struct Known<'a> {
+pub(crate) struct ErrorContext<'a> {
     /// Its directives and sections.
     pub(crate) tree: &'a [Node],
     /// The lines that took effect while the configuration was read.
@@ -16,16 +16,16 @@ pub(crate) struct Known<'a> {
     pub(crate) notices: &'a [Notice],
 }
 
-impl<'a> From<&'a Failed> for Known<'a> {
-    fn from(failed: &'a Failed) -> Known<'a> {
+impl<'a> From<&'a Failed> for ErrorContext<'a> {
+    fn from(failed: &'a Failed) -> ErrorContext<'a> {
         let Failed { tree, ran, notices, language, .. } = failed;
-        Known { tree, ran, notices, loaded: language.loaded() }
+        ErrorContext { tree, ran, notices, loaded: language.loaded() }
     }
 }
 
-impl<'a> From<&'a Loaded> for Known<'a> {
-    fn from(loaded: &'a Loaded) -> Known<'a> {
+impl<'a> From<&'a Loaded> for ErrorContext<'a> {
+    fn from(loaded: &'a Loaded) -> ErrorContext<'a> {
         let Loaded { server, notices, .. } = loaded;
-        Known { tree: &server.tree, ran: &server.ran, notices, loaded: server.infos() }
+        ErrorContext { tree: &server.tree, ran: &server.ran, notices, loaded: server.infos() }
     }
 }

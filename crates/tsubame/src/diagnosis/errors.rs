@@ -3,7 +3,7 @@
 use conf::{Error, Origin, Unknown};
 
 use super::advice;
-use super::context::Known;
+use super::context::ErrorContext;
 use super::finding::{Finding, Topic, Weight};
 use super::names::{name_at, named};
 use super::unknown::{NO_SUCH_DIRECTIVE, directive, module};
@@ -18,14 +18,14 @@ pub(crate) struct Explained {
 }
 
 /// Explains an error.
-pub(crate) fn explained(error: &Error, known: &Known<'_>) -> Explained {
+pub(crate) fn explained(error: &Error, known: &ErrorContext<'_>) -> Explained {
     let Finding { message, instead, .. } = finding(error, Weight::Stops, Topic::Directive, known);
     let says_more = message != NO_SUCH_DIRECTIVE && message != error.message.trim_end();
     Explained { message: says_more.then_some(message), instead }
 }
 
 /// What errors of one kind have in common: their reason. Unknown modules are one kind.
-pub(crate) fn kind(error: &Error, known: &Known<'_>) -> String {
+pub(crate) fn kind(error: &Error, known: &ErrorContext<'_>) -> String {
     match &error.unknown {
         Some(Unknown::Module(_)) => "module".into(),
         Some(Unknown::Directive(name)) => match explained(error, known).message {
@@ -37,7 +37,7 @@ pub(crate) fn kind(error: &Error, known: &Known<'_>) -> String {
 }
 
 /// The finding for an error. `topic` is the topic for an unknown directive.
-pub(crate) fn finding(error: &Error, weight: Weight, topic: Topic, known: &Known<'_>) -> Finding {
+pub(crate) fn finding(error: &Error, weight: Weight, topic: Topic, known: &ErrorContext<'_>) -> Finding {
     let mut found = match &error.unknown {
         Some(Unknown::Module(id)) => module(weight, id, error.origin.as_ref()),
         Some(Unknown::Directive(name)) => directive(weight, topic, name, known),

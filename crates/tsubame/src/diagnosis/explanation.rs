@@ -7,7 +7,7 @@ use conf::error::Phase;
 use conf::{Error, Unknown};
 use server::{Failed, Loaded};
 
-use super::context::Known;
+use super::context::ErrorContext;
 use super::errors::{explained, kind};
 use super::excerpt::marked;
 use super::names::named;
@@ -29,7 +29,7 @@ const CHAIN_MAX: usize = 8;
 const NOTE: &str = "      =";
 
 /// The full explanation of an error: lines, each with its line break.
-pub(crate) fn of(error: &Error, known: &Known<'_>, program: &str, style: Style) -> String {
+pub(crate) fn of(error: &Error, known: &ErrorContext<'_>, program: &str, style: Style) -> String {
     let mut page = Page::default();
     for line in own_lines(error, program).lines() {
         writeln!(page, "{}", style.bold(line));
@@ -49,7 +49,7 @@ pub(crate) fn note(text: &str) -> String {
 }
 
 /// The explanation of an error for a log: without the line.
-pub(crate) fn for_log(error: &Error, known: &Known<'_>, program: &str) -> String {
+pub(crate) fn for_log(error: &Error, known: &ErrorContext<'_>, program: &str) -> String {
     notes(error, known).into_iter().fold(own_lines(error, program), |text, about| text + &note(&about) + "\n")
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn of_others(
     program: &str,
     style: Style,
 ) -> Option<String> {
-    let (errors, known): (Vec<&Error>, Known<'_>) = match everything {
+    let (errors, known): (Vec<&Error>, ErrorContext<'_>) = match everything {
         Ok(loaded) => (loaded.errors.iter().collect(), loaded.into()),
         Err(failed) => (failed.errors.iter().chain([&failed.error]).collect(), (&**failed).into()),
     };
@@ -99,7 +99,7 @@ struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// The groups of these errors, in the order of their first members.
-    fn all(first: &Error, errors: &[&'a Error], known: &Known<'_>) -> Vec<Group<'a>> {
+    fn all(first: &Error, errors: &[&'a Error], known: &ErrorContext<'_>) -> Vec<Group<'a>> {
         let new = |kind, is_first| Group { kind, is_first, shown: Vec::new(), others: Vec::new() };
         let mut groups = vec![new(kind(first, known), true)];
         for error in errors {
@@ -150,7 +150,7 @@ fn own_lines(error: &Error, program: &str) -> String {
 }
 
 /// The notes that Apache's words leave out.
-fn notes(error: &Error, known: &Known<'_>) -> Vec<String> {
+fn notes(error: &Error, known: &ErrorContext<'_>) -> Vec<String> {
     let found = explained(error, known);
     let mut notes: Vec<String> = error.reason.iter().map(ToString::to_string).chain(found.message).collect();
     notes.extend(found.instead.map(|instead| format!("help: {instead}")));

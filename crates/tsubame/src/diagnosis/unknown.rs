@@ -7,7 +7,7 @@ use conf::{ModuleInfo, Origin};
 use modules::manual::{self, Fact, Loss, MODULES, Other, Page, REMOVED};
 
 use super::advice;
-use super::context::Known;
+use super::context::ErrorContext;
 use super::finding::{Finding, Topic, Weight};
 use super::names::named;
 use crate::config::known_modules;
@@ -41,7 +41,7 @@ pub(super) fn module(weight: Weight, id: &str, origin: Option<&Origin>) -> Findi
     found("No module of this name is known.".into()).instead(instead)
 }
 
-pub(super) fn directive(weight: Weight, topic: Topic, name: &str, known: &Known<'_>) -> Finding {
+pub(super) fn directive(weight: Weight, topic: Topic, name: &str, known: &ErrorContext<'_>) -> Finding {
     let subject = named(name);
     let found = |message: String| Finding::new(weight, topic, &subject, message);
     let is_loaded_by_id = |id: &str| known.loaded.iter().any(|have| have.id == id);

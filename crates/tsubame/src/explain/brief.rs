@@ -3,7 +3,7 @@
 use conf::{Level, Origin};
 use server::explain::{Explanation, Note, Question, Reason, Settings, Step};
 
-use super::directives::Said;
+use super::directives::EffectiveDirective;
 use super::text;
 use crate::style::{Page, Style};
 
@@ -16,7 +16,7 @@ pub(super) fn of(
     question: &Question,
     doubt: Option<&str>,
     explanation: &Explanation,
-    paths: &[(&Settings, Vec<Said<'_>>)],
+    paths: &[(&Settings, Vec<EffectiveDirective<'_>>)],
     style: Style,
 ) -> String {
     let mut out = Page::default();
@@ -52,7 +52,7 @@ fn shown(out: &mut Page, lines: &[String], max: usize, style: Style) {
 }
 
 /// The configuration lines that changed the outcome of the request, each once, in the order in which they did.
-fn decided(explanation: &Explanation, paths: &[(&Settings, Vec<Said<'_>>)], style: Style) -> Vec<String> {
+fn decided(explanation: &Explanation, paths: &[(&Settings, Vec<EffectiveDirective<'_>>)], style: Style) -> Vec<String> {
     let mut origins: Vec<&Origin> = explanation.request.vhost.origin.iter().collect();
     deciding(&explanation.steps, explanation, &mut origins);
     let mut lines: Vec<(String, &Origin)> = Vec::new();
@@ -93,7 +93,7 @@ fn is_named_by_the_verdict(origin: &Origin, explanation: &Explanation) -> bool {
 }
 
 /// The text of a configuration line that applied to the request: a directive, or the first line of a section.
-fn written(origin: &Origin, paths: &[(&Settings, Vec<Said<'_>>)]) -> Option<String> {
+fn written(origin: &Origin, paths: &[(&Settings, Vec<EffectiveDirective<'_>>)]) -> Option<String> {
     let mut layers = paths.iter().flat_map(|(settings, _)| &settings.layers);
     layers.find_map(|layer| {
         let section = (layer.origin.as_ref() == Some(origin)).then(|| layer.title.clone());

@@ -5,7 +5,7 @@ use server::Server;
 use server::explain::{Fate, Line, Settings};
 
 /// A directive with all its lines.
-pub(super) struct Said<'a> {
+pub(super) struct EffectiveDirective<'a> {
     pub(super) row: &'static Directive,
     pub(super) module: &'static ModuleInfo,
     /// The lines, each with the title of its layer, in order of precedence.
@@ -16,13 +16,13 @@ pub(super) struct Said<'a> {
 
 /// The directives with a line that applies, by module and name; with `all` also those that do not concern requests, and
 /// unset ones that have a default.
-pub(super) fn of<'a>(settings: &'a Settings, server: &Server, all: bool) -> Vec<Said<'a>> {
-    let mut found: Vec<Said<'a>> = Vec::new();
+pub(super) fn of<'a>(settings: &'a Settings, server: &Server, all: bool) -> Vec<EffectiveDirective<'a>> {
+    let mut found: Vec<EffectiveDirective<'a>> = Vec::new();
     for layer in &settings.layers {
         for line in layer.lines.iter().filter(|line| all || !line.row.allowed.global_only()) {
             match found.iter_mut().find(|said| std::ptr::eq(said.row, line.row)) {
                 Some(said) => said.lines.push((&layer.title, line)),
-                None => found.push(Said {
+                None => found.push(EffectiveDirective {
                     row: line.row,
                     module: line.module,
                     lines: vec![(&layer.title, line)],
@@ -37,7 +37,7 @@ pub(super) fn of<'a>(settings: &'a Settings, server: &Server, all: bool) -> Vec<
     for said in found.iter_mut().filter(|said| said.row.name == "Options") {
         said.result = Some(server::core::options::names(settings.options));
     }
-    let place = |said: &Said<'_>| {
+    let place = |said: &EffectiveDirective<'_>| {
         let infos = server.infos();
         infos.iter().position(|info| std::ptr::eq(*info, said.module)).unwrap_or(usize::MAX)
     };
@@ -45,12 +45,12 @@ pub(super) fn of<'a>(settings: &'a Settings, server: &Server, all: bool) -> Vec<
     found
 }
 
-fn defaults<'a>(server: &Server, said: &[Said<'a>]) -> Vec<Said<'a>> {
+fn defaults<'a>(server: &Server, said: &[EffectiveDirective<'a>]) -> Vec<EffectiveDirective<'a>> {
     let unsaid = |row: &Directive| !said.iter().any(|said| said.row.name.eq_ignore_ascii_case(row.name));
     let infos = server.infos().iter();
     let rows = infos.flat_map(|info| info.directives.iter().map(move |row| (info, row)));
     rows.filter(|(_, row)| !row.default.is_empty() && row.allowed != Allowed::NONE && unsaid(row))
-        .map(|(module, row)| Said { row, module, lines: Vec::new(), result: None })
+        .map(|(module, row)| EffectiveDirective { row, module, lines: Vec::new(), result: None })
         .collect()
 }
 

@@ -4,14 +4,14 @@ use conf::Origin;
 use serde_json::{Value, json};
 use server::explain::{AccessLine, Explanation, Fate, Layer, Line, Note, Question, Reason, Refused, Settings, Step};
 
-use super::directives::{self, Said};
+use super::directives::{self, EffectiveDirective};
 use super::verdict;
 
 pub(super) fn of(
     question: &Question,
     doubt: Option<&str>,
     explanation: &Explanation,
-    paths: &[(&Settings, Vec<Said<'_>>)],
+    paths: &[(&Settings, Vec<EffectiveDirective<'_>>)],
 ) -> String {
     let request = &explanation.request;
     let vhost = request.vhost;
@@ -72,11 +72,11 @@ fn reason(Reason { module, cause, origin: at, effect, .. }: &Reason) -> Value {
     json!({ "module": module, "cause": cause, "origin": at.as_ref().map(origin), "effect": effect })
 }
 
-fn path((of, directives): &(&Settings, Vec<Said<'_>>)) -> Value {
+fn path((of, directives): &(&Settings, Vec<EffectiveDirective<'_>>)) -> Value {
     json!({
         "path": of.path,
         "layers": of.layers.iter().map(layer).collect::<Vec<_>>(),
-        "directives": directives.iter().map(said).collect::<Vec<_>>(),
+        "directives": directives.iter().map(effective_directive).collect::<Vec<_>>(),
     })
 }
 
@@ -95,7 +95,7 @@ fn layer(layer: &Layer) -> Value {
     })
 }
 
-fn said(said: &Said<'_>) -> Value {
+fn effective_directive(said: &EffectiveDirective<'_>) -> Value {
     let lines = |wanted: fn(Fate) -> bool| -> Vec<Value> {
         said.lines.iter().filter(|(_, line)| wanted(line.fate)).map(|(layer, line)| of_line(layer, line)).collect()
     };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use conf::Origin;
 use server::explain::{AccessLine, Explanation, Fate, Note, Question, Reason, Refused, Settings, Step};
 
-use super::directives::Said;
+use super::directives::EffectiveDirective;
 use super::verdict;
 use crate::style::{Page, Style};
 
@@ -13,7 +13,7 @@ pub(super) fn of(
     question: &Question,
     doubt: Option<&str>,
     explanation: &Explanation,
-    paths: &[(&Settings, Vec<Said<'_>>)],
+    paths: &[(&Settings, Vec<EffectiveDirective<'_>>)],
     style: Style,
 ) -> String {
     let mut out = Page::default();
@@ -194,7 +194,7 @@ fn answer(out: &mut Page, explanation: &Explanation, style: Style) {
     }
 }
 
-fn settings(out: &mut Page, directives: &[Said<'_>], style: Style) {
+fn settings(out: &mut Page, directives: &[EffectiveDirective<'_>], style: Style) {
     let mut module = "";
     for said in directives {
         if said.module.source != module {
