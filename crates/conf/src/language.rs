@@ -72,8 +72,8 @@ impl Language {
         }
     }
 
-    /// The same, with modules that the program lacks but `LoadModule` accepts: they do nothing where no directive asks for
-    /// them, and the directives that ask are not in their tables.
+    /// The language with modules that the program lacks but `LoadModule` accepts: they do nothing where no directive asks
+    /// for them, and the directives that ask are not in their tables.
     #[must_use]
     pub fn with_idle(self, idle: &'static [&'static ModuleInfo]) -> Language {
         let index = Arc::new(DirectiveIndex::of(&[self.known, idle].concat()));

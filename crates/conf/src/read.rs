@@ -36,7 +36,7 @@ pub const SECTION_DEPTH_MAX: usize = 200;
 /// they are included, and so do macros and variables. A few lines that include, use or define each other twice double this
 /// with each step; a server with 100 000 virtual hosts of ten lines needs a third of it.
 pub const TEXT_MAX: usize = 256 << 20;
-/// The same for an `.htaccess` file, which anybody may write.
+/// The most text that an `.htaccess` file, which anybody may write, may come to, in bytes.
 const TEXT_MAX_HTACCESS: usize = 64 << 20;
 /// What a line needs in memory beside its text, and what a text that is included or used needs beside its name.
 const LINE_COST: usize = 64;

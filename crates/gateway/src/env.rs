@@ -39,8 +39,8 @@ pub fn environment(env: &Fields) -> Vec<CString> {
     pairs(env).into_iter().filter_map(line).collect()
 }
 
-/// The same as names and values. Names keep letters, digits and `_`; `TZ` is the server's unless one is set. Entries
-/// with a zero byte are left out: no process could have them.
+/// The environment as names and values. Names keep letters, digits and `_`; `TZ` is the server's unless one is set.
+/// Entries with a zero byte are left out: no process could have them.
 pub fn pairs(env: &Fields) -> Vec<Pair<'_>> {
     let zone = inherited().zone.as_deref().filter(|_| !env.contains("TZ"));
     let all = zone.map(|zone| ("TZ", zone)).into_iter().chain(env.iter());

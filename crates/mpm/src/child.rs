@@ -36,7 +36,8 @@ pub(crate) const SUCCESSION: Duration = Duration::from_millis(100);
 pub(crate) enum Order {
     /// Stop accepting, and end with the last connection (`SIGUSR1`).
     Leave,
-    /// The same, but first accept what is already waiting: no child comes after us (`SIGWINCH`).
+    /// Accept what is already waiting, then stop accepting, and end with the last connection: no child comes after us
+    /// (`SIGWINCH`).
     LeaveLast,
     /// End now (`SIGTERM`).
     End,

@@ -32,7 +32,7 @@ enum Where {
     Parked = 1,
     /// It waits for its client's next request.
     KeptAlive = 2,
-    /// The same, and the listener has seen it in this state before: it is idle.
+    /// It waits for its client's next request, and the listener has seen it do so before: it is idle.
     Idle = 3,
     /// It waited for a request, and should be closed.
     Unwanted = 4,

@@ -17,7 +17,7 @@ pub(crate) const ERROR_DOCUMENT: &str = "the error document";
 pub struct Trace {
     /// The parts of its settings, in the order of merging.
     pub layers: Vec<Met>,
-    /// The same for its earlier paths: redirects and error documents led from them to this one.
+    /// The parts of the settings of its earlier paths: redirects and error documents led from them to this one.
     pub(crate) before: Vec<MappedPath>,
     /// What happened, in order.
     pub steps: Vec<Step>,

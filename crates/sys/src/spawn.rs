@@ -78,7 +78,7 @@ impl Spawn<'_> {
         self.start_noted(&AtomicU64::new(0))
     }
 
-    /// The same, but stores the number of the process in `number`, which was 0, before the process does anything:
+    /// Starts the program, and stores the number of the process in `number`, which was 0, before the process does anything:
     /// others who see that memory know the number even if this process is killed at that moment.
     pub fn start_noted(&self, number: &AtomicU64) -> io::Result<Pid> {
         let (pid, error) = self.clone_with(libc::CLONE_VM | libc::CLONE_VFORK, None, None, number)?;

@@ -53,7 +53,7 @@ pub fn strftime(out: &mut Vec<u8>, format: &CStr, unix_seconds: i64) {
     }
 }
 
-/// The same in UTC, which `%Z` calls `GMT`.
+/// Writes a time in UTC, which `%Z` calls `GMT`.
 pub fn strftime_utc(out: &mut Vec<u8>, format: &CStr, unix_seconds: i64) {
     // SAFETY: `tm` is plain data for which zero is valid; gmtime_r fills it and keeps no pointer.
     let (tm, known) = unsafe {

@@ -13,7 +13,7 @@ impl Style {
         Style::of(&std::io::stdout())
     }
 
-    /// The same for standard error.
+    /// For standard error: a terminal, unless `NO_COLOR` is set.
     pub(crate) fn of_errors() -> Style {
         Style::of(&std::io::stderr())
     }

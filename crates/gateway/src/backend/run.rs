@@ -54,7 +54,7 @@ impl Head {
         self.of_pairs(request, keep, pairs.iter().map(|(name, value)| (&**name, &**value)))
     }
 
-    /// The same for these variables.
+    /// The bytes of a request with these variables.
     pub(super) fn of_pairs<'a>(
         &'a self,
         request: &Request,

@@ -86,7 +86,8 @@ pub(super) fn directories(own: &str, mount: &Path, controller: &str) -> Vec<Path
     levels(own, mount, controller).into_iter().map(|(_, directory)| directory).collect()
 }
 
-/// The same, and whether they are of version 2. Lines are `NUMBER:CONTROLLERS:PATH`; version 2 has an empty middle.
+/// The directories with whether each is of version 2. Lines are `NUMBER:CONTROLLERS:PATH`; version 2 has an empty
+/// middle.
 fn levels(own: &str, mount: &Path, controller: &str) -> Vec<(bool, PathBuf)> {
     let mut found = Vec::new();
     for line in own.lines() {

@@ -69,7 +69,7 @@ impl Script {
     }
 }
 
-/// The same if there is no script yet.
+/// Logs why there will be no output, before there is a script. Returns the status for the response.
 pub(crate) fn fail(
     request: &Request,
     module: &'static str,

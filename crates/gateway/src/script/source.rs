@@ -7,7 +7,7 @@ use server::{BodyError, Request};
 
 /// The size of a read, in bytes: as much as a pipe holds.
 pub(crate) const PIECE: usize = 64 * 1024;
-/// The same before the header is known; most scripts write no more than this in all.
+/// The size of a read before the header is known, in bytes; most scripts write no more than this in all.
 pub(crate) const FIRST_PIECE: usize = 8 * 1024;
 
 /// An action of a script.

@@ -267,7 +267,7 @@ fn decide_now(request: &mut Request, has_logged_in: bool) -> Flow {
     flow
 }
 
-/// The same for rules that may wait.
+/// Decides about access by rules that may wait: for a look-up, a database, a name server.
 async fn decide(request: &mut Request, has_logged_in: bool) -> Flow {
     let slots = request.dir.slots.clone();
     let conf = slots.get::<AuthzDir>();

@@ -106,7 +106,8 @@ pub(super) fn hold(collection: &str) -> io::Result<Held> {
     }
 }
 
-/// The same for two collections, which may be one with two names. All callers take them in the same order.
+/// Locks the properties of two collections, which may be one with two names. All callers take the locks in one order,
+/// so that no two wait for each other.
 pub(super) fn hold_both(one: &str, other: &str) -> io::Result<[Held; 2]> {
     use std::os::unix::fs::MetadataExt;
     let mut files = Vec::new();

@@ -67,7 +67,7 @@ fn charsets(dir: &CharsetDir) -> Option<(&str, &str)> {
     (!source.eq_ignore_ascii_case(default)).then_some((source, default))
 }
 
-/// The same for a request with a body.
+/// The character sets between which a request's body is translated: `POST` and `PUT` have one.
 fn input_charsets(request: &Request) -> Option<(&str, &str)> {
     let charsets = charsets(request.dir::<CharsetDir>())?;
     matches!(&*request.data.method, "POST" | "PUT").then_some(charsets)

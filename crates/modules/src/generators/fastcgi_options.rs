@@ -42,7 +42,7 @@ pub(super) struct Application {
     /// The user it runs as, if configured.
     user: Option<String>,
     group: Option<String>,
-    /// The same as numbers.
+    /// User and group as numbers.
     pub(super) owner: Option<Owner>,
     /// Its address, if the server does not start it.
     pub(super) address: Option<Address>,
@@ -80,9 +80,9 @@ impl Default for Application {
 #[derive(Clone, Copy)]
 enum Meaning {
     Number(fn(&mut Application, u64)),
-    /// It takes a value and has no effect here.
+    /// The option takes a value and has no effect here.
     Ignored,
-    /// It takes no value and has no effect here.
+    /// The option takes no value and has no effect here.
     IgnoredFlag,
     Text(fn(&mut Application, &str) -> Result<(), String>),
     Flag(fn(&mut Application)),

@@ -55,11 +55,11 @@ struct Line {
 /// The fields that a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Table {
-    /// Those of the request.
+    /// The fields of the request.
     Request,
-    /// Those of successful responses.
+    /// The fields of successful responses.
     OnSuccess,
-    /// Those of all responses.
+    /// The fields of all responses, errors included.
     Always,
 }
 

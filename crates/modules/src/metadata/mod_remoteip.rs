@@ -44,7 +44,8 @@ settings! {
     pub struct RemoteIpServer {
         header: Setting<String>,
         proxies_header: Setting<String>,
-        /// Those of a virtual host come first: the first that contains an address decides.
+        /// The trusted proxies. Those of a virtual host come before the main server's: the first that contains an address
+        /// decides.
         proxies: Stacked<Proxy>,
         protocol: Setting<bool> = PROTOCOL,
         exceptions: Listed<Subnet>,

@@ -165,7 +165,8 @@ impl Family {
         staying.map(|member| leave(member, Standing::Leaves)).map(|member| (member.slot, member.pid)).collect()
     }
 
-    /// The same for children of these buckets alone.
+    /// Marks the children of these buckets in generations before this one as ordered to end; returns those that were not
+    /// yet.
     pub(super) fn leave_buckets(&mut self, before: u32, buckets: &[bool]) -> Vec<(usize, Pid)> {
         let chosen = |member: &Member| {
             let relieved = buckets.get(member.bucket).copied().unwrap_or(true);

@@ -12,7 +12,7 @@ pub(super) fn lenient(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Set
     cmd.server_set(field, atoi(word).into())
 }
 
-/// The same for a number that must be above zero.
+/// Sets a number that must be above zero.
 pub(super) fn positive(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     match atoi(word) {
         value @ 1.. => cmd.server_set(field, value.into()),
@@ -28,7 +28,7 @@ pub(super) fn not_negative(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mu
     }
 }
 
-/// The same for a socket buffer.
+/// Sets the size of a socket buffer, in bytes.
 pub(super) fn buffer(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     match atoi(word) {
         value @ (0 | 512..) => cmd.server_set(field, value.into()),

@@ -66,9 +66,9 @@ pub(super) enum Field {
     Unlisted,
     /// Connections this child has accepted.
     Accepted,
-    /// The number of them at which it calls the parent; 0: never.
+    /// The number of connections at which the child calls the parent; 0: never.
     QuotaConnections,
-    /// The same for its own requests.
+    /// The number of its own requests at which the child calls the parent; 0: never.
     QuotaRequests,
     /// Requests of the children that had the slot before.
     PastAccesses,
@@ -82,7 +82,7 @@ pub(super) enum Field {
     /// CPU time in µs, as of roughly the last request.
     CpuUser,
     CpuSystem,
-    /// The same for scripts that were waited for.
+    /// CPU time in µs of scripts that were waited for.
     CpuChildrenUser,
     CpuChildrenSystem,
     /// Bytes received with the requests, a part of all bytes, over the life of the server.

@@ -22,7 +22,7 @@ pub struct Snapshot {
     pub limit: Option<usize>,
     /// CPU time in user mode of children that ended, their scripts included.
     pub ended_user: u64,
-    /// The same in the kernel.
+    /// CPU time in the kernel of children that ended, their scripts included.
     pub ended_system: u64,
     /// The process slots up to the last one ever used, free ones among them.
     pub processes: Vec<Process>,
@@ -166,7 +166,7 @@ impl Board {
         self.snapshot_with(Described::All)
     }
 
-    /// The same, with the texts of some workers only.
+    /// Every process and worker as they are now, with the texts of some workers only.
     pub fn snapshot_with(&self, described: Described) -> Snapshot {
         Snapshot::of(self, described)
     }

@@ -100,7 +100,7 @@ impl Workers {
         slot
     }
 
-    /// The same for a request beside another one of its connection. Both share one worker: if rows belong to workers,
+    /// A row for a request beside another one of its connection. Both share one worker: if rows belong to workers,
     /// the second request gets none, and takes none away.
     pub fn acquire_beside(self: &Arc<Self>) -> Row {
         match self.rows {

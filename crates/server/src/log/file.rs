@@ -386,7 +386,7 @@ pub fn flush_all() {
     }
 }
 
-/// The same before the process ends: includes lines that another thread is about to write.
+/// Writes all collected lines before the process ends, also those that another thread is about to write.
 pub fn flush_last() {
     let end = Instant::now() + FAREWELL;
     all().iter().for_each(|file| file.flush_until(end));

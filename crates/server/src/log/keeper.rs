@@ -202,7 +202,7 @@ pub(super) fn open(name: &str, device: Option<u64>) -> io::Result<Opened> {
     ask_for_file(Question::OPEN, name, device)
 }
 
-/// The same without an order to do so: see [`reopen_file`].
+/// Opens a file for appending when nobody has given an order: see [`reopen_file`].
 pub(super) fn reopen(name: &str, device: Option<u64>) -> io::Result<Opened> {
     ask_for_file(Question::REOPEN, name, device)
 }

@@ -31,8 +31,8 @@ pub(crate) fn open_file(target: &str) -> io::Result<Opened> {
     Opened::of(sys::file::open_append(&path(target)?, 0o644)?)
 }
 
-/// The same when nobody has given an order: whoever may write to the directory of a log must not choose the file that root
-/// writes to.
+/// Opens a file for appending when nobody has given an order: whoever may write to the directory of a log must not choose
+/// the file that root writes to.
 pub(crate) fn reopen_file(target: &str) -> io::Result<Opened> {
     Opened::of(sys::file::open_append_guarded(&path(target)?, 0o644)?)
 }

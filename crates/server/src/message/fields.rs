@@ -124,7 +124,7 @@ impl Fields {
         self.0.iter().map(|(name, value)| (name.as_ref(), &**value))
     }
 
-    /// The same with a prefix for each name. The last value of a name stays, at the place of the first.
+    /// The fields with a prefix for each name. The last value of a name stays, at the place of the first.
     pub(crate) fn prefixed(&self, prefix: &str) -> Fields {
         let mut places = HashMap::with_capacity(self.0.len());
         let mut out = Fields::default();

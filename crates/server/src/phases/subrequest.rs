@@ -46,7 +46,8 @@ impl Request {
         self.lookup_link_by(Cow::Borrowed("GET"), target).await
     }
 
-    /// The same with this request's method: whether its action is allowed there, or for a part that gets its body.
+    /// Looks up a target as written in a page, with this request's method: whether its action is allowed there, or for a
+    /// part that gets its body.
     pub async fn lookup_alike(&self, target: &str) -> Subrequest {
         self.lookup_link_by(self.data.method.clone(), target).await
     }
@@ -70,7 +71,7 @@ impl Request {
         }
     }
 
-    /// The same for a decoded path, in which a `?` is an ordinary character.
+    /// Looks up a decoded path, in which a `?` is an ordinary character.
     pub async fn lookup_path(&self, path: &str, args: Option<String>) -> Subrequest {
         self.lookup_path_by(Cow::Borrowed("GET"), path, args).await
     }
@@ -93,7 +94,7 @@ impl Request {
         self.lookup_entry(name, false).await
     }
 
-    /// The same for an entry found in the directory: the path of a directory gets a slash at its end.
+    /// Looks up an entry found in this request's directory: the path of a directory gets a slash at its end.
     pub async fn lookup_entry(&self, name: &str, is_dir: bool) -> Subrequest {
         let mut found = self.asking();
         let slash = if is_dir { "/" } else { "" };
@@ -143,7 +144,7 @@ impl Request {
         speaker
     }
 
-    /// The same with the mapping of the path: for look-ups on behalf of this request after it has gone on.
+    /// A stand-in with the settings and the mapping of this request: for look-ups on its behalf after it has gone on.
     pub fn stand_in(&self) -> Box<Request> {
         let mut stand_in = self.speaker();
         stand_in.data.header_only = self.data.header_only;

@@ -9,9 +9,9 @@ use crate::request::script_use::ScriptUse;
 
 /// The arrival of a request, its cost, and its bytes on the wire.
 pub struct Account {
-    /// When it came in, by the clock.
+    /// When the request came in, by the clock.
     pub time: SystemTime,
-    /// The same, for durations.
+    /// When the request came in, by a clock that is never set: for durations.
     pub start: Instant,
     /// The tick that announced it: answers of the system to other requests of that tick also hold for this one.
     pub(crate) tick: Option<NonZeroU64>,

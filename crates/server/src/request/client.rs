@@ -27,7 +27,7 @@ pub struct Client {
     local: OnceLock<Box<SocketAddr>>,
     /// The name of the address, once it was looked up. Anybody can name an own address after somebody else.
     name: OnceLock<Reply<Option<Arc<str>>>>,
-    /// The same, if that name leads back to the address.
+    /// The name of the address, if that name leads back to the address (`HostnameLookups Double`).
     own_name: OnceLock<Reply<Option<Arc<str>>>>,
     /// The id of the connection in the logs; 0 until the error log has mentioned it.
     pub(crate) log_id: AtomicU64,

@@ -27,7 +27,7 @@ impl Request {
         }
     }
 
-    /// The same as bytes, as received.
+    /// The value of a field in bytes, as received; several of the name are joined by commas.
     pub fn header_bytes(&self, name: Name<'_>) -> Option<Cow<'_, [u8]>> {
         match &self.data.headers_in {
             None => self.data.head.combined(name),
@@ -70,7 +70,7 @@ impl Request {
         http::text::from_bytes(self.data.head.line()).into_owned()
     }
 
-    /// The same as bytes.
+    /// The request line in bytes, as it was sent.
     pub fn line_bytes(&self) -> &[u8] {
         self.data.head.line()
     }

@@ -104,7 +104,7 @@ pub type Link = Box<dyn for<'a> FnOnce(&'a mut Request, Body) -> Filtering<'a> +
 /// The filters of one response, or of one request's body, in order of insertion.
 pub struct Links<L> {
     links: Vec<(Rank, L)>,
-    /// Those named by the configuration.
+    /// The names of the filters that the configuration has named.
     named: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ impl<L> Links<L> {
         self.links.push((rank, link));
     }
 
-    /// The same for a filter named by the configuration.
+    /// Adds a filter that the configuration has named, after all those of the same rank.
     pub(crate) fn add_named(&mut self, name: &str, rank: Rank, link: L) {
         self.named.push(name.into());
         self.add(rank, link);
@@ -221,7 +221,7 @@ pub struct Encryption {
 /// Finds a filter defined in the configuration, by its name there.
 pub type FindFilter = fn(&Request, &str) -> Option<(Rank, Link)>;
 
-/// The same for request bodies.
+/// Finds a filter for request bodies that is defined in the configuration, by its name there.
 pub type FindInputFilter = fn(&Request, &str) -> Option<(Rank, InputLink)>;
 
 /// A hook, and the name of its module in log lines.

@@ -90,7 +90,7 @@ impl Request {
         }
     }
 
-    /// The same after a system error (`(13)Permission denied: `).
+    /// Logs a message that begins with a system error (`(13)Permission denied: `).
     pub fn log_os(&self, module: &str, level: Level, error: &io::Error, text: impl AsRef<str>) {
         if self.logs(module, level) {
             match &self.trace {
@@ -103,7 +103,7 @@ impl Request {
         }
     }
 
-    /// The same without the client's address, for messages about the server's files that concern every client.
+    /// Logs a message without the client's address: it is about the server's files, and concerns every client.
     pub fn log_apart(&self, module: &str, level: Level, text: impl AsRef<str>) {
         if self.logs(module, level) {
             match &self.trace {

@@ -16,7 +16,7 @@ impl Request {
         }
     }
 
-    /// The same of a line that was looked at and changes nothing, such as a rule that does not match.
+    /// Notes a line that was looked at and changes nothing, such as a rule that does not match.
     #[inline]
     pub fn note_passed_over(
         &mut self,

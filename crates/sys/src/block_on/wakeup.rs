@@ -11,7 +11,7 @@ use super::sync::{Arc, AtomicU8, OnceLock, Ordering, Raise, fence};
 
 /// The task was polled, and nobody has woken it since.
 const POLLED: u8 = 0;
-/// The same, and the thread waits, or is about to, and watches only its descriptors.
+/// The task was polled and not woken since, and the thread waits, or is about to, and watches only its descriptors.
 const ASLEEP: u8 = 1;
 /// The task must be polled again.
 const WOKEN: u8 = 2;

@@ -4,11 +4,11 @@ use super::sync::{AtomicU8, Ordering};
 
 /// Nobody has the task; a wake-up makes it ready.
 const ASLEEP: u8 = 0;
-/// It is in the list of tasks to poll next.
+/// The task is in the list of those to poll next.
 const READY: u8 = 1;
-/// A thread has it, and polls it.
+/// A thread has the task, and polls it.
 const HELD: u8 = 2;
-/// The same, and it was woken meanwhile.
+/// A thread has the task and polls it, and it was woken meanwhile.
 const WOKEN: u8 = 3;
 
 /// Every change reads the state before it, so that each side sees the other's changes.

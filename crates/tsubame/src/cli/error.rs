@@ -51,7 +51,9 @@ impl CommandLineError {
     /// The line that httpd prints above its usage.
     fn of_httpd(&self, program: &str) -> String {
         match self {
-            CommandLineError::Option(option) => format!("{program}: illegal option -- {}\n", option.trim_start_matches('-')),
+            CommandLineError::Option(option) => {
+                format!("{program}: illegal option -- {}\n", option.trim_start_matches('-'))
+            }
             CommandLineError::Signal(_) => format!("{program}: illegal option -- k\n"),
             CommandLineError::Missing(option) => format!("{program}: option requires an argument -- {option}\n"),
             _ => String::new(),
@@ -76,14 +78,20 @@ impl CommandLineError {
             CommandLineError::Command(word) => unknown_command(program, word),
             CommandLineError::Option(option) => misuse::unknown("option", option, OPTIONS.into_iter()),
             CommandLineError::Missing(option) => format!("option '-{option}' needs a value"),
-            CommandLineError::Signal(None) => format!("option '-k' needs one of {}", SIGNALS.map(|(word, _)| word).join(", ")),
+            CommandLineError::Signal(None) => {
+                format!("option '-k' needs one of {}", SIGNALS.map(|(word, _)| word).join(", "))
+            }
             CommandLineError::Signal(Some(word)) if word == "reload" => {
                 "unknown word after -k 'reload': did you mean 'graceful'?".into()
             }
-            CommandLineError::Signal(Some(word)) => misuse::unknown("word after -k", word, SIGNALS.iter().map(|(word, _)| *word)),
+            CommandLineError::Signal(Some(word)) => {
+                misuse::unknown("word after -k", word, SIGNALS.iter().map(|(word, _)| *word))
+            }
             CommandLineError::Level(word) => misuse::unknown("level", word, Level::NAMES.iter().map(|(name, _)| *name)),
             CommandLineError::Port(None) => "option '--port' needs a number".into(),
-            CommandLineError::Port(Some(word)) => format!("'{word}' is not a port: --port takes a number from 1 to 65535"),
+            CommandLineError::Port(Some(word)) => {
+                format!("'{word}' is not a port: --port takes a number from 1 to 65535")
+            }
             CommandLineError::Word(word) => format!("unexpected word '{}'", word.to_string_lossy()),
             CommandLineError::Mixed => {
                 "--port and a directory cannot be combined with a configuration (-f, -d, -C, -c, -D, -k, -t)".into()

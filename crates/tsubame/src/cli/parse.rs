@@ -58,7 +58,11 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
     Parsed::Run(Box::new(options))
 }
 
-fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> Result<Option<ExitCode>, CommandLineError> {
+fn read(
+    options: &mut Options,
+    demo: &mut Demo,
+    mut parser: lexopt::Parser,
+) -> Result<Option<ExitCode>, CommandLineError> {
     // The parser itself reports only missing or unexpected values.
     let value = |parser: &mut lexopt::Parser| parser.value().map(|v| v.to_string_lossy().into_owned());
     while let Some(arg) = parser.next().map_err(CommandLineError::Other)? {

@@ -128,7 +128,8 @@ impl Shared {
         }
     }
 
-    /// The same after a backend has become free or has ended: other pools of the module may have waited for that.
+    /// Settles this pool, and then the others of its module: they may have waited for a backend to become free or to
+    /// end.
     pub(super) fn settle_all(self: &Arc<Shared>, index: usize) {
         self.settle(index);
         let others = self.state().waiting_beside(index);

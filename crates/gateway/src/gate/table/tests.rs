@@ -172,7 +172,7 @@ fn a_number_that_was_used_again_is_somebody_else() {
     // The holder of the lock is gone, and this process now has its number.
     table.header(HeaderField::Lock).store(own() - later, Relaxed);
     let locked = table.lock().expect("the lock of the dead");
-    // The same for entries, and for their scripts.
+    // Entries and their scripts, too, may belong to a process whose number another one has by now.
     let script = locked.script("a");
     let [waits, runs, ended] = [(); 3].map(|()| locked.enter(script, "a", 9).expect("room"));
     for entry in [waits, runs, ended] {

@@ -366,7 +366,7 @@ impl Parser<'_> {
         self.buf.get(at).copied().ok_or(Stop::Partial)
     }
 
-    /// The same for the field line that starts at `line`.
+    /// The byte at `at` of the field line that starts at `line`.
     #[inline]
     fn byte_of_field(&self, line: usize, at: usize) -> Result<u8, Stop> {
         self.checked_len(at - line)?;

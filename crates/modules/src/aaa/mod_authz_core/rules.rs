@@ -50,7 +50,7 @@ pub(super) struct Check {
     pub(super) provider: &'static AuthzProvider,
     pub(super) arguments: Parsed,
     pub(super) layer: Option<Layer>,
-    /// It takes no arguments, and this is the error for a line with some.
+    /// The error for a line with arguments, if the provider takes none.
     pub(super) bare: Option<&'static str>,
 }
 
@@ -214,7 +214,7 @@ pub(super) async fn decide(rules: &Arc<Group>, request: &mut Request, refusals: 
     }
 }
 
-/// The same for rules that never wait.
+/// Decides by rules that never wait. Rules that would have to are an error: access is refused.
 pub(super) fn decide_now(rules: &Arc<Group>, request: &mut Request, refusals: &mut Refusals) -> Verdict {
     match pin!(decide(rules, request, refusals)).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(verdict) => verdict,

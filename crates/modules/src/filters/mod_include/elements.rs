@@ -449,7 +449,7 @@ fn with_values(arguments: Vec<Argument>) -> impl Iterator<Item = (String, String
     arguments.into_iter().map_while(|mut one| Some((take(&mut one.name)?, one.value?)))
 }
 
-/// The same with their entities decoded.
+/// Arguments up to the first without a value, with their entities decoded.
 fn decoded(arguments: Vec<Argument>) -> impl Iterator<Item = (String, String)> {
     with_values(arguments).map(|(name, value)| (name, decode_entities(&value).into_owned()))
 }

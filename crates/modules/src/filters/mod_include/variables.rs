@@ -157,7 +157,7 @@ impl Variables {
         self.lock().environment()
     }
 
-    /// The same for a page that has seen it after so many changes: `None` if nothing has changed since.
+    /// The environment for a page that has seen it after `seen` changes; `None` if nothing has changed since.
     pub(super) fn environment_since(&self, seen: &mut Option<u64>) -> Option<Fields> {
         let state = self.lock();
         (seen.replace(state.changes) != Some(state.changes)).then(|| state.environment())

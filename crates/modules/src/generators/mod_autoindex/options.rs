@@ -53,7 +53,7 @@ const NAMES: [(&str, Bits); 19] = [
 /// The options of one level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
-    /// Those given without a sign.
+    /// The options given without a sign.
     set: Option<Bits>,
     add: Bits,
     remove: Bits,

@@ -15,7 +15,8 @@ pub(super) const PROXY: &str = "proxy:";
 pub(super) const FORCED_TYPE: &str = "rewrite-forced-mimetype";
 pub(super) const FORCED_HANDLER: &str = "rewrite-forced-handler";
 pub(super) const END: &str = "rewrite_really_last";
-/// The same for a look-up: a request that continues as its result (`DirectoryIndex`) is not ended by it.
+/// The note of a subrequest that no rule should process again. A request that continues as the subrequest's result
+/// (`DirectoryIndex`) may still be rewritten.
 pub(super) const END_OF_LOOK_UP: &str = "rewrite_really_last_of_look_up";
 pub(super) const NOCANON: &str = "proxy-nocanon";
 

@@ -16,7 +16,7 @@ settings! {
     /// The settings of a server.
     pub struct ProxyServer {
         /// Searched in order.
-        /// Those of the main server come first, as in Apache.
+        /// The lines of the main server come first, as in Apache.
         pub(super) passes: Listed<Arc<Pass>>,
         pub(super) sections: Listed<Arc<ProxySection>>,
         /// The settings of backends; the last one counts.

@@ -30,7 +30,7 @@ pub(crate) struct Parameters {
     pub(crate) flush: Option<bool>,
 }
 
-/// Those without a meaning in these protocols, or that Tsubame does not need.
+/// Parameters without a meaning in these protocols, or that Tsubame does not need.
 const WITHOUT_EFFECT: [&str; 16] = [
     "acquire",
     "addressttl",
@@ -50,7 +50,7 @@ const WITHOUT_EFFECT: [&str; 16] = [
     "smax",
 ];
 
-/// Those that would affect the routing of requests, and are not supported.
+/// Parameters that would affect the routing of requests, and are not supported.
 const REFUSED: [&str; 9] =
     ["failonstatus", "hcexpr", "hcinterval", "hcmethod", "hctemplate", "hcuri", "mapping", "status", "upgrade"];
 

@@ -89,7 +89,7 @@ pub fn reload(server: &Server) -> Result<String, String> {
 pub struct Reloader(Option<(u64, Vec<Part>)>);
 
 impl Reloader {
-    /// The same as [`reload`], but only the certificates of these virtual hosts have changed.
+    /// Reads the certificates anew like [`reload`](fn@reload), where only those of some virtual hosts have changed.
     pub fn reload(&mut self, server: &Server, has_changed: impl Fn(&VirtualHost) -> bool) -> Result<(), String> {
         let published = published(server)?;
         let known = self.0.take().filter(|(number, _)| *number == published.number());

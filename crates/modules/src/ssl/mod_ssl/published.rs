@@ -64,7 +64,7 @@ impl Published {
         self.write(parts, None).map(Option::unwrap_or_default)
     }
 
-    /// The same, unless another set than this one is in effect by now: `None`.
+    /// Puts a new set into effect in place of the set with the number `seen`. `None`: another one is in effect by now.
     pub(super) fn publish_after(&self, seen: u64, parts: &[Part]) -> Result<Option<u64>, String> {
         self.write(parts, Some(seen))
     }

@@ -31,7 +31,7 @@ settings! {
         pub insecure_renegotiation: Setting<bool>,
         pub session_tickets: Setting<bool>,
         pub ticket_key_file: Setting<String>,
-        /// Those of a virtual host replace all of the main server's.
+        /// The lines of a virtual host replace all of the main server's.
         pub certificate_files: Setting<Vec<NamedFile>>,
         pub key_files: Setting<Vec<NamedFile>>,
         pub chain_file: Setting<String>,

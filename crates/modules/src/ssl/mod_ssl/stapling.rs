@@ -152,7 +152,7 @@ impl Host {
         certificates.iter().filter_map(staple).collect()
     }
 
-    /// The same, without a word.
+    /// The staples of the certificates that have one, without log lines about the others.
     fn quiet_staples(&self) -> Vec<Staple> {
         self.choice.current().iter().filter_map(|one| self.staple(one).ok()).collect()
     }

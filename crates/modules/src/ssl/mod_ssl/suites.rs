@@ -115,7 +115,7 @@ pub(super) fn tls12(list: &str) -> (Vec<SupportedCipherSuite>, Vec<&str>) {
     (chosen.iter().map(|suite| suite.suite).collect(), missing)
 }
 
-/// The same for TLS 1.3, whose list only contains names.
+/// The suites for TLS 1.3, whose list only contains names.
 pub(super) fn tls13(list: &str) -> (Vec<SupportedCipherSuite>, Vec<&str>) {
     let words = list.split(':').filter(|word| !word.is_empty());
     let (mut chosen, mut missing) = (Vec::new(), Vec::new());

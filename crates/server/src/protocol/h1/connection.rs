@@ -30,7 +30,7 @@ pub(in crate::protocol) struct HttpConnection {
     pub(super) running: Running,
     pub(in crate::protocol) client: Arc<Client>,
     pub(super) transport: Arc<dyn Transport>,
-    /// The same for interim responses; a request has it until its response begins.
+    /// Sends interim responses; a request has it until its response begins.
     pub(super) interim: Option<Arc<dyn Interim>>,
     pub(super) workers: Arc<Workers>,
     /// Bytes sent and received with the requests that were answered.

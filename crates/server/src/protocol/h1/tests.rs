@@ -30,7 +30,7 @@ use crate::{core_module, module};
 struct Script {
     /// The client's bytes for each read; `None`: nothing is there yet.
     reads: Mutex<VecDeque<Option<&'static str>>>,
-    /// It takes no bytes.
+    /// Whether the client takes no bytes.
     full: AtomicBool,
     sent: Mutex<Vec<u8>>,
     park_state: ParkState,

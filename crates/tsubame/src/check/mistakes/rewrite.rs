@@ -9,7 +9,7 @@ pub(super) fn slash_in_a_directory(config: &Config<'_>, report: &mut Report) {
     config.lines.iter().for_each(|line| slash(line, report));
 }
 
-/// The same for one line: in a directory a rule sees the path without the directory and its slash.
+/// Finds a pattern that begins with a slash in one line: in a directory a rule sees the path without the directory and its slash.
 pub(super) fn slash(line: &Line<'_>, report: &mut Report) {
     let is_in_directory = line.in_access_file || line.is_in("<Directory") || line.is_in("<DirectoryMatch");
     if !line.is("RewriteRule") || !is_in_directory {

@@ -66,7 +66,7 @@ impl Clients {
         }
     }
 
-    /// The same, computed by webpki.
+    /// The chain as webpki finds it.
     fn path(
         &self,
         chain: &[CertificateDer<'_>],

@@ -30,7 +30,7 @@ impl Lists {
         Lists { all, mark }
     }
 
-    /// Those in webpki's form.
+    /// The lists in webpki's form.
     pub(super) fn modern(&self) -> impl Iterator<Item = &CertRevocationList<'static>> {
         self.all.iter().filter_map(|list| match &list.form {
             Form::Modern(list) => Some(list),
