@@ -41,9 +41,9 @@ pub enum Load {
 /// The most threads of a pool that waits. More would only help where name servers do not answer, and then nothing
 /// helps.
 const WAITING_MAX: usize = 16;
-/// The same for name servers, some of which may answer while others do not.
+/// The most threads that ask name servers, some of which may answer while others do not.
 const RESOLVING_MAX: usize = 32;
-/// The same for databases; there may be several of them, too.
+/// The most threads that ask databases; there may be several databases, too.
 const ASKING_MAX: usize = 32;
 /// How many jobs a pool's queue may hold. Further jobs wait with their connections until there is room, so there are
 /// never more than this process has requests.

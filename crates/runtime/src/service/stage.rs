@@ -30,7 +30,7 @@ pub enum Stage {
     Tunnel,
     /// Our side is shut; drain what the client still sends, 30 s at most.
     Linger,
-    /// The same after a time-out, 2 s at most.
+    /// Our side is shut after a time-out; drain what the client still sends, 2 s at most.
     ShortLinger,
     /// Nothing is left to do: drop the connection.
     Closed,

@@ -102,7 +102,7 @@ fn names_decide_as_in_apache() {
             let _apache = Apache::start_by(&site, names.by(), &rules());
             statuses(&site)
         };
-        for mpm in Mpm::ALL {
+        for mpm in Mpm::chosen("names_decide_as_in_apache") {
             let site = site();
             let names = NameServer::start(&site, replies);
             let server = start(&site, mpm, &names, &rules());
@@ -161,7 +161,7 @@ fn host_names_are_looked_up_as_in_apache() {
             let _apache = Apache::start_by(&site, names.by(), &configuration);
             (shown(&site), names.count(CLIENT))
         };
-        for mpm in Mpm::ALL {
+        for mpm in Mpm::chosen("host_names_are_looked_up_as_in_apache") {
             let site = place();
             let names = NameServer::start(&site, replies);
             let server = start(&site, mpm, &names, &configuration);

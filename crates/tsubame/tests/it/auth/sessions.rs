@@ -271,7 +271,7 @@ fn a_login_outlives_a_redirect() {
         "ScriptAlias /cgi/ ${{ROOT}}/cgi-bin/\n<Location /cgi>\nCGIPassAuth On\n{LOGIN}Require valid-user\n\
          AuthFormFakeBasicAuth On\n</Location>"
     );
-    for mpm in Mpm::ALL {
+    for mpm in Mpm::chosen("a_login_outlives_a_redirect") {
         let site = Site::new();
         build_forms(&site);
         site.page("then.txt", "then\n");

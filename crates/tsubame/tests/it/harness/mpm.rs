@@ -24,6 +24,16 @@ impl Mpm {
         }
     }
 
+    /// The modules for a test to which no module can matter: percore and, by the test's name, one of the others; all of
+    /// them if `TSUBAME_EVERY_MPM` is set.
+    pub fn chosen(test: &str) -> Vec<Mpm> {
+        let [first, others @ ..] = Mpm::ALL;
+        if std::env::var_os("TSUBAME_EVERY_MPM").is_some() {
+            return Mpm::ALL.to_vec();
+        }
+        vec![first, others[test.bytes().map(usize::from).sum::<usize>() % others.len()]]
+    }
+
     /// Whether one process serves one connection: what a client holds, another one cannot have.
     pub fn is_one_connection_a_process(self) -> bool {
         self == Mpm::Prefork

@@ -58,7 +58,7 @@ fn litmus_passes() {
     if !needs::LITMUS.is_there("litmus_passes") {
         return;
     }
-    for mpm in Mpm::ALL {
+    for mpm in Mpm::chosen("litmus_passes") {
         let site = place();
         // The directory of the file is missing, as after a boot.
         let text = CONFIGURATION.replace("run/locks", "run/lock/locks");
@@ -76,7 +76,7 @@ fn cadaver_and_rclone_work_with_files() {
     if !needs::DAV_CLIENTS.is_there("cadaver_and_rclone_work_with_files") {
         return;
     }
-    for mpm in Mpm::ALL {
+    for mpm in Mpm::chosen("cadaver_and_rclone_work_with_files") {
         let site = place();
         let server = Server::start(mpm, &site, CONFIGURATION);
         let url = format!("http://{}/dav/", site.address());
@@ -327,7 +327,7 @@ fn writes_survive_a_killed_process() {
     const PROPERTY: &str =
         "<propertyupdate xmlns=\"DAV:\"><set><prop><x xmlns=\"u:\">kept</x></prop></set></propertyupdate>";
     const FIND: &str = "<propfind xmlns=\"DAV:\"><prop><x xmlns=\"u:\"/><lockdiscovery/></prop></propfind>";
-    for mpm in Mpm::ALL {
+    for mpm in Mpm::chosen("writes_survive_a_killed_process") {
         let site = place();
         let server = Server::start(mpm, &site, CONFIGURATION);
         server.allow("");
@@ -420,7 +420,7 @@ fn nothing_is_torn_whenever_processes_are_killed() {
 
 #[test]
 fn a_large_file_goes_through_in_pieces() {
-    for mpm in Mpm::ALL {
+    for mpm in Mpm::chosen("a_large_file_goes_through_in_pieces") {
         let site = place();
         let server = Server::start(mpm, &site, CONFIGURATION);
         let mut client = server.client();
@@ -485,7 +485,7 @@ fn access_is_checked_at_both_ends() {
         <Location /dav/closed>\nRequire all denied\n</Location>\n\
         <Location /dav/read>\n<LimitExcept GET HEAD OPTIONS PROPFIND>\nRequire all denied\n</LimitExcept>\n</Location>\n\
         <Location /dav/off>\nDav Off\n</Location>\n<Directory htdocs/dav/broken>\nAllowOverride All\n</Directory>\n";
-    for mpm in Mpm::ALL {
+    for mpm in Mpm::chosen("access_is_checked_at_both_ends") {
         let site = place();
         site.page("dav/closed/secret", "x");
         site.page("dav/read/f", "x");
@@ -517,7 +517,7 @@ fn what_a_client_may_not_remove_stays() {
     let configuration = "DavLockDB ${DOCS}/dav/state/locks\nDirectorySlash Off\nDirectoryIndex disabled\n\
         <Directory ${DOCS}>\nDav On\n</Directory>\nAlias /other/ ${ROOT}/run/\n<Location /other>\nDav On\nRequire all granted\n</Location>\n\
         <Location /dav/a/closed>\nRequire all denied\n</Location>\n<Files keep.txt>\nRequire all denied\n</Files>\n";
-    for mpm in Mpm::ALL {
+    for mpm in Mpm::chosen("what_a_client_may_not_remove_stays") {
         let site = place();
         site.page("dav/a/closed/secret", "x");
         site.page("dav/a/open", "x");
@@ -681,7 +681,7 @@ fn a_small_document_makes_no_large_one() {
 
 #[test]
 fn one_of_those_that_make_the_same_file_is_the_first() {
-    for mpm in Mpm::ALL {
+    for mpm in Mpm::chosen("one_of_those_that_make_the_same_file_is_the_first") {
         let site = place();
         let server = Server::start(mpm, &site, CONFIGURATION);
         for round in 0..10 {

@@ -61,9 +61,10 @@ fn page(site: &Site, query: &str) -> String {
 /// The pages of a query, ours and Apache's, if there is an Apache.
 fn pages(test: &str, configuration: &str, query: &str) -> Option<(String, String)> {
     let found = RefCell::new(Vec::new());
-    both(test, build, &format!("{LOCATION}{configuration}"), |site| found.borrow_mut().push(page(site, query)));
+    let ours =
+        both(test, build, &format!("{LOCATION}{configuration}"), |site| found.borrow_mut().push(page(site, query)));
     let mut found = found.into_inner();
-    let theirs = (found.len() > Mpm::ALL.len()).then(|| found.pop())??;
+    let theirs = (found.len() > ours).then(|| found.pop())??;
     Some((found.swap_remove(0), theirs))
 }
 

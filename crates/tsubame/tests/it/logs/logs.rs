@@ -1,6 +1,6 @@
 //! Access and error logs.
 
-use crate::harness::mpm::{Mpm, under_percore_and};
+use crate::harness::mpm::under_percore_and;
 use crate::harness::oracle;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
@@ -157,7 +157,7 @@ fn formats_are_those_of_apache() {
         site.page("a.txt", "0123456789");
         site.page("d/index.html", "d\n");
     };
-    oracle::both("formats_are_those_of_apache", build, &configuration, |site| {
+    let ours = oracle::both("formats_are_those_of_apache", build, &configuration, |site| {
         let mut all = Vec::new();
         for (index, request) in requests.iter().enumerate() {
             let mut client = Client::connect(site.address());
@@ -173,7 +173,7 @@ fn formats_are_those_of_apache() {
         lines.borrow_mut().push(all);
     });
     let lines = lines.into_inner();
-    let (ours, theirs) = lines.split_at(Mpm::ALL.len());
+    let (ours, theirs) = lines.split_at(ours);
     for (ours, theirs) in ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| (ours, theirs))) {
         assert_eq!(ours.len(), requests.len() * items.len());
         // The protocol of a line that is not a request is our guess; docs/differences.md has it. How long an answer is depends on the name of the server; an identifier is new each time.
