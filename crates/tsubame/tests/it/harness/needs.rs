@@ -262,16 +262,23 @@ fn must_be_there() -> bool {
 /// In a process of its own: with `CI` what is missing is a failure that says what to do, without it is said once.
 #[test]
 fn nothing_is_left_out_quietly() {
-    const NAME: &str = "needs::nothing_is_left_out_quietly";
+    const NAME: &str = "nothing_is_left_out_quietly";
     const MISSING: Need = Need { what: "nonsense", remedy: "get some", is_there: || false, is_fate: false };
     const INSIDE: &str = "TSUBAME_WITHOUT";
     if std::env::var_os(INSIDE).is_some() {
         assert!(!MISSING.is_there("one") && !MISSING.is_there("two"));
         return;
     }
+    // The names of tests begin behind the name of their program.
+    let (_, module) = module_path!().split_once("::").expect("a module");
     let run = |ci: &str| {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
-        let output = command.args(["--exact", NAME]).env(INSIDE, "1").env("CI", ci).output().expect("run");
+        let output = command
+            .args(["--exact", &format!("{module}::{NAME}")])
+            .env(INSIDE, "1")
+            .env("CI", ci)
+            .output()
+            .expect("run");
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&text).matches("nonsense").count(), text)
     };
