@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::harness::oracle::placeless;
 use crate::harness::site::Site;
-use crate::harness::wait::{DEADLINE, within};
+use crate::harness::wait::until;
 
 /// Formats whose values depend neither on the place nor on the time. The number of received bytes is not among them:
 /// bytes read ahead count here for the request that they belong to, in Apache for the one that was being read.
@@ -52,18 +52,26 @@ pub struct Lines {
 }
 
 /// The lines about connections, by the ports of the clients, once there is one in the access log for each of so many answers.
+///
+/// For a client that mod_remoteip names both servers log the port 0. These lines belong to the connections that miss
+/// some, in turn: the connections follow one another.
 pub fn about(site: &Site, answers: &[(SocketAddr, usize)]) -> Vec<Lines> {
-    let all = || -> Vec<Lines> {
-        let (access, error) = (by_port(site, "logs/compared_log", accessed), by_port(site, "logs/error_log", failed));
-        let lines = |(client, _): &(SocketAddr, usize)| Lines {
-            access: access.get(&client.port()).into_iter().flatten().map(|line| fields(line)).collect(),
-            error: error.get(&client.port()).cloned().unwrap_or_default(),
+    let all = || -> Option<Vec<Lines>> {
+        let (mut access, error) =
+            (by_port(site, "logs/compared_log", accessed), by_port(site, "logs/error_log", failed));
+        let mut portless = access.remove(&0).unwrap_or_default().into_iter();
+        let lines = |(client, count): &(SocketAddr, usize)| {
+            let mut own = access.remove(&client.port()).unwrap_or_default();
+            own.extend(portless.by_ref().take(count.saturating_sub(own.len())));
+            let lines = Lines {
+                access: own.iter().map(|line| fields(line)).collect(),
+                error: error.get(&client.port()).cloned().unwrap_or_default(),
+            };
+            (own.len() >= *count).then_some(lines)
         };
         answers.iter().map(lines).collect()
     };
-    let complete =
-        |lines: &Vec<Lines>| lines.iter().zip(answers).all(|(lines, (_, count))| lines.access.len() >= *count);
-    within(DEADLINE, || Some(all()).filter(complete)).unwrap_or_else(all)
+    until("a line in the access log for each answer", all)
 }
 
 fn by_port(site: &Site, file: &str, parse: fn(&str) -> Option<(u16, String)>) -> BTreeMap<u16, Vec<String>> {
