@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::cli::explain::explain;
-use crate::harness::mpm::{Mpm, under_percore_and};
+use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
 use crate::harness::needs;
 use crate::harness::oracle::{Case, both, compare};
 use crate::harness::server::Server;
@@ -33,15 +33,6 @@ fn location(server: &Server<'_>, path: &str) -> (u16, String) {
 }
 
 under_percore_and! { event:
-fn a_program_is_asked_by_all_children(mpm: Mpm) {
-        let site = site();
-        let server = Server::start(mpm, &site, CONFIGURATION);
-        for number in 1..=20 {
-            assert_eq!(location(&server, "/p/key"), (302, format!("key.{number}")), "one program counts");
-        }
-        assert_eq!(location(&server, "/p/none"), (302, "dflt".into()));
-}
-
 fn a_program_that_ends_is_started_again(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);
@@ -51,17 +42,6 @@ fn a_program_that_ends_is_started_again(mpm: Mpm) {
         assert_eq!(server.get("/p/end").status, 500, "nobody knows what it would have said");
         assert_eq!(location(&server, "/p/key"), (302, "key.1".into()), "another program has begun");
         server.logged("the program of RewriteMap p has not answered, so the line at ");
-}
-
-fn a_program_that_hangs_holds_up_nobody_else(mpm: Mpm) {
-        let site = site();
-        let server = Server::start(mpm, &site, &format!("Timeout 2\n{CONFIGURATION}"));
-        server.allow("the program of RewriteMap p has not answered");
-        let mut waiting = server.client();
-        waiting.send("GET /p/hang HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        assert_eq!(server.get("/a.html").status, 200);
-        assert_eq!(waiting.response().status, 500);
-        until("another program", || (location(&server, "/p/key") == (302, "key.1".into())).then_some(()));
 }
 
 fn a_map_that_changes_is_read_again(mpm: Mpm) {
@@ -78,6 +58,28 @@ fn a_map_that_changes_is_read_again(mpm: Mpm) {
         server.allow("AH00661");
         assert_eq!(server.get("/t").status, 500, "nobody knows what it would say");
         server.logged("AH00661: mod_rewrite: can't access text RewriteMap file");
+}
+}
+
+under_every_mpm! {
+fn a_program_is_asked_by_all_children(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        for number in 1..=20 {
+            assert_eq!(location(&server, "/p/key"), (302, format!("key.{number}")), "one program counts");
+        }
+        assert_eq!(location(&server, "/p/none"), (302, "dflt".into()));
+}
+
+fn a_program_that_hangs_holds_up_nobody_else(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, &format!("Timeout 2\n{CONFIGURATION}"));
+        server.allow("the program of RewriteMap p has not answered");
+        let mut waiting = server.client();
+        waiting.send("GET /p/hang HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!(server.get("/a.html").status, 200);
+        assert_eq!(waiting.response().status, 500);
+        until("another program", || (location(&server, "/p/key") == (302, "key.1".into())).then_some(()));
 }
 }
 

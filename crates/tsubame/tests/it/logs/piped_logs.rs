@@ -7,7 +7,7 @@ use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::harness::descriptors::clients_of;
-use crate::harness::mpm::{Mpm, under_percore_and};
+use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
 use crate::harness::oracle::{self, Apache};
 use crate::harness::server::{Server, Start, children, is_gone};
 use crate::harness::site::Site;
@@ -105,7 +105,9 @@ under_percore_and! { prefork:
         assert_eq!(run(&["-k", "stop"]).2, Some(0));
         until("its end", || (!heir.exists()).then_some(()));
     }
+}
 
+under_every_mpm! {
     /// A program that does not read blocks neither requests nor restarts nor stops; the loss is reported.
     fn a_program_that_does_not_read_stops_nobody(mpm: Mpm) {
         let site = site();

@@ -3,7 +3,7 @@
 use sys::process::Pid;
 use sys::signal::Signal;
 
-use crate::harness::mpm::under_percore_and;
+use crate::harness::mpm::under_every_mpm;
 use crate::harness::needs;
 use crate::harness::server::Start;
 use crate::harness::site::Site;
@@ -15,7 +15,7 @@ fn at(seconds: i64) -> Vec<String> {
     ["unshare", "--time", "--monotonic", &offset].map(str::to_string).to_vec()
 }
 
-under_percore_and! { event:
+under_every_mpm! {
     /// Nothing is reckoned from a moment before the clock began, and nothing overflows: deadlines, restarts, replacements.
     fn any_uptime_will_do(mpm: Mpm) {
         if !needs::TIME_NAMESPACES.is_there("any_uptime_will_do") {

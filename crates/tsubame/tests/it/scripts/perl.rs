@@ -3,7 +3,7 @@
 use sys::process::Pid;
 use sys::signal::Signal;
 
-use crate::harness::mpm::{Mpm, under_percore_and};
+use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::harness::wait::until;
@@ -131,7 +131,9 @@ under_percore_and! { prefork:
         change(&module, "package Said; sub said { 'new' } 1;\n");
         assert_eq!(said("fork"), "two new", "a template knows all files it was made of");
     }
+}
 
+under_every_mpm! {
     /// Interpreters of an earlier configuration leave with its children, and no request fails.
     fn a_graceful_restart_replaces_them(mpm: Mpm) {
         let site = site();

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::harness::mpm::{Mpm, under_percore_and};
+use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
 use crate::harness::needs;
 use crate::harness::server::{Server, Start};
 use crate::harness::site::Site;
@@ -158,7 +158,9 @@ under_percore_and! { worker:
         assert_eq!(server.get("/none.php").status, 404);
         until("the line", || server.log().contains("PHP message: look-out").then_some(()));
     }
+}
 
+under_every_mpm! {
     /// A connection that is kept occupies a process of FPM: requests that cannot go over it do not wait for it.
     fn kept_connections_hold_nobody_up(mpm: Mpm) {
         let Some((site, _fpm)) = fpm("kept_connections_hold_nobody_up", 1) else { return };

@@ -3,7 +3,7 @@
 use sys::process::Pid;
 use sys::signal::Signal;
 
-use crate::harness::mpm::under_percore_and;
+use crate::harness::mpm::under_every_mpm;
 use crate::harness::server::{Server, is_gone};
 use crate::harness::site::Site;
 use crate::harness::wait::until;
@@ -35,7 +35,7 @@ fn ask(server: &Server<'_>, name: &str) -> (Client, Pid) {
     (client, pid.expect("a number"))
 }
 
-under_percore_and! { prefork:
+under_every_mpm! {
     /// The server's end is the end of all scripts, whether they obey signals or not, and nothing is logged as an error.
     fn a_stop_ends_scripts(mpm: Mpm) {
         let site = site();

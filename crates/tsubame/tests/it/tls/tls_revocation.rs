@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::cli::ctl::ctl;
-use crate::harness::mpm::{Mpm, under_percore_and};
+use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
 use crate::harness::oracle;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
@@ -163,7 +163,7 @@ fn responders_are_asked_about_clients_as_by_apache() {
     }
 }
 
-under_percore_and! { worker:
+under_every_mpm! {
     /// A silent responder: the client waits and is refused, other clients are served meanwhile.
     fn a_silent_responder_holds_up_nobody_else(mpm: Mpm) {
         if !is_there("a_silent_responder_holds_up_nobody_else") {
