@@ -1,4 +1,4 @@
-//! Every test of the running server runs under every multi-processing module.
+//! Which multi-processing modules (MPMs) a test of the running server runs under: all four, or percore and one other.
 
 use std::fmt;
 
