@@ -1,7 +1,6 @@
 //! The directive tables, the only place that knows a directive, and the `Cmd` that a directive's function gets when its
 //! line is applied.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::allowed::Allowed;
@@ -332,28 +331,32 @@ pub fn find_all<'a>(
 
 /// The directives of some modules, in the order of their names. There are hundreds, and every line of a configuration looks
 /// for one.
-pub(crate) struct DirectiveIndex(Vec<(&'static ModuleInfo, &'static Directive)>);
+pub(crate) struct DirectiveIndex {
+    /// The name of each row in lower case. Comparisons ignore case: it is taken away once, not for each of them.
+    names: Vec<String>,
+    rows: Vec<(&'static ModuleInfo, &'static Directive)>,
+}
 
 impl DirectiveIndex {
     pub(crate) fn of(modules: &[&'static ModuleInfo]) -> DirectiveIndex {
-        let rows = modules.iter().flat_map(|info| info.directives.iter().map(|row| (*info, row)));
-        let mut rows: Vec<_> = rows.collect();
-        rows.sort_by(|(_, row), (_, other)| compare(row.name, other.name));
-        DirectiveIndex(rows)
+        let named = |info: &&'static ModuleInfo| {
+            let info = *info;
+            info.directives.iter().map(move |row| (row.name.to_ascii_lowercase(), (info, row)))
+        };
+        let mut all: Vec<_> = modules.iter().flat_map(named).collect();
+        // Rows with one name keep their order.
+        all.sort_by(|(name, _), (other, _)| name.cmp(other));
+        let (names, rows) = all.into_iter().unzip();
+        DirectiveIndex { names, rows }
     }
 
     /// The directives with this name, ignoring case.
     pub(crate) fn find(&self, name: &str) -> &[(&'static ModuleInfo, &'static Directive)] {
-        let start = self.0.partition_point(|(_, row)| compare(row.name, name).is_lt());
-        let length = self.0[start..].iter().take_while(|(_, row)| compare(row.name, name).is_eq()).count();
-        &self.0[start..start + length]
+        let name = name.to_ascii_lowercase();
+        let start = self.names.partition_point(|other| *other < name);
+        let length = self.names[start..].iter().take_while(|other| **other == name).count();
+        &self.rows[start..start + length]
     }
-}
-
-/// Compares names, ignoring case.
-fn compare(name: &str, other: &str) -> Ordering {
-    let lower = |byte: u8| byte.to_ascii_lowercase();
-    name.bytes().map(lower).cmp(other.bytes().map(lower))
 }
 
 /// The name closest to a misspelled one, if it is close enough to be the intended one.
