@@ -38,9 +38,10 @@ pub fn is_comparable(format: &str, status: u16) -> bool {
     !OF_NO_REQUEST.contains(&format) || !matches!(status, 400 | 414 | 417 | 431 | 501 | 505)
 }
 
-/// Lines after a configuration: [`FORMATS`] preceded by the client's port.
+/// Lines after a configuration: [`FORMATS`] preceded by the client's port and the time when the request began.
 pub fn logged() -> String {
-    format!("LogFormat \"%{{remote}}p\\t{}\" compared\nCustomLog logs/compared_log compared\n", FORMATS.join("\\t"))
+    let formats = FORMATS.join("\\t");
+    format!("LogFormat \"%{{remote}}p\\t%{{usec}}t\\t{formats}\" compared\nCustomLog logs/compared_log compared\n")
 }
 
 /// The lines about one connection.
@@ -54,12 +55,15 @@ pub struct Lines {
 /// The lines about connections, by the ports of the clients, once there is one in the access log for each of so many answers.
 ///
 /// For a client that mod_remoteip names both servers log the port 0. These lines belong to the connections that miss
-/// some, in turn: the connections follow one another.
+/// some, by the time: the connections follow one another, but their children write when they like.
 pub fn about(site: &Site, answers: &[(SocketAddr, usize)]) -> Vec<Lines> {
     let all = || -> Option<Vec<Lines>> {
         let (mut access, error) =
             (by_port(site, "logs/compared_log", accessed), by_port(site, "logs/error_log", failed));
-        let mut portless = access.remove(&0).unwrap_or_default().into_iter();
+        let mut portless = access.remove(&0).unwrap_or_default();
+        // Each begins with the time, whose digits do not change in number.
+        portless.sort();
+        let mut portless = portless.into_iter();
         let lines = |(client, count): &(SocketAddr, usize)| {
             let mut own = access.remove(&client.port()).unwrap_or_default();
             own.extend(portless.by_ref().take(count.saturating_sub(own.len())));
@@ -90,9 +94,9 @@ fn accessed(line: &str) -> Option<(u16, String)> {
     Some((port.parse().ok()?, rest.into()))
 }
 
-/// Nothing and an empty value look the same to a reader.
+/// The fields behind the time. Nothing and an empty value look the same to a reader.
 fn fields(line: &str) -> Vec<String> {
-    line.split('\t').map(|field| if field.is_empty() { "-" } else { field }.to_string()).collect()
+    line.split('\t').skip(1).map(|field| if field.is_empty() { "-" } else { field }.to_string()).collect()
 }
 
 /// `[time] [module:level] [pid 1:tid 2] text [client 127.0.0.1:PORT] text`, without time and process.
