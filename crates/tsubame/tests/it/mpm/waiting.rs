@@ -307,7 +307,8 @@ fn half_requests_make_room() {
     {
         let server = Server::start(Mpm::Event, &site, text);
         server.allow("MaxRequestWorkers setting");
-        let mut halves: Vec<Client> = (0..40).map(|_| server.client()).collect();
+        // More than the 12 connections of four workers with an AsyncRequestWorkerFactor of 2.
+        let mut halves: Vec<Client> = (0..20).map(|_| server.client()).collect();
         halves.iter_mut().for_each(|client| client.send(half));
         let mut client = server.client();
         client.patience(Duration::from_secs(20));
