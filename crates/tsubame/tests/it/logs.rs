@@ -4,7 +4,7 @@ pub mod info;
 pub mod inherited_logs;
 pub mod json_logs;
 pub mod live;
-pub mod logs;
+pub mod log_lines;
 pub mod metrics;
 pub mod piped_logs;
 pub mod rotation;
