@@ -9,7 +9,7 @@ use mpm::{UPGRADE_MAX, pidfile};
 use sys::process::Pid;
 
 use crate::cli::{self, Options};
-use crate::config::{self, ConfigSource, Configured};
+use crate::config::{ConfigSource, Configured};
 use crate::ctl;
 use crate::diagnosis::preflight;
 use crate::diagnosis::print;
@@ -64,14 +64,10 @@ fn restart(configured: &Configured, signal: cli::Signal) -> Option<Result<io::Re
 /// Reads the configuration, then sends the signal. It sends nothing if the configuration has an error or cannot be
 /// served; a stop needs only a configuration without errors.
 pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
-    let configured = match config::read(options, &ConfigSource::File) {
+    let configured = match print::read(options, &ConfigSource::File) {
         Ok(configured) => configured,
-        Err(broken) => {
-            print::failure(options, &broken);
-            return ExitCode::FAILURE;
-        }
+        Err(failed) => return failed,
     };
-    print::notices(options, &configured.loaded.notices);
     let ends = matches!(signal, cli::Signal::Stop | cli::Signal::GracefulStop);
     if !ends && let Err(message) = preflight::can_start(options, &configured) {
         messages::print(options, &message);

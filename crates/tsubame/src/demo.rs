@@ -8,7 +8,7 @@ use mpm::Listeners;
 use sys::process::{Fork, Pid};
 
 use crate::cli::{self, Action, Demo, Options};
-use crate::config::{self, ConfigSource};
+use crate::config::ConfigSource;
 use crate::diagnosis::print;
 use crate::output;
 use crate::start;
@@ -96,14 +96,10 @@ fn serve(options: &Options, demo: &Demo, home: &Path) -> ExitCode {
     let (root, home) = (root.to_string_lossy().into_owned(), home.to_string_lossy().into_owned());
     let variables = [("TSUBAME_LISTEN", listen.as_str()), ("TSUBAME_ROOT", &root), ("TSUBAME_HOME", &home)];
     let text = ConfigSource::Own("embedded configuration", CONFIGURATION, &variables);
-    let configured = match config::read(options, &text) {
+    let configured = match print::read(options, &text) {
         Ok(configured) => configured,
-        Err(broken) => {
-            print::failure(options, &broken);
-            return ExitCode::FAILURE;
-        }
+        Err(failed) => return failed,
     };
-    print::notices(options, &configured.loaded.notices);
     let mut options = Options { defines: options.defines.clone(), ..copy(options) };
     options.defines.push("FOREGROUND".into());
     start::serve(&options, configured, &text, |listeners| greet(listeners, &root, &home, demo.root.is_none()))

@@ -29,14 +29,10 @@ use crate::watch;
 
 /// Starts the server: `-k start`, or no `-k` at all.
 pub(crate) fn run(options: &Options) -> ExitCode {
-    let configured = match config::read(options, &ConfigSource::File) {
+    let configured = match print::read(options, &ConfigSource::File) {
         Ok(configured) => configured,
-        Err(broken) => {
-            print::failure(options, &broken);
-            return ExitCode::FAILURE;
-        }
+        Err(failed) => return failed,
     };
-    print::notices(options, &configured.loaded.notices);
     if options.defined(crate::cli::EXPLICIT_START)
         && sys::notify::predecessor().is_none()
         && let Some(pid) = running::parent(&configured)

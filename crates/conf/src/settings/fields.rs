@@ -156,17 +156,24 @@ impl<T: Clone> Merge for Gathered<T> {
 }
 
 /// Values that add up: the outer ones first, then the inner ones, each with its origin.
-#[derive(Clone, Debug)]
-pub struct Listed<T>(Vec<(T, Origin)>);
+pub type Listed<T> = Values<T, false>;
 
-impl<T> Default for Listed<T> {
+/// Values that are searched from the innermost level outwards: the inner ones first, then the outer ones, each with its
+/// origin.
+pub type Stacked<T> = Values<T, true>;
+
+/// The values of all levels, [`Listed`] or [`Stacked`].
+#[derive(Clone, Debug)]
+pub struct Values<T, const INNER_FIRST: bool>(Vec<(T, Origin)>);
+
+impl<T, const INNER_FIRST: bool> Default for Values<T, INNER_FIRST> {
     fn default() -> Self {
-        Listed(Vec::new())
+        Values(Vec::new())
     }
 }
 
-impl<T> Listed<T> {
-    /// Adds a value at the end.
+impl<T, const INNER_FIRST: bool> Values<T, INNER_FIRST> {
+    /// Adds a value after those of the same level.
     pub fn push(&mut self, value: T, origin: &Origin) {
         self.0.push((value, origin.clone()));
     }
@@ -197,46 +204,10 @@ impl<T> Listed<T> {
     }
 }
 
-impl<T: Clone> Merge for Listed<T> {
+impl<T: Clone, const INNER_FIRST: bool> Merge for Values<T, INNER_FIRST> {
     fn merge(base: &Self, add: &Self) -> Self {
-        Listed(base.0.iter().chain(&add.0).cloned().collect())
-    }
-
-    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
-        self.0.iter().map(|(_, origin)| origin).for_each(see);
-    }
-}
-
-/// Values that are searched from the innermost level outwards: the inner ones first, then the outer ones.
-#[derive(Clone, Debug)]
-pub struct Stacked<T>(Vec<(T, Origin)>);
-
-impl<T> Default for Stacked<T> {
-    fn default() -> Self {
-        Stacked(Vec::new())
-    }
-}
-
-impl<T> Stacked<T> {
-    /// Adds a value after those of the same level.
-    pub fn push(&mut self, value: T, origin: &Origin) {
-        self.0.push((value, origin.clone()));
-    }
-
-    /// The values in the order of the search.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
-        self.0.iter().map(|(value, _)| value)
-    }
-
-    /// The values with their origins, in the order of the search.
-    pub fn entries(&self) -> &[(T, Origin)] {
-        &self.0
-    }
-}
-
-impl<T: Clone> Merge for Stacked<T> {
-    fn merge(base: &Self, add: &Self) -> Self {
-        Stacked(add.0.iter().chain(&base.0).cloned().collect())
+        let (first, second) = if INNER_FIRST { (add, base) } else { (base, add) };
+        Values(first.0.iter().chain(&second.0).cloned().collect())
     }
 
     fn origins(&self, see: &mut dyn FnMut(&Origin)) {

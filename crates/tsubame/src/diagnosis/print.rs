@@ -1,11 +1,13 @@
 //! Prints the notices about a configuration, and the reasons why one cannot run.
 
+use std::process::ExitCode;
+
 use conf::{Level, Notice, Origin};
 use server::Failed;
 
 use super::explanation;
 use crate::cli::{self, Options};
-use crate::config;
+use crate::config::{self, ConfigSource, Configured};
 use crate::messages::print;
 use crate::style::Style;
 
@@ -26,6 +28,16 @@ fn line(notice: &Notice) -> String {
     }
     let format = server::log::Format::standard();
     format.bare_line(notice.module, notice.level, &notice.text)
+}
+
+/// Reads a configuration and writes its notices. `Err`: it cannot run, and the reason was reported.
+pub(crate) fn read(options: &Options, source: &ConfigSource<'_>) -> Result<Configured, ExitCode> {
+    let configured = config::read(options, source).map_err(|failed| {
+        failure(options, &failed);
+        ExitCode::FAILURE
+    })?;
+    notices(options, &configured.loaded.notices);
+    Ok(configured)
 }
 
 /// Reports why a configuration cannot run.
