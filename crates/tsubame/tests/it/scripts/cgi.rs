@@ -89,7 +89,13 @@ fn scripts_answer_as_under_apache() {
     // How the end of a body is marked depends on timing, in Apache too.
     let framing = |what| Allowed { case: "*", what, entry: "The length of a short CGI answer" };
     let status = |what| Allowed { case: "GET /cgi/statusx", what, entry: "A status that does not exist" };
-    let allowed = [framing("content-length"), framing("transfer-encoding"), status("%s"), status("%>s")];
+    // Apache logs a broken pipe if the script has ended before its input was written.
+    let unread = Allowed {
+        case: "POST /cgi/locq *",
+        what: "error log",
+        entry: "A script may answer before its input is complete",
+    };
+    let allowed = [framing("content-length"), framing("transfer-encoding"), status("%s"), status("%>s"), unread];
     compare("scripts_answer_as_under_apache", build, CONFIGURATION, &cases, &allowed);
 }
 
