@@ -1,7 +1,7 @@
 //! `tsubame-lab tune`: searches for better settings of a server's multi-processing module, and proves that they are
 //! better.
 //!
-//! [`space`] defines the candidates and [`memory`] excludes those that do not fit, [`httpd`] and [`nginx`] write them
+//! [`space`](mod@space) defines the candidates and [`memory`] excludes those that do not fit, [`httpd`] and [`nginx`] write them
 //! into copies of a configuration ([`base`]), [`trial`] measures one, [`halving`] and [`search`] find the best,
 //! [`verdict`] interprets the result, and [`findings`] presents it.
 

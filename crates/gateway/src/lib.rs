@@ -1,10 +1,10 @@
 //! Runs scripts: environment, start, response.
 //!
-//! A script is a program that makes the response to one request (CGI/1.1, RFC 3875). [`env`] makes its variables, and
-//! [`gate`] admits it. [`process`] starts it, here or by means of a [`daemon`], and makes sure that it is gone
-//! afterwards. [`script`] moves the request's body into it and its output out of it, and [`response`] reads the header
-//! that it writes and makes the server's response from that. [`run()`] is the whole way; [`backend`] is the same for
-//! processes that outlive a request. [`owners`] decides the users that scripts run as. The modules decide which
+//! A script is a program that makes the response to one request (CGI/1.1, RFC 3875). [`env`](mod@env) makes its
+//! variables, and [`gate`] admits it. [`process`] starts it, here or by means of a [`daemon`], and makes sure that it
+//! is gone afterwards. [`script`] moves the request's body into it and its output out of it, and [`response`] reads the
+//! header that it writes and makes the server's response from that. [`run()`] is the whole way; [`backend`] is the same
+//! for processes that outlive a request. [`owners`] decides the users that scripts run as. The modules decide which
 //! requests are scripts, and which conditions those must meet.
 
 #![forbid(unsafe_code)]

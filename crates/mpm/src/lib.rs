@@ -7,7 +7,7 @@
 //! [parked] with the [listener]. A module is a file that implements [`Mpm`](mpm::Mpm): its table of directives, its plan (how
 //! many children), and the life of a child.
 //!
-//! The binary takes three steps: [`choose`] one of the loaded modules, [`Listeners::open`], [`run`].
+//! The binary takes three steps: [`choose`](fn@choose) one of the loaded modules, [`Listeners::open`], [`run`].
 
 #![forbid(unsafe_code)]
 

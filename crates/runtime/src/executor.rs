@@ -9,7 +9,7 @@
 //! panic. The items here work under all four modules, and a lint (`clippy.toml`) keeps everybody from using anything
 //! else:
 //!
-//! - **Time.** [`sleep`], [`sleep_until`], [`timeout`], [`timeout_at`], and [`Timer`] for a deadline that moves.
+//! - **Time.** [`sleep`], [`sleep_until`], [`timeout`](fn@timeout), [`timeout_at`], and [`Timer`] for a deadline that moves.
 //! - **Descriptors.** [`Descriptor`] reads and writes a socket or a pipe as `AsyncRead` and `AsyncWrite`, and
 //!   [connects](Descriptor::connect). Below it is [`sys::watch`], which reports when a descriptor is ready.
 //! - **A helper task.** [`spawn`] polls a future beside the current one, such as the connection of an HTTP client

@@ -2,7 +2,7 @@
 //!
 //! The server is a [`Service`]: it makes a [`Connection`] from an accepted socket. An MPM decides which process and
 //! which thread polls the stages of that connection; it never sees HTTP. Both write to one [`scoreboard`] and one
-//! [`log`].
+//! [`log`](mod@log).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The core module: its tables of directives, and the functions that set its [settings](crate::config::core).
+//! The core module: its tables of directives, and the functions that set its [settings](crate::settings::core).
 
 mod limits;
 pub mod mutex;

@@ -1,10 +1,11 @@
 //! An exchange: a request and its response, as every protocol sees them.
 //!
-//! A protocol makes a [`RequestHead`] from received bytes and a [`BodySource`](crate::BodySource) for those that
-//! follow, and [begins](Exchange::begin) an exchange. [`Exchange::answer`] takes the request through the phases, or makes an error page
-//! if the head is refused; the request then has the response's status and fields, and the [`Response`] its body. When all of it has been sent, or
-//! could not be, the protocol [ends](Exchange::end) the exchange, which accounts for it and logs it. The protocol alone
-//! decides about bytes on the wire, and the exchange about the content of a response.
+//! A protocol makes a [`RequestHead`](crate::message::head::RequestHead) from received bytes and a
+//! [`BodySource`](crate::BodySource) for those that follow, and [begins](Exchange::begin) an exchange.
+//! [`Exchange::respond`] takes the request through the phases, or makes an error page if the head is refused; the
+//! request then has the response's status and fields, and the [`Response`] its body. When the whole response has been
+//! sent, or could not be, the protocol [ends](Exchange::end) the exchange, which accounts for it and logs it. The
+//! protocol alone decides about bytes on the wire, and the exchange about the content of a response.
 
 mod begin;
 mod describe;
@@ -65,8 +66,8 @@ impl Exchange {
         self.refusal
     }
 
-    /// Makes the response: through phases, handlers and filters, or an error page for a refused head. May be dropped when
-    /// the client has gone.
+    /// Makes the response: through phases, handlers and filters, or an error page for a refused head. May be dropped
+    /// when the client has gone.
     pub async fn respond(&mut self) -> Response {
         match self.refusal {
             None => phases::process(&mut self.request).await,

@@ -1,9 +1,9 @@
 //! The server: connection stages, requests, hooks, sections, virtual hosts, logging.
 //!
 //! The folders follow the way of a request: a [`transport`] carries bytes, a [`protocol`] makes a [`request`] from
-//! them, the [`phases`] find its response, with the help of [`files`] and the [`config`]uration, and the [`log`] records
-//! it; [`explain`] goes the same way for a hypothetical request. The crate never knows which MPM polls its connections
-//! ([`runtime`]).
+//! them, the [`phases`] find its response, with the help of [`files`] and the [`settings`], and the
+//! [`log`] records it; [`explain`] goes the same way for a hypothetical request. The crate never knows which MPM polls
+//! its connections ([`runtime`]).
 
 #![forbid(unsafe_code)]
 

@@ -110,9 +110,9 @@ fn set_fields(request: &mut Request, _: bool) {
     if !conf.active() || request.response.status() >= 400 {
         return;
     }
-    let is_named_by_the_verdict =
+    let has_expires =
         request.response.err_headers_out.contains("Expires") || request.response.headers_out.contains("Expires");
-    let Some(expiry) = conf.of(request.response.content_type()).filter(|_| !is_named_by_the_verdict) else { return };
+    let Some(expiry) = conf.of(request.response.content_type()).filter(|_| !has_expires) else { return };
     let now = request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros()) as i64;
     let base = match (expiry.since, request.mapped.stat) {
         (Since::Access, _) => now,

@@ -238,8 +238,8 @@ impl Board {
         free.saturating_add(gauge(Field::Released)).saturating_sub(gauge(Field::Unlisted)).min(workers)
     }
 
-    /// Sets whether the parent would start another child at once if no worker were idle ([`Workers::all_taken`]). For
-    /// the parent.
+    /// Sets whether the parent would start another child at once if no worker were idle
+    /// ([`Workers::all_taken`](super::workers::Workers::all_taken)). For the parent.
     pub fn set_growing(&self, growing: bool) {
         self.header().store(Header::Growing, u64::from(growing));
     }

@@ -387,7 +387,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     delivery::default_charset(request);
     // As in Apache, an unmet condition is not an error for them. They run before ranges: to them it is still a response
     // of 200.
-    if !is_about_the_server(request) && !answer_fields(request, false).await {
+    if !is_about_the_server(request) && !response_fields(request, false).await {
         // The error page gets new fields.
         request.response.headers_out.clear();
         request.response.err_headers_out.clear();
@@ -428,7 +428,7 @@ fn note_condition(request: &Request) {
 /// One of our own pages, with its charset.
 async fn own_page(request: &mut Request, body: Body) -> Response {
     let body = filter(request, body);
-    if !answer_fields(request, true).await {
+    if !response_fields(request, true).await {
         return Response::of(error_document::unsendable(request));
     }
     Response::of(body)
@@ -436,10 +436,10 @@ async fn own_page(request: &mut Request, body: Body) -> Response {
 
 /// The modules' last changes of the response's fields. `false`: some line cannot be decided, which was logged. The response is not
 /// sent then: the line may be what protects the client or the content.
-async fn answer_fields(request: &mut Request, is_error: bool) -> bool {
+async fn response_fields(request: &mut Request, is_error: bool) -> bool {
     request.undecided.store(false, Ordering::Relaxed);
-    for i in 0..request.hooks.answer_fields.len() {
-        match request.hooks.answer_fields[i] {
+    for i in 0..request.hooks.response_fields.len() {
+        match request.hooks.response_fields[i] {
             ResponseHook::Now(change) => change(request, is_error),
             ResponseHook::Later { claims, run } if claims(request) => run(request, is_error).await,
             ResponseHook::Later { .. } => {}

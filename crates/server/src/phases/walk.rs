@@ -2,7 +2,7 @@
 //! are merged).
 //!
 //! The settings of a directory's `<Directory>` sections depend only on its path and are cached, unless there may be
-//! `.htaccess` files on the way. [`Merger`](crate::config::merge::Merger) caches merges, so a request for a known
+//! `.htaccess` files on the way. [`Merger`](crate::settings::merge::Merger) caches merges, so a request for a known
 //! directory costs a look-up or two.
 
 use std::borrow::Cow;

@@ -307,7 +307,7 @@ impl Http2Connection {
     fn hold(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let park_state = self.transport.park_state();
         let held = self.common.line.unsent() + self.common.queue.held();
-        park_state.hold(HeldMemory::HandlerResult, held);
+        park_state.hold(HeldMemory::Response, held);
         if held == 0 {
             return Poll::Pending;
         }

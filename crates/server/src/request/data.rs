@@ -15,7 +15,8 @@ pub struct RequestData {
     pub method: Cow<'static, str>,
     /// Whether only the head of the response is wanted.
     pub header_only: bool,
-    /// The protocol version of the request, which `downgrade-1.0` lowers; [`Request::protocol`] is that of its line.
+    /// The protocol version of the request, which `downgrade-1.0` lowers;
+    /// [`Request::protocol`](crate::Request::protocol) is that of its line.
     pub version: Version,
     /// The stream it came in, if a connection has several at once.
     pub stream: Option<Stream>,

@@ -263,7 +263,7 @@ pub struct Hooks {
     pub(crate) input_filters: Vec<&'static InputFilter>,
     pub(crate) find_input_filter: Vec<FindInputFilter>,
     pub(crate) insert_input_filters: Vec<fn(&mut Request, &mut InputChain)>,
-    pub(crate) answer_fields: Vec<ResponseHook>,
+    pub(crate) response_fields: Vec<ResponseHook>,
     pub(crate) log: Vec<fn(&mut Request)>,
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
     pub(crate) log_id: Option<fn(&Request) -> String>,

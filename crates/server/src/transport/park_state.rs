@@ -49,7 +49,7 @@ pub enum HeldMemory {
     /// What the client has sent of a handshake, a head, or trailers.
     Input = 0,
     /// A response, not sealed yet.
-    HandlerResult = 1,
+    Response = 1,
     /// Sealed records.
     Sealed = 2,
 }
@@ -165,9 +165,7 @@ impl Default for ParkState {
 
 impl Drop for ParkState {
     fn drop(&mut self) {
-        [HeldMemory::Input, HeldMemory::HandlerResult, HeldMemory::Sealed]
-            .into_iter()
-            .for_each(|what| self.hold(what, 0));
+        [HeldMemory::Input, HeldMemory::Response, HeldMemory::Sealed].into_iter().for_each(|what| self.hold(what, 0));
         let mut all = lock(&ALL);
         all.entries[self.place] = None;
         all.free.push(self.place);
@@ -363,7 +361,7 @@ mod tests {
             let one = ParkState::default();
             one.hold(HeldMemory::Input, USUAL);
             assert_eq!(one.entry.held(), 0, "what is usual is not counted");
-            one.hold([HeldMemory::Input, HeldMemory::HandlerResult, HeldMemory::Sealed][number % 3], each);
+            one.hold([HeldMemory::Input, HeldMemory::Response, HeldMemory::Sealed][number % 3], each);
             all.push(one);
         }
         let away = all.iter().take_while(|one| is_away(one, &mut cx)).count();
@@ -374,10 +372,10 @@ mod tests {
         slow.renew();
         let more: Vec<ParkState> = (0..away).map(|_| ParkState::default()).collect();
         all.iter().take(away).for_each(|one| one.hold(HeldMemory::Input, 0));
-        all.iter().take(away).for_each(|one| one.hold(HeldMemory::HandlerResult, 0));
+        all.iter().take(away).for_each(|one| one.hold(HeldMemory::Response, 0));
         all.iter().take(away).for_each(|one| one.hold(HeldMemory::Sealed, 0));
         assert!(!is_away(&all[0], &mut cx), "it has nothing left");
-        more.iter().for_each(|one| one.hold(HeldMemory::HandlerResult, each));
+        more.iter().for_each(|one| one.hold(HeldMemory::Response, each));
         assert!(!is_away(&all[away], &mut cx));
         drop((all, more));
         assert_eq!(HELD.load(Ordering::Relaxed), 0);

@@ -61,7 +61,7 @@ pub(crate) fn other_errors(options: &Options, failed: &Failed) {
     }
 }
 
-/// The style for the output of [`print`].
+/// The style for the output of [`print`](fn@print).
 fn style(options: &Options) -> Style {
     if options.errors.is_some() { Style(false) } else { Style::of_errors() }
 }

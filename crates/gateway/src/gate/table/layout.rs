@@ -37,7 +37,7 @@ pub(super) enum HeaderField {
     Total,
     /// When running scripts were last weighed, in µs.
     Weighed,
-    /// How much scripts may have, as an encoded [`Allowance`].
+    /// How much scripts may have, as an encoded [`Allowance`](crate::gate::rules::Allowance).
     Allowance,
     /// Over all scripts, including forgotten ones: runs that have ended, those that ended badly, and refused requests.
     Runs,

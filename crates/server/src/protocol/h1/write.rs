@@ -156,7 +156,7 @@ impl HttpConnection {
                 Poll::Pending if outgoing.sent > before => Poll::Ready(None),
                 Poll::Pending => {
                     let park_state = self.transport.park_state();
-                    park_state.hold(HeldMemory::HandlerResult, outgoing.in_memory());
+                    park_state.hold(HeldMemory::Response, outgoing.in_memory());
                     park_state.poll_evicted(cx).map(|_| Some(Err(io::ErrorKind::TimedOut.into())))
                 }
                 Poll::Ready(result) => Poll::Ready(Some(result)),
@@ -179,7 +179,7 @@ impl HttpConnection {
         let rest = incoming.as_ref().map(Incoming::take_rest);
         let park_state = self.transport.park_state();
         park_state.hold(HeldMemory::Input, 0);
-        park_state.hold(HeldMemory::HandlerResult, 0);
+        park_state.hold(HeldMemory::Response, 0);
         let transfer = Transfer {
             sent: outgoing.sent + exchange.request.account.sent.interim,
             body: match exchange.request.account.sent.body {

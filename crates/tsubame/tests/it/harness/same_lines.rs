@@ -80,10 +80,7 @@ pub fn about(site: &Site, answers: &[(SocketAddr, usize)]) -> Vec<Lines> {
 
 fn by_port(site: &Site, file: &str, parse: fn(&str) -> Option<(u16, String)>) -> BTreeMap<u16, Vec<String>> {
     let mut found: BTreeMap<u16, Vec<String>> = BTreeMap::new();
-    // Several lines are written at once, and a reader may see the first pages of them.
-    let text = site.read(file);
-    let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
-    for (port, line) in whole.lines().filter_map(parse) {
+    for (port, line) in site.read_lines(file).lines().filter_map(parse) {
         found.entry(port).or_default().push(placeless(&line, site));
     }
     found

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::harness::mpm::Mpm;
+use crate::harness::wait::until;
 
 /// The port that every server of a test listens to, on an address of its own.
 pub const PORT: u16 = 8080;
@@ -75,6 +76,12 @@ impl Site {
     /// The text of a file below the root.
     pub fn read(&self, name: &str) -> String {
         String::from_utf8_lossy(&std::fs::read(self.root.join(name)).unwrap_or_default()).into_owned()
+    }
+
+    /// The text of a log below the root. While a process writes, a reader may see the first pages of its lines: waits for
+    /// the end of the last one.
+    pub fn read_lines(&self, name: &str) -> String {
+        until("a whole line", || Some(self.read(name)).filter(|text| text.is_empty() || text.ends_with('\n')))
     }
 
     /// The root as a configuration names it.

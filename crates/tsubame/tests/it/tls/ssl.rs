@@ -36,9 +36,9 @@ fn compare_lines(lines: &[String]) {
         let call = Call { site: &site, arguments: &[argument], user: None };
         let [ours, theirs] = call.both(Path::new(env!("CARGO_BIN_EXE_tsubame")));
         // That it will not start Apache says when it starts.
-        let is_named_by_the_verdict =
+        let is_told_earlier =
             ["AH02572", "AH02231"].iter().any(|number| ours.1.contains(number)) && theirs.1.trim() == "Syntax OK";
-        let ours = if is_named_by_the_verdict { theirs.clone() } else { ours };
+        let ours = if is_told_earlier { theirs.clone() } else { ours };
         (format!("{argument} on\n{line}"), [ours, theirs])
     });
 }

@@ -148,7 +148,7 @@ pub fn told(site: &Site) -> Vec<String> {
         "AH01887",
         "Library Error",
     ];
-    let log = site.read("logs/error_log");
+    let log = site.read_lines("logs/error_log");
     let lines = log.lines().filter(|line| line.contains("[ssl:") && !OWN.iter().any(|own| line.contains(own)));
     let neutral = |line: &str| {
         let (level, text) = line.split_once("[ssl:").and_then(|(_, rest)| rest.split_once(']')).unwrap_or(("", line));
