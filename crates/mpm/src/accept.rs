@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use sys::errno::TOO_MANY_FILES;
 use sys::rlimit::{self, Limit};
-use sys::socket::TOO_MANY_FILES;
 use sys::time::monotonic;
 
 use crate::listen::Listener;

@@ -10,6 +10,7 @@ pub mod affinity;
 pub mod block_on;
 pub mod cred;
 pub mod crypt;
+pub mod errno;
 pub mod event_fd;
 pub mod event_loop;
 pub mod file;

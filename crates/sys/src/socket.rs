@@ -98,9 +98,6 @@ pub fn is_listening(fd: impl AsFd) -> bool {
         && sockopt::socket_type(&fd).is_ok_and(|kind| kind == SocketType::STREAM)
 }
 
-/// The system's error if this process has no descriptor left (`EMFILE`).
-pub const TOO_MANY_FILES: i32 = libc::EMFILE;
-
 /// Accepts a connection; does not wait if the listener is non-blocking. The new socket is non-blocking; an IPv4 client
 /// of an IPv6 socket appears with its IPv4 address.
 pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {

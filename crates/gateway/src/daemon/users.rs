@@ -21,8 +21,6 @@ use crate::process::{Permitted, ProcessGuard, ScriptProcess};
 
 /// How long a program may take to change to its owner.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// `ETIMEDOUT`
-const TIMED_OUT: i32 = 110;
 
 /// Why a program was not started.
 #[derive(Debug)]
@@ -75,7 +73,7 @@ async fn outcome(starting: Starting) -> io::Result<Pid> {
     let result = match reported {
         Ok(Ok(())) => starting.result(),
         Ok(Err(error)) => Err(error),
-        Err(_) => Err(io::Error::from_raw_os_error(TIMED_OUT)),
+        Err(_) => Err(io::Error::from_raw_os_error(sys::errno::TIMED_OUT)),
     };
     if result.is_err() {
         // It ends by itself, or was stopped before it could.

@@ -153,7 +153,7 @@ impl Piped {
     fn end(&mut self, request: &Request) {
         match &self.input {
             Some(input) if !input.is_awaiting_client() => {
-                self.refuse_input(request, &io::Error::from_raw_os_error(BROKEN_PIPE));
+                self.refuse_input(request, &io::Error::from_raw_os_error(sys::errno::BROKEN_PIPE));
             }
             _ => self.close_input(),
         }
@@ -258,6 +258,3 @@ impl Source for Piped {
         &self.body_start
     }
 }
-
-/// `EPIPE`
-const BROKEN_PIPE: i32 = 32;

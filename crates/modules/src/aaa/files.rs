@@ -14,6 +14,7 @@ use conf::lines::Lines;
 use runtime::{Load, offload};
 use server::Request;
 use server::paths::c_path;
+use sys::errno::BAD_DESCRIPTOR;
 use sys::file::Meta;
 
 /// The longest line, in bytes, as in Apache.
@@ -81,7 +82,7 @@ impl Files {
         }
         let (own_path, user) = (path.to_string(), user.to_string());
         let read = offload(Load::Wait, move || self.read(&own_path, &os, &user)).await;
-        if read.as_ref().is_err_and(|error| error.raw_os_error() == Some(NOT_REGULAR)) {
+        if read.as_ref().is_err_and(|error| error.raw_os_error() == Some(BAD_DESCRIPTOR)) {
             let text = format!("AH00554: Access to file {path} denied by server: not a regular file");
             request.log_apart("core", Level::Error, &text);
         }
@@ -98,7 +99,7 @@ impl Files {
         let file = sys::file::open(os)?;
         let meta = sys::file::fstat(&file)?;
         if !meta.is_file() && path != "/dev/null" {
-            return Err(io::Error::from_raw_os_error(NOT_REGULAR));
+            return Err(io::Error::from_raw_os_error(BAD_DESCRIPTOR));
         }
         // Another request may have read it meanwhile.
         if let Some(users) = self.remembered(path, &meta) {
@@ -172,9 +173,6 @@ fn each_line(mut file: impl Read, parse: fn(&str, See<'_>), see: See<'_>) -> io:
         }
     }
 }
-
-/// EBADF: Apache's error for something other than a regular file.
-const NOT_REGULAR: i32 = 9;
 
 /// The length of the complete lines: up to the last line feed without a backslash before it.
 fn whole_lines(bytes: &[u8]) -> usize {

@@ -196,7 +196,7 @@ fn find(request: &Request, dir: &str, way: &mut WatchedPath) -> Result<Option<(S
         if !meta.is_file() {
             let text = format!("AH00554: Access to file {path} denied by server: not a regular file");
             request.log("core", Level::Error, text);
-            return Err(unreadable(request, &path, dir, &io::Error::from_raw_os_error(9)));
+            return Err(unreadable(request, &path, dir, &io::Error::from_raw_os_error(sys::errno::BAD_DESCRIPTOR)));
         }
         if meta.size > SIZE_MAX {
             let text = format!("{path}: larger than {SIZE_MAX} bytes, the limit for an access file");

@@ -32,9 +32,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) const NAMES_MAX: usize = 32;
 const MESSAGE_MAX: usize = 160 << 10;
 
-/// `EINVAL`: a name that is none.
-const INVALID: i32 = 22;
-
 /// The signals that the parent gets together with its whole group, and that are not for the keeper.
 const SIGNALS: [Signal; 7] =
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::QUIT];
@@ -495,13 +492,13 @@ fn encode(opened: &io::Result<Opened>) -> Vec<u8> {
             let kinds = [opened.identity.is_some(), opened.is_pipe, opened.is_socket];
             (0, opened.identity.unwrap_or_default(), kinds.iter().fold(0, |sum, is| sum << 1 | u64::from(*is)))
         }
-        Err(error) => (error.raw_os_error().unwrap_or(INVALID), (0, 0), 0),
+        Err(error) => (error.raw_os_error().unwrap_or(sys::errno::INVALID), (0, 0), 0),
     };
     [device, inode, kind].iter().flat_map(|number| number.to_ne_bytes()).chain(error.to_ne_bytes()).collect()
 }
 
 fn decode(answer: &[u8], descriptor: Option<OwnedFd>) -> io::Result<Opened> {
-    let invalid = || io::Error::from_raw_os_error(INVALID);
+    let invalid = || io::Error::from_raw_os_error(sys::errno::INVALID);
     let (numbers, error) = answer.split_first_chunk::<24>().ok_or_else(invalid)?;
     let [device, inode, kind] = numbers_of(numbers);
     match (i32::from_ne_bytes(error.try_into().map_err(|_| invalid())?), descriptor) {

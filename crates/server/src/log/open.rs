@@ -65,7 +65,7 @@ pub(crate) fn inherited(target: &str) -> Option<OwnedFd> {
 pub(crate) fn could_be_opened(target: &str) -> io::Result<()> {
     let path = self::path(target)?;
     match sys::file::stat(&path) {
-        Ok(meta) if meta.is_dir() => Err(io::Error::from_raw_os_error(21)),
+        Ok(meta) if meta.is_dir() => Err(io::Error::from_raw_os_error(sys::errno::IS_DIRECTORY)),
         Ok(_) => sys::file::may_write(&path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             sys::file::may_write(&self::path(crate::paths::dir_name(target))?)

@@ -119,7 +119,7 @@ fn go(claim: &Claim, is_move: bool, deep: bool, from: &Target, to: &Target) -> R
         failure.within(format!("Could not MOVE/COPY {} {text}", escaped(from)))
     })?;
     if !tree::look(&to.parent().path)?.is_some_and(|meta| meta.is_dir()) {
-        let error = io::Error::from_raw_os_error(2);
+        let error = io::Error::from_raw_os_error(sys::errno::NOT_FOUND);
         let text = format!("Could not MOVE/COPY {}.", escaped(from));
         return Err(Failure::os(409, error, "Could not open file for writing").within(text));
     }
