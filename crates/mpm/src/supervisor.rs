@@ -5,13 +5,13 @@
 
 mod backoff;
 mod children;
-mod companions;
 mod control_socket;
 mod conversations;
 mod ending;
 mod family;
-mod heir;
 mod helper_processes;
+mod helpers;
+mod new_program;
 mod recycling;
 mod restarting;
 mod sizing;
@@ -44,7 +44,7 @@ use backoff::Backoff;
 use control_socket::Conversations;
 use family::Family;
 use helper_processes::HelperProcesses;
-use state::{Graceful, Pending, SIGNALS, Supervisor, TICK};
+use state::{Graceful, Pending, SIGNALS, Sizing, Supervisor, TICK};
 use watchdog::Watchdog;
 
 /// Extra process slots beyond `ServerLimit`, for children of earlier generations that still finish: three times as
@@ -78,7 +78,7 @@ pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mu
         board,
         notifier: Notifier::from_env(),
         signals,
-        asked: Pending::Nothing,
+        pending: Pending::Nothing,
         pid_file: first.settings.get::<MpmSettings>().pid_file.get().map(PathBuf::from),
         generation: first,
         number: 0,
@@ -88,12 +88,10 @@ pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mu
         helpers: HelperProcesses::default(),
         conversations: Conversations::default(),
         watchdog: Watchdog::default(),
-        policy: Policy::new().telling_near(tells_near),
-        backoff: Backoff::new(),
-        owed: plan.start,
+        sizing: Sizing { policy: Policy::new().telling_near(tells_near), backoff: Backoff::new(), owed: plan.start },
         arriving: false,
         next_tick: monotonic() + TICK,
-        heir: None,
+        new_program: None,
         proven: false,
         about,
     };
@@ -132,36 +130,36 @@ impl Supervisor<'_> {
         if self.about.predecessor.is_none() {
             self.open_control(None);
         }
-        self.accompany();
+        self.start_helpers();
         self.spawn_owed();
         self.announce();
         loop {
             self.wait_with_control(self.until_next());
             if !self.reap() {
                 self.end_children();
-                self.end_companions();
+                self.end_helpers();
                 self.remove_pid_file();
                 return ExitCode::FAILURE;
             }
-            match std::mem::replace(&mut self.asked, Pending::Nothing) {
+            match std::mem::replace(&mut self.pending, Pending::Nothing) {
                 Pending::Nothing => {}
                 Pending::Upgrade => self.upgrade(),
                 Pending::Restart(Graceful::Yes) => self.restart(Restart::Graceful),
                 Pending::Restart(Graceful::No) => self.restart(Restart::Hard),
-                Pending::HandOver if self.heir.is_some() => return self.hand_over(),
+                Pending::HandOver if self.new_program.is_some() => return self.hand_over(),
                 // It has ended since.
                 Pending::HandOver => {}
                 Pending::GracefulStop => return self.stop_gracefully(),
                 Pending::Stop => return self.stop(),
             }
-            self.is_proven();
-            self.relieve();
-            self.converse();
-            self.accompany();
+            self.note_first_child();
+            self.retire_replaced();
+            self.serve_control_socket();
+            self.start_helpers();
             self.spawn_owed();
             if !self.take_over() {
                 self.end_children();
-                self.end_companions();
+                self.end_helpers();
                 return ExitCode::FAILURE;
             }
             if monotonic() >= self.next_tick {
@@ -169,10 +167,10 @@ impl Supervisor<'_> {
                 self.maintain();
                 self.callbacks.tick();
                 if self.callbacks.logs_reopened() {
-                    self.renew();
+                    self.follow_renamed_logs();
                 }
             }
-            self.hurry();
+            self.spawn_if_none_idle();
             self.recycle();
         }
     }
@@ -201,7 +199,7 @@ impl Supervisor<'_> {
         self.plan.children = 1;
         self.begin_generation(false);
         self.board.claim(0, 0, self.plan.workers);
-        self.accompany();
+        self.start_helpers();
         self.announce();
         self.callbacks.serving();
         self.ready();
@@ -227,7 +225,7 @@ impl Supervisor<'_> {
         match self.conversations.descriptor() {
             Some(control) => {
                 let waited = any_readable([self.signals.as_fd(), self.board.attention().as_fd(), control], most);
-                self.awake(waited);
+                self.read_signals(waited);
             }
             None => self.wait(most),
         }
@@ -236,18 +234,20 @@ impl Supervisor<'_> {
     /// Waits for a signal or a child's event, and records the request.
     fn wait(&mut self, most: Duration) {
         let waited = any_readable([self.signals.as_fd(), self.board.attention().as_fd()], most);
-        self.awake(waited);
+        self.read_signals(waited);
     }
 
-    fn awake(&mut self, waited: std::io::Result<()>) {
+    fn read_signals(&mut self, waited: std::io::Result<()>) {
         if let Err(error) = waited {
             runtime::log!(self.module(), Alert, "{}: waiting for signals", sys::describe(&error));
         }
         self.board.attention().lower();
         while let Ok(Some((signal, sender))) = self.signals.read() {
-            let asked = match signal {
+            let request = match signal {
                 Signal::TERM | Signal::INT | Signal::QUIT => Pending::Stop,
-                Signal::WINCH if sender.is_some() && sender == self.heir.map(|heir| heir.pid) => Pending::HandOver,
+                Signal::WINCH if sender.is_some() && sender == self.new_program.map(|program| program.pid) => {
+                    Pending::HandOver
+                }
                 Signal::WINCH => Pending::GracefulStop,
                 Signal::USR2 => Pending::Upgrade,
                 Signal::HUP if self.about.ends_with_terminal => Pending::Stop,
@@ -255,16 +255,16 @@ impl Supervisor<'_> {
                 Signal::USR1 => Pending::Restart(Graceful::Yes),
                 _ => Pending::Nothing,
             };
-            self.asked = self.asked.max(asked);
+            self.pending = self.pending.max(request);
         }
-        if self.asked == Pending::Stop {
+        if self.pending == Pending::Stop {
             self.helpers.expect_end();
         }
     }
 
     /// The time until the next second, or until a child may be started again.
     fn until_next(&self) -> Duration {
-        let held_back = (self.owed > 0 && self.room() > 0).then(|| self.backoff.until());
+        let held_back = (self.sizing.owed > 0 && self.room() > 0).then(|| self.sizing.backoff.until());
         let next = [held_back, self.helpers.next()].into_iter().flatten().fold(self.next_tick, Duration::min);
         next.saturating_sub(monotonic())
     }
@@ -291,19 +291,19 @@ impl Supervisor<'_> {
 
     fn maintain(&mut self) {
         self.board.note_moment();
-        self.weigh();
-        self.watch();
+        self.measure_memory();
+        self.report_stalls();
         let counts = self.counts();
-        self.is_proven();
-        self.watch_heir();
-        if self.owed > 0 || monotonic() < self.backoff.until() {
+        self.note_first_child();
+        self.end_slow_new_program();
+        if self.sizing.owed > 0 || monotonic() < self.sizing.backoff.until() {
             return;
         }
-        self.decide(counts);
+        self.adjust_children(counts);
     }
 
     /// Reports workers that make no progress.
-    fn watch(&mut self) {
+    fn report_stalls(&mut self) {
         let after = self.generation.settings.get::<MpmSettings>().stall_timeout();
         if after.is_zero() {
             return;
@@ -315,13 +315,12 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Whether the server can serve: at least one child does or did.
-    fn is_proven(&mut self) -> bool {
+    /// As soon as a child serves, the server has started: says so to those who wait for that.
+    pub(super) fn note_first_child(&mut self) {
         if !self.proven && self.family.any(|member| self.board.is_running(member.slot)) {
             self.proven = true;
             self.callbacks.serving();
             self.ready();
         }
-        self.proven
     }
 }

@@ -18,11 +18,11 @@ use crate::settings::MpmSettings;
 impl Supervisor<'_> {
     /// Starts the children that are owed, within the room there is, unless a pause holds them back.
     pub(super) fn spawn_owed(&mut self) {
-        while self.owed > 0 && self.room() > 0 && monotonic() >= self.backoff.until() {
+        while self.sizing.owed > 0 && self.room() > 0 && monotonic() >= self.sizing.backoff.until() {
             if self.spawn(self.neediest_bucket()).is_none() {
                 return;
             }
-            self.owed -= 1;
+            self.sizing.owed -= 1;
         }
     }
 
@@ -74,7 +74,7 @@ impl Supervisor<'_> {
                 runtime::log!(self.module(), Warn, "{text} (pid {oldest})");
                 let _ = oldest.kill(Signal::TERM);
             }
-            self.backoff.hold(monotonic(), TICK);
+            self.sizing.backoff.hold(monotonic(), TICK);
             return None;
         };
         self.board.claim(slot, self.number, self.plan.workers);
@@ -83,7 +83,7 @@ impl Supervisor<'_> {
         match fork() {
             Ok(Fork::Parent(pid)) => {
                 self.board.set_pid(slot, pid);
-                self.backoff.started(monotonic(), TICK);
+                self.sizing.backoff.started(monotonic(), TICK);
                 self.family.add(slot, pid, self.number, bucket, lifetime);
                 Some(slot)
             }
@@ -95,7 +95,7 @@ impl Supervisor<'_> {
                 self.board.retire(slot, None);
                 let text = self.generation.mpm.0.words.cannot_fork;
                 runtime::log!(self.module(), Error, "{}: {text}", sys::describe(&error));
-                self.backoff.failed(monotonic());
+                self.sizing.backoff.failed(monotonic());
                 None
             }
         }
@@ -149,7 +149,8 @@ impl Supervisor<'_> {
                 }
             };
             let Some(member) = self.family.remove(reaped.pid) else {
-                if !self.heir_ended(&reaped) && !self.companion_ended(&reaped) && !self.conversation_ended(&reaped) {
+                if !self.new_program_ended(&reaped) && !self.helper_ended(&reaped) && !self.conversation_ended(&reaped)
+                {
                     self.callbacks.ended(&reaped);
                 }
                 continue;
@@ -157,7 +158,8 @@ impl Supervisor<'_> {
             self.board.retire(member.slot, Some(&reaped));
             let leaving = member.is_leaving();
             let failed = self.report(reaped.pid, reaped.status, leaving);
-            if reaped.status == Status::Exited(FATAL) && !leaving && !self.is_proven() {
+            self.note_first_child();
+            if reaped.status == Status::Exited(FATAL) && !leaving && !self.proven {
                 let text = "returned a Fatal error...";
                 let (pid, server) = (reaped.pid, &self.about.program);
                 runtime::log!("core", Alert, "AH00050: Child {pid} {text} {server} is exiting!");
@@ -166,10 +168,11 @@ impl Supervisor<'_> {
             if !leaving {
                 // Those of this generation that replace earlier ones are owed already.
                 let is_current = member.generation == self.number && member.standing == Standing::Serves;
-                self.owed += usize::from(!self.family.lost_successor(member.slot) && is_current);
+                self.sizing.owed += usize::from(!self.family.lost_successor(member.slot) && is_current);
                 if reaped.status == Status::Exited(SICK) {
-                    self.backoff.shortage(monotonic(), TICK);
-                } else if let Some(delay) = failed.then(|| self.backoff.died(member.born, monotonic())).flatten() {
+                    self.sizing.backoff.shortage(monotonic(), TICK);
+                } else if let Some(delay) = failed.then(|| self.sizing.backoff.died(member.born, monotonic())).flatten()
+                {
                     let text = "children die as soon as they start; the next one starts in";
                     runtime::log!(self.module(), Error, "{text} {} s", delay.as_secs());
                 }

@@ -51,7 +51,7 @@ impl Supervisor<'_> {
     }
 
     /// Accepts waiting conversations, and ends those that take too long.
-    pub(super) fn converse(&mut self) {
+    pub(super) fn serve_control_socket(&mut self) {
         let now = monotonic();
         for (pid, began) in &self.conversations.talking {
             if now.saturating_sub(*began) > TALKING_LONGEST {
@@ -62,7 +62,7 @@ impl Supervisor<'_> {
             let connection = match sys::local::accept(listener) {
                 Ok(connection) => connection,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.turn_deaf(&error),
+                Err(error) => return self.close_broken_socket(&error),
             };
             match fork() {
                 Ok(Fork::Parent(pid)) => {
@@ -70,23 +70,23 @@ impl Supervisor<'_> {
                     self.conversations.deaf_until = None;
                 }
                 Ok(Fork::Child) => {
-                    let life = || self.talk(connection);
+                    let life = || self.run_conversation(connection);
                     exit_now(catch_unwind(AssertUnwindSafe(life)).unwrap_or(1))
                 }
-                Err(error) => return self.turn_deaf(&error),
+                Err(error) => return self.close_broken_socket(&error),
             }
         }
     }
 
     /// Leaves clients waiting until the next tick; logged once, until one is answered again.
-    fn turn_deaf(&mut self, error: &io::Error) {
+    fn close_broken_socket(&mut self, error: &io::Error) {
         if self.conversations.deaf_until.replace(self.next_tick).is_none() {
             runtime::log!(self.module(), Error, "{}: cannot answer at the control socket", sys::describe(error));
         }
     }
 
     /// Runs as the process of a conversation. Returns an exit status that nobody reads.
-    fn talk(&mut self, connection: OwnedFd) -> i32 {
+    fn run_conversation(&mut self, connection: OwnedFd) -> i32 {
         let fixed = Fixed { limits: self.plan.limits, buckets: self.leave_parent().buckets() };
         let _ = expose_to_shortage(BEFORE_PARENT);
         let prepared = set_title(&format!("{}: control", self.about.program))

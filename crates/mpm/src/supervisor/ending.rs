@@ -68,12 +68,12 @@ impl Supervisor<'_> {
     /// `SIGTERM`.
     pub(super) fn stop(&mut self) -> ExitCode {
         self.notifier.send("STOPPING=1\nSTATUS=Stopping");
-        self.disinherit();
+        self.end_new_program();
         // From here on no client of the control socket is answered.
         self.close_control();
         self.listeners = Listeners::default();
         self.end_children();
-        self.end_companions();
+        self.end_helpers();
         self.remove_pid_file();
         runtime::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.terminated);
         ExitCode::SUCCESS
@@ -82,7 +82,7 @@ impl Supervisor<'_> {
     /// `SIGWINCH`: no new connections. Open requests have `GracefulShutdownTimeout`, or until `SIGTERM`.
     pub(super) fn stop_gracefully(&mut self) -> ExitCode {
         self.notifier.send("STOPPING=1\nSTATUS=Finishing requests");
-        self.disinherit();
+        self.end_new_program();
         self.remove_pid_file();
         runtime::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.graceful_stop);
         self.drain(Signal::WINCH)
@@ -107,13 +107,13 @@ impl Supervisor<'_> {
                 idle = self.end_idle(&idle);
                 look = monotonic() + IDLE_LOOK;
             }
-            self.accompany();
+            self.start_helpers();
             self.callbacks.tick();
-            if self.asked == Pending::Stop || end.is_some_and(|end| monotonic() >= end) {
+            if self.pending == Pending::Stop || end.is_some_and(|end| monotonic() >= end) {
                 self.end_children();
             }
         }
-        self.end_companions();
+        self.end_helpers();
         ExitCode::SUCCESS
     }
 

@@ -169,8 +169,8 @@ impl Family {
     /// yet.
     pub(super) fn leave_buckets(&mut self, before: u32, buckets: &[bool]) -> Vec<(usize, Pid)> {
         let chosen = |member: &Member| {
-            let relieved = buckets.get(member.bucket).copied().unwrap_or(true);
-            !member.is_leaving() && member.generation < before && relieved
+            let replaced = buckets.get(member.bucket).copied().unwrap_or(true);
+            !member.is_leaving() && member.generation < before && replaced
         };
         let leaving = self.0.values_mut().filter(|member| chosen(member));
         leaving.map(|member| leave(member, Standing::Leaves)).map(|member| (member.slot, member.pid)).collect()

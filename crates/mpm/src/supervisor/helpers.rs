@@ -15,10 +15,10 @@ use crate::child::{BEFORE_PARENT, FATAL, Order};
 
 impl Supervisor<'_> {
     /// Starts missing helpers, and lets the helpers of departed children leave.
-    pub(super) fn accompany(&mut self) {
+    pub(super) fn start_helpers(&mut self) {
         for index in 0..self.helpers.groups.len() {
             while self.helpers.groups[index].lacks() && monotonic() >= self.helpers.groups[index].backoff.until() {
-                if !self.start_companion(index) {
+                if !self.start_helper(index) {
                     break;
                 }
             }
@@ -34,7 +34,7 @@ impl Supervisor<'_> {
         self.helpers.groups.retain(|group| !group.leaving || !group.alive.is_empty());
     }
 
-    fn start_companion(&mut self, index: usize) -> bool {
+    fn start_helper(&mut self, index: usize) -> bool {
         let helper = self.helpers.groups[index].helper.clone();
         let now = monotonic();
         let tie = self.helpers.ties.is_some().then(io::pipe).transpose();
@@ -50,7 +50,7 @@ impl Supervisor<'_> {
             }
             // Nothing of the parent may run in it after this, not even while unwinding.
             Ok((Fork::Child, tie)) => {
-                let life = || self.become_companion(&helper, tie.map(|(reader, _)| reader));
+                let life = || self.become_helper(&helper, tie.map(|(reader, _)| reader));
                 exit_now(catch_unwind(AssertUnwindSafe(life)).unwrap_or(FATAL))
             }
             Err(error) => {
@@ -62,7 +62,7 @@ impl Supervisor<'_> {
     }
 
     /// Runs as a helper process. Returns the exit status. The order of steps matters as it does for a child.
-    fn become_companion(&mut self, helper: &HelperProcess, tie: Option<PipeReader>) -> i32 {
+    fn become_helper(&mut self, helper: &HelperProcess, tie: Option<PipeReader>) -> i32 {
         // So nobody can connect to the helper, or through it to others.
         drop(self.leave_parent());
         let prepared = SignalFd::new(&Order::SIGNALS).and_then(|orders| {
@@ -96,7 +96,7 @@ impl Supervisor<'_> {
     }
 
     /// Handles the end of a helper process; `false`: the process was none.
-    pub(super) fn companion_ended(&mut self, reaped: &Reaped) -> bool {
+    pub(super) fn helper_ended(&mut self, reaped: &Reaped) -> bool {
         let module = self.module();
         let find = |group: &Group| group.alive.iter().position(|alive| alive.pid == reaped.pid);
         let Some((group, at)) =
@@ -122,7 +122,7 @@ impl Supervisor<'_> {
     }
 
     /// Ends all helpers; their children have gone.
-    pub(super) fn end_companions(&mut self) {
+    pub(super) fn end_helpers(&mut self) {
         self.helpers.order(Signal::TERM);
         let end = monotonic() + ENDING_MAX;
         while !self.helpers.have_ended() && monotonic() < end {

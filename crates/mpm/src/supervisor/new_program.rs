@@ -16,15 +16,15 @@ use crate::listen::Listeners;
 
 /// A new program that will take over.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heir {
+pub(super) struct NewProgram {
     pub(super) pid: Pid,
     /// Birth on the monotonic clock.
     pub(super) born: Duration,
 }
 
-impl Heir {
+impl NewProgram {
     /// Starts it, with the sockets of this one.
-    pub(super) fn start(invocation: &Invocation, listeners: &Listeners) -> io::Result<Heir> {
+    pub(super) fn start(invocation: &Invocation, listeners: &Listeners) -> io::Result<NewProgram> {
         let Invocation { file, arguments, directory } = invocation;
         let (program, directory) = (terminated(file.as_os_str())?, terminated(directory.as_os_str())?);
         let argv = arguments.iter().map(|word| terminated(word)).collect::<io::Result<Vec<CString>>>()?;
@@ -45,7 +45,7 @@ impl Heir {
             end_with_us: None,
         }
         .start()?;
-        Ok(Heir { pid, born: monotonic() })
+        Ok(NewProgram { pid, born: monotonic() })
     }
 }
 

@@ -18,7 +18,7 @@ impl Supervisor<'_> {
     }
 
     /// Measures how much the memory of the children has grown, if that is limited. Called once a second.
-    pub(super) fn weigh(&mut self) {
+    pub(super) fn measure_memory(&mut self) {
         if self.plan.recycling.memory.is_some() {
             for member in self.family.iter_mut() {
                 // A child that is gone is reaped in a moment.
@@ -48,7 +48,7 @@ impl Supervisor<'_> {
             staying.filter_map(|member| Some((*member, self.reason(member)?))).collect();
         due.sort_by_key(|(member, _)| member.born);
         for (old, reason) in due.into_iter().take(turns) {
-            if monotonic() < self.backoff.until() {
+            if monotonic() < self.sizing.backoff.until() {
                 return;
             }
             let Some(successor) = self.spawn(old.bucket) else { return };

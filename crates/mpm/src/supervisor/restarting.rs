@@ -48,7 +48,7 @@ impl Supervisor<'_> {
 
     /// Log files were renamed, and what is forked from now on writes to new ones: a generation with the same configuration
     /// takes the place of this one, as at a graceful restart.
-    pub(super) fn renew(&mut self) {
+    pub(super) fn follow_renamed_logs(&mut self) {
         runtime::log!("core", Notice, "log files were renamed or removed: new ones are open, for new children");
         match self.same_generation() {
             Ok(next) => self.begin(Restart::Graceful, next),
@@ -97,19 +97,19 @@ impl Supervisor<'_> {
         // The old configuration lay among the pages of the new one; the children that follow should not inherit the holes.
         sys::memory::give_back();
         self.number += 1;
-        self.backoff = Backoff::new();
+        self.sizing.backoff = Backoff::new();
         self.begin_generation(how == Restart::Hard);
         self.helpers.add(helpers, self.number);
-        self.accompany();
+        self.start_helpers();
         let tells_near = self.generation.mpm.0.words.limit_near.is_some();
         if how == Restart::Graceful {
             // As many as before, so that the clients of the old generation do not overrun the new one: those that turn
             // out to be too many leave one by one.
-            self.owed = plan.start.max(before).min(plan.children);
-            self.policy = Policy::after_graceful().telling_near(tells_near);
+            self.sizing.owed = plan.start.max(before).min(plan.children);
+            self.sizing.policy = Policy::after_graceful().telling_near(tells_near);
         } else {
-            self.owed = plan.start;
-            self.policy = Policy::new().telling_near(tells_near);
+            self.sizing.owed = plan.start;
+            self.sizing.policy = Policy::new().telling_near(tells_near);
         }
         self.arriving = true;
         self.spawn_owed();
@@ -120,17 +120,17 @@ impl Supervisor<'_> {
 
     /// Lets the children of earlier generations leave where one of this generation accepts: if the system has no room for a
     /// new process, or the new ones cannot serve, the old ones go on. When all are told, the restart is complete.
-    pub(super) fn relieve(&mut self) {
+    pub(super) fn retire_replaced(&mut self) {
         if !self.arriving {
             return;
         }
         let accepts = |bucket| self.family.any(|member| self.accepts_in(member, bucket));
-        let relieved: Vec<bool> = (0..self.listeners.buckets()).map(accepts).collect();
-        for (slot, pid) in self.family.leave_buckets(self.number, &relieved) {
+        let replaced: Vec<bool> = (0..self.listeners.buckets()).map(accepts).collect();
+        for (slot, pid) in self.family.leave_buckets(self.number, &replaced) {
             self.board.set_quiescing(slot);
             let _ = pid.kill(Signal::USR1);
         }
-        if relieved.iter().all(|relieved| *relieved) {
+        if replaced.iter().all(|replaced| *replaced) {
             self.arriving = false;
             self.board.conclude(true);
             self.ready();

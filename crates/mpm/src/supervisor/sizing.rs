@@ -10,29 +10,30 @@ use crate::policy::{Counts, Decision, Remark};
 impl Supervisor<'_> {
     /// Runs between two ticks, as soon as a child reports that no worker is idle: the next client would have to wait. A
     /// starting child counts as idle, so the next round comes only when it is taken too.
-    pub(super) fn hurry(&mut self) {
-        let may =
-            matches!(self.plan.spare, Spare::Between(..)) && self.owed == 0 && monotonic() >= self.backoff.until();
+    pub(super) fn spawn_if_none_idle(&mut self) {
+        let may = matches!(self.plan.spare, Spare::Between(..))
+            && self.sizing.owed == 0
+            && monotonic() >= self.sizing.backoff.until();
         if may && self.room() > 0 {
             let counts = self.counts();
             if counts.idle == 0 {
-                self.decide(counts);
+                self.adjust_children(counts);
             }
         }
         self.board.set_growing(may && self.room() > 0);
     }
 
-    pub(super) fn decide(&mut self, counts: Counts) {
-        let (decision, remark) = self.policy.decide(self.plan.spare, self.plan.children, counts);
+    pub(super) fn adjust_children(&mut self, counts: Counts) {
+        let (decision, remark) = self.sizing.policy.decide(self.plan.spare, self.plan.children, counts);
         self.log(remark, decision, counts);
         match decision {
             Decision::Spawn(more) => {
-                self.owed += more;
+                self.sizing.owed += more;
                 self.spawn_owed();
             }
             _ if self.buckets_without_idle() > 0 && self.room() > 0 => {
                 // Workers that are idle elsewhere do not help the clients that wait there.
-                self.owed += self.buckets_without_idle().min(self.room());
+                self.sizing.owed += self.buckets_without_idle().min(self.room());
                 self.spawn_owed();
             }
             Decision::Retire(less) => self.retire(less),

@@ -12,8 +12,8 @@ use sys::signal_fd::SignalFd;
 use super::backoff::Backoff;
 use super::control_socket::Conversations;
 use super::family::Family;
-use super::heir::Heir;
 use super::helper_processes::HelperProcesses;
+use super::new_program::NewProgram;
 use super::watchdog::Watchdog;
 use crate::about::About;
 use crate::callbacks::ParentCallbacks;
@@ -47,6 +47,15 @@ pub(super) enum Graceful {
     No,
 }
 
+/// How the number of children is decided.
+pub(super) struct Sizing {
+    pub(super) policy: Policy,
+    /// The pauses between starts of children that die young.
+    pub(super) backoff: Backoff,
+    /// Children to start apart from the policy's decisions: those of a new generation, and replacements.
+    pub(super) owed: usize,
+}
+
 /// The parent.
 pub(super) struct Supervisor<'a> {
     /// This process, also as seen from a child.
@@ -56,8 +65,10 @@ pub(super) struct Supervisor<'a> {
     pub(super) board: &'static Board,
     pub(super) notifier: Notifier,
     pub(super) signals: SignalFd,
-    pub(super) asked: Pending,
+    /// The request to carry out next.
+    pub(super) pending: Pending,
     pub(super) generation: Generation,
+    /// The number of the generation, from 0.
     pub(super) number: u32,
     pub(super) plan: Plan,
     pub(super) listeners: Listeners,
@@ -66,15 +77,12 @@ pub(super) struct Supervisor<'a> {
     pub(super) helpers: HelperProcesses,
     pub(super) conversations: Conversations,
     pub(super) watchdog: Watchdog,
-    pub(super) policy: Policy,
-    pub(super) backoff: Backoff,
-    /// Children to start apart from the policy's decisions: those of a new generation, and replacements.
-    pub(super) owed: usize,
+    pub(super) sizing: Sizing,
     /// A restart is under way: children of this generation are to take the place of earlier ones, which serve until then.
     pub(super) arriving: bool,
     pub(super) next_tick: Duration,
     /// The new program that will take over, until it does.
-    pub(super) heir: Option<Heir>,
+    pub(super) new_program: Option<NewProgram>,
     /// Whether any child has ever accepted. Before that, a child that cannot start means that the server cannot.
     pub(super) proven: bool,
 }

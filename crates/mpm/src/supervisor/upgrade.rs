@@ -10,7 +10,7 @@ use sys::process::{Pid, Reaped, Status};
 use sys::signal::Signal;
 use sys::time::monotonic;
 
-use super::heir::Heir;
+use super::new_program::NewProgram;
 use super::state::Supervisor;
 use crate::about::UPGRADE_MAX;
 
@@ -20,8 +20,12 @@ const OBEY: Duration = Duration::from_secs(5);
 impl Supervisor<'_> {
     /// `SIGUSR2`: starts the new program.
     pub(super) fn upgrade(&mut self) {
-        if let Some(Heir { pid: heir, .. }) = self.heir {
-            runtime::log!(self.module(), Notice, "SIGUSR2 received: the new program (pid {heir}) is already starting");
+        if let Some(NewProgram { pid: new_program, .. }) = self.new_program {
+            runtime::log!(
+                self.module(),
+                Notice,
+                "SIGUSR2 received: the new program (pid {new_program}) is already starting"
+            );
             return;
         }
         let Some(invocation) = self.about.invocation.clone() else {
@@ -33,15 +37,15 @@ impl Supervisor<'_> {
             return;
         };
         let file = invocation.file.display();
-        match Heir::start(&invocation, &self.listeners) {
-            Ok(heir) => {
+        match NewProgram::start(&invocation, &self.listeners) {
+            Ok(new_program) => {
                 runtime::log!(
                     self.module(),
                     Notice,
                     "SIGUSR2 received.  Starting the new program {file} (pid {})",
-                    heir.pid
+                    new_program.pid
                 );
-                self.heir = Some(heir);
+                self.new_program = Some(new_program);
             }
             Err(error) => {
                 let text = "the new program cannot be started, this one stays";
@@ -51,11 +55,11 @@ impl Supervisor<'_> {
     }
 
     /// After the end of a process: whether it was the new program, which has then failed.
-    pub(super) fn heir_ended(&mut self, reaped: &Reaped) -> bool {
-        if self.heir.is_none_or(|heir| heir.pid != reaped.pid) {
+    pub(super) fn new_program_ended(&mut self, reaped: &Reaped) -> bool {
+        if self.new_program.is_none_or(|new_program| new_program.pid != reaped.pid) {
             return false;
         }
-        self.heir = None;
+        self.new_program = None;
         let how = match reaped.status {
             Status::Exited(status) => format!("ended with status {status}"),
             Status::Signaled { signal, .. } => format!("was ended by a signal: {}", signal.description()),
@@ -66,15 +70,15 @@ impl Supervisor<'_> {
     }
 
     /// The server ends, though not because the new program serves: the new one ends too.
-    pub(super) fn disinherit(&mut self) {
-        if let Some(heir) = self.heir.take() {
-            let _ = heir.pid.kill(Signal::TERM);
+    pub(super) fn end_new_program(&mut self) {
+        if let Some(new_program) = self.new_program.take() {
+            let _ = new_program.pid.kill(Signal::TERM);
         }
     }
 
     /// Ends a new program that does not come to serve. Called once a second.
-    pub(super) fn watch_heir(&mut self) {
-        let Some(Heir { pid, born }) = self.heir else { return };
+    pub(super) fn end_slow_new_program(&mut self) {
+        let Some(NewProgram { pid, born }) = self.new_program else { return };
         let age = monotonic().saturating_sub(born);
         if age >= UPGRADE_MAX {
             let (seconds, late) = (age.as_secs(), age >= UPGRADE_MAX + OBEY);
@@ -89,12 +93,12 @@ impl Supervisor<'_> {
 
     /// The new program serves: finishes this one's work.
     pub(super) fn hand_over(&mut self) -> ExitCode {
-        if let Some(Heir { pid: heir, .. }) = self.heir.take() {
-            runtime::log!(self.module(), Notice, "the new program (pid {heir}) serves: finishing requests");
+        if let Some(NewProgram { pid: new_program, .. }) = self.new_program.take() {
+            runtime::log!(self.module(), Notice, "the new program (pid {new_program}) serves: finishing requests");
             // For the case that the new one has a file of another name.
             self.remove_pid_file();
             // The service manager listens to the main process only, which from now on is the new one.
-            self.notifier.send(&format!("MAINPID={heir}"));
+            self.notifier.send(&format!("MAINPID={new_program}"));
             self.notifier = Notifier::default();
         }
         self.drain(Signal::USR1)
@@ -104,7 +108,7 @@ impl Supervisor<'_> {
     /// found there.
     pub(super) fn take_over(&mut self) -> bool {
         let Some(predecessor) = self.about.predecessor else { return true };
-        if self.owed > 0 || !self.family.staying(self.number).all(|member| self.board.is_running(member.slot)) {
+        if self.sizing.owed > 0 || !self.family.staying(self.number).all(|member| self.board.is_running(member.slot)) {
             return true;
         }
         if let Some(path) = self.pid_file.clone()
