@@ -34,7 +34,7 @@ mod timer;
 
 pub use awaited::Awaited;
 pub use coop::CoopBudget;
-pub use descriptor::Descriptor;
+pub use descriptor::{Descriptor, connect_local};
 pub use offload::{Load, STACK, offload, offload_apart};
 pub use task::{Task, spawn, yield_now};
 pub use timeout::{Elapsed, sleep, sleep_until, timeout, timeout_at};

@@ -7,7 +7,7 @@ use server::{Fields, Request, RequestBody, ScriptUse};
 
 use super::class::Class;
 use super::conversation::StderrMessages;
-use super::remote::{self, RemoteProtocol};
+use super::remote::{RemoteCall, RemoteProtocol, RemoteServer};
 use super::run::{Head, begin_with_one};
 use crate::caller::Caller;
 use crate::env;
@@ -58,13 +58,14 @@ pub async fn authorize(
 pub async fn authorize_at(
     request: &mut Request,
     caller: &Caller,
-    server: &remote::Server,
-    remote_protocol: &'static RemoteProtocol,
+    server: &RemoteServer,
+    protocol: &'static RemoteProtocol,
     stderr: StderrMessages,
     variables: &[(&str, &str)],
 ) -> Verdict {
     let handler_state = HandlerState::of(request);
-    let header = request_verdict_at(request, caller, server, remote_protocol, stderr, variables).await;
+    let call = RemoteCall { caller, server, protocol, head: &HEAD, stderr };
+    let header = request_verdict_at(request, call, variables).await;
     handler_state.verdict(request, caller, header)
 }
 
@@ -106,15 +107,12 @@ async fn request_verdict(
 
 async fn request_verdict_at(
     request: &mut Request,
-    caller: &Caller,
-    server: &remote::Server,
-    remote_protocol: &'static RemoteProtocol,
-    stderr: StderrMessages,
+    call: RemoteCall<'_>,
     variables: &[(&str, &str)],
 ) -> Result<ResponseHeader, u16> {
     let bytes = request_bytes(request, variables, false).await?;
-    let script = remote::begin(request, caller, server, &HEAD, bytes, remote_protocol, stderr).await?;
-    read_response(request, script, caller).await
+    let script = call.begin(request, bytes).await?;
+    read_response(request, script, call.caller).await
 }
 
 const HEAD: Head = Head::FastCgi(Role::Authorizer);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use runtime::executor::{sleep, timeout_at};
+use runtime::executor::{connect_local, timeout_at};
 use sys::local::Kind;
 use sys::process::Pid;
 use sys::watch::{Interest, Watched, watch};
@@ -17,8 +17,6 @@ use super::stats;
 use super::stream::Stream;
 use super::wire::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
 
-/// How soon to retry a connection to a socket whose queue is full.
-const RETRY: Duration = Duration::from_millis(5);
 /// How much longer than the class says to wait for the manager's response: the manager itself reports an overlong wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a request asks if one manager after the other dies.
@@ -239,13 +237,7 @@ fn is_end(error: &io::Error) -> bool {
 }
 
 async fn connect(address: &Path) -> io::Result<Watched> {
-    loop {
-        match sys::local::connect(address, Kind::Packets) {
-            Ok(socket) => return watch(Arc::new(socket), Interest::READABLE),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(RETRY).await,
-            Err(error) => return Err(error),
-        }
-    }
+    watch(Arc::new(connect_local(address, Kind::Packets).await?), Interest::READABLE)
 }
 
 async fn receive(connection: &Watched, descriptors: &mut Vec<OwnedFd>) -> io::Result<FromManager> {

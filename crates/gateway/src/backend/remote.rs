@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use conf::Level;
-use runtime::executor::{Descriptor, sleep};
+use runtime::executor::{Descriptor, connect_local, timeout_at};
 use server::{HandlerResult, Request, dns};
 use sys::local::Kind;
 
@@ -28,8 +28,6 @@ use crate::script::{Failure, Script};
 
 use source::{RemoteSource, StatusLine};
 
-/// How soon to try a server again whose queue was full. The kernel does not report when a unix socket has room.
-const RETRY: Duration = Duration::from_millis(5);
 /// The most idle connections to all servers together, whatever is configured.
 const IDLE_MAX: usize = 1024;
 
@@ -62,7 +60,7 @@ pub struct Keep {
 
 /// A server that already runs.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct RemoteServer {
     /// Its address.
     pub address: Address,
     /// Its name in messages, as in its URL.
@@ -88,107 +86,120 @@ pub struct RemoteProtocol {
     pub status_line: bool,
 }
 
-/// Lets a server answer the request, whose environment is complete.
-pub async fn converse(
-    request: &mut Request,
-    caller: &Caller,
-    server: &Server,
-    head: &Head,
-    remote_protocol: &'static RemoteProtocol,
-    stderr: StderrMessages,
-) -> HandlerResult {
-    let env = std::mem::take(&mut request.env);
-    let lines: Vec<_> =
-        env.iter().map(|(name, value)| (http::text::to_bytes(name), http::text::to_bytes(value))).collect();
-    let pairs = lines.iter().map(|(name, value)| (&**name, &**value));
-    let bytes = head.of_pairs(request, server.keep.is_some(), pairs);
-    drop(lines);
-    request.env = env;
-    let bytes = match bytes {
-        Ok(bytes) => bytes,
-        Err(length) => return run::too_long(request, caller, length),
-    };
-    // The server may end a connection at the very moment it is used: only a request that can be repeated goes over a
-    // kept one. For any other the kept connection is closed, because it may occupy the very process that a fresh
-    // connection would wait for.
-    let may_repeat = request.body.is_none() && run::is_safe(request);
-    let mut kept = server.keep.and_then(|keep| take(&server.address, keep)).filter(|_| may_repeat);
-    loop {
-        let repeat = kept.is_some();
-        let awaited_responses = server.keep.filter(|_| !repeat).map(|_| AwaitedResponse::new(&server.address));
-        let socket = match kept.take() {
-            Some(socket) => socket,
-            None => match connect(request, server, remote_protocol).await {
-                Ok(socket) => Arc::new(socket),
-                Err(status) => {
-                    request.log(caller.module, Level::Error, (remote_protocol.unconnected)(&server.name));
-                    return HandlerResult::Status(status);
-                }
-            },
+/// A request to a server that already runs.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteCall<'a> {
+    /// On whose behalf.
+    pub caller: &'a Caller,
+    /// The server.
+    pub server: &'a RemoteServer,
+    /// How its protocol fails.
+    pub protocol: &'static RemoteProtocol,
+    /// The form of the request's head.
+    pub head: &'a Head,
+    /// What its standard error is called in the log.
+    pub stderr: StderrMessages,
+}
+
+impl RemoteCall<'_> {
+    /// Lets the server answer the request, whose environment is complete.
+    pub async fn converse(&self, request: &mut Request) -> HandlerResult {
+        let keep = self.server.keep;
+        let env = std::mem::take(&mut request.env);
+        let lines: Vec<_> =
+            env.iter().map(|(name, value)| (http::text::to_bytes(name), http::text::to_bytes(value))).collect();
+        let pairs = lines.iter().map(|(name, value)| (&**name, &**value));
+        let bytes = self.head.of_pairs(request, keep.is_some(), pairs);
+        drop(lines);
+        request.env = env;
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(length) => return run::too_long(request, self.caller, length),
         };
-        let protocol = head.protocol();
-        let stream = Stream::new(socket.clone());
-        let conversation = Conversation::new(request, protocol, stream, None, bytes.clone(), caller, stderr);
-        let back = server.keep.map(|keep| {
-            let address = server.address.clone();
-            Box::new(move || give(address, keep, socket)) as Box<dyn FnOnce() + Send>
-        });
-        let status_line = remote_protocol.status_line.then(StatusLine::default);
-        let failed = (remote_protocol.failed)(&server.name);
-        let remote = RemoteSource::new(conversation, back, status_line, remote_protocol.status, failed, caller.timeout);
-        let mut script = Script::new(Box::new(remote), caller);
-        let begun = script.begins(request).await;
-        drop(awaited_responses);
-        match begun {
-            Ok(()) => return response::relay(request, script, caller).await,
-            Err(Failure { lost: true, .. }) if repeat => {}
-            Err(failure) => {
-                request.log(caller.module, failure.level, failure.text);
-                return HandlerResult::Status(failure.status);
+        // The server may end a connection at the very moment it is used: only a request that can be repeated goes over
+        // a kept one. For any other the kept connection is closed, because it may occupy the very process that a fresh
+        // connection would wait for.
+        let may_repeat = request.body.is_none() && run::is_safe(request);
+        let mut kept = keep.and_then(|keep| take(&self.server.address, keep)).filter(|_| may_repeat);
+        loop {
+            let repeat = kept.is_some();
+            let awaited_responses = keep.filter(|_| !repeat).map(|_| AwaitedResponse::new(&self.server.address));
+            let socket = match kept.take() {
+                Some(socket) => socket,
+                None => match self.connect(request).await {
+                    Ok(socket) => socket,
+                    Err(status) => return HandlerResult::Status(status),
+                },
+            };
+            let back = keep.map(|keep| {
+                let (address, socket) = (self.server.address.clone(), socket.clone());
+                Box::new(move || give(address, keep, socket)) as Box<dyn FnOnce() + Send>
+            });
+            let mut script = self.script(request, socket, bytes.clone(), back);
+            let begun = script.begins(request).await;
+            drop(awaited_responses);
+            match begun {
+                Ok(()) => return response::relay(request, script, self.caller).await,
+                Err(Failure { lost: true, .. }) if repeat => {}
+                Err(failure) => return HandlerResult::Status(self.log(request, failure)),
             }
         }
     }
-}
 
-/// Sends a request over a connection of its own, and waits until the response begins. `Err`: it does not; this is the
-/// status, and the reason is logged.
-pub(super) async fn begin(
-    request: &mut Request,
-    caller: &Caller,
-    server: &Server,
-    head: &Head,
-    bytes: Vec<u8>,
-    remote_protocol: &'static RemoteProtocol,
-    stderr: StderrMessages,
-) -> Result<Script, u16> {
-    let socket = match connect(request, server, remote_protocol).await {
-        Ok(socket) => Arc::new(socket),
-        Err(_) => {
-            request.log(caller.module, Level::Error, (remote_protocol.unconnected)(&server.name));
-            return Err(remote_protocol.status);
+    /// Sends a request over a connection of its own, and waits until the response begins. `Err`: it does not; this is
+    /// the status, and the reason is logged.
+    pub(super) async fn begin(&self, request: &mut Request, bytes: Vec<u8>) -> Result<Script, u16> {
+        let socket = self.connect(request).await.map_err(|_| self.protocol.status)?;
+        let mut script = self.script(request, socket, bytes, None);
+        match script.begins(request).await {
+            Ok(()) => Ok(script),
+            Err(failure) => Err(self.log(request, failure)),
         }
-    };
-    let conversation = Conversation::new(request, head.protocol(), Stream::new(socket), None, bytes, caller, stderr);
-    let failed = (remote_protocol.failed)(&server.name);
-    let remote = RemoteSource::new(conversation, None, None, remote_protocol.status, failed, caller.timeout);
-    let mut script = Script::new(Box::new(remote), caller);
-    match script.begins(request).await {
-        Ok(()) => Ok(script),
-        Err(failure) => {
-            request.log(caller.module, failure.level, failure.text);
-            Err(failure.status)
+    }
+
+    /// The conversation over a connection, which `back` takes when the response is complete.
+    fn script(
+        &self,
+        request: &mut Request,
+        socket: Arc<OwnedFd>,
+        bytes: Vec<u8>,
+        back: Option<Box<dyn FnOnce() + Send>>,
+    ) -> Script {
+        let RemoteCall { caller, server, protocol, head, stderr } = *self;
+        let stream = Stream::new(socket);
+        let conversation = Conversation::new(request, head.protocol(), stream, None, bytes, caller, stderr);
+        let status_line = protocol.status_line.then(StatusLine::default);
+        let failed = (protocol.failed)(&server.name);
+        let remote = RemoteSource::new(conversation, back, status_line, protocol.status, failed, caller.timeout);
+        Script::new(Box::new(remote), caller)
+    }
+
+    /// Logs why a response does not begin, and returns its status.
+    fn log(&self, request: &Request, failure: Failure) -> u16 {
+        request.log(self.caller.module, failure.level, failure.text);
+        failure.status
+    }
+
+    /// Makes a connection. `Err`: there is none; this is the status, and the reason is logged.
+    async fn connect(&self, request: &Request) -> Result<Arc<OwnedFd>, u16> {
+        let connected = connect(request, self.server, self.protocol).await;
+        if connected.is_err() {
+            request.log(self.caller.module, Level::Error, (self.protocol.unconnected)(&self.server.name));
         }
+        connected.map(Arc::new)
     }
 }
 
 /// Makes a connection. `Err`: there is none; this is the status, and the reason is logged.
-async fn connect(request: &Request, server: &Server, remote_protocol: &RemoteProtocol) -> Result<OwnedFd, u16> {
+async fn connect(request: &Request, server: &RemoteServer, protocol: &RemoteProtocol) -> Result<OwnedFd, u16> {
     let deadline = Instant::now() + server.connect;
-    let protocol = remote_protocol.name;
+    let protocol = protocol.name;
     let log = |error: &io::Error, text: String| request.log_os("proxy", Level::Error, error, text);
     let (host, port) = match &server.address {
         Address::Unix(path) => {
-            return connect_unix(path, deadline).await.map_err(|error| {
+            let path = server::paths::os_path(path);
+            let connected = timeout_at(deadline, connect_local(Path::new(&path), Kind::Stream)).await;
+            return connected.unwrap_or_else(|late| Err(late.into())).map_err(|error| {
                 let name = &server.name;
                 log(&error, format!("AH02454: {protocol}: attempt to connect to Unix domain socket {name} failed"));
                 503
@@ -221,17 +232,6 @@ async fn connect(request: &Request, server: &Server, remote_protocol: &RemotePro
                 let name = &server.name;
                 log(&error, format!("AH00957: {protocol}: attempt to connect to {address} ({name}) failed"));
             }
-        }
-    }
-}
-
-async fn connect_unix(path: &str, deadline: Instant) -> io::Result<OwnedFd> {
-    let path = server::paths::os_path(path);
-    loop {
-        match sys::local::connect(Path::new(&path), Kind::Stream) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => sleep(RETRY).await,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
-            result => return result,
         }
     }
 }

@@ -5,9 +5,9 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use runtime::executor::{sleep, timeout_at};
+use runtime::executor::{connect_local, timeout_at};
 use sys::local::Kind;
 use sys::process::Pid;
 use sys::signal::Signal;
@@ -16,9 +16,6 @@ use sys::watch::{Interest, watch};
 use super::progress::Progress;
 use super::wire::{self, MESSAGE, Message};
 use crate::command::{Command, StartFailure};
-
-/// How soon to retry a connection to a socket whose queue is full.
-const RETRY: Duration = Duration::from_millis(5);
 
 /// A script, over the connection to its daemon. If this is dropped, the daemon ends the script, unless it has ended.
 #[derive(Debug)]
@@ -37,7 +34,8 @@ pub(crate) async fn ask(
     deadline: Instant,
 ) -> io::Result<Remote> {
     timeout_at(deadline, async {
-        let connection = Arc::new(connect(address).await?);
+        // All who wait there are served one after the other.
+        let connection = Arc::new(connect_local(address, Kind::Stream).await?);
         let bytes = wire::encode(command);
         let (mut sent, mut descriptors) = (0, &stdio[..]);
         while sent < bytes.len() {
@@ -53,18 +51,6 @@ pub(crate) async fn ask(
         Ok(Remote { started: OnceLock::new(), connection })
     })
     .await?
-}
-
-async fn connect(address: &Path) -> io::Result<OwnedFd> {
-    loop {
-        match sys::local::connect(address, Kind::Stream) {
-            // All who wait there are served one after the other.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                sleep(RETRY).await;
-            }
-            result => return result,
-        }
-    }
 }
 
 /// Waits until more of a long command can be sent.

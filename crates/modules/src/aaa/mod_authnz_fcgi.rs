@@ -8,7 +8,7 @@ use std::time::Duration;
 use conf::directive::Args::Raw;
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, row, settings};
-use gateway::backend::remote::{self, RemoteProtocol};
+use gateway::backend::remote::{Address, RemoteProtocol, RemoteServer};
 use gateway::backend::{self, authorize_at};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::PhaseHook::Later;
@@ -56,7 +56,7 @@ settings! {
 #[derive(Debug)]
 pub struct Authorizer {
     name: String,
-    server: remote::Server,
+    server: RemoteServer,
     /// Whether its password check also counts for `Require`.
     both: bool,
 }
@@ -149,8 +149,8 @@ fn define(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let Some((host, port)) = place else {
         return fail(format!("backend-address '{url}' has invalid form"));
     };
-    let address = remote::Address::Tcp(host.to_string(), port);
-    let server = remote::Server { address, name: url.clone(), connect: TIMEOUT, keep: None };
+    let address = Address::Tcp(host.to_string(), port);
+    let server = RemoteServer { address, name: url.clone(), connect: TIMEOUT, keep: None };
     let origin = cmd.origin();
     let mut dir = SettingsMap::default();
     let asked = Arc::new(Authorizer { name: name.clone(), server, both: passwords && rights });
@@ -208,7 +208,7 @@ fn set_check(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
 }
 
 /// Asks a server. With `password` it checks that; otherwise `role` says what to decide.
-async fn ask(request: &mut Request, server: &remote::Server, role: &str, password: Option<&str>) -> backend::Verdict {
+async fn ask(request: &mut Request, server: &RemoteServer, role: &str, password: Option<&str>) -> backend::Verdict {
     let caller = Caller {
         module: "authnz_fcgi",
         timeout_message: &TIMEOUT_MESSAGE,

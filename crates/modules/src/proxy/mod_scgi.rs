@@ -7,7 +7,7 @@ use conf::directive::Args::{Flag, Take1, Take2, Take12};
 use conf::values::atoi;
 use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, Setting, on_or_off, row, settings, shown};
 use gateway::backend::Head;
-use gateway::backend::remote::{Address, Server};
+use gateway::backend::remote::{Address, RemoteServer};
 use server::PhaseHook::Now;
 use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 
@@ -139,7 +139,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
     let timeout = request.dir::<ScgiDir>().timeout();
     let name = address.to_string();
     let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return HandlerResult::Status(500) };
-    let server = Server { address, name, connect: timeout, keep: None };
+    let server = RemoteServer { address, name, connect: timeout, keep: None };
     let destination = Destination { target, server, timeout, flush: false };
     if let Err(answer) = ask(request, "scgi").await {
         return answer;

@@ -17,6 +17,17 @@ use super::timeout::{sleep, timeout_at};
 /// How soon to try a server again whose queue was full. The kernel does not report when a unix socket has room.
 const RETRY: Duration = Duration::from_millis(5);
 
+/// Connects to a server at a path (unix(7)). While the server's queue is full, tries again for as long as the caller
+/// waits.
+pub async fn connect_local(path: &Path, kind: sys::local::Kind) -> io::Result<OwnedFd> {
+    loop {
+        match sys::local::connect(path, kind) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(RETRY).await,
+            result => return result,
+        }
+    }
+}
+
 /// A socket, or another descriptor that can be read or written without blocking.
 #[derive(Debug)]
 pub struct Descriptor(Watched);
@@ -45,16 +56,7 @@ impl Descriptor {
 
     /// Connects to a server at a path (unix(7)), until `deadline` at most.
     pub async fn connect_unix(path: &Path, deadline: Instant) -> io::Result<Descriptor> {
-        timeout_at(deadline, async {
-            loop {
-                match sys::local::connect(path, sys::local::Kind::Stream) {
-                    Ok(socket) => return Descriptor::new(socket),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(RETRY).await,
-                    Err(error) => return Err(error),
-                }
-            }
-        })
-        .await?
+        Descriptor::new(timeout_at(deadline, connect_local(path, sys::local::Kind::Stream)).await??)
     }
 
     /// Duplicates the socket, for code that watches it itself.

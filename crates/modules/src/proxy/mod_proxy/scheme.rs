@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use conf::Level;
-use gateway::backend::remote::RemoteProtocol;
-use gateway::backend::{Head, remote};
+use gateway::backend::Head;
+use gateway::backend::remote::{RemoteCall, RemoteProtocol, RemoteServer};
 use gateway::body_buffer::{BufferError, IN_MEMORY, buffer_body};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::{HandlerResult, Request, Waiting};
@@ -31,7 +31,7 @@ pub(crate) struct Destination {
     /// The URL.
     pub(crate) target: Target,
     /// The address and its settings.
-    pub(crate) server: remote::Server,
+    pub(crate) server: RemoteServer,
     /// How long it may be silent.
     pub(crate) timeout: Duration,
     /// Whether each piece of its response goes out at once.
@@ -82,5 +82,6 @@ pub(crate) async fn converse(request: &mut Request, destination: &Destination, a
         accounts: accounts_for_scripts(request),
     };
     request.response.flush = destination.flush;
-    remote::converse(request, &caller, &destination.server, &ask.head, ask.protocol, ask.stderr).await
+    let Ask { protocol, head, stderr, .. } = ask;
+    RemoteCall { caller: &caller, server: &destination.server, protocol, head, stderr: *stderr }.converse(request).await
 }

@@ -1,7 +1,7 @@
 //! From the URL of a backend to its response.
 
 use conf::Level;
-use gateway::backend::remote::{self, Address, Keep};
+use gateway::backend::remote::{Address, Keep, RemoteServer};
 use server::core::CoreServer;
 use server::{HandlerResult, Request, Waiting};
 
@@ -113,7 +113,7 @@ fn destination(request: &Request, mut target: Target) -> Destination {
         None => format!("{}:{port}", target.host),
     };
     let keep = Keep { max: known.max.unwrap_or(MAX), idle: known.idle };
-    let server = remote::Server {
+    let server = RemoteServer {
         address,
         name,
         connect: known.connect.unwrap_or(timeout),
