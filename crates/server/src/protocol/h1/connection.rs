@@ -111,6 +111,8 @@ impl HttpConnection {
 pub(super) struct Sending {
     pub(super) exchange: Exchange,
     pub(super) outgoing: Outgoing,
+    /// The length of the head, in bytes.
+    pub(super) head_len: u64,
     pub(super) keep: bool,
     /// The client may still be sending: closing at once could reset the connection under our response.
     pub(super) linger: bool,
@@ -119,7 +121,6 @@ pub(super) struct Sending {
 /// A tunnel that is open.
 pub(crate) struct Open {
     pub(super) sending: Sending,
-    pub(super) head_len: u64,
     pub(super) speaking: TunnelFuture,
     pub(super) carried: Arc<TunnelTraffic>,
 }

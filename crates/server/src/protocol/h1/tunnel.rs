@@ -29,30 +29,31 @@ impl HttpConnection {
         request.account.sent.head = Some((Delimiter::Tunnel, persist));
         let timeout = request.vhost.plan.timeout;
         let head_len = front.len() as u64;
-        let mut sending = Sending { exchange, outgoing: Outgoing::new(front, None), keep: false, linger: true };
+        let mut sending =
+            Sending { exchange, outgoing: Outgoing::new(front, None), head_len, keep: false, linger: true };
         let refused = instead.map(|page| sending.outgoing.push(page)).is_some();
         let written = self.write_all(&mut sending.outgoing, timeout).await;
         if refused || written.is_err() {
-            return self.finish(sending, written.is_ok(), head_len);
+            return self.finish(sending, written.is_ok());
         }
         sending.exchange.row.park();
         let carried = Arc::new(TunnelTraffic::default());
         let stream = Stream::new(self.transport.clone(), std::mem::take(&mut self.buffer), carried.clone());
         let speaking = (tunnel.speak)(Box::new(stream));
-        self.tunnel = Some(Box::new(Open { sending, head_len, speaking, carried }));
+        self.tunnel = Some(Box::new(Open { sending, speaking, carried }));
         Stage::Tunnel
     }
 
     /// Runs the handler to its end.
     pub(super) async fn tunnel(&mut self) -> Stage {
         let Some(open) = self.tunnel.take() else { return Stage::Closed };
-        let Open { mut sending, head_len, mut speaking, carried } = *open;
+        let Open { mut sending, mut speaking, carried } = *open;
         let timeout = sending.exchange.request.vhost.plan.timeout;
         let spoken = transport::unless_reset(&*self.transport, &mut speaking);
         let complete = until_silent(&mut self.timer, timeout, &carried, spoken).await;
         drop(speaking);
         sending.outgoing.sent += carried.sent();
         self.received += carried.received();
-        self.finish(sending, complete, head_len)
+        self.finish(sending, complete)
     }
 }

@@ -88,10 +88,11 @@ impl HttpConnection {
         let refused = write_head(request, Delimiter::Tunnel, persist, &mut front).is_some();
         request.account.sent.head = Some((Delimiter::Tunnel, persist));
         let (timeout, head_len) = (request.vhost.plan.timeout, front.len() as u64);
-        let mut sending = Sending { exchange, outgoing: Outgoing::new(front, None), keep: true, linger: false };
+        let mut sending =
+            Sending { exchange, outgoing: Outgoing::new(front, None), head_len, keep: true, linger: false };
         let written = self.write_all(&mut sending.outgoing, timeout).await;
         let received = std::mem::take(&mut self.buffer);
-        let next = self.finish(sending, written.is_ok() && !refused, head_len);
+        let next = self.finish(sending, written.is_ok() && !refused);
         if next == Stage::Closed {
             return next;
         }

@@ -33,8 +33,6 @@ const DISCARD_MAX: u64 = 256 * 1024;
 /// A response with its head written.
 pub(super) struct Composed {
     sending: Sending,
-    /// The length of the head.
-    head_len: u64,
     /// A body that is still being produced.
     stream: Option<Box<dyn BodyStream>>,
     chunked: bool,
@@ -55,7 +53,7 @@ impl HttpConnection {
         let unread = expects || !shared && !body.is_done() && !runtime::release_worker(discard(body)).await;
         let mut composed = self.compose(exchange, response, unread);
         let Some(mut source) = composed.stream.take() else { return self.send(composed) };
-        let Composed { mut sending, head_len, chunked, .. } = composed;
+        let Composed { mut sending, chunked, .. } = composed;
         let timeout = sending.exchange.request.vhost.plan.timeout;
         let mut pieces = Pieces { connection: self, sending: &mut sending, chunked, timeout };
         let ended = writer::pump(&mut pieces, &mut *source).await;
@@ -66,15 +64,17 @@ impl HttpConnection {
             (sending.keep, sending.linger) = (false, true);
         }
         // The last chunk of an empty body does not count as body.
-        let head_len = if sending.exchange.request.account.sent.body == 0 { sending.outgoing.sent } else { head_len };
-        self.finish(sending, ended.is_ok(), head_len)
+        if sending.exchange.request.account.sent.body == 0 {
+            sending.head_len = sending.outgoing.sent;
+        }
+        self.finish(sending, ended.is_ok())
     }
 
     /// Ends an exchange whose client wants no more of it.
     pub(super) fn give_up(&mut self, exchange: Exchange) -> Stage {
         let nothing = Response { raw: true, ..Response::of(Body::Empty) };
         let composed = self.compose(exchange, nothing, true);
-        self.finish(composed.sending, false, 0)
+        self.finish(composed.sending, false)
     }
 
     /// Decides the framing of the response and whether the connection stays, and writes the head. `unread`: a part of the
@@ -118,20 +118,19 @@ impl HttpConnection {
             Body::Stream(source) => stream = Some(source),
             body => outgoing.push(body),
         }
-        let sending = Sending { exchange, outgoing, keep: persist.keep, linger };
-        Composed { sending, head_len, stream, chunked: delimiter == Delimiter::Chunked }
+        let sending = Sending { exchange, outgoing, head_len, keep: persist.keep, linger };
+        Composed { sending, stream, chunked: delimiter == Delimiter::Chunked }
     }
 
     /// Tries once to send a complete response, without waiting: most fit into the socket's buffer.
     fn send(&mut self, composed: Composed) -> Stage {
-        let Composed { mut sending, head_len, .. } = composed;
+        let Composed { mut sending, .. } = composed;
         let mut cx = Context::from_waker(Waker::noop());
         match sending.outgoing.poll_write(&mut cx, &*self.transport, false) {
-            Poll::Ready(Ok(true)) => self.finish(sending, true, head_len),
-            Poll::Ready(Err(_)) => self.finish(sending, false, head_len),
+            Poll::Ready(Ok(true)) => self.finish(sending, true),
+            Poll::Ready(Err(_)) => self.finish(sending, false),
             Poll::Ready(Ok(false)) | Poll::Pending => {
                 sending.exchange.row.park();
-                sending.exchange.request.account.sent.bytes = head_len;
                 self.sending = Some(Box::new(sending));
                 Stage::WriteCompletion
             }
@@ -142,9 +141,8 @@ impl HttpConnection {
     pub(super) async fn write_completion(&mut self) -> Stage {
         let Some(mut sending) = self.sending.take() else { return Stage::Closed };
         let timeout = sending.exchange.request.vhost.plan.timeout;
-        let head_len = sending.exchange.request.account.sent.bytes;
         let written = self.write_all(&mut sending.outgoing, timeout).await;
-        self.finish(*sending, written.is_ok(), head_len)
+        self.finish(*sending, written.is_ok())
     }
 
     /// Writes everything; the client may take `timeout` between two pieces.
@@ -172,8 +170,8 @@ impl HttpConnection {
     }
 
     /// Ends an exchange and returns the next stage.
-    pub(super) fn finish(&mut self, sending: Sending, complete: bool, head_len: u64) -> Stage {
-        let Sending { mut exchange, mut outgoing, keep, linger } = sending;
+    pub(super) fn finish(&mut self, sending: Sending, complete: bool) -> Stage {
+        let Sending { mut exchange, mut outgoing, head_len, keep, linger } = sending;
         buffers::give(outgoing.take_front());
         let incoming = self.incoming.take();
         let rest = incoming.as_ref().map(Incoming::take_rest);
