@@ -3,9 +3,10 @@
 use crate::allowed::Allowed;
 use crate::arguments::{help, section_argument, take, until_empty};
 use crate::context::DirectiveContext;
-use crate::directive::{Args, Cmd, Context, Failure};
-use crate::error::{Error, Level, Phase, Unknown};
+use crate::directive::{Args, Cmd, Context};
+use crate::error::{Cause, Error, Level, Phase};
 use crate::excerpt::Spot;
+use crate::refusal::{Failure, InArgument as _, Refusal};
 use crate::settings::SettingsMap;
 use crate::tree::Node;
 use crate::values;
@@ -26,12 +27,10 @@ pub fn apply(
         for row in rows {
             let mut cmd = Cmd { node, row, server, dir, place, context };
             let allowed = allowed(&mut cmd);
-            let may_stand_here = allowed.is_ok();
-            let outcome = allowed.and_then(|go| if go { invoke(&mut cmd) } else { Ok(()) });
+            let outcome = allowed.map_err(Failure::from).and_then(|go| if go { invoke(&mut cmd) } else { Ok(()) });
             outcome.or_else(|failure| match failure {
-                Failure::Message(text) => {
-                    let error = Error::at(Phase::Apply, &node.origin, text);
-                    let error = if may_stand_here { error.located(row, &node.args) } else { error.of(Spot::Word(0)) };
+                Failure::Refused(refusal) => {
+                    let error = refusal.error(Phase::Apply, Some(&node.origin), &node.args);
                     go_on(node, place, context, error)
                 }
                 Failure::Inner(error) => context.errors.meet(*error),
@@ -83,12 +82,12 @@ fn unknown(node: &Node, place: &DirectiveContext, context: &mut Context) -> Resu
         "Invalid command '{}', perhaps misspelled or defined by a module not included in the server configuration",
         node.name
     );
-    let unknown = Some(Unknown::Directive(node.name.clone()));
-    Err(Error { unknown, ..Error::at(Phase::Apply, &node.origin, message).of(Spot::Word(0)) })
+    let error = Error::at(Phase::Apply, &node.origin, message).of(Spot::Word(0));
+    Err(error.because(Cause::UnknownDirective(node.name.clone())))
 }
 
 /// Whether the directive is allowed here; `Ok(false)` skips it.
-fn allowed(cmd: &mut Cmd<'_>) -> Result<bool, Failure> {
+fn allowed(cmd: &mut Cmd<'_>) -> Result<bool, Refusal> {
     let (row, place) = (cmd.row, cmd.place);
     let listed = || place.list.as_ref().is_some_and(|list| list.contains(&row.name.to_ascii_lowercase()));
     if !row.allowed.meets(place.allowed) && !listed() {
@@ -97,14 +96,14 @@ fn allowed(cmd: &mut Cmd<'_>) -> Result<bool, Failure> {
             cmd.context.note("core", Level::Warn, text);
             return Ok(false);
         }
-        return Err(match place.enclosing.last() {
+        let message = match place.enclosing.last() {
             Some(section) => format!("{} not allowed in {section}> context", row.name),
             None => format!("{} not allowed here", row.name),
-        }
-        .into());
+        };
+        return Err(Refusal::from(message).at(Spot::Word(0)).because(Cause::NotAllowed));
     }
     if row.allowed.global_only() && place.virtual_host {
-        return Err(cmd.cannot_occur("<VirtualHost> section").into());
+        return Err(cmd.cannot_occur("<VirtualHost> section"));
     }
     Ok(true)
 }
@@ -117,7 +116,7 @@ fn invoke(cmd: &mut Cmd<'_>) -> Result<(), Failure> {
     match &row.args {
         Args::None(set) => {
             if !line.is_empty() {
-                return Err(format!("{name} takes no arguments").into());
+                return Err(Refusal::surplus(1, format!("{name} takes no arguments")).into());
             }
             set(cmd)
         }
@@ -149,22 +148,22 @@ fn invoke(cmd: &mut Cmd<'_>) -> Result<(), Failure> {
         Args::Iterate(set) => {
             let words = until_empty(line);
             if words.is_empty() {
-                return Err(format!("{name} requires at least one argument{}", help(row)).into());
+                return Err(Refusal::missing(format!("{name} requires at least one argument{}", help(row))).into());
             }
-            words.iter().try_for_each(|word| set(cmd, word))
+            words.iter().zip(1..).try_for_each(|(word, number)| set(cmd, word).in_argument(number))
         }
         Args::Iterate2(set) => {
             let words = until_empty(line);
             if words.len() < 2 {
-                return Err(format!("{name} requires at least two arguments{}", help(row)).into());
+                return Err(Refusal::missing(format!("{name} requires at least two arguments{}", help(row))).into());
             }
-            words[1..].iter().try_for_each(|second| set(cmd, &words[0], second))
+            words[1..].iter().zip(2..).try_for_each(|(second, number)| set(cmd, &words[0], second).in_argument(number))
         }
         Args::Flag(set) => {
             let words = crate::words::words(line);
             match values::on_off(&word(&words, 0)) {
                 Some(on) => set(cmd, on),
-                None => return Err(format!("{name} must be On or Off").into()),
+                None => return Err(Refusal::argument(1, format!("{name} must be On or Off")).into()),
             }
         }
         Args::Words(set) => set(cmd, &crate::words::words(line)),
@@ -176,5 +175,5 @@ fn invoke(cmd: &mut Cmd<'_>) -> Result<(), Failure> {
         // Reached only if a module lists it twice; the reader has already run it.
         Args::OnRead(_) => Ok(()),
     }
-    .map_err(Failure::Message)
+    .map_err(Failure::Refused)
 }

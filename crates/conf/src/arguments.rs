@@ -1,10 +1,11 @@
 //! Splits the arguments of a directive into the number of words that its row requires.
 
 use crate::directive::Directive;
+use crate::refusal::Refusal;
 use crate::words::{next_word, words};
 
 /// The words of a line, whose number must be one of `counts`; the message is Apache's.
-pub(crate) fn take(row: &Directive, line: &str, counts: &[usize]) -> Result<Vec<String>, String> {
+pub(crate) fn take(row: &Directive, line: &str, counts: &[usize]) -> Result<Vec<String>, Refusal> {
     let words = words(line);
     let least = counts[0];
     if counts.contains(&words.len()) && words[..least].iter().all(|word| !word.is_empty()) {
@@ -19,13 +20,15 @@ pub(crate) fn take(row: &Directive, line: &str, counts: &[usize]) -> Result<Vec<
         [1, 2, 3] => "one, two or three arguments",
         _ => "one or three arguments",
     };
-    Err(format!("{} takes {wanted}{}", row.name, help(row)))
+    let message = format!("{} takes {wanted}{}", row.name, help(row));
+    let most = counts[counts.len() - 1];
+    Err(if words.len() > most { Refusal::surplus(most + 1, message) } else { Refusal::missing(message) })
 }
 
 /// The argument of a section without its `>`.
-pub(crate) fn section_argument<'a>(name: &str, line: &'a str) -> Result<&'a str, String> {
+pub(crate) fn section_argument<'a>(name: &str, line: &'a str) -> Result<&'a str, Refusal> {
     let Some(end) = line.rfind('>') else {
-        return Err(format!("{name}> directive missing closing '>'"));
+        return Err(Refusal::missing(format!("{name}> directive missing closing '>'")));
     };
     Ok(line[..end].trim())
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use crate::allowed::Allowed;
 use crate::context::DirectiveContext;
-use crate::error::{Error, Errors, Level, Notice};
+use crate::error::{Cause, Errors, Level, Notice};
+use crate::excerpt::Spot;
 use crate::expr;
 use crate::language::Language;
 use crate::paths::join;
+use crate::refusal::{Failure, Outcome, Refusal};
 use crate::settings::{Keyed, Listed, Setting, Settings, SettingsMap};
 use crate::source::Origin;
 use crate::system::System;
@@ -157,36 +159,6 @@ pub enum OnRead {
     UndefMacro,
 }
 
-/// The result of a directive's function: nothing, or the message of a syntax error.
-pub type Outcome = Result<(), String>;
-
-/// The error of a directive: a message for its own line, or an error of a line inside its section.
-#[derive(Debug)]
-pub enum Failure {
-    /// A message; the line is the directive's own.
-    Message(String),
-    /// An error that knows its line.
-    Inner(Box<Error>),
-}
-
-impl From<String> for Failure {
-    fn from(message: String) -> Failure {
-        Failure::Message(message)
-    }
-}
-
-impl From<&str> for Failure {
-    fn from(message: &str) -> Failure {
-        Failure::Message(message.to_string())
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::Inner(Box::new(error))
-    }
-}
-
 /// A directive being applied: the line, its place, and the settings it changes.
 pub struct Cmd<'a> {
     /// The line.
@@ -257,9 +229,10 @@ impl Cmd<'_> {
     }
 
     /// The error `X cannot occur within WHERE`.
-    pub fn cannot_occur(&self, place: &str) -> String {
+    pub fn cannot_occur(&self, place: &str) -> Refusal {
         let close = if self.row.name.starts_with('<') { ">" } else { "" };
-        format!("{}{close} cannot occur within {place}", self.row.name)
+        let message = format!("{}{close} cannot occur within {place}", self.row.name);
+        Refusal::from(message).at(Spot::Word(0)).because(Cause::Misplaced)
     }
 
     /// The context of lines inside this section.
@@ -309,7 +282,7 @@ impl Context {
 
     /// Adds a notice from a module, to be written to the error log at `level`.
     pub fn note(&mut self, module: &'static str, level: Level, text: impl Into<String>) {
-        self.notices.push(Notice { module, level, text: text.into(), bare: false, origin: None });
+        self.notices.push(Notice::new(module, level, text));
     }
 }
 

@@ -31,17 +31,41 @@ pub struct Error {
     pub spot: Spot,
     /// The reason, if Apache's message does not include it.
     pub reason: Option<Box<str>>,
-    /// The unknown name, if that is the error.
-    pub unknown: Option<Unknown>,
+    /// What to write instead, if the directive's function knows.
+    pub advice: Option<Box<str>>,
+    /// The kind of the error, if a report explains errors of its kind.
+    pub cause: Option<Cause>,
 }
 
-/// An unknown name.
-#[derive(Clone, Debug)]
-pub enum Unknown {
-    /// The name of a directive.
-    Directive(String),
-    /// The identifier of a module.
-    Module(String),
+/// A kind of error or notice that a report explains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// No module has a directive of this name.
+    UnknownDirective(String),
+    /// There is no module with this identifier.
+    UnknownModule(String),
+    /// The directive's row forbids it in this context.
+    NotAllowed,
+    /// The directive's function refuses the enclosing section.
+    Misplaced,
+    /// An end tag is wrong or missing: this one (`</Directory`).
+    EndTag(String),
+    /// Files or macros include each other.
+    EndlessInclude,
+    /// More than one multi-processing module is loaded.
+    SeveralMpms,
+    /// The directory of a log file does not exist: this one.
+    NoLogDirectory(String),
+    /// A variable has no value: the one of this name.
+    UndefinedVariable(String),
+    /// No handler is there for some files: requests for them are answered with 500.
+    NoHandler,
+    /// PHP is not installed.
+    NoPhp,
+    /// A `DocumentRoot` does not exist.
+    NoDocumentRoot,
+    /// The server has no name.
+    NoServerName,
 }
 
 /// The most errors kept for one configuration: the next one ends the reading.
@@ -102,13 +126,27 @@ impl Error {
 
     /// Makes an error without a place.
     pub fn new(phase: Phase, message: impl Into<String>) -> Error {
-        Error { phase, message: message.into(), origin: None, spot: Spot::Line, reason: None, unknown: None }
+        Error {
+            phase,
+            message: message.into(),
+            origin: None,
+            spot: Spot::Line,
+            reason: None,
+            advice: None,
+            cause: None,
+        }
     }
 
-    /// The same error, limited to a part of its line.
+    /// The error limited to a part of its line.
     #[must_use]
     pub fn of(self, spot: Spot) -> Error {
         Error { spot, ..self }
+    }
+
+    /// The error with its cause.
+    #[must_use]
+    pub fn because(self, cause: Cause) -> Error {
+        Error { cause: Some(cause), ..self }
     }
 
     /// The line as written, with the part that the error is about.
@@ -209,6 +247,27 @@ pub struct Notice {
     pub bare: bool,
     /// The line that caused it, if it was being read or applied.
     pub origin: Option<Origin>,
+    /// The kind of the notice, if a report explains notices of its kind.
+    pub cause: Option<Cause>,
+}
+
+impl Notice {
+    /// Makes a notice without a line.
+    pub fn new(module: &'static str, level: Level, text: impl Into<String>) -> Notice {
+        Notice { module, level, text: text.into(), bare: false, origin: None, cause: None }
+    }
+
+    /// The notice, printed bare while the server starts.
+    #[must_use]
+    pub fn bare(self) -> Notice {
+        Notice { bare: true, ..self }
+    }
+
+    /// The notice with its cause.
+    #[must_use]
+    pub fn because(self, cause: Cause) -> Notice {
+        Notice { cause: Some(cause), ..self }
+    }
 }
 
 /// Escapes control characters, so that line breaks cannot forge a second message. Shows non-ASCII bytes as Apache does

@@ -17,12 +17,27 @@ pub enum Spot {
     Line,
     /// A word, or the end of the line if it has fewer words.
     Word(usize),
+    /// The end of the line, where a word is missing.
+    End,
     /// The words from this one to the end.
     From(usize),
     /// A byte in the value of a word: the position of an error in a regular expression.
     Byte(usize, usize),
     /// Some bytes in the value of a word, from the first to the one after the last: a token of an expression.
     Bytes(usize, u32, u32),
+}
+
+impl Spot {
+    /// The part of a line in which `number` words stand in front of those that this one counts.
+    pub(crate) fn behind(self, number: usize) -> Spot {
+        match self {
+            Spot::Line | Spot::End => self,
+            Spot::Word(at) => Spot::Word(at + number),
+            Spot::From(at) => Spot::From(at + number),
+            Spot::Byte(at, byte) => Spot::Byte(at + number, byte),
+            Spot::Bytes(at, begin, end) => Spot::Bytes(at + number, begin, end),
+        }
+    }
 }
 
 /// Physical lines of a configuration, with marks.
@@ -87,6 +102,7 @@ fn marked_range(line: &str, spot: Spot) -> Option<Range<usize>> {
     };
     let place = match spot {
         Spot::Line => Ok(words[0].start..end),
+        Spot::End => sure(words.len()),
         Spot::Word(number) => sure(number),
         Spot::From(number) => sure(number).map(|word| word.start..last),
         Spot::Byte(number, at) => sure(number).map(|word| {

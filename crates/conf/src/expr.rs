@@ -17,6 +17,7 @@ mod tree;
 
 pub use self::eval::{Eval, EvalError, FileError, MAX_FILE_SIZE, Subject};
 pub use self::names::{Access, FileTest, Variable};
+pub use self::parse::ExprError;
 pub use self::tree::{Expr, Options, StringExpr};
 
 #[cfg(test)]

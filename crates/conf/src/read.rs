@@ -11,15 +11,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::include::reason;
-use self::input::{Input, Stop};
+use self::input::Input;
 use crate::arguments::{section_argument, take};
 use crate::context::DirectiveContext;
 use crate::directive::{Args, Context, Directive, OnRead};
-use crate::error::{Error, Errors, Level, Notice, Phase, Unknown};
+use crate::error::{Cause, Error, Errors, Level, Notice, Phase};
 use crate::excerpt::Spot;
 use crate::language::Language;
 use crate::lines::{LINE_MAX, LINE_MAX_HTACCESS};
 use crate::paths::join;
+use crate::refusal::{Failure, Refusal};
 use crate::source::{Origin, Source};
 use crate::system::System;
 use crate::tree::Node;
@@ -163,9 +164,9 @@ impl Reader {
 
     /// Reads a file, or, if it is a directory, all files below it.
     pub fn read_file(&mut self, path: &str) -> Result<Vec<Node>, Error> {
-        let read = self.read_files(path, false, None).map_err(|stop| match stop {
-            Stop::Message(message) => Error::new(Phase::Read, message),
-            Stop::Error(error) => error,
+        let read = self.read_files(path, false, None).map_err(|failure| match failure {
+            Failure::Refused(refusal) => refusal.error(Phase::Read, None, ""),
+            Failure::Inner(error) => *error,
         });
         read.or_else(|error| self.errors.meet(error).map(|()| Vec::new()))
     }
@@ -233,7 +234,7 @@ impl Reader {
 
     /// Meets an error in a line. Only the first wrong end tag of a text is reported: it makes others wrong that are not.
     fn meet(&mut self, error: Error, input: &mut Input) -> Result<(), Error> {
-        let is_end = error.message.contains("</") && error.phase == Phase::Read && error.unknown.is_none();
+        let is_end = matches!(error.cause, Some(Cause::EndTag(_)));
         if is_end && self.errors.go_on() && std::mem::replace(&mut input.is_unbalanced, true) {
             return Ok(());
         }
@@ -269,27 +270,24 @@ impl Reader {
                 self.around += inside;
                 let nodes = self.run(action, row, args, origin, input);
                 self.around -= inside;
-                let nodes = nodes.map_err(|stop| match stop {
-                    Stop::Message(message) => fail(message).located(row, args),
-                    Stop::Error(error) => error,
+                let nodes = nodes.map_err(|failure| match failure {
+                    Failure::Refused(refusal) => refusal.error(Phase::Read, Some(origin), args),
+                    Failure::Inner(error) => *error,
                 })?;
                 open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).extend(nodes);
                 return Ok(());
             }
         }
         if name.starts_with("</") {
-            check_end(&name, open.last()).map_err(|message| {
-                let begins = open.last().filter(|_| message.starts_with("Expected ")).map(|open| &open.node);
-                let reason =
-                    begins.map(|node| format!("{}> was opened on line {}", node.name, node.origin.line).into());
-                Error { reason, ..fail(message) }
-            })?;
+            let ends = check_end(&name, open.last());
+            ends.map_err(|refusal| refusal.error(Phase::Read, Some(origin), args))?;
             end_all(open, open.len().saturating_sub(1), top);
             return Ok(());
         }
         let section = name.starts_with('<');
         if FOREIGN.iter().any(|foreign| name.eq_ignore_ascii_case(foreign)) {
-            skip_foreign(input, &name[1..]).map_err(|message| fail(message).of(Spot::Word(0)))?;
+            let skipped = skip_foreign(input, &name[1..]);
+            skipped.map_err(|refusal| refusal.at(Spot::Word(0)).error(Phase::Read, Some(origin), args))?;
             let node = Node { name, args: args.to_string(), origin: origin.clone(), children: Some(Vec::new()) };
             open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).push(node);
             return Ok(());
@@ -303,8 +301,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Replaces each `${NAME}` in the line, without replacing inside values again. Unknown ones stay, with a warning;
-    /// those with `:` stay silently.
     /// Counts text; `false`: there is too much, which was reported, and nothing more is to be read.
     fn spend(&mut self, bytes: usize, origin: &Origin) -> Result<bool, Error> {
         let most = if self.htaccess.is_some() { TEXT_MAX_HTACCESS } else { TEXT_MAX };
@@ -317,6 +313,8 @@ impl Reader {
         Ok(self.spent <= most)
     }
 
+    /// Replaces each `${NAME}` in the line, without replacing inside values again. Unknown ones stay, with a warning;
+    /// those with `:` stay silently.
     fn expand(&mut self, line: &str, origin: &Origin) -> Result<String, String> {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
@@ -334,7 +332,9 @@ impl Reader {
                 }
                 None => {
                     if !name.contains(':') {
-                        self.warn(origin, "core", format!("AH00111: Config variable ${{{name}}} is not defined"));
+                        let text = format!("AH00111: Config variable ${{{name}}} is not defined");
+                        let cause = Cause::UndefinedVariable(name.to_string());
+                        self.warn_of(origin, Notice::new("core", Level::Warn, text).because(cause));
                     }
                     out.push_str(&rest[start..=end]);
                 }
@@ -346,7 +346,11 @@ impl Reader {
     }
 
     fn warn(&mut self, origin: &Origin, module: &'static str, text: String) {
-        self.notices.push(Notice { module, level: Level::Warn, text, bare: false, origin: Some(origin.clone()) });
+        self.warn_of(origin, Notice::new(module, Level::Warn, text));
+    }
+
+    fn warn_of(&mut self, origin: &Origin, notice: Notice) {
+        self.notices.push(Notice { origin: Some(origin.clone()), ..notice });
     }
 
     /// Runs a directive of the language; the resulting nodes replace it in the tree.
@@ -357,38 +361,40 @@ impl Reader {
         args: &str,
         origin: &Origin,
         input: &mut Input,
-    ) -> Result<Vec<Node>, Stop> {
+    ) -> Result<Vec<Node>, Failure> {
         if let Some(place) = &self.htaccess
             && !row.allowed.meets(place.allowed)
         {
-            return Err(format!("{} not allowed here", row.name).into());
+            let message = format!("{} not allowed here", row.name);
+            return Err(Refusal::from(message).at(Spot::Word(0)).because(Cause::NotAllowed).into());
         }
         self.ran.push(Ran { text: format!("{} {args}", row.name), origin: origin.clone(), holds: None });
         match action {
             OnRead::LoadModule => {
                 self.names_modules = true;
                 let words = take(row, args, &[2])?;
-                let loaded = self.language.load(&words[0], &words[1]).map_err(|message| Error {
-                    unknown: Some(Unknown::Module(words[0].clone())),
-                    ..Error::at(Phase::Read, origin, message).of(Spot::Word(1))
-                });
+                let loaded = self
+                    .language
+                    .load(&words[0], &words[1])
+                    .map_err(|message| Refusal::argument(1, message).because(Cause::UnknownModule(words[0].clone())));
                 if let Some(warning) = loaded? {
                     self.warn(origin, "so", warning);
                 }
             }
             OnRead::LoadFile => {
                 if args.is_empty() {
-                    return Err(format!("{} requires at least one argument, {}", row.name, row.help).into());
+                    let message = format!("{} requires at least one argument, {}", row.name, row.help);
+                    return Err(Refusal::missing(message).into());
                 }
             }
             OnRead::Define => {
                 let words = take(row, args, &[1, 2])?;
-                self.check_variable(&words[0])?;
+                check_variable(&words[0])?;
                 self.language.define(&words[0], words.get(1).map(String::as_str));
             }
             OnRead::UnDefine => {
                 let words = take(row, args, &[1])?;
-                self.check_variable(&words[0])?;
+                check_variable(&words[0])?;
                 self.language.undefine(&words[0]);
             }
             OnRead::ServerRoot => {
@@ -416,7 +422,7 @@ impl Reader {
             OnRead::Include => return self.include(&take(row, args, &[1])?[0], false, origin),
             OnRead::IncludeOptional => return self.include(&take(row, args, &[1])?[0], true, origin),
             OnRead::Macro => {
-                let argument = section_argument(row.name, args).map_err(Stop::from);
+                let argument = section_argument(row.name, args).map_err(Failure::from);
                 let defined = argument.and_then(|argument| macros::define(argument, origin, input));
                 let (defined, warnings) = defined.inspect_err(|_| pass_over(input, row))?;
                 warnings.into_iter().for_each(|warning| self.warn(origin, "macro", warning));
@@ -446,24 +452,20 @@ impl Reader {
         Ok(Vec::new())
     }
 
-    fn check_variable(&mut self, name: &str) -> Result<(), Stop> {
-        if name.contains(':') { Err("Variable name must not contain ':'".into()) } else { Ok(()) }
-    }
-
-    fn use_macro(&mut self, args: &str, origin: &Origin) -> Result<Vec<Node>, Stop> {
+    fn use_macro(&mut self, args: &str, origin: &Origin) -> Result<Vec<Node>, Failure> {
         let mut values = words(args);
         if values.is_empty() {
-            return Err("no macro name specified with Use".into());
+            return Err(Refusal::missing("no macro name specified with Use").into());
         }
         let name = values.remove(0).to_ascii_lowercase();
         let Some(definition) = self.language.macros.get(&name).cloned() else {
-            return Err(format!("macro '{name}' undefined").into());
+            return Err(Refusal::argument(1, format!("macro '{name}' undefined")).into());
         };
         if definition.contains(origin) {
-            return Err(format!("recursive use of macro '{name}' is invalid").into());
+            return Err(Refusal::argument(1, format!("recursive use of macro '{name}' is invalid")).into());
         }
         if origin.depth() >= INCLUDE_DEPTH_MAX {
-            return Err(too_deep());
+            return Err(too_deep().into());
         }
         let (text, warnings) = definition.expand(&values, LINE_MAX, TEXT_MAX)?;
         for warning in warnings {
@@ -479,9 +481,9 @@ impl Reader {
         Ok(self.read_input(&mut input, None)?)
     }
 
-    fn include(&mut self, path: &str, optional: bool, origin: &Origin) -> Result<Vec<Node>, Stop> {
+    fn include(&mut self, path: &str, optional: bool, origin: &Origin) -> Result<Vec<Node>, Failure> {
         if origin.depth() >= INCLUDE_DEPTH_MAX {
-            return Err(too_deep());
+            return Err(too_deep().into());
         }
         let path = join(&self.language.server_root, path);
         self.include_line = Some(origin.line);
@@ -491,7 +493,7 @@ impl Reader {
         nodes
     }
 
-    fn read_files(&mut self, path: &str, optional: bool, from: Option<&Origin>) -> Result<Vec<Node>, Stop> {
+    fn read_files(&mut self, path: &str, optional: bool, from: Option<&Origin>) -> Result<Vec<Node>, Failure> {
         let mut nodes = Vec::new();
         for file in include::files(&*self.system, path, optional)? {
             let bytes = match (self.bytes_of(&file), from) {
@@ -527,11 +529,18 @@ impl Reader {
     }
 }
 
+fn check_variable(name: &str) -> Result<(), Refusal> {
+    match name.contains(':') {
+        true => Err(Refusal::argument(1, "Variable name must not contain ':'")),
+        false => Ok(()),
+    }
+}
+
 /// Sections whose text is in a language of its own. No module has them; their lines are not errors of their own.
 const FOREIGN: [&str; 1] = ["<Perl"];
 
 /// Skips the text of such a section.
-fn skip_foreign(input: &mut Input, name: &str) -> Result<(), String> {
+fn skip_foreign(input: &mut Input, name: &str) -> Result<(), Refusal> {
     loop {
         match input.next() {
             Ok(Some((_, line))) => {
@@ -540,7 +549,7 @@ fn skip_foreign(input: &mut Input, name: &str) -> Result<(), String> {
                     return Ok(());
                 }
             }
-            Ok(None) => return Err(format!("Expected </{name}> before end of configuration")),
+            Ok(None) => return Err(end_missing(name)),
             // The length of a line counts in our language only.
             Err(_) => {}
         }
@@ -553,23 +562,36 @@ fn pass_over(input: &mut Input, row: &Directive) {
     let _ = skip(input, &row.name[1..]);
 }
 
-fn too_deep() -> Stop {
-    format!("Exceeded maximum include depth of {INCLUDE_DEPTH_MAX}, There appears to be a recursion.").into()
+fn too_deep() -> Refusal {
+    let message = format!("Exceeded maximum include depth of {INCLUDE_DEPTH_MAX}, There appears to be a recursion.");
+    Refusal::argument(1, message).because(Cause::EndlessInclude)
 }
 
 /// Whether the line `name` (`</Directory>`) ends the innermost section.
-fn check_end(name: &str, innermost: Option<&Open>) -> Result<(), String> {
+fn check_end(name: &str, innermost: Option<&Open>) -> Result<(), Refusal> {
     let bare = name.strip_suffix('>').unwrap_or(name);
-    let Some(innermost) = innermost else {
-        return Err(format!("{bare}> without matching <{}> section", &bare[2..]));
+    let Some(Open { node }) = innermost else {
+        return Err(wrong_end(bare, format!("{bare}> without matching <{}> section", &bare[2..])));
     };
     if bare == name {
-        return Err(format!("{name}> directive missing closing '>'"));
+        return Err(wrong_end(bare, format!("{name}> directive missing closing '>'")));
     }
-    if !bare[2..].eq_ignore_ascii_case(&innermost.node.name[1..]) {
-        return Err(format!("Expected </{}> but saw {bare}>", &innermost.node.name[1..]));
+    if !bare[2..].eq_ignore_ascii_case(&node.name[1..]) {
+        let opened = format!("{}> was opened on line {}", node.name, node.origin.line);
+        let message = format!("Expected </{}> but saw {bare}>", &node.name[1..]);
+        return Err(wrong_end(bare, message).reason(Some(opened)));
     }
     Ok(())
+}
+
+/// Refuses the end tag `bare`, which is without its `>`.
+fn wrong_end(bare: &str, message: String) -> Refusal {
+    Refusal::from(message).at(Spot::Line).because(Cause::EndTag(bare.to_string()))
+}
+
+/// Refuses a text that ends inside the section `name`.
+fn end_missing(name: &str) -> Refusal {
+    wrong_end(&format!("</{name}"), format!("Expected </{name}> before end of configuration"))
 }
 
 /// Ends the innermost sections until `left` sections are open.
@@ -584,15 +606,12 @@ fn end_all(open: &mut Vec<Open>, left: usize, top: &mut Vec<Node>) {
 /// Skips the body of a false conditional section by counting tags, and returns whether it contains a `LoadModule`. It
 /// skips to the matching end tag, even past a wrong tag. As in Apache, errors inside are reported at the section's
 /// line.
-fn skip(input: &mut Input, name: &str) -> (bool, Result<(), Stop>) {
+fn skip(input: &mut Input, name: &str) -> (bool, Result<(), Failure>) {
     let (mut open, mut names_modules, mut wrong) = (vec![name.to_string()], false, Ok(()));
     while let Some(innermost) = open.last() {
         let line = match input.next() {
             Ok(Some((_, line))) => line,
-            Ok(None) => {
-                let message = format!("Expected </{innermost}> before end of configuration");
-                return (names_modules, wrong.and_then(|()| Err(message.into())));
-            }
+            Ok(None) => return (names_modules, wrong.and_then(|()| Err(end_missing(innermost).into()))),
             Err(error) => return (names_modules, wrong.and_then(|()| Err(error.into()))),
         };
         let mut rest = line.as_str();
@@ -605,7 +624,8 @@ fn skip(input: &mut Input, name: &str) -> (bool, Result<(), Stop>) {
                 Some(_) if bare.eq_ignore_ascii_case(innermost) => None,
                 Some(_) => Some(format!("Expected </{innermost}> but saw </{bare}>")),
             };
-            wrong = wrong.and_then(|()| message.map_or(Ok(()), |message| Err(message.into())));
+            let refusal = message.map(|message| wrong_end(&format!("</{bare}"), message));
+            wrong = wrong.and_then(|()| refusal.map_or(Ok(()), |refusal| Err(refusal.into())));
             if let Some(left) = open.iter().rposition(|section| section.eq_ignore_ascii_case(bare)) {
                 open.truncate(left);
             }

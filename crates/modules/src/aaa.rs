@@ -27,7 +27,7 @@ pub mod mod_authz_host;
 pub mod mod_authz_owner;
 pub mod mod_authz_user;
 
-use conf::expr::StringExpr;
+use conf::expr::{ExprError, StringExpr};
 use conf::{Cmd, Level, Origin};
 use server::Request;
 
@@ -39,13 +39,13 @@ struct Text {
 }
 
 impl Text {
-    fn parse(cmd: &Cmd<'_>, text: &str) -> Result<Text, String> {
+    fn parse(cmd: &Cmd<'_>, text: &str) -> Result<Text, ExprError> {
         Ok(Text { expr: StringExpr::parse_with(text, cmd.expr_options())?, origin: cmd.origin() })
     }
 
     /// The rest of a `Require` line.
     fn of_require(cmd: &Cmd<'_>, text: &str) -> Result<Text, String> {
-        Text::parse(cmd, text).map_err(in_require_line)
+        Text::parse(cmd, text).map_err(|why| in_require_line(&why))
     }
 
     /// The value; `None` if there is none, which is logged; `what` is the module's own message for that.
@@ -61,7 +61,7 @@ impl Text {
     }
 }
 
-fn in_require_line(why: String) -> String {
+fn in_require_line(why: &ExprError) -> String {
     format!("Cannot parse expression in require line: {why}")
 }
 

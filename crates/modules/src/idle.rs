@@ -30,7 +30,7 @@ pub fn notice(language: &Language) -> Option<Notice> {
          directive, handler, provider or filter asks for it",
         names.join(", ")
     );
-    (!names.is_empty()).then_some(Notice { module: "so", level: Level::Notice, text, bare: false, origin: None })
+    (!names.is_empty()).then(|| Notice::new("so", Level::Notice, text))
 }
 
 /// Whether a line loads such a module.

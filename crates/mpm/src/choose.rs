@@ -3,7 +3,7 @@
 use std::fmt;
 
 use conf::error::Phase;
-use conf::{Error, ModuleInfo, Notice, SettingsMap};
+use conf::{Cause, Error, ModuleInfo, Notice, SettingsMap};
 use runtime::scoreboard::Rows;
 
 use crate::event::EVENT;
@@ -33,7 +33,7 @@ pub fn choose(loaded: &[&'static ModuleInfo], program: &str) -> Result<Chosen, E
     let mpm = found.next().unwrap_or(&PERCORE);
     if found.next().is_some() {
         let message = format!("AH00534: {program}: Configuration error: More than one MPM loaded.");
-        return Err(Error::new(Phase::Apply, message));
+        return Err(Error::new(Phase::Apply, message).because(Cause::SeveralMpms));
     }
     Ok(Chosen(mpm))
 }

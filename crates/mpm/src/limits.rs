@@ -80,22 +80,14 @@ struct Check {
 }
 
 impl Check {
+    fn warning(&self, text: String) -> Notice {
+        Notice::new(self.module, Level::Warn, text)
+    }
+
     fn note(&mut self, Message(number, start, restart): Message) {
         let notice = match self.when {
-            When::Start => Notice {
-                module: self.module,
-                level: Level::Warn,
-                text: format!("AH{number:05}: WARNING: {start}"),
-                bare: true,
-                origin: None,
-            },
-            When::Restart(_) => Notice {
-                module: self.module,
-                level: Level::Warn,
-                text: format!("AH{:05}: {restart}", number + 1),
-                bare: false,
-                origin: None,
-            },
+            When::Start => self.warning(format!("AH{number:05}: WARNING: {start}")).bare(),
+            When::Restart(_) => self.warning(format!("AH{:05}: {restart}", number + 1)),
         };
         self.notices.push(notice);
     }
@@ -127,7 +119,7 @@ impl Check {
                 let text =
                     format!("changing {name} to {fits} from original value of {first} not allowed during restart");
                 let text = format!("AH{:05}: {text}", numbers[2]);
-                self.notices.push(Notice { module: self.module, level: Level::Warn, text, bare: false, origin: None });
+                self.notices.push(self.warning(text));
                 first
             }
             _ => fits,
@@ -295,7 +287,7 @@ fn note_numbers(check: &mut Check, asked: &[(&str, &Setting<i64>, bool)], plan: 
     if let Spare::Between(min, max) = plan.spare {
         text += &format!("; from {min} to {max} workers are kept idle, if there are that many");
     }
-    check.notices.push(Notice { module: check.module, level: Level::Notice, text, bare: false, origin: None });
+    check.notices.push(Notice::new(check.module, Level::Notice, text));
 }
 
 /// `MaxRequestWorkers` as a number of children.

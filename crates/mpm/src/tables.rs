@@ -295,7 +295,7 @@ const STALL_TIMEOUT: Directive = row(
     "StallTimeout",
     Args::Take1(|cmd, word| match duration(word, Duration::from_secs(1)) {
         Some(time) => cmd.server_set(|s: &mut MpmSettings| &mut s.stall_timeout, time),
-        None => Err(format!("StallTimeout: '{word}' is not a time, such as 30 or 5min; 0 means never")),
+        None => Err(format!("StallTimeout: '{word}' is not a time, such as 30 or 5min; 0 means never").into()),
     }),
     shown!(defaults::STALL_TIMEOUT.as_secs()),
     "Time without progress in any worker of a child until the error log says what each waits for; 0 means never",
@@ -336,7 +336,9 @@ const MAX_REQUESTS_SERVED: Directive = row(
     "MaxRequestsServedPerChild",
     Args::Take1(|cmd, word| match number(word).and_then(|count| u64::try_from(count).ok()) {
         Some(count) => cmd.server_set(|s: &mut MpmSettings| &mut s.max_requests_served, count),
-        None => Err(format!("MaxRequestsServedPerChild: '{word}' is not a number of requests; 0 means no limit")),
+        None => {
+            Err(format!("MaxRequestsServedPerChild: '{word}' is not a number of requests; 0 means no limit").into())
+        }
     }),
     "0",
     "How many requests a child answers before another one takes its place",
@@ -348,7 +350,7 @@ const MAX_MEMORY_GROWTH: Directive = row(
     "MaxMemoryGrowthPerChild",
     Args::Take1(|cmd, word| match size(word) {
         Some(bytes) => cmd.server_set(|s: &mut MpmSettings| &mut s.max_memory_growth, bytes),
-        None => Err(format!("MaxMemoryGrowthPerChild: '{word}' is not a size, such as 64M; 0 means no limit")),
+        None => Err(format!("MaxMemoryGrowthPerChild: '{word}' is not a size, such as 64M; 0 means no limit").into()),
     }),
     "0",
     "How much memory a child may gain before another one takes its place, in bytes or with K, M or G",

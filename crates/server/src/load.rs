@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use conf::error::Phase;
 use conf::{
-    Context, DirectiveContext, Error, Errors, Language, ModuleInfo, Notice, Origin, Reader, SettingsMap, System,
+    Cause, Context, DirectiveContext, Error, Errors, Language, ModuleInfo, Notice, Origin, Reader, SettingsMap, System,
 };
 
 use crate::log::ErrorLog;
@@ -301,15 +301,16 @@ fn main_name(draft: &Draft, context: &mut Context, program: &str) -> ServerName 
     if let Some(full) = full {
         return found(full);
     }
-    let mut say = |text: String| {
-        context.notices.push(Notice { module: "core", level: conf::Level::Alert, text, bare: true, origin: None });
+    let mut alert = |text: String| {
+        let notice = Notice::new("core", conf::Level::Alert, text).bare();
+        context.notices.push(notice.because(Cause::NoServerName));
     };
     let address = context.system.resolve(&short).ok().and_then(|found| found.first().copied());
     if address.is_none() {
-        say(format!("AH00557: {program}: apr_sockaddr_info_get() failed for {short}"));
+        alert(format!("AH00557: {program}: apr_sockaddr_info_get() failed for {short}"));
     }
     let address = address.map_or_else(|| "127.0.0.1".to_string(), |ip| ip.to_string());
-    say(format!(
+    alert(format!(
         "AH00558: {program}: Could not reliably determine the server's fully qualified domain name, using {address}. Set \
          the 'ServerName' directive globally to suppress this message"
     ));

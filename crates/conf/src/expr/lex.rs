@@ -13,23 +13,20 @@ pub(super) use token::Token;
 /// The longest run of plain text in a string, and the longest regular expression.
 const MAX_TEXT: usize = 8192;
 
-/// The tokens of a condition; the last one is `End` or `Error`.
-pub(super) fn condition(text: &str) -> Vec<Token> {
+/// Tokens; the last one is `End` or `Error`.
+pub(super) struct Tokens {
+    pub(super) tokens: Vec<Token>,
+    /// The byte at which each token begins.
+    pub(super) places: Vec<usize>,
+}
+
+/// The tokens of a condition.
+pub(super) fn condition(text: &str) -> Tokens {
     Lexer::new(text, vec![State::Expression]).run()
 }
 
-/// The tokens of a condition, each with the byte at which it begins.
-pub(super) fn condition_with_places(text: &str) -> (Vec<Token>, Vec<usize>) {
-    let mut lexer = Lexer::new(text, vec![State::Expression]);
-    let last = lexer.scan();
-    lexer.tokens.push(last);
-    let end = text.len() - lexer.rest.trim_start().len();
-    lexer.places.resize(lexer.tokens.len(), end);
-    (lexer.tokens, lexer.places)
-}
-
 /// The tokens of a string, as if it were between quotes.
-pub(super) fn string(text: &str) -> Vec<Token> {
+pub(super) fn string(text: &str) -> Tokens {
     Lexer::new(text, vec![State::Expression, State::String(None)]).run()
 }
 
@@ -65,10 +62,12 @@ impl<'t> Lexer<'t> {
         Self { rest, states, tokens: Vec::new(), length: rest.len(), places: Vec::new() }
     }
 
-    fn run(mut self) -> Vec<Token> {
+    fn run(mut self) -> Tokens {
         let last = self.scan();
         self.tokens.push(last);
-        self.tokens
+        let end = self.length - self.rest.trim_start().len();
+        self.places.resize(self.tokens.len(), end);
+        Tokens { tokens: self.tokens, places: self.places }
     }
 
     /// Scans to the end or to the first error, and returns the last token.

@@ -8,45 +8,48 @@
 mod conditions;
 mod words;
 
+use std::fmt;
 use std::ops::Range;
 
-use super::lex::{self, Token};
+use super::lex::{self, Token, Tokens};
 use super::names::UnaryOp;
 use super::tree::{Condition, Expr, Options, StringExpr, Word};
 
 /// How deep parentheses, functions and variables may nest.
 const MAX_DEPTH: usize = 250;
 
+/// Why an expression is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExprError {
+    /// Apache's own message, without the directive's prefix.
+    pub message: String,
+    /// The bytes of the token at fault; empty at the end of the text.
+    pub place: Range<usize>,
+}
+
+impl fmt::Display for ExprError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ExprError {}
+
 impl Expr {
     /// Parses a condition.
     ///
     /// # Errors
-    /// Apache's own message, without the directive's prefix.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// The text is not an expression.
+    pub fn parse(text: &str) -> Result<Self, ExprError> {
         Self::parse_with(text, Options::default())
     }
 
     /// Parses a condition with the given options.
     ///
     /// # Errors
-    /// Apache's own message, without the directive's prefix.
-    pub fn parse_with(text: &str, options: Options) -> Result<Self, String> {
+    /// The text is not an expression, or the options forbid a part of it.
+    pub fn parse_with(text: &str, options: Options) -> Result<Self, ExprError> {
         condition(text, options).map(|root| Self { root })
-    }
-
-    /// The bytes of the token at which parsing a condition fails; `None` if it does not fail.
-    #[must_use]
-    pub fn fault(text: &str) -> Option<Range<usize>> {
-        let (tokens, places) = lex::condition_with_places(text);
-        let mut parser = Parser::new(tokens, Options::default());
-        let parsed = parser.any().and_then(|_| parser.expect(&Token::End, &["$end"]));
-        if parsed.is_ok() && parser.detail.is_none() {
-            return None;
-        }
-        let begin = places.get(parser.at).copied()?;
-        let end = places.get(parser.at + 1).copied().unwrap_or(text.len());
-        let token = text.get(begin..end)?;
-        Some(begin..begin + token.trim_end().len())
     }
 
     /// Whether it may need the result of a subrequest.
@@ -71,16 +74,16 @@ impl StringExpr {
     /// Parses a string.
     ///
     /// # Errors
-    /// Apache's own message, without the directive's prefix.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// The text is not an expression.
+    pub fn parse(text: &str) -> Result<Self, ExprError> {
         Self::parse_with(text, Options::default())
     }
 
     /// Parses a string with the given options.
     ///
     /// # Errors
-    /// Apache's own message, without the directive's prefix.
-    pub fn parse_with(text: &str, options: Options) -> Result<Self, String> {
+    /// The text is not an expression, or the options forbid a part of it.
+    pub fn parse_with(text: &str, options: Options) -> Result<Self, ExprError> {
         string(text, options).map(|root| Self { root })
     }
 
@@ -95,8 +98,8 @@ impl StringExpr {
 }
 
 /// Parses a condition.
-fn condition(text: &str, options: Options) -> Result<Condition, String> {
-    Parser::new(lex::condition(text), options).finish(|parser| {
+fn condition(text: &str, options: Options) -> Result<Condition, ExprError> {
+    Parser::new(text, lex::condition(text), options).finish(|parser| {
         let condition = parser.any()?;
         parser.expect(&Token::End, &["$end"])?;
         Ok(condition)
@@ -104,18 +107,22 @@ fn condition(text: &str, options: Options) -> Result<Condition, String> {
 }
 
 /// Parses a string.
-fn string(text: &str, options: Options) -> Result<Word, String> {
-    Parser::new(lex::string(text), options)
+fn string(text: &str, options: Options) -> Result<Word, ExprError> {
+    Parser::new(text, lex::string(text), options)
         .finish(|parser| parser.parts(&Token::End, &["T_ERROR", "T_STRING"], &["$end"]))
 }
 
-struct Parser {
+struct Parser<'t> {
+    text: &'t str,
     tokens: Vec<Token>,
+    /// The byte at which each token begins.
+    places: Vec<usize>,
+    /// The current token.
     at: usize,
     options: Options,
     depth: usize,
-    /// An error outside the grammar; the latest one counts.
-    detail: Option<String>,
+    /// An error outside the grammar, with the token at fault; the latest one counts.
+    detail: Option<(usize, String)>,
 }
 
 /// Why parsing ends early.
@@ -128,19 +135,29 @@ enum Abort {
 
 type Parsed<T> = Result<T, Abort>;
 
-impl Parser {
-    fn new(tokens: Vec<Token>, options: Options) -> Self {
-        Self { tokens, at: 0, options, depth: 0, detail: None }
+impl<'t> Parser<'t> {
+    fn new(text: &'t str, Tokens { tokens, places }: Tokens, options: Options) -> Self {
+        Self { text, tokens, places, at: 0, options, depth: 0, detail: None }
     }
 
     /// Parses the whole text, and composes the message of an error.
-    fn finish<T>(mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Result<T, String> {
-        match (parse(&mut self), self.detail) {
-            (Ok(tree), None) => Ok(tree),
-            (Err(Abort::Message(message)), None) => Err(message),
-            (Err(Abort::Message(message)), Some(detail)) => Err(format!("{message}: {detail}")),
-            (Ok(_) | Err(Abort::Scanner), detail) => Err(detail.unwrap_or_default()),
-        }
+    fn finish<T>(mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Result<T, ExprError> {
+        let (at, message) = match (parse(&mut self), self.detail.take()) {
+            (Ok(tree), None) => return Ok(tree),
+            (Err(Abort::Message(message)), None) => (self.at, message),
+            (Err(Abort::Message(message)), Some((at, detail))) => (at, format!("{message}: {detail}")),
+            (Ok(_) | Err(Abort::Scanner), detail) => detail.unwrap_or((self.at, String::new())),
+        };
+        Err(ExprError { message, place: self.place_of(at) })
+    }
+
+    /// The bytes of a token, without the white space behind.
+    fn place_of(&self, at: usize) -> Range<usize> {
+        let length = self.text.len();
+        let begin = self.places.get(at).copied().unwrap_or(length);
+        let end = self.places.get(at + 1).copied().unwrap_or(length);
+        let token = self.text.get(begin..end).unwrap_or_default();
+        begin..begin + token.trim_end().len()
     }
 
     /// The current token. Like Apache's scanner, reports a scanner error when the parser reads the token.
@@ -149,7 +166,7 @@ impl Parser {
         if let Token::Error(message) = token
             && !message.is_empty()
         {
-            self.detail = Some(std::mem::take(message));
+            self.detail = Some((self.at, std::mem::take(message)));
         }
         token
     }

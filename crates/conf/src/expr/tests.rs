@@ -120,7 +120,7 @@ fn outcome(value: Result<String, String>, request: &Request) -> String {
 
 fn condition(text: &str, options: Options) -> String {
     let request = Request::default();
-    let value = Expr::parse_with(text, options).and_then(|expression| {
+    let value = Expr::parse_with(text, options).map_err(|e| e.to_string()).and_then(|expression| {
         let value = expression.eval(&request, &mut Eval::new());
         value.map(|v| v.to_string()).map_err(|e| e.to_string())
     });
@@ -129,7 +129,7 @@ fn condition(text: &str, options: Options) -> String {
 
 fn string(text: &str, options: Options) -> String {
     let request = Request::default();
-    let value = StringExpr::parse_with(text, options).and_then(|expression| {
+    let value = StringExpr::parse_with(text, options).map_err(|e| e.to_string()).and_then(|expression| {
         let value = expression.eval(&request, &mut Eval::new());
         value.map(|v| format!("[{v}]")).map_err(|e| e.to_string())
     });
@@ -217,4 +217,22 @@ fn costly_patterns_are_an_error() {
     let value = Expr::parse(&text).unwrap().eval(&Request::default(), &mut Eval::new());
     let told = value.map_err(|why| why.to_string());
     assert_eq!(told, Err(r"regular expression /^(a+)+\1$/ cannot be matched: match limit exceeded".to_owned()));
+}
+
+#[test]
+fn the_token_at_fault() {
+    for (text, token, at) in [
+        ("%{REQUEST_URI} =~ foo", "foo", 18),
+        ("true && ", "", 8),
+        ("foo(%{REQUEST_URI}) == 'x'", "foo", 0),
+        ("%{FOO} == 'x'", "FOO", 2),
+        ("'x' =~ /a(/ && true", "/a(/", 7),
+        ("'x' -foo 'y' && true", "-foo", 4),
+        ("-R 'nowhere' || true", "-R", 0),
+        ("-Q 'x'", "-Q", 0),
+        ("'x' in foo('y')", "foo", 7),
+    ] {
+        let place = Expr::parse(text).unwrap_err().place;
+        assert_eq!((&text[place.clone()], place.start), (token, at), "{text}");
+    }
 }

@@ -3,7 +3,8 @@
 use crate::directive::{Directive, OnRead};
 use crate::language::{Language, VERSION};
 use crate::paths::join;
-use crate::pattern;
+use crate::pattern::{Flags, Regex};
+use crate::refusal::{InArgument as _, Refusal};
 use crate::system::System;
 use crate::words::next_word;
 
@@ -14,13 +15,13 @@ pub(super) fn holds(
     argument: &str,
     language: &Language,
     system: &dyn System,
-) -> Result<bool, String> {
+) -> Result<bool, Refusal> {
     let (not, argument) = match argument.strip_prefix('!') {
         Some(rest) if action != OnRead::IfVersion => (true, rest),
         _ => (false, argument),
     };
     if argument.is_empty() {
-        return Err(format!("{}> directive requires additional arguments", row.name));
+        return Err(Refusal::missing(format!("{}> directive requires additional arguments", row.name)));
     }
     let mut rest = argument;
     let word = next_word(&mut rest);
@@ -37,7 +38,7 @@ pub(super) fn holds(
 }
 
 /// Evaluates `<IfVersion [[!]operator] version>` (Apache manual, mod_version).
-fn version_holds(argument: &str) -> Result<bool, String> {
+fn version_holds(argument: &str) -> Result<bool, Refusal> {
     let (first, second) = match argument.split_once(char::is_whitespace) {
         Some((operator, version)) => (operator, Some(version.trim())),
         None => (argument, None),
@@ -46,27 +47,27 @@ fn version_holds(argument: &str) -> Result<bool, String> {
         Some(rest) => (true, rest),
         None => (false, first),
     };
-    let Some(version) = second else { return Ok(compare(operator)?.is_eq() != not) };
+    let Some(version) = second else { return Ok(compare(operator).in_argument(1)?.is_eq() != not) };
     let regex = match operator {
-        "~" => Some(version),
-        "=" | "==" => version.strip_prefix('/').and_then(|v| v.strip_suffix('/')),
+        "~" => Some((version, 0)),
+        "=" | "==" => version.strip_prefix('/').and_then(|v| v.strip_suffix('/')).map(|text| (text, 1)),
         _ => None,
     };
-    if let Some(text) = regex {
+    if let Some((text, before)) = regex {
         let (major, minor, patch) = VERSION;
-        let regex = pattern::Regex::new(text, pattern::Flags::default())
-            .map_err(|_| "Unable to compile regular expression".to_string())?;
-        let matched = regex.is_match(&format!("{major}.{minor}.{patch}")).map_err(|why| why.to_string())?;
-        return Ok(matched != not);
+        let regex = Regex::new(text, Flags::default())
+            .map_err(|error| Refusal::pattern(2, before, &error, "Unable to compile regular expression"))?;
+        let matched = regex.is_match(&format!("{major}.{minor}.{patch}"));
+        return Ok(matched.map_err(|why| Refusal::argument(2, why.to_string()))? != not);
     }
-    let order = compare(version)?;
+    let order = compare(version).in_argument(2)?;
     let holds = match operator {
         "=" | "==" => order.is_eq(),
         ">" => order.is_gt(),
         ">=" => order.is_ge(),
         "<" => order.is_lt(),
         "<=" => order.is_le(),
-        _ => return Err(format!("unrecognized operator '{operator}'")),
+        _ => return Err(Refusal::argument(1, format!("unrecognized operator '{operator}'"))),
     };
     Ok(holds != not)
 }

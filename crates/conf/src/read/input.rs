@@ -1,4 +1,4 @@
-//! A text being read, and the reasons why reading stops.
+//! A text being read.
 
 use std::sync::Arc;
 
@@ -43,29 +43,5 @@ impl Input {
 
     fn at(&self, line: u32) -> Origin {
         Origin { source: self.source.clone(), line }
-    }
-}
-
-/// Why reading stops: a message about the current line, or an error that knows its line.
-pub(super) enum Stop {
-    Message(String),
-    Error(Error),
-}
-
-impl From<String> for Stop {
-    fn from(message: String) -> Stop {
-        Stop::Message(message)
-    }
-}
-
-impl From<&str> for Stop {
-    fn from(message: &str) -> Stop {
-        Stop::Message(message.to_string())
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Error(error)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Iterate2, Take1};
 use conf::ip::{Subnet, SubnetError};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, row, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, Refusal, row, settings};
 use server::PhaseHook::{Later, Now};
 use server::authz::Satisfy;
 use server::{Flow, Hook, Module, Order, Phase, Request, dns};
@@ -128,7 +128,7 @@ fn set_satisfy(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 fn add(cmd: &mut Cmd<'_>, from: &str, clients: &str, list: fn(&mut Rules) -> &mut Vec<(Methods, Clients)>) -> Outcome {
     if !from.eq_ignore_ascii_case("from") {
-        return Err("allow and deny must be followed by 'from'".into());
+        return Err(Refusal::argument(1, "allow and deny must be followed by 'from'"));
     }
     let clients = parse_clients(clients)?;
     let methods = cmd.place.limited.clone();

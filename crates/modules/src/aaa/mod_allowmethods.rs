@@ -3,7 +3,7 @@
 //! Apache manual: mod_allowmethods.
 
 use conf::directive::Args::Words;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, row, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Refusal, row, settings};
 use server::PhaseHook::Now;
 use server::core::Methods;
 use server::{Flow, Hook, Module, Order, Phase, Request};
@@ -31,7 +31,7 @@ settings! {
 fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let origin = cmd.origin();
     match words {
-        [] => return Err("AllowMethods: No method or 'reset' keyword given".into()),
+        [] => return Err(Refusal::missing("AllowMethods: No method or 'reset' keyword given")),
         [only] if only.eq_ignore_ascii_case("reset") => {
             cmd.dir.edit::<AllowMethodsDir>().methods.begin(&origin);
             return Ok(());
@@ -39,8 +39,8 @@ fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
         _ => {}
     }
     let known = cmd.context.language.kept.get::<Methods>();
-    if let Some(unknown) = words.iter().find(|word| !known.knows(word)) {
-        return Err(format!("AllowMethods: Invalid Method '{unknown}'"));
+    if let Some(at) = words.iter().position(|word| !known.knows(word)) {
+        return Err(Refusal::argument(at + 1, format!("AllowMethods: Invalid Method '{}'", words[at])));
     }
     let methods = cmd.dir.edit::<AllowMethodsDir>().methods.edit(&origin);
     for word in words {

@@ -6,7 +6,9 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use conf::directive::Args::{Flag, Iterate, Take1, Take12};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
+use conf::{
+    Allowed, Cmd, Directive, Gathered, InArgument as _, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings,
+};
 use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;
@@ -61,11 +63,13 @@ fn set_fake(cmd: &mut Cmd<'_>, user: &str, password: Option<&str>) -> Outcome {
     if user.eq_ignore_ascii_case("off") {
         return cmd.set(|d: &mut BasicDir| &mut d.fake, None);
     }
-    let name =
-        Text::parse(cmd, user).map_err(|why| format!("Could not parse fake username expression '{user}': {why}"))?;
+    let name = Text::parse(cmd, user)
+        .map_err(|why| format!("Could not parse fake username expression '{user}': {why}"))
+        .in_argument(1)?;
     let password = Text::parse(cmd, password.unwrap_or("password"));
     let password = password
-        .map_err(|why| format!("Could not parse fake password expression associated to user '{user}': {why}"))?;
+        .map_err(|why| format!("Could not parse fake password expression associated to user '{user}': {why}"))
+        .in_argument(2)?;
     cmd.set(|d: &mut BasicDir| &mut d.fake, Some((name, password)))
 }
 

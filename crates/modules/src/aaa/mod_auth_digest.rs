@@ -124,7 +124,7 @@ fn edit<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {
 fn add_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     let source = Source::named(cmd, name)?;
     if !source.has_realm_hash() {
-        return Err(format!("The '{name}' Authn provider doesn't support Digest Authentication"));
+        return Err(format!("The '{name}' Authn provider doesn't support Digest Authentication").into());
     }
     edit(cmd).providers.push(source);
     Ok(())
@@ -142,7 +142,7 @@ fn set_lifetime(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     let number = text.trim_start().trim_start_matches(['-', '+']);
     let behind = number.trim_start_matches(|c: char| c.is_ascii_digit());
     if !behind.is_empty() && !behind.starts_with(|c: char| c.is_ascii_whitespace()) {
-        return Err(format!("Invalid time in AuthDigestNonceLifetime: {text}"));
+        return Err(format!("Invalid time in AuthDigestNonceLifetime: {text}").into());
     }
     edit(cmd).lifetime = strtol(text);
     Ok(())
@@ -160,12 +160,12 @@ fn set_size(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
         None | Some(b'b' | b'B') => 1,
         Some(b'k' | b'K') => 1024,
         Some(b'm' | b'M') => 1 << 20,
-        Some(_) => return Err(format!("Invalid size in AuthDigestShmemSize: {text}")),
+        Some(_) => return Err(format!("Invalid size in AuthDigestShmemSize: {text}").into()),
     };
     let size = strtol(text).saturating_mul(unit);
     match u64::try_from(size) {
         Ok(size) if size >= clients::SIZE_MIN => cmd.server_set(|s: &mut DigestServer| &mut s.size, size),
-        _ => Err(format!("size in AuthDigestShmemSize too small: {size} < {}", clients::SIZE_MIN)),
+        _ => Err(format!("size in AuthDigestShmemSize too small: {size} < {}", clients::SIZE_MIN).into()),
     }
 }
 

@@ -107,7 +107,7 @@ fn add_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
 
 fn set_name(cmd: &mut Cmd<'_>, name: &str, field: fn(&mut FormDir) -> &mut Setting<String>) -> Outcome {
     if name.is_empty() || name.contains(['=', '&']) {
-        return Err(format!("{} cannot be empty, or contain '=' or '&'.", cmd.row.name));
+        return Err(format!("{} cannot be empty, or contain '=' or '&'.", cmd.row.name).into());
     }
     cmd.set(field, name.to_string())
 }

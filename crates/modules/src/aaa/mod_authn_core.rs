@@ -4,7 +4,9 @@
 
 use conf::directive::Args::{Section, Take1};
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, row, settings};
+use conf::{
+    Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, Refusal, Setting, SettingsMap, row, settings,
+};
 use server::PhaseHook::Now;
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::module::find_authn;
@@ -126,7 +128,7 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     let mut rest = argument;
     let (base, name) = (next_word(&mut rest), next_word(&mut rest));
     if base.is_empty() || name.is_empty() {
-        return Err("<AuthnProviderAlias> directive requires additional arguments".into());
+        return Err(Refusal::missing("<AuthnProviderAlias> directive requires additional arguments").into());
     }
     let mut dir = SettingsMap::default();
     let place = cmd.inner_place(Allowed::SECTION.or(Allowed::AUTH), None);
@@ -142,9 +144,9 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
             "The alias provider {name} has already be registered previously as either a base provider or an alias \
              provider."
         );
-        return Err(text.into());
+        return Err(Refusal::argument(2, text).into());
     }
-    let provider = provider.ok_or_else(|| format!("Unknown Authn provider: {base}"))?;
+    let provider = provider.ok_or_else(|| Refusal::argument(1, format!("Unknown Authn provider: {base}")))?;
     let source = Source { provider, layer: Some(Layer::new(dir)) };
     aliases.named.set(name, source, &cmd.node.origin);
     Ok(())

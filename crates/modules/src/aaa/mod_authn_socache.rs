@@ -70,7 +70,7 @@ fn set_cache(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
         return Err(format!(
             "AuthnCacheSOCache: Unknown socache provider '{name}'. Maybe you need to load the appropriate socache module \
              (mod_socache_{name}?)"
-        ));
+        ).into());
     };
     (cache.check)(argument).map_err(|why| format!("AuthnCacheSOCache: {why}"))?;
     let size = argument.and_then(|argument| argument.rsplit_once('(')?.1.strip_suffix(')')?.trim().parse().ok());

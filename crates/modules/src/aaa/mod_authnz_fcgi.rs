@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use conf::directive::Args::Raw;
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, row, settings};
+use conf::{
+    Allowed, Cmd, Directive, InArgument as _, Keyed, Level, ModuleInfo, Outcome, Refusal, Setting, SettingsMap, row,
+    settings,
+};
 use gateway::backend::remote::{Address, RemoteProtocol, RemoteServer};
 use gateway::backend::{self, authorize_at};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
@@ -122,24 +125,25 @@ const STDERR: StderrMessages = StderrMessages {
 fn define(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let mut rest = line;
     let mut next = || next_word(&mut rest);
-    let fail = |why: String| Err(format!("AuthnzFcgiDefineProvider: {why}"));
+    let fail = |why: String| format!("AuthnzFcgiDefineProvider: {why}");
+    let missing = |what: &str| Err(Refusal::missing(fail(format!("No {what} given"))));
     let kind = next();
     if kind.is_empty() {
-        return fail("No type given".into());
+        return missing("type");
     }
     let (passwords, rights) = match kind.as_str() {
         "authn" => (true, false),
         "authz" => (false, true),
         "authnz" => (true, true),
-        kind => return fail(format!("Invalid provider type {kind}")),
+        kind => return Err(Refusal::argument(1, fail(format!("Invalid provider type {kind}")))),
     };
     let name = next();
     if name.is_empty() {
-        return fail("No provider name given".into());
+        return missing("provider name");
     }
     let url = next();
     if url.is_empty() {
-        return fail("No backend-address given".into());
+        return missing("backend-address");
     }
     let place = url.strip_prefix("fcgi://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
     let place = place.and_then(|place| place.rsplit_once(':')).and_then(|(host, port)| {
@@ -147,7 +151,7 @@ fn define(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
         Some((host, port.parse::<u16>().ok().filter(|_| is_port)?))
     });
     let Some((host, port)) = place else {
-        return fail(format!("backend-address '{url}' has invalid form"));
+        return Err(Refusal::argument(3, fail(format!("backend-address '{url}' has invalid form"))));
     };
     let address = Address::Tcp(host.to_string(), port);
     let server = RemoteServer { address, name: url.clone(), connect: TIMEOUT, keep: None };
@@ -172,27 +176,27 @@ fn set_check(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let mut rest = line;
     let name = next_word(&mut rest);
     if name.is_empty() {
-        return Err(format!("{directive}: No provider given"));
+        return Err(Refusal::missing(format!("{directive}: No provider given")));
     }
     if name.eq_ignore_ascii_case("None") {
         return match rest.trim().is_empty() {
             true => cmd.set(|d: &mut FcgiDir| &mut d.check, None),
-            false => Err("Options aren't supported with \"None\"".into()),
+            false => Err(Refusal::surplus(2, "Options aren't supported with \"None\"")),
         };
     }
     let mut check = Check { name, decides: true, default_user: None, needs_password: false, user: None };
-    loop {
+    for number in (2..).step_by(2) {
         let option = next_word(&mut rest);
         if option.is_empty() {
-            return cmd.set(|d: &mut FcgiDir| &mut d.check, Some(check));
+            break;
         }
         let value = next_word(&mut rest);
         if value.is_empty() {
-            return Err(format!("{directive}: {option}needs an argument"));
+            return Err(Refusal::missing(format!("{directive}: {option}needs an argument")));
         }
         let on = || {
             let bad = || format!("{directive}: Bad argument '{value}' to option '{option}'");
-            conf::values::on_off(&value).ok_or_else(bad)
+            conf::values::on_off(&value).ok_or_else(bad).in_argument(number + 1)
         };
         match option.to_ascii_lowercase().as_str() {
             "authoritative" => check.decides = on()?,
@@ -200,11 +204,13 @@ fn set_check(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
             "defaultuser" => check.default_user = Some(value),
             "userexpr" => {
                 let text = Text::parse(cmd, &value);
-                check.user = Some(text.map_err(|why| format!("{directive}: Error parsing '{value}': '{why}'"))?);
+                let text = text.map_err(|why| format!("{directive}: Error parsing '{value}': '{why}'"));
+                check.user = Some(text.in_argument(number + 1)?);
             }
-            _ => return Err(format!("{directive}: Unexpected option '{option}'")),
+            _ => return Err(Refusal::argument(number, format!("{directive}: Unexpected option '{option}'"))),
         }
     }
+    cmd.set(|d: &mut FcgiDir| &mut d.check, Some(check))
 }
 
 /// Asks a server. With `password` it checks that; otherwise `role` says what to decide.

@@ -15,7 +15,7 @@ use conf::directive::Args::{Flag, Iterate, Take1, Take2, Take12};
 use conf::pattern::{Flags, Regex};
 use conf::values::strtol;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, on_or_off, row};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Refusal, on_or_off, row};
 use server::authz::AuthnProvider;
 use server::{Hook, Module, Server};
 
@@ -83,14 +83,14 @@ fn add(cmd: &mut Cmd<'_>, value: &str, most: usize, list: fn(&mut Rules) -> &mut
         is_full = list.len() >= most;
         list.push(value.to_string());
     })?;
-    if is_full { Err(format!("Too many {what}")) } else { Ok(()) }
+    if is_full { Err(format!("Too many {what}").into()) } else { Ok(()) }
 }
 
 fn set_url(cmd: &mut Cmd<'_>, text: &str, mode: Option<&str>) -> Outcome {
     let url = Url::parse(text)?;
     mode.map_or(Ok(()), |mode| refuse_tls(cmd, mode, "LDAP connection mode setting"))?;
     if url.is_secure {
-        return Err(format!("{}: {UNENCRYPTED}", cmd.row.name));
+        return Err(format!("{}: {UNENCRYPTED}", cmd.row.name).into());
     }
     let whole = text.to_string();
     set(cmd, |rules| {
@@ -156,8 +156,10 @@ fn set_aliases(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
 }
 
 fn set_pattern(cmd: &mut Cmd<'_>, pattern: &str, template: &str) -> Outcome {
-    let compiled = Regex::new(pattern, Flags::default())
-        .map_err(|_| format!("AuthLDAPInitialBindPattern: cannot compile regular expression '{pattern}'"))?;
+    let compiled = Regex::new(pattern, Flags::default()).map_err(|error| {
+        let message = format!("AuthLDAPInitialBindPattern: cannot compile regular expression '{pattern}'");
+        Refusal::pattern(1, 0, &error, message)
+    })?;
     let template = template.to_string();
     set(cmd, |rules| rules.pattern = Some((compiled, template)))
 }

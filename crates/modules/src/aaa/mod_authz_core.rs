@@ -10,8 +10,8 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Raw, Section, Take1};
 use conf::words::next_word;
 use conf::{
-    Allowed, Cmd, Context, Directive, Error, Failure, Keyed, Level, Listed, Merge, ModuleInfo, Origin, Outcome,
-    Setting, SettingsMap, on_or_off, row, settings,
+    Allowed, Cmd, Context, Directive, Error, Failure, InArgument as _, Keyed, Level, Listed, Merge, ModuleInfo, Origin,
+    Outcome, Refusal, Setting, SettingsMap, Spot, on_or_off, row, settings,
 };
 use server::PhaseHook::{Later, Now};
 use server::authz::{AuthzProvider, Verdict};
@@ -135,14 +135,20 @@ fn require(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let mut rest = line;
     let mut name = next_word(&mut rest);
     let negated = name.eq_ignore_ascii_case("not");
+    let number = 1 + usize::from(negated);
     if negated {
         name = next_word(&mut rest);
     }
     let alias = cmd.context.language.kept.get::<Aliases>().named.get(&name).cloned();
     let check = match alias {
-        Some(Check { bare: Some(why), .. }) if !rest.trim().is_empty() => return Err(why.to_string()),
+        Some(Check { bare: Some(why), .. }) if !rest.trim().is_empty() => {
+            return Err(Refusal::surplus(number + 1, why));
+        }
         Some(check) => check,
-        None => parse(cmd, provider(cmd, &name)?, rest, None)?,
+        None => {
+            let provider = provider(cmd, &name).in_argument(number)?;
+            parse(cmd, provider, rest, None).map_err(|refusal| refusal.behind(number))?
+        }
     };
     let node = Node::require(Require {
         text: format!("{name} {rest}").trim_end().to_string(),
@@ -152,7 +158,8 @@ fn require(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     });
     let group = group(cmd);
     if negated && !group.kind().wants_all() {
-        return Err(format!("negative Require directive has no effect in {} directive", group.kind().name()));
+        let message = format!("negative Require directive has no effect in {} directive", group.kind().name());
+        return Err(Refusal::argument(1, message));
     }
     group.push(if negated { node.negate() } else { node });
     Ok(())
@@ -167,7 +174,7 @@ fn parse(
     provider: &'static AuthzProvider,
     arguments: &str,
     layer: Option<Layer>,
-) -> Result<Check, String> {
+) -> Result<Check, Refusal> {
     Ok(Check { provider, arguments: (provider.parse)(cmd, arguments)?, layer, bare: None })
 }
 
@@ -214,7 +221,7 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     let mut rest = argument;
     let (base, name, arguments) = (next_word(&mut rest), next_word(&mut rest), next_word(&mut rest));
     if base.is_empty() || name.is_empty() {
-        return Err("<AuthzProviderAlias> directive requires additional arguments".into());
+        return Err(Refusal::missing("<AuthzProviderAlias> directive requires additional arguments").into());
     }
     if !rest.is_empty() {
         let text = format!(
@@ -226,9 +233,11 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     let mut dir = SettingsMap::default();
     let place = cmd.inner_place(Allowed::SECTION.or(Allowed::AUTH), None);
     cmd.apply_children(None, &mut dir, &place)?;
-    let provider = provider(cmd, &base)?;
-    let check = parse(cmd, provider, &arguments, Some(Layer::new(dir)))
-        .map_err(|why| format!("Can't parse 'Require {base} {arguments}': {why}"))?;
+    let provider = provider(cmd, &base).in_argument(1)?;
+    let check = parse(cmd, provider, &arguments, Some(Layer::new(dir))).map_err(|refusal| {
+        let refusal = refusal.reworded(|why| format!("Can't parse 'Require {base} {arguments}': {why}"));
+        refusal.at(Spot::Word(3))
+    })?;
     cmd.context.language.kept.edit::<Aliases>().named.set(name, check, &cmd.node.origin);
     Ok(())
 }

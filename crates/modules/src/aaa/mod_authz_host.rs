@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use conf::ip::{Networks, Subnet};
 use conf::words::words;
-use conf::{Cmd, Level, ModuleInfo};
+use conf::{Cmd, Level, ModuleInfo, Refusal};
 use server::authz::AuthzCheck::{Later, Now};
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request, dns};
@@ -44,13 +44,15 @@ fn granted_if(yes: bool) -> Verdict {
     if yes { Verdict::Granted } else { Verdict::Denied }
 }
 
-fn parse_networks(_: &mut Cmd<'_>, line: &str) -> Result<Parsed, String> {
+fn parse_networks(_: &mut Cmd<'_>, line: &str) -> Result<Parsed, Refusal> {
     let words = words(line);
     if words.is_empty() {
-        return Err("'require ip' requires an argument".into());
+        return Err(Refusal::missing("'require ip' requires an argument"));
     }
-    let network = |word: &String| Subnet::parse(word).map_err(|error| error.require_ip_message(word));
-    Ok(Arc::new(words.iter().map(network).collect::<Result<Networks, String>>()?))
+    let network = |(number, word): (usize, &String)| {
+        Subnet::parse(word).map_err(|error| Refusal::argument(number, error.require_ip_message(word)))
+    };
+    Ok(Arc::new((1..).zip(&words).map(network).collect::<Result<Networks, Refusal>>()?))
 }
 
 fn in_networks(request: &mut Request, networks: &Parsed) -> Verdict {
@@ -58,7 +60,7 @@ fn in_networks(request: &mut Request, networks: &Parsed) -> Verdict {
     granted_if(networks.contains(request.client.peer.ip()))
 }
 
-fn parse_names(cmd: &mut Cmd<'_>, line: &str) -> Result<Parsed, String> {
+fn parse_names(cmd: &mut Cmd<'_>, line: &str) -> Result<Parsed, Refusal> {
     Ok(Arc::new(Names { text: Text::of_require(cmd, line)?, line: line.to_string() }))
 }
 

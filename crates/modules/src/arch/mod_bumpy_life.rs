@@ -24,7 +24,7 @@ const DIRECTIVES: &[Directive] = &[
 fn set(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut BumpyLife) -> &mut Setting<u64>) -> Outcome {
     match number(value).and_then(|count| u64::try_from(count).ok()) {
         Some(count @ 1..) => cmd.server_set(field, count),
-        _ => Err(format!("{}: '{value}' is not a number of connections above 0", cmd.row.name)),
+        _ => Err(format!("{}: '{value}' is not a number of connections above 0", cmd.row.name).into()),
     }
 }
 

@@ -60,7 +60,7 @@ fn set_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     };
     let is_there = cmd.context.language.has_module(mod_dav_fs::MODULE.info.id);
     if let Some(name) = provider.filter(|name| *name != mod_dav_fs::PROVIDER || !is_there) {
-        return Err(format!("Unknown DAV provider: {name}"));
+        return Err(format!("Unknown DAV provider: {name}").into());
     }
     KNOWN.iter().for_each(|method| Methods::add(cmd, method));
     cmd.set(|d: &mut DavDir| &mut d.enabled, provider.is_some())

@@ -8,7 +8,7 @@ use brotli::CompressorWriter;
 use brotli::enc::BrotliEncoderParams;
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, one_of};
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings, shown};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Refusal, Setting, row, settings, shown};
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Hook, Module, Request};
 
@@ -57,7 +57,7 @@ settings! {
 fn set_note(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
     let origin = cmd.origin();
     let set = cmd.server.edit::<BrotliServer>().notes.set(first, second, &origin);
-    set.map_err(|kind| format!("Unknown BrotliFilterNote type '{kind}'"))
+    set.map_err(|kind| Refusal::argument(1, format!("Unknown BrotliFilterNote type '{kind}'")))
 }
 
 fn set_quality(cmd: &mut Cmd<'_>, value: &str) -> Outcome {

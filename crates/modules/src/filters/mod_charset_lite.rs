@@ -56,7 +56,7 @@ fn set_option(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
         "noimplicitadd" => (|d| &mut d.implicit, false),
         "translateallmimetypes" => (|d| &mut d.all_types, true),
         "notranslateallmimetypes" => (|d| &mut d.all_types, false),
-        _ => return Err(format!("Invalid CharsetOptions option: {word}")),
+        _ => return Err(format!("Invalid CharsetOptions option: {word}").into()),
     };
     cmd.set(field, on)
 }

@@ -8,7 +8,7 @@ mod gunzip;
 
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, number, one_of, strtol};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings, shown};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, row, settings, shown};
 use server::core::CoreDir;
 use server::fields::add_vary;
 use server::filters::{Filtering, InputFilter, OutputFilter, Rank, Stream};
@@ -92,7 +92,7 @@ const SMALL: u64 = 18 + 50;
 fn set_note(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
     let origin = cmd.origin();
     let set = cmd.server.edit::<DeflateServer>().notes.set(first, second, &origin);
-    set.map_err(|kind| format!("Unknown note type {kind}"))
+    set.map_err(|kind| Refusal::argument(1, format!("Unknown note type {kind}")))
 }
 
 fn set_window(cmd: &mut Cmd<'_>, value: &str) -> Outcome {

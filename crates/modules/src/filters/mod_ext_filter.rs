@@ -8,7 +8,9 @@ use std::sync::Arc;
 use conf::directive::Args::{Iterate, Raw};
 use conf::values::atoi;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, row, settings};
+use conf::{
+    Allowed, Cmd, Directive, InArgument as _, Keyed, Level, ModuleInfo, Outcome, Refusal, Setting, row, settings,
+};
 use server::filters::{InputLink, Link, Rank, Stream};
 use server::{Body, Hook, Module, Request, Writer};
 
@@ -59,27 +61,30 @@ fn set_option(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
         "logstderr" | "nologstderr" => Ok(()),
         "onfail=remove" => cmd.set(|d: &mut ExtFilterDir| &mut d.removes, true),
         "onfail=abort" => cmd.set(|d: &mut ExtFilterDir| &mut d.removes, false),
-        _ => Err(format!("Invalid ExtFilterOptions option: {word}")),
+        _ => Err(format!("Invalid ExtFilterOptions option: {word}").into()),
     }
 }
 
 fn define(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let (name, mut rest) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
     if name.is_empty() {
-        return Err("Filter name not found".into());
+        return Err(Refusal::missing("Filter name not found"));
     }
     let name = name.to_ascii_lowercase();
     if cmd.server.get::<ExtFilterServer>().filters.get(name.as_str()).is_some() {
-        return Err(format!("ExtFilter {name} is already defined"));
+        return Err(Refusal::argument(1, format!("ExtFilter {name} is already defined")));
     }
     let mut filter = External { name: name.clone(), rank: Rank::RESOURCE.0, ..External::default() };
+    let mut number = 1;
     while !rest.trim_start().is_empty() {
         rest = rest.trim_start();
+        number += 1;
+        let refused = |message: String| Err(Refusal::argument(number, message));
         if let Some(command) = strip(rest, "cmd=") {
-            let (text, behind) = command_of(command)?;
+            let (text, behind) = command_of(command).in_argument(number)?;
             filter.program = words(text);
             if filter.program.is_empty() {
-                return Err("cmd= parse error".into());
+                return refused("cmd= parse error".into());
             }
             rest = behind;
             continue;
@@ -90,20 +95,22 @@ fn define(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
             filter.keeps_length = true;
             continue;
         }
-        let Some((key, value)) = word.split_once('=') else { return Err(format!("Unexpected parameter: `{word}'")) };
+        let Some((key, value)) = word.split_once('=') else {
+            return refused(format!("Unexpected parameter: `{word}'"));
+        };
         let some = || Some(value.to_string());
         match key.to_ascii_lowercase().as_str() {
             "mode" => match value.to_ascii_lowercase().as_str() {
                 "output" => filter.is_input = false,
                 "input" => filter.is_input = true,
-                _ => return Err(format!("Invalid mode: `{value}'")),
+                _ => return refused(format!("Invalid mode: `{value}'")),
             },
             "ftype" => filter.rank = u8::try_from(atoi(value)).unwrap_or(Rank::RESOURCE.0),
             "enableenv" => filter.enabled_by = some(),
             "disableenv" => filter.disabled_by = some(),
             "intype" => filter.in_type = some(),
             "outtype" => filter.out_type = some(),
-            _ => return Err(format!("Unexpected parameter: `{word}'")),
+            _ => return refused(format!("Unexpected parameter: `{word}'")),
         }
     }
     cmd.server_put(|s: &mut ExtFilterServer| &mut s.filters, name, Arc::new(filter))

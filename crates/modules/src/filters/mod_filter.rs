@@ -8,7 +8,9 @@ use conf::directive::Args::{Iterate, Raw, Take2, Take12, Take23, Words};
 use conf::expr::Expr;
 use conf::values::{atoi, one_of};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, row, settings};
+use conf::{
+    Allowed, Cmd, Directive, InArgument as _, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Refusal, row, settings,
+};
 use server::filters::{Chain, OutputFilter, Rank};
 use server::module::with_infos;
 use server::{Body, Hook, Module, Order, Request, evaluate};
@@ -120,11 +122,11 @@ fn declare(cmd: &mut Cmd<'_>, name: &str, place: Option<&str>) -> Outcome {
 }
 
 /// The filter of that name, declared here if this section has not done so.
-fn smart<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Result<&'a mut Smart, String> {
+fn smart<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Result<&'a mut Smart, Refusal> {
     if cmd.dir.get::<FilterConf>().smart.get(name).is_none() {
         declare(cmd, name, None)?;
     }
-    declared(cmd, name).ok_or_else(|| format!("Undeclared smart filter {name}"))
+    declared(cmd, name).ok_or_else(|| format!("Undeclared smart filter {name}").into())
 }
 
 fn declared<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Option<&'a mut Smart> {
@@ -144,7 +146,7 @@ fn registered(cmd: &Cmd<'_>, name: &str) -> Result<&'static OutputFilter, String
 }
 
 fn add_provider(cmd: &mut Cmd<'_>, name: &str, provider: &str, when: When) -> Outcome {
-    let filter = registered(cmd, provider)?;
+    let filter = registered(cmd, provider).in_argument(2)?;
     let provider = Provider { filter, when, protocol: Protocol::default() };
     smart(cmd, name)?.providers.insert(0, provider);
     Ok(())
@@ -153,25 +155,26 @@ fn add_provider(cmd: &mut Cmd<'_>, name: &str, provider: &str, when: When) -> Ou
 fn provider(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let words = words(rest);
     let [name, provider, condition] = &words[..] else {
-        return Err(format!("FilterProvider takes three arguments, {}", cmd.row.help));
+        let message = format!("FilterProvider takes three arguments, {}", cmd.row.help);
+        return Err(if words.len() > 3 { Refusal::surplus(4, message) } else { Refusal::missing(message) });
     };
     // As in Apache the name is checked first: of two mistakes it is the one reported.
-    registered(cmd, provider)?;
-    let expr = Expr::parse_with(condition, cmd.expr_options())
-        .map_err(|error| format!("Error parsing FilterProvider expression:{error}"))?;
+    registered(cmd, provider).in_argument(2)?;
+    let expr = Expr::parse_with(condition, cmd.expr_options()).map_err(|error| {
+        Refusal::expression(3, 0, &error, format!("Error parsing FilterProvider expression:{error}"))
+    })?;
     add_provider(cmd, name, provider, When::Expr(Arc::new(expr)))
 }
 
 fn by_type(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
-    let [names, types @ ..] = words else {
-        return Err("AddOutputFilterByType requires at least two arguments".into());
-    };
+    const FEW: &str = "AddOutputFilterByType requires at least two arguments";
+    let [names, types @ ..] = words else { return Err(Refusal::missing(FEW)) };
     if types.is_empty() {
-        return Err("AddOutputFilterByType requires at least two arguments".into());
+        return Err(Refusal::missing(FEW));
     }
     for name in names.split(';').filter(|name| !name.is_empty()) {
         let smart = format!("BYTYPE:{name}");
-        registered(cmd, name)?;
+        registered(cmd, name).in_argument(1)?;
         if cmd.dir.get::<FilterConf>().smart.get(&smart).is_none() {
             // Not recorded as a line of the chain: the effect of this line is in the provider, and lost with it.
             cmd.dir.edit::<FilterConf>().chain.names.push(smart.clone());
@@ -203,7 +206,7 @@ fn chain(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
 
 fn trace(cmd: &mut Cmd<'_>, name: &str, level: &str) -> Outcome {
     let on = atoi(level) == 1;
-    let smart = declared(cmd, name).ok_or_else(|| format!("Undeclared smart filter {name}"))?;
+    let smart = declared(cmd, name).ok_or_else(|| format!("Undeclared smart filter {name}")).in_argument(1)?;
     smart.trace = on;
     Ok(())
 }

@@ -60,7 +60,7 @@ fn set_xbithack(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 fn set_tag(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut Tags) -> &mut Option<String>) -> Outcome {
     if value.contains(|char: char| char.is_ascii_whitespace()) {
-        return Err(format!("{} may not contain any whitespaces", cmd.row.name));
+        return Err(format!("{} may not contain any whitespaces", cmd.row.name).into());
     }
     let origin = cmd.origin();
     *field(cmd.server.edit::<IncludeServer>().tags.edit(&origin)) = Some(value.to_string());

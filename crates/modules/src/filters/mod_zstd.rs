@@ -6,7 +6,7 @@ use std::io;
 
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, one_of};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings, shown};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, row, settings, shown};
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Hook, Module, Request};
 use sys::zstd::{self, Compressor, LEVEL_MAX};
@@ -52,14 +52,14 @@ settings! {
 fn set_note(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
     let origin = cmd.origin();
     let set = cmd.server.edit::<ZstdServer>().notes.set(first, second, &origin);
-    set.map_err(|kind| format!("Unknown ZstdFilterNote type '{kind}'"))?;
-    library_is_there()
+    set.map_err(|kind| Refusal::argument(1, format!("Unknown ZstdFilterNote type '{kind}'")))?;
+    Ok(library_is_there()?)
 }
 
 fn set_level(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let level = atoi(value);
     if !(1..=LEVEL_MAX).contains(&level) {
-        return Err(format!("ZstdCompressionLevel must be between 1 and {LEVEL_MAX}"));
+        return Err(format!("ZstdCompressionLevel must be between 1 and {LEVEL_MAX}").into());
     }
     library_is_there()?;
     cmd.server_set(|s: &mut ZstdServer| &mut s.level, level)
@@ -72,7 +72,7 @@ fn set_etag(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut ZstdServer| &mut s.etag, value)
 }
 
-fn library_is_there() -> Outcome {
+fn library_is_there() -> Result<(), String> {
     zstd::load().map_err(|error| format!("mod_zstd needs libzstd.so.1 (apt-get install libzstd1): {error}"))
 }
 

@@ -57,7 +57,7 @@ impl Check {
 pub(super) fn set(cmd: &mut Cmd<'_>, check: Check, path: &str) -> Outcome {
     let path = cmd.context.server_relative(path);
     if let Err(error) = std::fs::metadata(&path) {
-        return Err(format!("{} {path} cannot be accessed: {}", check.names().0, sys::describe(&error)));
+        return Err(format!("{} {path} cannot be accessed: {}", check.names().0, sys::describe(&error)).into());
     }
     match check {
         Check::Authenticator => cmd.set(|dir: &mut Checkers| &mut dir.authenticator, path),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use conf::Cmd;
+use conf::{Cmd, InArgument as _, Outcome, Refusal, Spot};
 use gateway::owners::{Owner, RunAs};
 
 use super::mod_suexec;
@@ -165,45 +165,57 @@ fn priority(application: &mut Application, value: &str) -> Result<(), String> {
 }
 
 /// The user an application runs as, if configured.
-pub(super) fn run_as(cmd: &Cmd<'_>, application: &Application) -> Result<Option<RunAs>, String> {
+pub(super) fn run_as(cmd: &Cmd<'_>, application: &Application) -> Result<Option<RunAs>, Refusal> {
     match (&application.user, &application.group) {
         (None, None) => Ok(None),
-        (Some(user), Some(group)) => mod_suexec::run_as(cmd, user, group).map(Some),
-        _ => Err(format!("{}: -user and -group go together", cmd.node.name)),
+        (Some(user), Some(group)) => match mod_suexec::run_as(cmd, user, group) {
+            Ok(run_as) => Ok(Some(run_as)),
+            // The numbers of the arguments are those of SuexecUserGroup.
+            Err(refusal) => Err(refusal.at(Spot::From(1))),
+        },
+        _ => Err(format!("{}: -user and -group go together", cmd.node.name).into()),
     }
 }
 
-/// Parses options into an application.
+/// Parses options into an application. `first` is the number of the first of them among the directive's arguments.
 pub(super) fn options(
     cmd: &Cmd<'_>,
-    words: &[String],
+    (first, words): (usize, &[String]),
     kind: Kind,
     application: &mut Application,
-) -> Result<(), String> {
+) -> Outcome {
     let bit = match kind {
         Kind::Server => S,
         Kind::External => E,
         Kind::Dynamic => D,
     };
     let directive = &cmd.node.name;
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
+    let mut words = (first..).zip(words);
+    while let Some((number, word)) = words.next() {
         let found = OPTIONS.iter().find(|(name, kinds, _)| name.eq_ignore_ascii_case(word) && kinds & bit != 0);
         let Some((name, _, meaning)) = found else {
-            return Err(format!("{directive}: invalid option: {word}"));
+            return Err(Refusal::argument(number, format!("{directive}: invalid option: {word}")));
         };
-        let mut value = || words.next().ok_or_else(|| format!("{directive}: {name} has no value"));
+        let mut value = || {
+            let value = words.next().map(|(_, value)| value);
+            value.ok_or_else(|| Refusal::missing(format!("{directive}: {name} has no value")))
+        };
         match meaning {
             Meaning::IgnoredFlag => {}
             Meaning::Flag(set) => set(application),
             Meaning::Ignored => drop(value()?),
             Meaning::Number(set) => {
                 let value = value()?;
-                let number = value.parse().map_err(|_| format!("{directive}: {name} {value} is not a number"))?;
-                set(application, number);
+                let parsed = value.parse().map_err(|_| format!("{directive}: {name} {value} is not a number"));
+                set(application, parsed.in_argument(number + 1)?);
             }
-            Meaning::Text(set) => set(application, value()?).map_err(|why| format!("{directive}: {why}"))?,
-            Meaning::Refused(why) => return Err(format!("{directive}: {name} is not supported: {why}")),
+            Meaning::Text(set) => {
+                let done = set(application, value()?).map_err(|why| format!("{directive}: {why}"));
+                done.in_argument(number + 1)?;
+            }
+            Meaning::Refused(why) => {
+                return Err(Refusal::argument(number, format!("{directive}: {name} is not supported: {why}")));
+            }
         }
     }
     Ok(())

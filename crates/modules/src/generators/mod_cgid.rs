@@ -70,7 +70,11 @@ fn set_daemons(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let daemons = match value.parse() {
         _ if value.eq_ignore_ascii_case("auto") => None,
         Ok(number @ 1..=DAEMONS_MAX) => Some(number),
-        _ => return Err(format!("ScriptSockDaemons: '{value}' is neither auto nor a number from 1 to {DAEMONS_MAX}")),
+        _ => {
+            return Err(
+                format!("ScriptSockDaemons: '{value}' is neither auto nor a number from 1 to {DAEMONS_MAX}").into()
+            );
+        }
     };
     cmd.server_set(|s: &mut DaemonServer| &mut s.count, daemons)
 }

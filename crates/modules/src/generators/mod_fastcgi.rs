@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use conf::directive::Args::{Flag, Take1, Words};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, on_or_off, row, settings};
 use gateway::backend::{Class, FilterData, Head, converse, converse_over};
 use gateway::body_buffer::buffer_body;
 use gateway::owners::Ownership;
@@ -80,19 +80,20 @@ settings! {
 
 fn add(cmd: &mut Cmd<'_>, words: &[String], kind: Kind) -> Outcome {
     let Some((path, words)) = words.split_first() else {
-        return Err(format!("{} takes a path and options", cmd.node.name));
+        return Err(format!("{} takes a path and options", cmd.node.name).into());
     };
     let path = cmd.context.server_relative(path);
     let mut application = Application::default();
-    options(cmd, words, kind, &mut application)?;
+    options(cmd, (2, words), kind, &mut application)?;
     if kind == Kind::External && application.address.is_none() {
-        return Err(format!("{}: add -host or -socket, which says where {path} listens", cmd.node.name));
+        let name = &cmd.node.name;
+        return Err(Refusal::missing(format!("{name}: add -host or -socket, which says where {path} listens")));
     }
     if let Some(Address::Socket(socket)) = &mut application.address {
         *socket = cmd.context.server_relative(socket);
     }
     if kind == Kind::Server && !Path::new(&path).is_file() {
-        return Err(format!("{}: {path} is not a file", cmd.node.name));
+        return Err(Refusal::argument(1, format!("{}: {path} is not a file", cmd.node.name)));
     }
     if let Some(run_as) = run_as(cmd, &application)? {
         application.owner = Some(run_as.owner);
@@ -103,7 +104,7 @@ fn add(cmd: &mut Cmd<'_>, words: &[String], kind: Kind) -> Outcome {
 
 fn set_dynamic(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let mut application = Application::default();
-    options(cmd, words, Kind::Dynamic, &mut application)?;
+    options(cmd, (1, words), Kind::Dynamic, &mut application)?;
     cmd.server_set(|s: &mut FastCgiServer| &mut s.dynamic, application)
 }
 
@@ -119,7 +120,8 @@ fn set_wrapper(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
         _ => Err(format!(
             "{} {value}: wrapper programs are not supported; SuexecUserGroup says which user runs scripts",
             cmd.node.name
-        )),
+        )
+        .into()),
     }
 }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take12, Take123, Words};
 use conf::{
-    Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Setting, on_or_off, row, settings, shown,
+    Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Refusal, Setting, on_or_off, row, settings,
+    shown,
 };
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, converse};
 use gateway::body_buffer::{BufferError, buffer_body};
@@ -254,18 +255,19 @@ fn add_wrapper(cmd: &mut Cmd<'_>, line: &str, suffix: Option<&str>, option: Opti
     let (suffix, is_virtual) = match (suffix, option) {
         (Some(word), None) if word.eq_ignore_ascii_case("virtual") => (None, true),
         (suffix, Some(word)) if word.eq_ignore_ascii_case("virtual") => (suffix, true),
-        (_, Some(word)) => return Err(format!("Invalid wrapper flag: {word}")),
+        (_, Some(word)) => return Err(Refusal::argument(3, format!("Invalid wrapper flag: {word}"))),
         (suffix, None) => (suffix, false),
     };
     if let Some(suffix) = suffix
         && (!suffix.starts_with('.') || suffix.len() < 2 || suffix.contains(['/', '\\']))
     {
-        return Err(format!("Invalid wrapper file extension {suffix}"));
+        return Err(Refusal::argument(2, format!("Invalid wrapper file extension {suffix}")));
     }
     let command = conf::words::words(line);
     let Some(program) = command.first() else { return Err("Invalid wrapper config".into()) };
     if let Err(error) = std::fs::metadata(program) {
-        return Err(format!("Wrapper {program} cannot be accessed: {}", sys::describe(&error)));
+        let message = format!("Wrapper {program} cannot be accessed: {}", sys::describe(&error));
+        return Err(Refusal::argument(1, message));
     }
     let suffix = suffix.unwrap_or_default().to_string();
     cmd.put(|d: &mut FcgidDir| &mut d.wrappers, suffix, Wrapper { command, is_virtual })
@@ -275,13 +277,14 @@ fn add_wrapper(cmd: &mut Cmd<'_>, line: &str, suffix: Option<&str>, option: Opti
 /// server's.
 fn set_command_options(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let Some((command, options)) = words.split_first() else {
-        return Err("FcgidCmdOptions takes a command and its options".into());
+        return Err(Refusal::missing("FcgidCmdOptions takes a command and its options"));
     };
     if let Err(error) = std::fs::metadata(command) {
-        return Err(format!("Command {command} cannot be accessed: {}", sys::describe(&error)));
+        let message = format!("Command {command} cannot be accessed: {}", sys::describe(&error));
+        return Err(Refusal::argument(1, message));
     }
     if options.is_empty() {
-        return Err("At least one option must be specified for FcgidCmdOptions".into());
+        return Err(Refusal::missing("At least one option must be specified for FcgidCmdOptions"));
     }
     let mut conf = FcgidServer::default();
     let (mut io, mut initial_env) = (IO, Vec::new());
@@ -302,7 +305,7 @@ fn set_command_options(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
             "maxprocesslifetime" => conf.lifetime.set(time(cmd, value)?, &origin),
             "maxrequestsperprocess" => conf.requests.set(count(cmd)?, &origin),
             "minprocesses" => conf.min_class.set(count(cmd)?, &origin),
-            _ => return Err(format!("Invalid option for FcgidCmdOptions: {option}")),
+            _ => return Err(format!("Invalid option for FcgidCmdOptions: {option}").into()),
         }
     }
     let options = CommandOptions { settings: pool(&conf, &conf), io, initial_env };

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2};
-use conf::{Allowed, Cmd, Directive, Keyed, Listed, ModuleInfo, Outcome, Setting, row, settings, shown};
+use conf::{Allowed, Cmd, Directive, Keyed, Listed, ModuleInfo, Outcome, Refusal, Setting, row, settings, shown};
 use gateway::backend::{Concurrency, PoolSettings};
 use http::text::to_bytes;
 use server::{Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
@@ -49,7 +49,8 @@ fn refuse(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
         "{} needs a Perl interpreter inside the server; Tsubame runs Perl in processes of its own, where only \
          PerlResponseHandler and PerlFixupHandler reach it",
         cmd.node.name
-    ))
+    )
+    .into())
 }
 
 #[rustfmt::skip]
@@ -155,8 +156,8 @@ fn add_file(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
 /// Switches of perl, split at spaces as in mod_perl.
 fn set_switches(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let switches: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-    if let Some(other) = switches.iter().find(|switch| !switch.starts_with('-')) {
-        return Err(format!("PerlSwitches: '{other}' is not a switch of perl"));
+    if let Some(at) = switches.iter().position(|switch| !switch.starts_with('-')) {
+        return Err(Refusal::argument(at + 1, format!("PerlSwitches: '{}' is not a switch of perl", switches[at])));
     }
     cmd.server_set(|s: &mut PerlServer| &mut s.switches, switches)
 }
@@ -181,7 +182,7 @@ fn set_option(cmd: &mut Cmd<'_>, option: &str) -> Outcome {
         "SetupEnv" => cmd.set(|d: &mut PerlDir| &mut d.setup_env, on),
         // They choose among interpreters inside the server's process, or set what those may do.
         "GlobalRequest" | "MergeHandlers" | "Enable" | "Parent" | "Clone" | "InheritSwitches" | "AutoLoad" => Ok(()),
-        _ => Err(format!("Invalid PerlOptions {name}")),
+        _ => Err(format!("Invalid PerlOptions {name}").into()),
     }
 }
 
@@ -223,7 +224,7 @@ fn set_memory(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let memory = match conf::values::size(value) {
         _ if value.eq_ignore_ascii_case("unlimited") => None,
         Some(bytes) if bytes > 0 => Some(bytes),
-        _ => return Err(format!("PerlInterpMaxMemory: '{value}' is neither a size such as 200M nor unlimited")),
+        _ => return Err(format!("PerlInterpMaxMemory: '{value}' is neither a size such as 200M nor unlimited").into()),
     };
     cmd.server_set(|s: &mut PerlServer| &mut s.memory, memory)
 }

@@ -9,7 +9,7 @@ mod settings;
 mod values;
 
 use conf::directive::Args::{Take1, Take2};
-use conf::{Allowed, Cmd, Context, Directive, Error, Level, ModuleInfo, Notice, Outcome, Setting, row, shown};
+use conf::{Allowed, Cause, Cmd, Context, Directive, Error, Level, ModuleInfo, Notice, Outcome, Setting, row, shown};
 use gateway::backend::{Head, converse};
 use gateway::body_buffer::{IN_MEMORY, buffer_body};
 use gateway::protocol::fastcgi::Role;
@@ -68,8 +68,7 @@ fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let conf = draft.main.edit::<PhpServer>();
     conf.found = Derived(Installation::find(conf.program.get(), conf.ini.get()));
     if conf.found.0.is_none() {
-        let text = missing(conf);
-        context.notices.push(Notice { module: "php", level: Level::Warn, text, bare: false, origin: None });
+        context.notices.push(Notice::new("php", Level::Warn, missing(conf)).because(Cause::NoPhp));
     }
     Ok(())
 }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Take2};
 use conf::error::Phase;
-use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, row, settings};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, InArgument as _, ModuleInfo, Outcome, Refusal, Setting, row, settings,
+};
 use gateway::owners::{self, OwnerRules, Owners, Ownership, RunAs};
 use runtime::HelperProcess;
 use server::{Draft, HelperHook, Hook, Module, Server};
@@ -54,13 +56,13 @@ fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
 }
 
 /// The user, under these rules.
-pub(super) fn run_as(cmd: &Cmd<'_>, user: &str, group: &str) -> Result<RunAs, String> {
+pub(super) fn run_as(cmd: &Cmd<'_>, user: &str, group: &str) -> Result<RunAs, Refusal> {
     let number = |name: &str| name.strip_prefix('#').and_then(|digits| digits.parse().ok());
     let host = &cmd.context.system;
     let uid = number(user).or_else(|| host.user(user).map(|(uid, _)| uid));
-    let uid = uid.ok_or_else(|| format!("AH00543: bad user name {user}"))?;
+    let uid = uid.ok_or_else(|| format!("AH00543: bad user name {user}")).in_argument(1)?;
     let gid = number(group).or_else(|| host.group(group));
-    let gid = gid.ok_or_else(|| format!("AH00544: bad group name {group}"))?;
+    let gid = gid.ok_or_else(|| format!("AH00544: bad group name {group}")).in_argument(2)?;
     Ok(RunAs { owner: (uid, gid), rules: &RULES })
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use conf::directive::Args::{Take1, Take2, Take23, Take123};
 use conf::values::{atoi, duration, on_off};
 use conf::{
-    Allowed, Cmd, Context, Directive, Error, Level, Listed, ModuleInfo, Origin, Outcome, Setting, Source, on_or_off,
-    row, settings, shown,
+    Allowed, Cmd, Context, Directive, Error, InArgument as _, Level, Listed, ModuleInfo, Origin, Outcome, Refusal,
+    Setting, Source, on_or_off, row, settings, shown,
 };
 use server::PhaseHook::{Later, Now};
 use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Phase, Request, Stream, Waiting};
@@ -60,29 +60,29 @@ const DIRECTIVES: &[Directive] = &[
     row("H2WindowSize", SERVER, Take1(window_size), shown!(Http2::WINDOW_SIZE), "window size on client DATA"),
     row("H2MinWorkers", SERVER, Take1(|_, v| at_least(v, 1, "value must be > 0")), "", "minimum number of worker threads per child").without_effect(WORKERS),
     row("H2MaxWorkers", SERVER, Take1(|_, v| at_least(v, 1, "value must be > 0")), "", "maximum number of worker threads per child").without_effect(WORKERS),
-    row("H2MaxWorkerIdleSeconds", SERVER, Take1(|_, v| time(v, "Invalid idle limit value").map(drop)), "600", "maximum number of idle seconds before a worker shuts down").without_effect(WORKERS),
+    row("H2MaxWorkerIdleSeconds", SERVER, Take1(|_, v| time(v, "Invalid idle limit value").map(drop).in_argument(1)), "600", "maximum number of idle seconds before a worker shuts down").without_effect(WORKERS),
     row("H2StreamMaxMemSize", SERVER, Take1(stream_max_mem_size), shown!(Http2::STREAM_MAX_MEM_SIZE), "maximum number of bytes buffered in memory for a stream"),
     row("H2SerializeHeaders", SERVER, Take1(serialize_headers), "Off", "disabled, this directive has no longer an effect.").without_effect("As in Apache 2.4, with the same warning."),
-    row("H2ModernTLSOnly", SERVER, Take1(|_, v| switch(v).map(drop)), "On", "off to not impose RFC 7540 restrictions on TLS").without_effect("The server offers only TLS versions and ciphers that HTTP/2 allows."),
+    row("H2ModernTLSOnly", SERVER, Take1(any_switch), "On", "off to not impose RFC 7540 restrictions on TLS").without_effect("The server offers only TLS versions and ciphers that HTTP/2 allows."),
     row("H2Upgrade", AUTH, Take1(|c, v| flag(c, |s| &mut s.upgrade, v)), "On", "on to allow HTTP/1 Upgrades to h2/h2c").differs("It applies to clear text, and to a server or virtual host: a client changes the protocol before any directory is known."),
     row("H2Direct", SERVER, Take1(|c, v| flag(c, |s| &mut s.direct, v)), "On", "on to enable direct HTTP/2 mode").differs("It applies to clear text: over TLS a client that wants HTTP/2 has to say so in its handshake (ALPN)."),
     row("H2SessionExtraFiles", SERVER, Take1(session_extra_files), "", "number of extra file a session might keep open (obsolete)").without_effect("As in Apache 2.4, with the same warning."),
     row("H2TLSWarmUpSize", SERVER, Take1(|_, _| Ok(())), "1048576", "number of bytes on TLS connection before doing max writes").without_effect(WRITES),
     row("H2TLSCoolDownSecs", SERVER, Take1(|_, _| Ok(())), "1", "seconds of idle time on TLS before shrinking writes").without_effect(WRITES),
-    row("H2Push", AUTH, Take1(|_, v| switch(v).map(drop)), "On", "off to disable HTTP/2 server push").without_effect(NO_PUSH),
+    row("H2Push", AUTH, Take1(any_switch), "On", "off to disable HTTP/2 server push").without_effect(NO_PUSH),
     row("H2PushPriority", SERVER, Take23(push_priority), "* After 16", "define priority of PUSHed resources per content type").without_effect(NO_PUSH),
     row("H2PushDiarySize", SERVER, Take1(push_diary_size), "256", "size of push diary").without_effect(NO_PUSH),
-    row("H2CopyFiles", FILEINFO, Take1(|_, v| switch(v).map(drop)), "Off", "on to perform copy of file data").without_effect("Files are read when they are sent."),
+    row("H2CopyFiles", FILEINFO, Take1(any_switch), "Off", "on to perform copy of file data").without_effect("Files are read when they are sent."),
     row("H2PushResource", AUTH.or(FILEINFO), Take123(push_resource), "", "add a resource to be pushed in this location/on this server.").differs("The resource is announced in an early hint, with H2EarlyHints, and not pushed."),
     row("H2EarlyHints", SERVER, Take1(|c, v| flag(c, |s| &mut s.early_hints, v)), on_or_off(Http2::EARLY_HINTS), "on to enable interim status 103 responses").differs("Early hints of scripts are passed on even without it."),
     row("H2Padding", SERVER, Take1(padding), "0", "set payload padding").without_effect("Frames are not padded."),
-    row("H2OutputBuffering", SERVER, Take1(|_, v| switch(v).map(drop)), "On", "set stream output buffer on/off").without_effect("A handler's output is sent as soon as the client takes it."),
+    row("H2OutputBuffering", SERVER, Take1(any_switch), "On", "set stream output buffer on/off").without_effect("A handler's output is sent as soon as the client takes it."),
     row("H2StreamTimeout", SERVER, Take1(stream_timeout), "", "set stream timeout").differs("Without it, or with 0, Timeout applies."),
     row("H2MaxDataFrameLen", SERVER, Take1(max_data_frame_len), "0", "maximum number of bytes in a single HTTP/2 DATA frame"),
     row("H2MaxHeaderBlockLen", SERVER, Take1(|_, v| at_least(v, 0, "value must be 0 or larger")), "0", "maximum number of bytes in a response header block").without_effect("The fields of an answer are sent as they are, as over HTTP/1."),
     row("H2MaxStreamErrors", SERVER, Take1(max_stream_errors), "8", "maximum number of flow control errors tolerated"),
     row("H2EarlyHint", AUTH.or(FILEINFO), Take2(early_hint), "", "add a a 'Link:' header for a 103 Early Hints response."),
-    row("H2ProxyRequests", FILEINFO, Take1(|_, v| switch(v).map(drop)), "Off", "Enables forward proxy requests via HTTP/2").without_effect("There is no forward proxy."),
+    row("H2ProxyRequests", FILEINFO, Take1(any_switch), "Off", "Enables forward proxy requests via HTTP/2").without_effect("There is no forward proxy."),
     row("H2WebSockets", SERVER, Take1(|c, v| flag(c, |s| &mut s.websockets, v)), on_or_off(Http2::WEBSOCKETS), "off to disable WebSockets over HTTP/2"),
 ];
 
@@ -91,6 +91,12 @@ fn allow(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     let origin = Origin { source: Arc::new(Source::new("mod_http2")), line: 0 };
     let hosts = draft.hosts.iter_mut().map(|host| &mut host.server);
     [&mut draft.main].into_iter().chain(hosts).for_each(|server| server.edit::<Http2>().is_there.set(true, &origin));
+    Ok(())
+}
+
+/// Checks an `On` or `Off` that has no effect.
+fn any_switch(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    switch(value)?;
     Ok(())
 }
 
@@ -160,19 +166,19 @@ fn session_extra_files(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
 /// Checks `TYPE [after|before|interleaved] [WEIGHT]`.
 fn push_priority(_: &mut Cmd<'_>, media_type: &str, dependency: &str, weight: Option<&str>) -> Outcome {
     if media_type.is_empty() {
-        return Err("1st argument must be a mime-type, like 'text/css' or '*'".into());
+        return Err(Refusal::argument(1, "1st argument must be a mime-type, like 'text/css' or '*'"));
     }
     if weight.is_none() && dependency.starts_with(|first: char| first.is_ascii_digit()) {
-        return at_least(dependency, 1, "weight must be a number >= 1");
+        return at_least(dependency, 1, "weight must be a number >= 1").in_argument(2);
     }
     match dependency.to_ascii_lowercase().as_str() {
-        "before" if weight.is_some() => Err("dependency 'Before' does not allow a weight".into()),
+        "before" if weight.is_some() => Err(Refusal::surplus(3, "dependency 'Before' does not allow a weight")),
         "before" => Ok(()),
         "after" | "interleaved" => match weight {
-            Some(weight) => at_least(weight, 1, "weight must be a number >= 1"),
+            Some(weight) => at_least(weight, 1, "weight must be a number >= 1").in_argument(3),
             None => Ok(()),
         },
-        _ => Err("dependency must be one of 'After', 'Before' or 'Interleaved'".into()),
+        _ => Err(Refusal::argument(2, "dependency must be one of 'After', 'Before' or 'Interleaved'")),
     }
 }
 

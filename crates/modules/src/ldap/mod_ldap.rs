@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take123};
 use conf::values::{atoi, duration, number, one_of, strtol};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, on_or_off, row, settings};
 use server::{Handler, Hook, Module, Order, Request, Server};
 
 use super::cache::{COMPARES, SEARCHES, secret};
@@ -203,9 +203,9 @@ pub(crate) fn refuse_tls(cmd: &Cmd<'_>, mode: &str, what: &str) -> Outcome {
         return Ok(());
     }
     if is(&["SSL", "TLS", "STARTTLS"]) {
-        return Err(format!("{}: {UNENCRYPTED}", cmd.row.name));
+        return Err(format!("{}: {UNENCRYPTED}", cmd.row.name).into());
     }
-    Err(format!("Invalid {what}: must be one of NONE, SSL, or TLS/STARTTLS"))
+    Err(format!("Invalid {what}: must be one of NONE, SSL, or TLS/STARTTLS").into())
 }
 
 /// Why a directory cannot be reached over TLS.
@@ -229,7 +229,9 @@ const GLOBAL: [&str; 5] = ["CA_DER", "CA_BASE64", "CA_CERT7_DB", "CA_SECMOD", "C
 
 fn check_global(cmd: &mut Cmd<'_>, kind: &str, file: Option<&str>, _: Option<&str>) -> Outcome {
     let Some(known) = TYPES.iter().find(|known| known.eq_ignore_ascii_case(kind)) else {
-        return Err(format!("The certificate type {kind} is not recognised. It should be one of {}", TYPES.join(", ")));
+        let types = TYPES.join(", ");
+        let message = format!("The certificate type {kind} is not recognised. It should be one of {types}");
+        return Err(Refusal::argument(1, message));
     };
     check_file(cmd, known, file, "AH01304: LDAP: Could not open SSL trusted certificate authority file", "global")
 }
@@ -237,16 +239,18 @@ fn check_global(cmd: &mut Cmd<'_>, kind: &str, file: Option<&str>, _: Option<&st
 fn check_client(cmd: &mut Cmd<'_>, kind: &str, file: Option<&str>, _: Option<&str>) -> Outcome {
     const PFX: [&str; 2] = ["CERT_PFX", "KEY_PFX"];
     let Some(known) = TYPES.iter().chain(&PFX).find(|known| known.eq_ignore_ascii_case(kind)) else {
-        return Err(format!(
+        let message = format!(
             "The certificate type \"{kind}\" is not recognised. It should be one of CA_DER, CA_BASE64, CERT_DER, \
              CERT_BASE64, CERT_NICKNAME, CERT_PFX, KEY_DER, KEY_BASE64, KEY_PFX"
-        ));
+        );
+        return Err(Refusal::argument(1, message));
     };
     if GLOBAL.contains(known) && !known.starts_with("CA_DER") && !known.starts_with("CA_BASE64") {
         return Err(format!(
             "The certificate type \"{kind}\" is only valid within a LDAPTrustedGlobalCert directive. Only CA_DER, \
              CA_BASE64, CERT_DER, CERT_BASE64, CERT_NICKNAME, KEY_DER, and KEY_BASE64 may be used."
-        ));
+        )
+        .into());
     }
     check_file(cmd, known, file, "AH01306: LDAP: Could not open SSL client certificate file", "client")
 }
@@ -256,7 +260,7 @@ fn check_file(cmd: &mut Cmd<'_>, kind: &str, file: Option<&str>, message: &str, 
     let path = cmd.context.server_relative(file);
     if kind != "CERT_NICKNAME" && !cmd.context.system.exists(&path) {
         cmd.context.note("ldap", Level::Error, format!("{message} - {path}"));
-        return Err(format!("Invalid {what} certificate file path"));
+        return Err(format!("Invalid {what} certificate file path").into());
     }
     Ok(())
 }

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Take1, Take23, Take123};
 use conf::expr::{Expr, Options};
 use conf::{
-    Allowed, Cmd, Context, Directive, Error, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Setting, row, settings,
+    Allowed, Cause, Cmd, Context, Directive, Error, InArgument as _, Keyed, Level, Merge, ModuleInfo, Origin, Outcome,
+    Refusal, Setting, row, settings,
 };
 use server::log::LogFile;
 use server::{Draft, Hook, Module, Order, Request, Server};
@@ -125,10 +126,15 @@ fn log_format(cmd: &mut Cmd<'_>, text: &str, name: Option<&str>, escape: Option<
     const JSON: &str = "escape=json";
     let options = cmd.expr_options();
     let format = match (name, escape) {
-        (Some(JSON), _) => return Err(format!("LogFormat: {JSON} comes after a format and its name")),
-        (_, None) => Format::parse(text, options)?,
-        (_, Some(JSON)) => json::parse(text, options)?,
-        (_, Some(other)) => return Err(format!("LogFormat: after a format and its name comes {JSON}, not '{other}'")),
+        (Some(JSON), _) => {
+            return Err(Refusal::argument(2, format!("LogFormat: {JSON} comes after a format and its name")));
+        }
+        (_, None) => Format::parse(text, options).in_argument(1)?,
+        (_, Some(JSON)) => json::parse(text, options).in_argument(1)?,
+        (_, Some(other)) => {
+            let message = format!("LogFormat: after a format and its name comes {JSON}, not '{other}'");
+            return Err(Refusal::argument(3, message));
+        }
     };
     let format = Arc::new(format);
     let origin = cmd.origin();
@@ -162,7 +168,8 @@ fn add(cmd: &mut Cmd<'_>, name: &str, format: Option<&str>, clause: Option<&str>
     Ok(())
 }
 
-fn condition(clause: &str, options: Options) -> Result<Condition, String> {
+/// The condition in argument 3.
+fn condition(clause: &str, options: Options) -> Result<Condition, Refusal> {
     let (key, value) = clause.split_once('=').unwrap_or((clause, ""));
     match key.to_ascii_lowercase().as_str() {
         "env" if clause.contains('=') => match value.strip_prefix('!') {
@@ -172,7 +179,10 @@ fn condition(clause: &str, options: Options) -> Result<Condition, String> {
             None => Ok(Condition::Set(value.to_string())),
         },
         "expr" if clause.contains('=') && value.is_empty() => Err("missing condition".into()),
-        "expr" if clause.contains('=') => Expr::parse_with(value, options).map(Condition::Expr),
+        "expr" if clause.contains('=') => {
+            let expr = Expr::parse_with(value, options).map(Condition::Expr);
+            expr.map_err(|error| Refusal::expression(3, clause.len() - value.len(), &error, error.to_string()))
+        }
         _ => Err("error in condition clause".into()),
     }
 }
@@ -227,9 +237,8 @@ fn check_directory(log: &Log, context: &Context) -> Result<(), Error> {
     }
     let why = server::paths::why_no_directory(&*context.system, dir);
     let Log { name, origin, .. } = log;
-    Err(Error::check(format!(
-        "{why}: AH02297: Cannot access directory '{dir}' for log file '{name}' defined at {origin}"
-    )))
+    let text = format!("{why}: AH02297: Cannot access directory '{dir}' for log file '{name}' defined at {origin}");
+    Err(Error::check(text).because(Cause::NoLogDirectory(dir.to_string())))
 }
 
 fn open(server: &Server) -> Result<(), String> {
@@ -315,7 +324,11 @@ mod tests {
             ("expr=x ==", "syntax error, unexpected T_OP_STR_EQ, expecting '('"),
         ];
         for (clause, message) in errors {
-            assert_eq!(condition(clause, Options::default()).err().as_deref(), Some(message), "{clause}");
+            assert_eq!(
+                condition(clause, Options::default()).err().as_ref().map(conf::Refusal::message),
+                Some(message),
+                "{clause}"
+            );
         }
         assert!(matches!(condition("ENV=x", Options::default()), Ok(Condition::Set(name)) if name == "x"));
         assert!(matches!(condition("env=!x", Options::default()), Ok(Condition::Unset(name)) if name == "x"));

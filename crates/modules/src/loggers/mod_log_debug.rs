@@ -7,7 +7,9 @@ use std::sync::Arc;
 use conf::directive::Args::Take123;
 use conf::expr::{Expr, StringExpr};
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, SettingsMap, row, settings};
+use conf::{
+    Allowed, Cmd, Directive, InArgument as _, Level, Listed, ModuleInfo, Outcome, Refusal, SettingsMap, row, settings,
+};
 use server::PhaseHook::Now;
 use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 
@@ -102,20 +104,23 @@ struct Message {
 fn add(cmd: &mut Cmd<'_>, text: &str, second: Option<&str>, third: Option<&str>) -> Outcome {
     let options = cmd.expr_options();
     let parsed = StringExpr::parse_with(text, options)
-        .map_err(|why| format!("Could not parse message expression '{text}': {why}"))?;
+        .map_err(|why| format!("Could not parse message expression '{text}': {why}"))
+        .in_argument(1)?;
     let mut message = Message { text: parsed, moment: Moment::Log, condition: None };
-    for argument in [second, third].into_iter().flatten() {
+    for (argument, number) in [second, third].into_iter().flatten().zip(2..) {
         let begins = |with: &str| argument.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
         if begins("hook=") {
             let name = &argument[5..];
-            message.moment = one_of(name, &MOMENTS).ok_or_else(|| format!("Invalid hook name: {name}"))?;
+            message.moment =
+                one_of(name, &MOMENTS).ok_or_else(|| format!("Invalid hook name: {name}")).in_argument(number)?;
         } else if begins("expr=") {
             let text = &argument[5..];
-            let expr =
-                Expr::parse_with(text, options).map_err(|why| format!("Could not parse expression '{text}': {why}"))?;
-            message.condition = Some(expr);
+            let expr = Expr::parse_with(text, options).map_err(|error| {
+                Refusal::expression(number, 5, &error, format!("Could not parse expression '{text}': {error}"))
+            });
+            message.condition = Some(expr?);
         } else {
-            return Err(format!("Invalid argument {argument}"));
+            return Err(Refusal::argument(number, format!("Invalid argument {argument}")));
         }
     }
     cmd.push(|d: &mut LogDebugDir| &mut d.messages, Arc::new(message))

@@ -3,7 +3,7 @@
 //! Apache manual: mod_actions. Doubtful cases were measured on 2.4.71.
 
 use conf::directive::Args::{Take2, Take23};
-use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, row, settings};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Refusal, row, settings};
 use http::uri::escape_path;
 use server::core::Methods;
 use server::{Handler, HandlerResult, Hook, Keep, Module, Order, Request};
@@ -40,7 +40,7 @@ struct Action {
 
 fn add_action(cmd: &mut Cmd<'_>, kind: &str, script: &str, option: Option<&str>) -> Outcome {
     if let Some(option) = option.filter(|option| !option.eq_ignore_ascii_case("virtual")) {
-        return Err(format!("unrecognized option '{option}'"));
+        return Err(Refusal::argument(3, format!("unrecognized option '{option}'")));
     }
     let action = Action { script: script.to_string(), is_virtual: option.is_some() };
     cmd.put(|d: &mut ActionsDir| &mut d.actions, kind.to_ascii_lowercase(), action)

@@ -14,7 +14,7 @@ mod select;
 mod settings;
 
 use conf::directive::Args::{Flag, Iterate};
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, on_or_off, row};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Refusal, on_or_off, row};
 use http::Version;
 use server::PhaseHook::Now;
 use server::paths::dir_name;
@@ -59,7 +59,10 @@ fn add_force(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     let before = cmd.dir.get::<NegotiationDir>().force.get().copied();
     let mut force = before.unwrap_or_default();
     let is_none = before.is_some_and(|force| !force.prefer && !force.fallback);
-    let refused = |with: &str| Err(format!("Cannot combine ForceLanguagePriority options None and {with}"));
+    let refused = |with: &str| {
+        let message = format!("Cannot combine ForceLanguagePriority options None and {with}");
+        Err(Refusal::from(message))
+    };
     match word.to_ascii_lowercase().as_str() {
         "none" if before.is_some() && !is_none => {
             return Err("Cannot combine ForceLanguagePriority options with None".into());
@@ -69,7 +72,7 @@ fn add_force(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
         "prefer" => force.prefer = true,
         "fallback" if is_none => return refused("Fallback"),
         "fallback" => force.fallback = true,
-        _ => return Err(format!("Invalid ForceLanguagePriority option {word}")),
+        _ => return Err(format!("Invalid ForceLanguagePriority option {word}").into()),
     }
     let origin = cmd.origin();
     *cmd.dir.edit::<NegotiationDir>().force.edit(&origin) = force;

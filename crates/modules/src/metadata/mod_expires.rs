@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 use conf::directive::Args::{Flag, Take1, Take2};
 use conf::values::atoi;
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
+use conf::{Allowed, Cmd, Directive, InArgument as _, Keyed, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::{Hook, Module, Order, Request, ResponseHook};
 
 use crate::metadata::periods;
@@ -66,9 +66,10 @@ fn set_active(cmd: &mut Cmd<'_>, on: bool) -> Outcome {
 }
 
 fn set_by_type(cmd: &mut Cmd<'_>, media_type: &str, code: &str) -> Outcome {
-    let (_, sub) = media_type.rsplit_once('/').ok_or("Invalid mimetype: should contain a slash")?;
+    let (_, sub) = media_type.rsplit_once('/').ok_or("Invalid mimetype: should contain a slash").in_argument(1)?;
     level(cmd, sub == "*");
-    let expiry = Expiry::parse(code).map_err(|why| format!("'ExpiresByType {media_type} {code}': {why}"))?;
+    let expiry = Expiry::parse(code).map_err(|why| format!("'ExpiresByType {media_type} {code}': {why}"));
+    let expiry = expiry.in_argument(2)?;
     cmd.put(|d: &mut ExpiresDir| &mut d.by_type, media_type.to_ascii_lowercase(), expiry)
 }
 

@@ -143,7 +143,7 @@ fn multiviews_match(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
         "negotiatedonly" => value.negotiated = true,
         "filters" => value.filters = true,
         "handlers" => value.handlers = true,
-        _ => return Err(format!("Unrecognized option '{word}'")),
+        _ => return Err(format!("Unrecognized option '{word}'").into()),
     }
     let origin = cmd.origin();
     *cmd.dir.edit::<MimeDir>().multiviews.edit(&origin) = value;

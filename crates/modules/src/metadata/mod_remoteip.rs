@@ -95,7 +95,8 @@ fn add_proxies(cmd: &mut Cmd<'_>, file: &str, internal: bool) -> Outcome {
     })?;
     for (number, line) in http::text::from_bytes(&bytes).lines().enumerate() {
         for word in words(line).iter().take_while(|word| !word.starts_with('#')) {
-            add_proxy(cmd, word, internal).map_err(|why| format!("{why} at line {} of {path}", number + 1))?;
+            let added = add_proxy(cmd, word, internal);
+            added.map_err(|why| format!("{} at line {} of {path}", why.message(), number + 1))?;
         }
     }
     Ok(())

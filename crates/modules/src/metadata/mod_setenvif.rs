@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use conf::directive::Args::Raw;
 use conf::expr::{Eval, EvalError, Expr};
-use conf::pattern::{Captures, Flags, Regex, TooLong, substitute};
+use conf::pattern::{Captures, Flags, PatternError, Regex, TooLong, substitute};
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, row, settings};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, Refusal, row, settings};
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Phase, Request};
 
@@ -28,8 +28,8 @@ const DIRECTIVES: &[Directive] = &[
     row("SetEnvIf", Allowed::FILEINFO, Raw(|c, rest| set_env_if(c, rest, false)), "", "A header-name, regex and a list of variables."),
     row("SetEnvIfNoCase", Allowed::FILEINFO, Raw(|c, rest| set_env_if(c, rest, true)), "", "a header-name, regex and a list of variables."),
     row("SetEnvIfExpr", Allowed::FILEINFO, Raw(set_env_if_expr), "", "an expression and a list of variables."),
-    row("BrowserMatch", Allowed::FILEINFO, Raw(|c, rest| matching(c, "User-Agent", rest, false)), "", "A browser regex and a list of variables."),
-    row("BrowserMatchNoCase", Allowed::FILEINFO, Raw(|c, rest| matching(c, "User-Agent", rest, true)), "", "A browser regex and a list of variables."),
+    row("BrowserMatch", Allowed::FILEINFO, Raw(|c, rest| matching(c, "User-Agent", (1, rest), false)), "", "A browser regex and a list of variables."),
+    row("BrowserMatchNoCase", Allowed::FILEINFO, Raw(|c, rest| matching(c, "User-Agent", (1, rest), true)), "", "A browser regex and a list of variables."),
 ];
 
 settings! {
@@ -83,31 +83,34 @@ enum Action {
 fn set_env_if(cmd: &mut Cmd<'_>, mut rest: &str, ignore_case: bool) -> Outcome {
     let name = next_word(&mut rest);
     if name.is_empty() {
-        return Err(format!("Missing header-field name for {}", cmd.row.name));
+        return Err(Refusal::missing(format!("Missing header-field name for {}", cmd.row.name)));
     }
-    matching(cmd, &name, rest, ignore_case)
+    matching(cmd, &name, (2, rest), ignore_case)
 }
 
-fn matching(cmd: &mut Cmd<'_>, attribute: &str, mut rest: &str, ignore_case: bool) -> Outcome {
+/// The rest of a line, which begins with the pattern: argument `number`.
+fn matching(cmd: &mut Cmd<'_>, attribute: &str, (number, mut rest): (usize, &str), ignore_case: bool) -> Outcome {
     let name = cmd.row.name;
     let pattern = next_word(&mut rest);
     if pattern.is_empty() {
-        return Err(format!("Missing regular expression for {name}"));
+        return Err(Refusal::missing(format!("Missing regular expression for {name}")));
     }
     let flags = if ignore_case { Flags::ignoring_case() } else { Flags::default() };
-    let attribute =
-        Attribute::new(attribute, flags).ok_or_else(|| format!("{name}Header name regex could not be compiled."))?;
-    let regex = Regex::new(&pattern, flags).map_err(|_| format!("{name} regex could not be compiled."))?;
+    let attribute = Attribute::new(attribute, flags)
+        .map_err(|error| Refusal::pattern(1, 0, &error, format!("{name}Header name regex could not be compiled.")))?;
+    let regex = Regex::new(&pattern, flags)
+        .map_err(|error| Refusal::pattern(number, 0, &error, format!("{name} regex could not be compiled.")))?;
     add(cmd, When::Matches { attribute, regex, plain: is_plain(&pattern) }, rest)
 }
 
 fn set_env_if_expr(cmd: &mut Cmd<'_>, mut rest: &str) -> Outcome {
     let text = next_word(&mut rest);
     if text.is_empty() {
-        return Err("Missing expression for SetEnvIfExpr".into());
+        return Err(Refusal::missing("Missing expression for SetEnvIfExpr"));
     }
-    let expr = Expr::parse_with(&text, cmd.expr_options())
-        .map_err(|why| format!("Could not parse expression \"{text}\": {why}"))?;
+    let expr = Expr::parse_with(&text, cmd.expr_options()).map_err(|error| {
+        Refusal::expression(1, 0, &error, format!("Could not parse expression \"{text}\": {error}"))
+    })?;
     add(cmd, When::Holds(Box::new(expr)), rest)
 }
 
@@ -132,7 +135,7 @@ fn add(cmd: &mut Cmd<'_>, when: When, mut rest: &str) -> Outcome {
         }
     }
     if then.is_empty() {
-        return Err(format!("Missing envariable expression for {}", cmd.row.name));
+        return Err(Refusal::missing(format!("Missing envariable expression for {}", cmd.row.name)));
     }
     let rule = Arc::new(Rule { when, then });
     if cmd.place.in_section() {
@@ -143,9 +146,9 @@ fn add(cmd: &mut Cmd<'_>, when: When, mut rest: &str) -> Outcome {
 }
 
 impl Attribute {
-    /// `None`: an invalid pattern for names.
-    fn new(name: &str, flags: Flags) -> Option<Attribute> {
-        Some(match name.to_ascii_lowercase().as_str() {
+    /// An error if the name is an invalid pattern for names.
+    fn new(name: &str, flags: Flags) -> Result<Attribute, PatternError> {
+        Ok(match name.to_ascii_lowercase().as_str() {
             "remote_addr" => Attribute::RemoteAddress,
             "remote_host" => Attribute::RemoteHost,
             "server_addr" => Attribute::ServerAddress,
@@ -155,7 +158,7 @@ impl Attribute {
             lower if lower.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) => {
                 Attribute::Named(name.to_string())
             }
-            _ => Attribute::Fields(Regex::new(name, flags).ok()?),
+            _ => Attribute::Fields(Regex::new(name, flags)?),
         })
     }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Take23};
 use conf::expr::{Eval, Expr, StringExpr};
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, Setting, row, settings};
+use conf::{
+    Allowed, Cmd, Directive, InArgument as _, Level, Listed, ModuleInfo, Origin, Outcome, Refusal, Setting, row,
+    settings,
+};
 use gateway::StderrMessages;
 use gateway::backend::Head;
 use gateway::backend::remote::RemoteProtocol;
@@ -76,13 +79,16 @@ fn set_type(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 fn add_variable(cmd: &mut Cmd<'_>, condition: &str, name: &str, value: Option<&str>) -> Outcome {
     let options = cmd.expr_options();
     let parsed = Expr::parse_with(condition, options);
-    let condition = parsed.map_err(|why| format!("Could not parse expression \"{condition}\": {why}"))?;
+    let condition = parsed.map_err(|error| {
+        Refusal::expression(1, 0, &error, format!("Could not parse expression \"{condition}\": {error}"))
+    })?;
     let (name, value) = match name.strip_prefix('!') {
         Some(name) => (name, None),
         None => {
             let text = value.unwrap_or_default();
             let value = StringExpr::parse_with(text, options)
-                .map_err(|why| format!("Could not parse expression \"{text}\": {why}"))?;
+                .map_err(|why| format!("Could not parse expression \"{text}\": {why}"))
+                .in_argument(3)?;
             (name, Some(value))
         }
     };

@@ -75,7 +75,7 @@ fn read_passphrases(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
     let phrases: Vec<String> = text.lines().flat_map(|line| words(line.trim())).collect();
     // Without a key sessions would not be encrypted.
     if phrases.is_empty() {
-        return Err(format!("{}: there is no passphrase in {path}", cmd.row.name));
+        return Err(format!("{}: there is no passphrase in {path}", cmd.row.name).into());
     }
     phrases.iter().try_for_each(|phrase| add_passphrase(cmd, phrase))
 }

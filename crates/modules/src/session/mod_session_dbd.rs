@@ -3,7 +3,7 @@
 //! Apache manual: mod_session_dbd; order of values, keys and messages measured on 2.4.71.
 
 use conf::directive::Args::{Flag, Raw, Take1};
-use conf::{Cmd, Directive, Level, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, row, settings};
+use conf::{Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, SettingsMap, on_or_off, row, settings};
 use server::{Module, Request};
 
 use super::data::{PLACES, Session, now};
@@ -66,7 +66,7 @@ impl DbdSessionDir {
 
 fn set(cmd: &mut Cmd<'_>, rest: &str, field: fn(&mut DbdSessionDir) -> &mut Setting<Cookie>) -> Outcome {
     if rest.trim_ascii().is_empty() {
-        return Err(format!("{} requires at least one argument!", cmd.row.name));
+        return Err(Refusal::missing(format!("{} requires at least one argument!", cmd.row.name)));
     }
     let cookie = parse(rest).filter(|(name, _)| !name.contains(';'));
     let cookie = cookie.ok_or_else(|| format!("{} cannot contain '=', ';' or '&'.", cmd.row.name))?;

@@ -11,7 +11,7 @@ pub(super) fn listen(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let (address, protocol) = match words {
         [address] => (address, None),
         [address, protocol] => (address, Some(protocol.to_ascii_lowercase())),
-        _ => return Err("Listen requires 1 or 2 arguments.".to_string()),
+        _ => return Err("Listen requires 1 or 2 arguments.".into()),
     };
     let (host, port) = host_and_port(address)?;
     let addresses = match host {

@@ -16,7 +16,7 @@ pub(super) fn lenient(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Set
 pub(super) fn positive(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     match atoi(word) {
         value @ 1.. => cmd.server_set(field, value.into()),
-        _ => Err(format!("{} must be > 0", cmd.row.name)),
+        _ => Err(format!("{} must be > 0", cmd.row.name).into()),
     }
 }
 
@@ -24,7 +24,7 @@ pub(super) fn positive(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Se
 pub(super) fn not_negative(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     match strtol(word) {
         value @ 0.. if value < i64::MAX => cmd.server_set(field, value),
-        _ => Err(format!("Invalid {} value: {word}", cmd.row.name)),
+        _ => Err(format!("Invalid {} value: {word}", cmd.row.name).into()),
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) fn not_negative(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mu
 pub(super) fn buffer(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     match atoi(word) {
         value @ (0 | 512..) => cmd.server_set(field, value.into()),
-        _ => Err(format!("{} must be >= 512 bytes, or 0 for system default.", cmd.row.name)),
+        _ => Err(format!("{} must be >= 512 bytes, or 0 for system default.", cmd.row.name).into()),
     }
 }
 
@@ -58,8 +58,8 @@ pub(super) fn max_connections_per_child(cmd: &mut Cmd<'_>, word: &str) -> Outcom
 pub(super) fn async_factor(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     match word.parse::<f64>() {
         Ok(factor) if factor > 0.0 => cmd.server_set(|s: &mut MpmSettings| &mut s.async_factor, factor),
-        Ok(_) => Err("AsyncRequestWorkerFactor argument must be a positive number".to_string()),
-        Err(_) => Err("error parsing value".to_string()),
+        Ok(_) => Err("AsyncRequestWorkerFactor argument must be a positive number".into()),
+        Err(_) => Err("error parsing value".into()),
     }
 }
 
@@ -74,10 +74,10 @@ pub(super) fn thread_stack_size(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
 pub(super) fn core_dump_directory(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     let path = cmd.context.server_relative(word);
     if !cmd.context.system.exists(&path) {
-        return Err(format!("CoreDumpDirectory {path} does not exist"));
+        return Err(format!("CoreDumpDirectory {path} does not exist").into());
     }
     if !cmd.context.system.is_dir(&path) {
-        return Err(format!("CoreDumpDirectory {path} is not a directory"));
+        return Err(format!("CoreDumpDirectory {path} is not a directory").into());
     }
     cmd.server_set(|s: &mut MpmSettings| &mut s.core_dump_directory, path)
 }

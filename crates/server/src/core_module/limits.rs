@@ -1,7 +1,7 @@
 //! The functions of the core's limits. Messages are Apache's (measured on 2.4.71).
 
 use conf::values::{atoi, number, strtol};
-use conf::{Cmd, Outcome, Setting};
+use conf::{Cmd, Outcome, Refusal, Setting};
 
 use crate::settings::core::{CoreDir, CoreServer, Rlimit};
 
@@ -18,13 +18,14 @@ pub(super) fn read_buffer_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn flush_max_threshold(_: &mut Cmd<'_>, value: &str) -> Outcome {
-    unsigned(value).map(|_| ())
+    unsigned(value)?;
+    Ok(())
 }
 
 pub(super) fn flush_max_pipelined(_: &mut Cmd<'_>, value: &str) -> Outcome {
     match number(value.trim_start()).filter(|n| (-1..=i64::from(i32::MAX)).contains(n)) {
         Some(_) => Ok(()),
-        None => Err(format!("parameter must be a number between -1 and (2147483647): {value}")),
+        None => Err(format!("parameter must be a number between -1 and (2147483647): {value}").into()),
     }
 }
 
@@ -62,7 +63,7 @@ pub(super) fn limit_xml_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     const MOST: u64 = u64::MAX / 6 - 1;
     let size = u64::try_from(strtol(value)).map_err(|_| "LimitXMLRequestBody requires a non-negative integer.")?;
     if size > MOST {
-        return Err(format!("LimitXMLRequestBody must not exceed {MOST}"));
+        return Err(format!("LimitXMLRequestBody must not exceed {MOST}").into());
     }
     cmd.set(|d: &mut CoreDir| &mut d.limit_xml_request_body, size)
 }
@@ -79,7 +80,9 @@ pub(super) fn ranges(
         "unlimited" => None,
         _ => match u32::try_from(atoi(value)) {
             Ok(0) | Err(_) => {
-                return Err(format!("{} requires 'none', 'default', 'unlimited' or a positive integer", cmd.row.name));
+                return Err(
+                    format!("{} requires 'none', 'default', 'unlimited' or a positive integer", cmd.row.name).into()
+                );
             }
             Ok(n) => Some(n),
         },
@@ -99,11 +102,11 @@ pub(super) fn rlimit(
 }
 
 pub(super) fn internal_recursion(cmd: &mut Cmd<'_>, redirects: &str, lookups: Option<&str>) -> Outcome {
-    let positive = |text: &str, what: &str| {
+    let positive = |text: &str, number: usize| {
         let n = u32::try_from(atoi(text)).ok().filter(|n| *n > 0);
-        n.ok_or_else(|| format!("The recursion limit must be greater than zero.{what}"))
+        n.ok_or_else(|| Refusal::argument(number, "The recursion limit must be greater than zero."))
     };
-    let first = positive(redirects, "")?;
-    let second = lookups.map_or(Ok(first), |text| positive(text, ""))?;
+    let first = positive(redirects, 1)?;
+    let second = lookups.map_or(Ok(first), |text| positive(text, 2))?;
     cmd.server_set(|s: &mut CoreServer| &mut s.internal_recursion, (first, second))
 }

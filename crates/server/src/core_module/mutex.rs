@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use conf::{Cmd, Language, ModuleInfo, Outcome, SettingsMap};
+use conf::{Cmd, Language, ModuleInfo, Outcome, Refusal, SettingsMap};
 
 use crate::module::hook::{Hook, hooks_of};
 use crate::settings::core::{CoreServer, Mechanism, Mutex};
@@ -37,29 +37,30 @@ const DEFAULT: &str = "default";
 
 pub(super) fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let Some((argument, names)) = words.split_first() else {
-        return Err(format!("Mutex requires at least a mechanism argument {KNOWN}"));
+        return Err(Refusal::missing(format!("Mutex requires at least a mechanism argument {KNOWN}")));
     };
     let (word, dir) = argument.split_once(':').map_or((argument.as_str(), None), |(word, dir)| (word, Some(dir)));
     let Some(mechanism) = conf::values::one_of(word, &MECHANISMS) else {
-        return Err(format!("Invalid Mutex argument {argument} {KNOWN}"));
+        return Err(Refusal::argument(1, format!("Invalid Mutex argument {argument} {KNOWN}")));
     };
     let dir = dir.filter(|dir| !dir.is_empty() && mechanism.is_some()).map(|dir| directory(cmd, dir)).transpose();
-    let dir = dir.map_err(|()| format!("Invalid Mutex directory in argument {argument}"))?;
-    let is_omit = |name: &&String| name.eq_ignore_ascii_case("OmitPid");
-    let omit_pid = names.iter().any(|name| is_omit(&name));
-    let mut names: Vec<&str> = names.iter().filter(|name| !is_omit(name)).map(String::as_str).collect();
+    let dir = dir.map_err(|()| Refusal::argument(1, format!("Invalid Mutex directory in argument {argument}")))?;
+    let is_omit = |name: &str| name.eq_ignore_ascii_case("OmitPid");
+    let omit_pid = names.iter().any(|name| is_omit(name));
+    let numbered = names.iter().map(String::as_str).zip(2..);
+    let mut names: Vec<(&str, usize)> = numbered.filter(|(name, _)| !is_omit(name)).collect();
     if names.is_empty() {
-        names.push(DEFAULT);
+        names.push((DEFAULT, 1));
     }
     let kinds = kinds(cmd.context.language.loaded());
-    for name in names {
+    for (name, number) in names {
         if name != DEFAULT && !kinds.contains(&name) {
-            return Err(format!("Mutex type {name} is not valid"));
+            return Err(Refusal::argument(number, format!("Mutex type {name} is not valid")));
         }
         let mechanism = match mechanism {
             Some(mechanism) => mechanism,
             None if name == ACCEPT => "none",
-            None => return Err(format!("None is not allowed for mutex type {name}")),
+            None => return Err(Refusal::argument(number, format!("None is not allowed for mutex type {name}"))),
         };
         let mutex = Mutex { mechanism, dir: dir.clone(), omit_pid };
         cmd.server.edit::<CoreServer>().mutexes.set(name.to_string(), mutex, &cmd.node.origin);

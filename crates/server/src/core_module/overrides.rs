@@ -3,10 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use conf::directive::nearest_name;
 use conf::words::words;
-use conf::{Allowed, Cmd, Level, Outcome};
+use conf::{Allowed, Cmd, Level, Outcome, Refusal};
 
 use crate::settings::core::{CoreDir, Override, options};
+
+/// The word of `AllowOverride` that is no class.
+const NONFATAL: &str = "Nonfatal";
 
 pub(super) fn allow_override(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let warn = cmd.place.enclosing.iter().any(|name| {
@@ -19,24 +23,26 @@ pub(super) fn allow_override(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
         cmd.context.note("core", Level::Warn, text);
     }
     let mut value = Override::default();
-    for word in words(rest) {
+    for (word, number) in words(rest).into_iter().zip(1..) {
         let (key, list) = match word.split_once('=') {
             Some((key, list)) => (key, Some(list)),
             None => (word.as_str(), None),
         };
-        if key.eq_ignore_ascii_case("Nonfatal") {
+        if key.eq_ignore_ascii_case(NONFATAL) {
             match list.map(str::to_ascii_lowercase).as_deref() {
                 Some("override") => value.skip_forbidden = true,
                 Some("unknown") => value.skip_unknown = true,
                 Some("all") => (value.skip_forbidden, value.skip_unknown) = (true, true),
                 // As in Apache, any other word is ignored.
                 Some(_) => {}
-                None => return Err("=Override, =Unknown or =All expected after Nonfatal".into()),
+                None => return Err(Refusal::argument(number, "=Override, =Unknown or =All expected after Nonfatal")),
             }
             continue;
         }
         let Some((name, class)) = options::CLASSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)) else {
-            return Err(format!("Illegal override option {key}"));
+            let near = nearest_name(options::CLASSES.iter().map(|(name, _)| *name).chain([NONFATAL]), key);
+            let advice = near.map(|near| format!("Did you mean {near}?"));
+            return Err(Refusal::argument(number, format!("Illegal override option {key}")).advice(advice));
         };
         match (*name, list) {
             ("Options", Some(list)) => {
@@ -45,7 +51,7 @@ pub(super) fn allow_override(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
                     value.options |= match option.to_ascii_lowercase().as_str() {
                         "all" => options::ALL,
                         "none" => 0,
-                        _ => options::option_bits(option).ok_or_else(|| format!("Illegal option {option}"))?,
+                        _ => options::option_bits(option).ok_or_else(|| options::illegal(number, option))?,
                     };
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use conf::expr::StringExpr;
 use conf::values::{atoi, one_of};
 use conf::words::words;
-use conf::{Cmd, Level, Outcome, Setting};
+use conf::{Cmd, Level, Outcome, Refusal, Setting};
 
 use crate::settings::core::{CoreDir, ErrorDocument, HandlerName, Tri};
 
@@ -26,13 +26,13 @@ pub(super) fn accept_path_info(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 pub(super) fn error_document(cmd: &mut Cmd<'_>, code: &str, text: &str) -> Outcome {
     let known = u16::try_from(atoi(code)).ok().filter(|code| !http::status::reason(*code).is_empty());
-    let Some(code) = known else { return Err(format!("Unsupported HTTP response code {code}")) };
+    let code = known.ok_or_else(|| Refusal::argument(1, format!("Unsupported HTTP response code {code}")))?;
     let text = text.to_string();
     let options = cmd.expr_options();
     let expr = |text: &str| {
         StringExpr::parse_with(text, options)
             .map(Arc::new)
-            .map_err(|why| format!("Cannot parse expression in ErrorDocument: {why}"))
+            .map_err(|why| Refusal::argument(2, format!("Cannot parse expression in ErrorDocument: {why}")))
     };
     let is_text = text.contains(char::is_whitespace);
     let document = if !is_text && text.eq_ignore_ascii_case("default") {
@@ -86,10 +86,10 @@ pub(super) fn signature(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 pub(super) fn cgi_var(cmd: &mut Cmd<'_>, name: &str, rule: &str) -> Outcome {
     if name != "REQUEST_URI" {
-        return Err(format!("Unrecognized CGI variable: \"{name}\""));
+        return Err(Refusal::argument(1, format!("Unrecognized CGI variable: \"{name}\"")));
     }
     if !matches!(rule, "current-uri" | "original-uri") {
-        return Err("Valid rules for REQUEST_URI are 'current-uri' and 'original-uri'".into());
+        return Err(Refusal::argument(2, "Valid rules for REQUEST_URI are 'current-uri' and 'original-uri'"));
     }
     cmd.put(|d: &mut CoreDir| &mut d.cgi_vars, name.to_string(), rule.to_string())
 }

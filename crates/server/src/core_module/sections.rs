@@ -7,7 +7,7 @@ use conf::expr::Expr;
 use conf::fnmatch::is_pattern;
 use conf::pattern::{Flags, Regex};
 use conf::words::{next_word, words};
-use conf::{Allowed, Cmd, Failure, Level, Limited, SettingsMap};
+use conf::{Allowed, Cmd, Failure, InArgument as _, Level, Limited, Refusal, SettingsMap};
 
 use crate::settings::core::{CoreDir, CoreServer, HostAddress, HostDraft, Methods};
 use crate::settings::section::{Matcher, Section};
@@ -51,13 +51,14 @@ pub(super) fn condition(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure
         "<Else" => return Err("<Else> sections do not take an argument".into()),
         name => {
             if text.is_empty() {
-                return Err(format!("{name}> directive requires additional arguments").into());
+                return Err(Refusal::missing(format!("{name}> directive requires additional arguments")).into());
             }
             if !rest.is_empty() {
-                return Err(format!("Multiple {name}> arguments not (yet) supported.").into());
+                return Err(Refusal::surplus(2, format!("Multiple {name}> arguments not (yet) supported.")).into());
             }
-            let expr = Expr::parse_with(&text, cmd.expr_options())
-                .map_err(|why| format!("Cannot parse condition clause: {why}"))?;
+            let expr = Expr::parse_with(&text, cmd.expr_options()).map_err(|error| {
+                Refusal::expression(1, 0, &error, format!("Cannot parse condition clause: {error}"))
+            })?;
             (Matcher::If(Arc::new(expr)), name == "<ElseIf")
         }
     };
@@ -88,20 +89,18 @@ pub(super) fn limit(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     }
     let methods = words(argument);
     if methods.is_empty() {
-        return Err(format!("{}> directive requires additional arguments", cmd.row.name).into());
+        return Err(Refusal::missing(format!("{}> directive requires additional arguments", cmd.row.name)).into());
     }
     let except = cmd.row.name.eq_ignore_ascii_case("<LimitExcept");
-    if !except && methods.iter().any(|method| method == "TRACE") {
-        return Err("TRACE cannot be controlled by <Limit>, see TraceEnable".into());
+    if let Some(at) = methods.iter().position(|method| method == "TRACE").filter(|_| !except) {
+        return Err(Refusal::argument(at + 1, "TRACE cannot be controlled by <Limit>, see TraceEnable").into());
     }
-    for method in &methods {
+    for (method, number) in methods.iter().zip(1..) {
         let known = method == "TRACE" || cmd.context.language.kept.get::<Methods>().knows(method);
         if !known && cmd.place.htaccess {
-            return Err(format!(
-                "Could not register method '{method}' for {} from .htaccess configuration",
-                cmd.row.name
-            )
-            .into());
+            let name = cmd.row.name;
+            let message = format!("Could not register method '{method}' for {name} from .htaccess configuration");
+            return Err(Refusal::argument(number, message).into());
         }
         if !known {
             Methods::add(cmd, method);
@@ -117,11 +116,11 @@ pub(super) fn limit(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
 pub(super) fn virtual_host(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     let names = words(argument);
     if names.is_empty() {
-        return Err("<VirtualHost> directive requires additional arguments".into());
+        return Err(Refusal::missing("<VirtualHost> directive requires additional arguments").into());
     }
     let mut addresses = Vec::new();
-    for name in &names {
-        addresses.extend(host_addresses(cmd, name)?);
+    for (name, number) in names.iter().zip(1..) {
+        addresses.extend(host_addresses(cmd, name).in_argument(number)?);
     }
     let mut place = cmd.inner_place(cmd.place.allowed, None);
     place.virtual_host = true;
@@ -192,26 +191,28 @@ fn name_and_port(word: &str) -> Result<(&str, Option<u16>), String> {
 }
 
 /// The matcher for the argument of a section with paths, wildcards or expressions.
-fn matcher(cmd: &Cmd<'_>, argument: &str, regex_name: &str, clean: fn(&str) -> String) -> Result<Matcher, String> {
+fn matcher(cmd: &Cmd<'_>, argument: &str, regex_name: &str, clean: fn(&str) -> String) -> Result<Matcher, Refusal> {
     let name = cmd.row.name;
     let mut rest = argument;
     let mut word = next_word(&mut rest);
     if word.is_empty() && argument.is_empty() {
-        return Err(format!("{name}> directive requires additional arguments"));
+        return Err(Refusal::missing(format!("{name}> directive requires additional arguments")));
     }
+    let mut number = 1;
     let mut regex = name.eq_ignore_ascii_case(regex_name);
     if word == "~" {
-        regex = true;
+        (regex, number) = (true, 2);
         // As in Apache, a missing expression is an empty one, which matches anywhere.
         word = next_word(&mut rest);
     }
     if !rest.is_empty() {
-        return Err(format!("Multiple {name}> arguments not (yet) supported."));
+        let message = format!("Multiple {name}> arguments not (yet) supported.");
+        return Err(Refusal::surplus(number + 1, message));
     }
     if regex {
         return Regex::new(&word, Flags::default())
             .map(Matcher::Regex)
-            .map_err(|_| "Regex could not be compiled".into());
+            .map_err(|error| Refusal::pattern(number, 0, &error, "Regex could not be compiled"));
     }
     let path = clean(&word);
     Ok(if is_pattern(&path) { Matcher::Wild(path) } else { Matcher::Path(path) })

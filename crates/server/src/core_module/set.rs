@@ -5,7 +5,7 @@ use std::time::Duration;
 use conf::fnmatch::is_pattern;
 use conf::values::{atoi, duration, one_of};
 use conf::words::next_word;
-use conf::{Cmd, Level, Outcome, Setting, Settings};
+use conf::{Cause, Cmd, InArgument as _, Level, Notice, Outcome, Refusal, Setting, Settings};
 
 use crate::log::LogLevels;
 use crate::settings::core::{CoreDir, CoreServer, ServerName, Tokens, Tri};
@@ -27,7 +27,7 @@ pub(super) fn error(_: &mut Cmd<'_>, rest: &str) -> Outcome {
     }
     let mut line = rest;
     let first = next_word(&mut line);
-    Err(if line.is_empty() { first } else { rest.to_string() })
+    Err(if line.is_empty() { first.into() } else { rest.to_string().into() })
 }
 
 pub(super) fn access_file_name(cmd: &mut Cmd<'_>, names: &[String]) -> Outcome {
@@ -40,10 +40,11 @@ pub(super) fn document_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let check = !cmd.context.language.is_defined(NO_ROOT_CHECK);
     if check && !cmd.context.system.is_dir(&path) {
         if !cmd.place.virtual_host {
-            return Err(format!("DocumentRoot '{path}' is not a directory, or is not readable"));
+            return Err(format!("DocumentRoot '{path}' is not a directory, or is not readable").into());
         }
         let text = format!("AH00112: Warning: DocumentRoot [{path}] does not exist");
-        cmd.context.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true, origin: None });
+        let notice = Notice::new("core", Level::Warn, text).bare();
+        cmd.context.notices.push(notice.because(Cause::NoDocumentRoot));
     }
     cmd.server_set(|s: &mut CoreServer| &mut s.document_root, path)
 }
@@ -63,7 +64,7 @@ pub(super) fn hostname_lookups(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 pub(super) fn server_name(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     if is_pattern(value) {
-        return Err(format!("Invalid ServerName \"{value}\" use ServerAlias to set multiple server names."));
+        return Err(format!("Invalid ServerName \"{value}\" use ServerAlias to set multiple server names.").into());
     }
     let (scheme, rest) = value.split_once("://").unwrap_or(("http", value));
     let (name, port) = match rest.split_once(':') {
@@ -71,7 +72,7 @@ pub(super) fn server_name(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
         None => (rest, None),
     };
     if port == Some(0) {
-        return Err(format!("The port number \"{value}\" is outside the appropriate range (i.e., 1..65535)."));
+        return Err(format!("The port number \"{value}\" is outside the appropriate range (i.e., 1..65535).").into());
     }
     let name = name.split('/').next().unwrap_or_default().to_string();
     let value = ServerName { https: scheme.eq_ignore_ascii_case("https"), name, port };
@@ -97,13 +98,13 @@ pub(super) fn error_log_format(cmd: &mut Cmd<'_>, first: &str, second: Option<&s
     match second.filter(|second| !second.is_empty()) {
         None => {
             let format = first.to_string();
-            crate::log::Format::parse(&format)?;
+            crate::log::Format::parse(&format).in_argument(1)?;
             cmd.server_set(|s: &mut CoreServer| &mut s.error_log_format, format)
         }
         // Log lines about a connection or a request are not written separately; their formats are still checked.
         Some(format) => match one_of(first, &[("connection", ()), ("request", ())]) {
-            Some(()) => crate::log::Format::check_once(format),
-            None => Err("ErrorLogFormat type must be one of request, connection".into()),
+            Some(()) => crate::log::Format::check_once(format).in_argument(2),
+            None => Err(Refusal::argument(1, "ErrorLogFormat type must be one of request, connection")),
         },
     }
 }
@@ -147,7 +148,7 @@ pub(super) fn log_level(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
 pub(super) fn name_virtual_host(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
     let at = &cmd.node.origin;
     let text = format!("AH00548: NameVirtualHost has no effect and will be removed in the next release {at}");
-    cmd.context.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true, origin: None });
+    cmd.context.notices.push(Notice::new("core", Level::Warn, text).bare());
     Ok(())
 }
 
@@ -168,10 +169,10 @@ pub(super) fn server_tokens(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn regex_options(_: &mut Cmd<'_>, words: &[String]) -> Outcome {
-    for word in words {
+    for (word, number) in words.iter().zip(1..) {
         let name = word.strip_prefix(['+', '-']).unwrap_or(word);
         if !["icase", "extended", "dotall", "dollar_endonly", "none"].contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(format!("RegexDefaultOptions: option '{name}' unknown"));
+            return Err(Refusal::argument(number, format!("RegexDefaultOptions: option '{name}' unknown")));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! An unknown name works as in Apache: the file is sent.
 
-use conf::{Language, Level, Node, Notice};
+use conf::{Cause, Language, Level, Node, Notice};
 
 /// A handler's name, in which `*` stands for anything, its module in Apache's world, and those of our modules that
 /// provide it too.
@@ -95,15 +95,13 @@ pub(crate) fn notices(tree: &[Node], language: &Language) -> Vec<Notice> {
         let absent = TABLE.iter().find(|absent| absent.is(name))?;
         let is_there = loaded.iter().any(|info| absent.2.contains(&info.id)) || is_action(name);
         let is_naming = NAMED_BY.iter().any(|directive| node.name.eq_ignore_ascii_case(directive));
-        (is_naming && !is_there).then(|| Notice {
-            module: "core",
-            level: Level::Warn,
-            text: format!(
+        (is_naming && !is_there).then(|| {
+            let text = format!(
                 "{} at {}: nothing handles {name}, which needs {}; requests for it are answered with 500",
                 node.name, node.origin, absent.1
-            ),
-            bare: true,
-            origin: Some(node.origin.clone()),
+            );
+            let notice = Notice::new("core", Level::Warn, text).bare().because(Cause::NoHandler);
+            Notice { origin: Some(node.origin.clone()), ..notice }
         })
     };
     named.iter().filter_map(notice).collect()

@@ -1,6 +1,6 @@
 //! Conditions that error logs must meet before a configuration is accepted.
 
-use conf::{Context, Error, Level, Notice};
+use conf::{Cause, Context, Error, Level, Notice};
 
 use crate::log::{DEFAULT_NAME, ErrorLog};
 use crate::paths::{c_path, why_no_directory};
@@ -15,18 +15,19 @@ pub(crate) fn check_directories(draft: &Draft, context: &mut Context) -> Result<
         let name = host.own.get::<CoreServer>().error_log.get()?;
         Some((name.as_str(), format!("error log of vhost defined at {}", host.origin)))
     });
-    let mut missing: Vec<String> = std::iter::once((main, "main error log".to_string()))
+    let mut missing: Vec<(String, Cause)> = std::iter::once((main, "main error log".to_string()))
         .chain(hosts)
         .filter_map(|(name, whose)| {
             let dir = ErrorLog::directory(name, context).filter(|dir| !context.system.is_dir(dir))?;
             let why = why_no_directory(&*context.system, &dir);
-            Some(format!("{why}: AH02291: Cannot access directory '{dir}' for {whose}"))
+            let text = format!("{why}: AH02291: Cannot access directory '{dir}' for {whose}");
+            Some((text, Cause::NoLogDirectory(dir)))
         })
         .collect();
-    let Some(last) = missing.pop() else { return Ok(()) };
-    let notice = |text| Notice { module: "core", level: Level::Emerg, text, bare: true, origin: None };
+    let Some((last, cause)) = missing.pop() else { return Ok(()) };
+    let notice = |(text, cause)| Notice::new("core", Level::Emerg, text).bare().because(cause);
     context.notices.extend(missing.into_iter().map(notice));
-    Err(Error::check(last))
+    Err(Error::check(last).because(cause))
 }
 
 /// Where an ordinary user starts a server without a `DefaultRuntimeDir`, and may not write to `logs` below `ServerRoot` (which

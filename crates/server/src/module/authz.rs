@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use conf::{Cmd, Limited, Origin};
+use conf::{Cmd, Limited, Origin, Refusal};
 
 use crate::request::Request;
 use crate::request::flow::Waiting;
@@ -35,7 +35,7 @@ pub struct AuthzProvider {
     /// The word after `Require`.
     pub name: &'static str,
     /// Parses the rest of the line; `Err` is the message of a syntax error.
-    pub parse: fn(&mut Cmd<'_>, &str) -> Result<Parsed, String>,
+    pub parse: fn(&mut Cmd<'_>, &str) -> Result<Parsed, Refusal>,
     /// Decides.
     pub check: AuthzCheck,
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use conf::words::words;
-use conf::{Error, Level, Node, Origin, SettingsMap};
+use conf::{Cause, Error, Level, Node, Origin, SettingsMap};
 use modules::metadata::mod_mime;
 use server::core::{CoreDir, HandlerName, options};
 use server::survey::{self, AccessFile, Surveyed};
@@ -251,12 +251,12 @@ impl Walk<'_> {
         let infos = self.server.infos();
         let known = ErrorContext { tree: &file.tree, ran: &self.server.ran, loaded: infos, notices: &[] };
         for error in &file.errors {
-            let Error { message, .. } = error;
+            let Error { message, cause, .. } = error;
             let mut finding = finding(error, Weight::Loses, Topic::AccessFile, &known);
-            if error.unknown.is_none() {
+            if !matches!(cause, Some(Cause::UnknownDirective(_) | Cause::UnknownModule(_))) {
                 let row = conf::directive::find(infos, finding.subject.trim_end_matches('>')).map(|(_, row)| row);
                 if let Some(class) =
-                    row.and_then(|row| row.allowed.phrases().1).filter(|_| message.contains(" not allowed "))
+                    row.and_then(|row| row.allowed.phrases().1).filter(|_| *cause == Some(Cause::NotAllowed))
                 {
                     finding.instead = class.strip_prefix("includes ").map(|class| format!("AllowOverride {class}"));
                 }

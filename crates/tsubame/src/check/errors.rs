@@ -1,14 +1,14 @@
 //! Reports errors and warnings of the configuration reader.
 
 use conf::words::next_word;
-use conf::{Error, Level, Node, Notice};
+use conf::{Cause, Error, Level, Node, Notice};
 
 use super::report::Report;
 use crate::diagnosis::context::ErrorContext;
 use crate::diagnosis::errors::{finding, missing_log};
 use crate::diagnosis::finding::{Finding, Topic, Weight};
 use crate::diagnosis::names::{name_at, named};
-use crate::diagnosis::variables::{UNDEFINED, define, variable};
+use crate::diagnosis::variables::define;
 
 /// Reports the errors of the configuration. Each of them prevents the start.
 pub(super) fn all<'a>(report: &mut Report, errors: impl Iterator<Item = &'a Error>, known: &ErrorContext<'_>) {
@@ -28,7 +28,10 @@ pub(super) fn all<'a>(report: &mut Report, errors: impl Iterator<Item = &'a Erro
 /// Reports the notices that `-t` prints while the configuration is read.
 pub(super) fn notices(report: &mut Report, notices: &[Notice], tree: &[Node]) {
     for notice in notices.iter().filter(|notice| notice.level <= Level::Warn) {
-        report.add(missing_log(&notice.text).unwrap_or_else(|| warning(notice, tree)));
+        report.add(match &notice.cause {
+            Some(Cause::NoLogDirectory(directory)) => missing_log(directory, &notice.text),
+            _ => warning(notice, tree),
+        });
     }
 }
 
@@ -36,20 +39,18 @@ pub(super) fn notices(report: &mut Report, notices: &[Notice], tree: &[Node]) {
 fn warning(notice: &Notice, tree: &[Node]) -> Finding {
     let text = notice.text.trim_end();
     let name = notice.origin.as_ref().and_then(|origin| name_at(tree, origin));
-    let is = |number: &str| text.contains(number);
-    // A missing handler, no PHP, a missing root, an undefined variable.
-    let (weight, topic, subject) = match () {
-        () if is("requests for it are answered with 500") => (Weight::Loses, Topic::Handler, "handler"),
-        () if is("PHP is not installed") => (Weight::Loses, Topic::Handler, "php"),
-        () if is("AH00112") => (Weight::Loses, Topic::Warning, "DocumentRoot"),
-        () if is(UNDEFINED) => (Weight::Loses, Topic::Warning, "variable"),
-        () if is("AH00558") => (Weight::Harmless, Topic::Warning, "ServerName"),
-        () => (Weight::Harmless, Topic::Warning, name.as_deref().unwrap_or(notice.module)),
+    let (weight, topic, subject) = match &notice.cause {
+        Some(Cause::NoHandler) => (Weight::Loses, Topic::Handler, "handler"),
+        Some(Cause::NoPhp) => (Weight::Loses, Topic::Handler, "php"),
+        Some(Cause::NoDocumentRoot) => (Weight::Loses, Topic::Warning, "DocumentRoot"),
+        Some(Cause::UndefinedVariable(_)) => (Weight::Loses, Topic::Warning, "variable"),
+        Some(Cause::NoServerName) => (Weight::Harmless, Topic::Warning, "ServerName"),
+        _ => (Weight::Harmless, Topic::Warning, name.as_deref().unwrap_or(notice.module)),
     };
     let mut found = Finding::new(weight, topic, subject, text);
     found.places.extend(notice.origin.clone());
-    if is(UNDEFINED) {
-        found.instead = variable(text).map(define);
+    if let Some(Cause::UndefinedVariable(variable)) = &notice.cause {
+        found.instead = Some(define(variable));
     }
     found
 }

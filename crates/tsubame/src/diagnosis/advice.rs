@@ -1,9 +1,8 @@
 //! Advice below an error: what to write instead.
 
-use conf::directive::nearest_name;
 use conf::read::Ran;
 use conf::words::words;
-use conf::{Error, ModuleInfo};
+use conf::{Cause, Error, ModuleInfo};
 
 use super::context::ErrorContext;
 use super::names::{name_at, named};
@@ -44,7 +43,7 @@ fn modules_directory(ran: &[Ran]) -> String {
 
 /// Advice for a directive in the wrong place: where it is allowed.
 pub(super) fn elsewhere(error: &Error, known: &ErrorContext<'_>) -> Option<String> {
-    let is_misplaced = ["not allowed in <", "cannot occur within <"].iter().any(|text| error.message.contains(text));
+    let is_misplaced = matches!(error.cause, Some(Cause::NotAllowed | Cause::Misplaced));
     let name = name_at(known.tree, error.origin.as_ref().filter(|_| is_misplaced)?)?;
     let (_, row) = conf::directive::find(known.loaded, name.trim_end_matches('>'))?;
     let place = match row.allowed.phrases().0 {
@@ -59,7 +58,7 @@ pub(super) fn elsewhere(error: &Error, known: &ErrorContext<'_>) -> Option<Strin
 
 /// Advice for a configuration with more than one multi-processing module: the lines that load them.
 pub(super) fn mpms(error: &Error, known: &ErrorContext<'_>) -> Option<String> {
-    let is_meant = error.message.contains("More than one MPM loaded");
+    let is_meant = error.cause == Some(Cause::SeveralMpms);
     let lines = known.ran.iter().filter(|_| is_meant).filter_map(|ran| {
         let [name, id, _] = words(&ran.text).try_into().ok()?;
         let is_one = name.eq_ignore_ascii_case("LoadModule") && id.starts_with("mpm_");
@@ -68,31 +67,3 @@ pub(super) fn mpms(error: &Error, known: &ErrorContext<'_>) -> Option<String> {
     let lines: Vec<String> = lines.collect();
     (!lines.is_empty()).then(|| format!("Load only one of {}", lines.join(", ")))
 }
-
-/// Advice for a misspelt value.
-pub(super) fn near_value(message: &str) -> Option<String> {
-    const VALUES: [(&str, &[&str]); 2] = [
-        ("Illegal option ", &OPTIONS),
-        (
-            "Illegal override option ",
-            &["All", "None", "AuthConfig", "FileInfo", "Indexes", "Limit", "Nonfatal", "Options"],
-        ),
-    ];
-    let (values, value) =
-        VALUES.iter().find_map(|(start, values)| Some((values, message.trim_end().strip_prefix(start)?)))?;
-    let near = nearest_name(values.iter().copied(), value.trim_start_matches(['+', '-']))?;
-    Some(format!("Did you mean {near}?"))
-}
-
-/// The values of `Options`.
-const OPTIONS: [&str; 9] = [
-    "All",
-    "None",
-    "Indexes",
-    "Includes",
-    "IncludesNOEXEC",
-    "FollowSymLinks",
-    "SymLinksIfOwnerMatch",
-    "ExecCGI",
-    "MultiViews",
-];

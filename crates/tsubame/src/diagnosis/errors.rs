@@ -1,6 +1,6 @@
 //! Turns the errors of the configuration reader into findings.
 
-use conf::{Error, Origin, Unknown};
+use conf::{Cause, Error, Origin};
 
 use super::advice;
 use super::context::ErrorContext;
@@ -26,41 +26,40 @@ pub(crate) fn explained(error: &Error, known: &ErrorContext<'_>) -> Explained {
 
 /// What errors of one kind have in common: their reason. Unknown modules are one kind.
 pub(crate) fn kind(error: &Error, known: &ErrorContext<'_>) -> String {
-    match &error.unknown {
-        Some(Unknown::Module(_)) => "module".into(),
-        Some(Unknown::Directive(name)) => match explained(error, known).message {
+    match &error.cause {
+        Some(Cause::UnknownModule(_)) => "module".into(),
+        Some(Cause::UnknownDirective(name)) => match explained(error, known).message {
             Some(why) => why,
             None => name.to_ascii_lowercase(),
         },
-        None => error.message.clone(),
+        _ => error.message.clone(),
     }
 }
 
 /// The finding for an error. `topic` is the topic for an unknown directive.
 pub(crate) fn finding(error: &Error, weight: Weight, topic: Topic, known: &ErrorContext<'_>) -> Finding {
-    let mut found = match &error.unknown {
-        Some(Unknown::Module(id)) => module(weight, id, error.origin.as_ref()),
-        Some(Unknown::Directive(name)) => directive(weight, topic, name, known),
-        None => {
+    let mut found = match &error.cause {
+        Some(Cause::UnknownModule(id)) => module(weight, id, error.origin.as_ref()),
+        Some(Cause::UnknownDirective(name)) => directive(weight, topic, name, known),
+        Some(Cause::NoLogDirectory(directory)) => missing_log(directory, &error.message),
+        cause => circle(error).unwrap_or_else(|| {
             let topic = if topic == Topic::Directive { Topic::Syntax } else { topic };
             let name = error.origin.as_ref().and_then(|origin| name_at(known.tree, origin));
-            let subject = name.or_else(|| end(&error.message)).unwrap_or_else(|| "configuration".into());
-            missing_log(&error.message)
-                .or_else(|| circle(error))
-                .unwrap_or_else(|| Finding::new(weight, topic, &subject, error.message.trim_end()))
-        }
+            let name = name.or_else(|| match cause {
+                Some(Cause::EndTag(tag)) => Some(named(tag)),
+                _ => None,
+            });
+            let subject = name.as_deref().unwrap_or("configuration");
+            Finding::new(weight, topic, subject, error.message.trim_end())
+        }),
     };
     if found.places.is_empty() {
         found.places.extend(error.origin.clone());
     }
     if found.instead.is_none() {
-        let undefined = || undefined_variable(error, known.notices).map(define);
-        let others = || {
-            advice::elsewhere(error, known)
-                .or_else(|| advice::near_value(&error.message))
-                .or_else(|| advice::mpms(error, known))
-        };
-        found.instead = undefined().or_else(others);
+        let undefined = undefined_variable(error, known.notices).map(define);
+        let others = || error.advice.as_deref().map(str::to_string).or_else(|| advice::mpms(error, known));
+        found.instead = undefined.or_else(|| advice::elsewhere(error, known)).or_else(others);
     }
     found.excerpt = error.excerpt();
     found
@@ -69,7 +68,7 @@ pub(crate) fn finding(error: &Error, weight: Weight, topic: Topic, known: &Error
 /// A finding about files that include each other, with the lines that do so. The place of the error is the first of
 /// these lines.
 fn circle(error: &Error) -> Option<Finding> {
-    let last = error.origin.as_ref().filter(|_| error.message.starts_with("Exceeded maximum include depth"))?;
+    let last = error.origin.as_ref().filter(|_| error.cause == Some(Cause::EndlessInclude))?;
     let lines = last.cycle()?;
     let is_same = |at: &&Origin| at.line == last.line && at.file() == last.file();
     let first = last.chain().filter(is_same).last()?;
@@ -88,15 +87,8 @@ fn circle(error: &Error) -> Option<Finding> {
     Some(found)
 }
 
-/// The finding for a message about a log whose directory does not exist.
-pub(crate) fn missing_log(message: &str) -> Option<Finding> {
-    let (_, rest) = message.split_once("AH02291: ").or_else(|| message.split_once("AH02297: "))?;
-    let dir = rest.split('\'').nth(1)?;
-    let found = Finding::new(Weight::Stops, Topic::Log, dir, message.trim_end());
-    Some(found.instead(variable(dir).map_or_else(|| format!("mkdir -p {dir}"), define)))
-}
-
-/// The section end tag that a message is about.
-fn end(message: &str) -> Option<String> {
-    message.split_whitespace().rfind(|word| word.starts_with("</")).map(named)
+/// The finding for a log whose directory does not exist.
+pub(crate) fn missing_log(directory: &str, message: &str) -> Finding {
+    let found = Finding::new(Weight::Stops, Topic::Log, directory, message.trim_end());
+    found.instead(variable(directory).map_or_else(|| format!("mkdir -p {directory}"), define))
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use conf::error::Phase;
-use conf::{Error, Unknown};
+use conf::{Cause, Error};
 use server::{Failed, Loaded};
 
 use super::context::ErrorContext;
@@ -123,11 +123,11 @@ impl<'a> Group<'a> {
         }
         let place = |error: &&Error| {
             let at = error.origin.as_ref().map(ToString::to_string)?;
-            Some(match &error.unknown {
-                Some(Unknown::Module(name) | Unknown::Directive(name)) => {
+            Some(match &error.cause {
+                Some(Cause::UnknownModule(name) | Cause::UnknownDirective(name)) => {
                     format!("{} at {at}", named(name))
                 }
-                None => at,
+                _ => at,
             })
         };
         let mut places: Vec<String> = self.others.iter().filter_map(place).take(PLACES_MAX).collect();

@@ -1,16 +1,16 @@
 //! Finds the undefined variable behind an error.
 
-use conf::{Error, Notice};
+use conf::{Cause, Error, Notice};
 
 /// The undefined variable that caused an error: one in its line, or one that the message repeats.
 pub(crate) fn undefined_variable<'a>(error: &'a Error, notices: &'a [Notice]) -> Option<&'a str> {
     let of_line = notices.iter().filter(|notice| notice.origin.is_some() && notice.origin == error.origin);
-    let texts = of_line.filter(|notice| notice.text.contains(UNDEFINED)).map(|notice| notice.text.as_str());
-    texts.chain([error.message.as_str()]).find_map(variable)
+    let mut names = of_line.filter_map(|notice| match &notice.cause {
+        Some(Cause::UndefinedVariable(name)) => Some(name.as_str()),
+        _ => None,
+    });
+    names.next().or_else(|| variable(&error.message))
 }
-
-/// Apache's message number for an undefined variable.
-pub(crate) const UNDEFINED: &str = "AH00111";
 
 /// The name of the first `${variable}` in a text.
 pub(crate) fn variable(text: &str) -> Option<&str> {

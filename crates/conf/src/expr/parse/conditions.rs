@@ -7,7 +7,7 @@ use crate::expr::tree::{Condition, List, Word};
 use crate::ip::Subnet;
 use crate::pattern::{Flags, Regex};
 
-impl Parser {
+impl Parser<'_> {
     /// Conditions joined by `||`.
     pub(super) fn any(&mut self) -> Parsed<Condition> {
         let mut conditions = vec![self.all()?];
@@ -56,9 +56,10 @@ impl Parser {
         let left = self.word()?;
         Ok(match self.peek().clone() {
             Token::Binary(name) => {
+                let at = self.at;
                 self.advance();
                 let (right, constant) = self.operand()?;
-                self.binary(&name, left, right, constant)
+                self.binary(at, &name, left, right, constant)
             }
             Token::Numeric(comparison) | Token::Textual(comparison) if self.options.ssl_require => {
                 self.advance();
@@ -93,27 +94,29 @@ impl Parser {
     }
 
     fn unary(&mut self) -> Parsed<Condition> {
+        let at = self.at;
         let Token::Unary(name) = self.next() else {
             return Err(self.unexpected(&[]));
         };
         let (word, constant) = self.operand()?;
         if name == "R" {
-            let subnet = self.subnet(&name, &word, constant);
+            let subnet = self.subnet(at, &name, &word, constant);
             return Ok(subnet.map_or(Condition::Constant(false), Condition::ClientIn));
         }
         let Some(operator) = names::unary(&name) else {
-            self.detail = Some(format!("Unary operator '-{name}' does not exist"));
+            self.detail = Some((at, format!("Unary operator '-{name}' does not exist")));
             return Ok(Condition::Constant(false));
         };
         if let (UnaryOp::File(_), true) = (operator, self.options.page) {
-            self.detail = Some(format!("-{name} not available in restricted context"));
+            self.detail = Some((at, format!("-{name} not available in restricted context")));
         }
         Ok(Condition::Unary(operator, word))
     }
 
-    fn binary(&mut self, name: &str, left: Word, right: Word, constant: bool) -> Condition {
+    /// A comparison by the operator `name`, which is the token `at`.
+    fn binary(&mut self, at: usize, name: &str, left: Word, right: Word, constant: bool) -> Condition {
         if name.eq_ignore_ascii_case("ipmatch") {
-            return match self.subnet(name, &right, constant) {
+            return match self.subnet(at, name, &right, constant) {
                 Some(subnet) => Condition::AddressIn(left, subnet),
                 None => Condition::Constant(false),
             };
@@ -121,36 +124,32 @@ impl Parser {
         match names::wildcard(name) {
             Some(flags) => Condition::Wildcard(left, right, flags),
             None => {
-                self.detail = Some(format!("Binary operator '-{name}' does not exist"));
+                self.detail = Some((at, format!("Binary operator '-{name}' does not exist")));
                 Condition::Constant(false)
             }
         }
     }
 
-    /// The network that `-R` and `-ipmatch` compare with.
-    fn subnet(&mut self, name: &str, word: &Word, constant: bool) -> Option<Subnet> {
-        let Word::Text(text) = word else {
-            self.detail = Some(not_constant(name));
-            return None;
+    /// The network that `-R` or `-ipmatch`, the token `at`, compares with.
+    fn subnet(&mut self, at: usize, name: &str, word: &Word, constant: bool) -> Option<Subnet> {
+        let subnet = match word {
+            Word::Text(text) if constant => {
+                Subnet::parse(text).map_err(|_| "parsing of subnet/netmask failed".to_owned())
+            }
+            _ => Err(format!("-{name} requires subnet/netmask as constant argument")),
         };
-        if !constant {
-            self.detail = Some(not_constant(name));
-            return None;
-        }
-        let subnet = Subnet::parse(text).ok();
-        if subnet.is_none() {
-            self.detail = Some("parsing of subnet/netmask failed".to_owned());
-        }
-        subnet
+        subnet.map_err(|message| self.detail = Some((at, message))).ok()
     }
 
     fn regex(&mut self) -> Parsed<Regex> {
         let Token::Regex { pattern, ignore_case } = self.peek().clone() else {
             return Err(self.unexpected(&["T_REGEX", "T_REGEX_I"]));
         };
-        self.advance();
         let flags = Flags { ignore_case, ..Flags::default() };
-        Regex::new(&pattern, flags).map_err(|_| Abort::Message("Failed to compile regular expression".to_owned()))
+        let regex = Regex::new(&pattern, flags);
+        let regex = regex.map_err(|_| Abort::Message("Failed to compile regular expression".to_owned()))?;
+        self.advance();
+        Ok(regex)
     }
 
     /// The list after `in`.
@@ -166,18 +165,15 @@ impl Parser {
                 Ok(List::Words(words))
             }
             Token::Id(name) => {
+                let at = self.at;
                 self.advance();
                 let argument = self.parenthesized_word()?;
                 if !(self.options.ssl && name.eq_ignore_ascii_case("PeerExtList")) {
-                    self.detail = Some(format!("List-returning function '{name}' does not exist"));
+                    self.detail = Some((at, format!("List-returning function '{name}' does not exist")));
                 }
                 Ok(List::PeerExtensions(argument))
             }
             _ => Err(self.unexpected(&["T_ID", "'{'"])),
         }
     }
-}
-
-fn not_constant(operator: &str) -> String {
-    format!("-{operator} requires subnet/netmask as constant argument")
 }

@@ -5,7 +5,7 @@ use crate::expr::lex::Token;
 use crate::expr::names::{self, Function, VariableKind};
 use crate::expr::tree::Word;
 
-impl Parser {
+impl Parser<'_> {
     /// Parts joined by the `.` operator.
     pub(super) fn word(&mut self) -> Parsed<Word> {
         let mut parts = vec![self.part()?];
@@ -38,9 +38,10 @@ impl Parser {
                 self.nested(Self::variable)
             }
             Token::Id(name) => {
+                let at = self.at;
                 self.advance();
                 let argument = self.parenthesized_word()?;
-                Ok(self.call(&name, argument))
+                Ok(self.call(at, &name, argument))
             }
             _ => Err(self.unexpected(&[])),
         }
@@ -92,39 +93,42 @@ impl Parser {
         let Token::Id(name) = self.peek().clone() else {
             return Err(self.unexpected(&["T_ID"]));
         };
+        let at = self.at;
         self.advance();
         match self.peek() {
             Token::VariableEnd => {
                 self.advance();
-                Ok(self.variable_named(&name))
+                Ok(self.variable_named(at, &name))
             }
             Token::Sign(':') => {
                 self.advance();
                 let none = ["T_ERROR", "T_STRING", "T_REGEX_BACKREF", "T_VAR_BEGIN"];
                 let more = ["T_STRING", "T_REGEX_BACKREF", "T_VAR_BEGIN", "T_VAR_END"];
                 let argument = self.parts(&Token::VariableEnd, &none, &more)?;
-                Ok(self.call(&name, argument))
+                Ok(self.call(at, &name, argument))
             }
             _ => Err(self.unexpected(&["T_VAR_END", "':'"])),
         }
     }
 
-    fn variable_named(&mut self, name: &str) -> Word {
+    /// The variable `name`, which is the token `at`.
+    fn variable_named(&mut self, at: usize, name: &str) -> Word {
         match names::variable(name) {
             Some(VariableKind::Known(variable)) => Word::Variable(variable),
             Some(VariableKind::RequestHeader(header)) => Word::RequestHeader(header),
             None if self.options.ssl && names::is_ssl(name) => Word::Ssl(name.into()),
             None => {
-                self.detail = Some(format!("Variable '{name}' does not exist"));
+                self.detail = Some((at, format!("Variable '{name}' does not exist")));
                 Word::Concat(Vec::new())
             }
         }
     }
 
-    fn call(&mut self, name: &str, argument: Word) -> Word {
+    /// A call of the function `name`, which is the token `at`.
+    fn call(&mut self, at: usize, name: &str, argument: Word) -> Word {
         let of_page = self.options.page && name.eq_ignore_ascii_case("v");
         let Some(function) = names::function(name).or(of_page.then_some(Function::ReqEnv)) else {
-            self.detail = Some(format!("Function '{name}' does not exist"));
+            self.detail = Some((at, format!("Function '{name}' does not exist")));
             return argument;
         };
         let restricted = match function {
@@ -133,7 +137,7 @@ impl Parser {
             _ => None,
         };
         if let Some(name) = restricted.filter(|_| self.options.restricted) {
-            self.detail = Some(format!("{name} not available in restricted context"));
+            self.detail = Some((at, format!("{name} not available in restricted context")));
         }
         Word::Call(function, Box::new(argument))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use conf::expr::{EvalError, Expr};
 use conf::words::words;
-use conf::{Cmd, Level, Origin};
+use conf::{Cmd, Level, Origin, Refusal};
 use server::Request;
 use server::authz::AuthzCheck::{Either, Now};
 use server::authz::{AuthzProvider, Parsed, Verdict};
@@ -35,7 +35,7 @@ fn granted_if<T: 'static>(arguments: &Parsed, yes: impl FnOnce(&T) -> bool) -> V
     }
 }
 
-fn parse_all(_: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
+fn parse_all(_: &mut Cmd<'_>, text: &str) -> Result<Parsed, Refusal> {
     match conf::values::one_of(text, &[("granted", true), ("denied", false)]) {
         Some(granted) => Ok(Arc::new(granted)),
         None => Err("Argument for 'Require all' must be 'granted' or 'denied'".into()),
@@ -46,11 +46,11 @@ fn is_in_environment(request: &mut Request, names: &Parsed) -> Verdict {
     granted_if(names, |names: &Vec<String>| names.iter().any(|name| request.env.contains(name)))
 }
 
-fn parse_methods(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
+fn parse_methods(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, Refusal> {
     let methods = words(text);
     let known = cmd.context.language.kept.get::<server::core::Methods>();
-    match methods.iter().find(|name| !known.knows(name)) {
-        Some(unknown) => Err(format!("Invalid Method '{unknown}'")),
+    match methods.iter().position(|name| !known.knows(name)) {
+        Some(at) => Err(Refusal::argument(at + 1, format!("Invalid Method '{}'", methods[at]))),
         None => Ok(Arc::new(methods)),
     }
 }
@@ -72,10 +72,10 @@ struct Condition {
     origin: Origin,
 }
 
-fn parse_expr(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
+fn parse_expr(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, Refusal> {
     let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let text = quoted.unwrap_or(text);
-    let expr = Expr::parse_with(text, cmd.expr_options()).map_err(in_require_line)?;
+    let expr = Expr::parse_with(text, cmd.expr_options()).map_err(|why| in_require_line(&why))?;
     let asks_for_user = text.to_ascii_uppercase().contains("REMOTE_USER");
     Ok(Arc::new(Condition { looks_up: expr.looks_up(), expr, asks_for_user, origin: cmd.origin() }))
 }

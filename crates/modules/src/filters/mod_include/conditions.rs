@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conf::Level;
-use conf::expr::{Expr, Options};
+use conf::expr::{Expr, ExprError, Options};
 use conf::pattern::{Captures, Flags, Regex};
 use server::Writer;
 
@@ -161,7 +161,7 @@ impl Page {
         })
     }
 
-    fn parsed(&self, text: &str) -> Result<Arc<Expr>, String> {
+    fn parsed(&self, text: &str) -> Result<Arc<Expr>, ExprError> {
         let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(expr) = known().as_ref().and_then(|all| all.get(text)) {
             return Ok(expr.clone());

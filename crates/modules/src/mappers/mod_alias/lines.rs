@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use conf::expr::StringExpr;
+use conf::expr::{ExprError, StringExpr};
 use conf::pattern::{Captures, Flags, Regex};
 use conf::values::atoi;
-use conf::{Cmd, DirectiveContext, Level, Outcome};
+use conf::{Cmd, DirectiveContext, Level, Outcome, Refusal};
 use server::core_module::is_url;
 
 use super::list::Matcher;
@@ -51,7 +51,7 @@ pub(super) fn add_alias_match(cmd: &mut Cmd<'_>, pattern: &str, real: &str, scri
     if in_section(cmd.place) {
         return Err(cmd.cannot_occur("directory context"));
     }
-    push_alias(cmd, Matcher::Pattern(regex(pattern)?), Alias { real: real.into(), script })
+    push_alias(cmd, Matcher::Pattern(regex(1, pattern)?), Alias { real: real.into(), script })
 }
 
 fn push_alias(cmd: &mut Cmd<'_>, matcher: Matcher, alias: Alias) -> Outcome {
@@ -72,11 +72,13 @@ fn add_section_alias(cmd: &mut Cmd<'_>, path: &str, script: bool) -> Outcome {
     cmd.set(|d: &mut AliasDir| &mut d.alias, Arc::new(SectionAlias { path, prefix: prefix.to_string(), script }))
 }
 
-fn regex(pattern: &str) -> Result<Regex, String> {
-    Regex::new(pattern, Flags::default()).map_err(|_| "Regular expression could not be compiled.".into())
+/// The regular expression in argument `number`.
+fn regex(number: usize, pattern: &str) -> Result<Regex, Refusal> {
+    let regex = Regex::new(pattern, Flags::default());
+    regex.map_err(|error| Refusal::pattern(number, 0, &error, "Regular expression could not be compiled."))
 }
 
-fn expression(cmd: &Cmd<'_>, text: &str) -> Result<StringExpr, String> {
+fn expression(cmd: &Cmd<'_>, text: &str) -> Result<StringExpr, ExprError> {
     StringExpr::parse_with(text, cmd.expr_options())
 }
 
@@ -96,8 +98,10 @@ pub(super) fn add_redirect(cmd: &mut Cmd<'_>, words: [Option<&str>; 3], default:
         _ => None,
     });
     let status = named.unwrap_or(default);
+    // The number of the argument that is the path.
+    let number = 1 + usize::from(named.is_some());
     let (path, target) = match (named, words) {
-        (None, [_, _, Some(_)]) => return Err("Redirect: invalid first argument (of three)".into()),
+        (None, [_, _, Some(_)]) => return Err(Refusal::argument(1, "Redirect: invalid first argument (of three)")),
         (None, [path, target, _]) => (path, target),
         (Some(_), [_, path, target]) => (path, target),
     };
@@ -111,13 +115,15 @@ pub(super) fn add_redirect(cmd: &mut Cmd<'_>, words: [Option<&str>; 3], default:
     }
     let missing = "URL to redirect to is missing";
     // Apache accepts `Redirect gone` outside sections, and then crashes at the first request.
-    let path = path.ok_or(missing)?;
-    let matcher = if is_regex { Matcher::Pattern(regex(path)?) } else { Matcher::Prefix(path.into()) };
+    let path = path.ok_or_else(|| Refusal::missing(missing))?;
+    let matcher = if is_regex { Matcher::Pattern(regex(number, path)?) } else { Matcher::Prefix(path.into()) };
     match target {
-        None if is_redirect(status) => return Err(missing.into()),
-        Some(_) if !is_redirect(status) => return Err("Redirect URL not valid for this status".into()),
+        None if is_redirect(status) => return Err(Refusal::missing(missing)),
+        Some(_) if !is_redirect(status) => {
+            return Err(Refusal::surplus(number + 1, "Redirect URL not valid for this status"));
+        }
         Some(target) if !is_regex && !is_url(target) && !target.starts_with('/') => {
-            return Err("Redirect to non-URL".into());
+            return Err(Refusal::argument(number + 1, "Redirect to non-URL"));
         }
         _ => {}
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use conf::expr::Expr;
 use conf::pattern::{self, Regex};
 use conf::values::atoi;
-use conf::{Cmd, DirectiveContext, Level, Outcome};
+use conf::{Cmd, DirectiveContext, InArgument as _, Level, Outcome, Refusal};
 
 use super::flags::{self, Flags, Given};
 use super::maps::program::Program;
@@ -108,7 +108,8 @@ pub(super) fn condition(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
             }
             Ok(())
         })
-        .map_err(|why| format!("RewriteCond: {why}"))?;
+        .map_err(|why| format!("RewriteCond: {why}"))
+        .in_argument(3)?;
     }
     let (input, pattern) = (input.unwrap_or_default(), pattern.unwrap_or_default());
     let (mut negated, bare) = match pattern.strip_prefix('!') {
@@ -120,10 +121,11 @@ pub(super) fn condition(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
         None if input.eq_ignore_ascii_case("expr") => {
             let place = if cmd.place.htaccess { " in htaccess context" } else { "" };
             let expr = Expr::parse_with(bare, cmd.expr_options())
-                .map_err(|why| format!("RewriteCond: cannot compile expression{place} \"{bare}\" {why}"))?;
+                .map_err(|why| format!("RewriteCond: cannot compile expression{place} \"{bare}\" {why}"))
+                .in_argument(2)?;
             (Test::Expr(Box::new(expr)), bare)
         }
-        None => (Test::Pattern(compile("RewriteCond", bare, no_case)?), bare),
+        None => (Test::Pattern(compile(cmd, (2, usize::from(negated)), bare, no_case)?), bare),
     };
     if no_case && !matches!(test, Test::Pattern(_) | Test::Text(..)) {
         let at = cmd.origin();
@@ -202,7 +204,8 @@ pub(super) fn rule(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let (pattern, output) = (pattern.unwrap_or_default(), output.unwrap_or_default());
     let mut given = Given::new(ROUNDS);
     if let Some(flags) = flags {
-        flags::each(flags, |key, value| given.take(key, value)).map_err(|why| format!("RewriteRule: {why}"))?;
+        let taken = flags::each(flags, |key, value| given.take(key, value));
+        taken.map_err(|why| format!("RewriteRule: {why}")).in_argument(3)?;
     }
     let pattern = match pattern.strip_prefix('!') {
         Some(bare) => {
@@ -211,7 +214,8 @@ pub(super) fn rule(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
         }
         None => pattern,
     };
-    let regex = compile("RewriteRule", pattern, given.flags.any(Flags::NO_CASE))?;
+    let before = usize::from(given.flags.any(Flags::NEGATED));
+    let regex = compile(cmd, (1, before), pattern, given.flags.any(Flags::NO_CASE))?;
     if output == "-" {
         given.flags = given.flags.and(Flags::AS_IS);
     }
@@ -254,9 +258,13 @@ fn ending<'a>(output: &'a str, flags: &mut Flags) -> &'a str {
     }
 }
 
-fn compile(directive: &str, pattern: &str, no_case: bool) -> Result<Regex, String> {
+/// Compiles a pattern: argument `number` without its first `before` bytes.
+fn compile(cmd: &Cmd<'_>, (number, before): (usize, usize), pattern: &str, no_case: bool) -> Result<Regex, Refusal> {
     let flags = if no_case { pattern::Flags::ignoring_case() } else { pattern::Flags::default() };
-    Regex::new(pattern, flags).map_err(|_| format!("{directive}: cannot compile regular expression '{pattern}'"))
+    Regex::new(pattern, flags).map_err(|error| {
+        let message = format!("{}: cannot compile regular expression '{pattern}'", cmd.row.name);
+        Refusal::pattern(number, before, &error, message)
+    })
 }
 
 /// Two or three arguments. They are parsed differently from those of other directives: a backslash stays, and only
@@ -302,7 +310,7 @@ pub(super) fn add_map(cmd: &mut Cmd<'_>, name: &str, source: &str, owner: Option
     let text = |cmd: &Cmd<'_>, path: &str, random| {
         let path = cmd.context.server_relative(path);
         if !cmd.context.system.exists(&path) {
-            return Err(format!("RewriteMap: file for map {name} not found:{path}"));
+            return Err(Refusal::argument(2, format!("RewriteMap: file for map {name} not found:{path}")));
         }
         Ok(Map::Text { file: Arc::new(TextFile::new(path)), random })
     };
@@ -311,18 +319,18 @@ pub(super) fn add_map(cmd: &mut Cmd<'_>, name: &str, source: &str, owner: Option
         "rnd" => text(cmd, rest, true)?,
         "int" => match INTERNAL.iter().find(|(known, _)| *known == rest) {
             Some((_, function)) => Map::Internal(*function),
-            None => return Err(format!("RewriteMap: internal map not found:{rest}")),
+            None => return Err(Refusal::argument(2, format!("RewriteMap: internal map not found:{rest}"))),
         },
         kind @ ("dbd" | "fastdbd") => {
             if !database::is_loaded(cmd) {
-                return Err("RewriteMap types dbd and fastdbd require mod_dbd!".into());
+                return Err(Refusal::argument(2, "RewriteMap types dbd and fastdbd require mod_dbd!"));
             }
             Map::Sql(Sql::new(database::prepare(cmd, "rewrite", rest), kind == "fastdbd"))
         }
-        "prg" => Map::Program(Program::new(cmd, name, rest, owner)?),
+        "prg" => Map::Program(Program::new(cmd, name, rest, owner).in_argument(2)?),
         // As in Apache, this includes files whose names begin like that.
         _ if source.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("dbm")) => {
-            Map::Dbm(dbm_file(cmd, name, source)?)
+            Map::Dbm(dbm_file(cmd, name, source).in_argument(2)?)
         }
         _ => text(cmd, source, false)?,
     };

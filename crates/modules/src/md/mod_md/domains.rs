@@ -275,9 +275,8 @@ fn domain(
         }
         _ => {}
     }
-    let mut warn = |text| {
-        let (module, level, origin) = ("md", Level::Warn, Some(origin.clone()));
-        context.notices.push(Notice { module, level, text, bare: false, origin });
+    let mut warn = |text: String| {
+        context.notices.push(Notice { origin: Some(origin.clone()), ..Notice::new("md", Level::Warn, text) });
     };
     if hosts.is_empty() && conf.renew_mode.or(RenewMode::Auto) != RenewMode::Always {
         warn(format!("AH10045: No VirtualHost matches Managed Domain {name}"));

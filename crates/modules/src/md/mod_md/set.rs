@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conf::values::{number, one_of};
 use conf::words::words;
-use conf::{Allowed, Cmd, Failure, Outcome, Setting, SettingsMap};
+use conf::{Allowed, Cmd, Failure, InArgument as _, Outcome, Refusal, Setting, SettingsMap};
 
 use super::acme::LETS_ENCRYPT;
 use super::domains::{Defined, Definition};
@@ -38,11 +38,15 @@ fn in_set(cmd: &Cmd<'_>) -> bool {
 }
 
 fn not_in_set(cmd: &Cmd<'_>) -> Outcome {
-    if in_set(cmd) { Err(format!("{} is not allowed inside an '{SET}' context", cmd.row.name)) } else { Ok(()) }
+    if in_set(cmd) { Err(format!("{} is not allowed inside an '{SET}' context", cmd.row.name).into()) } else { Ok(()) }
 }
 
 fn only_in_set(cmd: &Cmd<'_>) -> Outcome {
-    if in_set(cmd) { Ok(()) } else { Err(format!("{} is only valid inside a '{SET}' context, not here", cmd.row.name)) }
+    if in_set(cmd) {
+        Ok(())
+    } else {
+        Err(format!("{} is only valid inside a '{SET}' context, not here", cmd.row.name).into())
+    }
 }
 
 /// Sets a text of a server or domain.
@@ -68,7 +72,8 @@ pub(super) fn global_on_off(cmd: &mut Cmd<'_>, field: Field<bool>, value: &str) 
 
 /// Checks the value of a directive without effect.
 pub(super) fn any_on_off(_: &mut Cmd<'_>, value: &str) -> Outcome {
-    parse_on_off(value).map(|_| ())
+    parse_on_off(value)?;
+    Ok(())
 }
 
 fn parse_on_off(value: &str) -> Result<bool, String> {
@@ -83,7 +88,8 @@ pub(super) fn span(cmd: &mut Cmd<'_>, field: Field<Span>, value: &str) -> Outcom
 
 /// Checks the value of a directive without effect.
 pub(super) fn any_span(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    Span::parse(value).map(|_| ()).map_err(|why| format!("{} {why}", cmd.row.name))
+    Span::parse(value).map_err(|why| format!("{} {why}", cmd.row.name))?;
+    Ok(())
 }
 
 /// `MDomain`
@@ -154,7 +160,7 @@ pub(super) fn members(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
 
 /// `MDCertificateAuthority`
 pub(super) fn authorities(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
-    let url = |word: &String| {
+    let url = |(word, number): (&String, usize)| {
         if let Some(url) = one_of(word, &AUTHORITIES) {
             return Ok(url.to_string());
         }
@@ -166,12 +172,13 @@ pub(super) fn authorities(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
             Some(_) => return Ok(word.clone()),
         };
         let known: Vec<&str> = AUTHORITIES.iter().map(|(name, _)| *name).collect();
-        Err(format!(
-            "The CA name '{word}' is not known and it is not a URL either ({why}). Known CA names are: {}.",
-            known.join(" ")
-        ))
+        let known = known.join(" ");
+        let message = format!(
+            "The CA name '{word}' is not known and it is not a URL either ({why}). Known CA names are: {known}."
+        );
+        Err(Refusal::argument(number, message))
     };
-    let urls = words.iter().map(url).collect::<Result<Vec<_>, _>>()?;
+    let urls = words.iter().zip(1..).map(url).collect::<Result<Vec<_>, _>>()?;
     cmd.server_set(|s: &mut MdServer| &mut s.authorities, urls)
 }
 
@@ -219,30 +226,29 @@ pub(super) fn port_map(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> 
 /// `MDPrivateKeys`
 pub(super) fn private_keys(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let mut kinds: Vec<KeyKind> = Vec::new();
-    let mut rest = words.iter().peekable();
+    let mut rest = words.iter().zip(1..).peekable();
     if words.is_empty() {
-        return Err("needs to specify the private key type".into());
+        return Err(Refusal::missing("needs to specify the private key type"));
     }
-    while let Some(word) = rest.next() {
+    while let Some((word, number)) = rest.next() {
         let kind = if word.eq_ignore_ascii_case("Default") {
             if words.len() > 1 {
-                return Err("'Default' allows no other parameter".into());
+                return Err(Refusal::surplus(2, "'Default' allows no other parameter"));
             }
             KeyKind::DEFAULT
         } else if word.eq_ignore_ascii_case("RSA") {
-            let bits = rest.next_if(|next| number(next).is_some()).map_or(Ok(2048), |bits| rsa_bits(bits))?;
-            KeyKind::Rsa(bits)
+            let bits = rest.next_if(|(next, _)| conf::values::number(next).is_some());
+            KeyKind::Rsa(bits.map_or(Ok(2048), |(bits, number)| rsa_bits(bits).in_argument(number))?)
         } else if let Some(bits) = word.to_ascii_lowercase().strip_prefix("rsa") {
-            KeyKind::Rsa(rsa_bits(bits)?)
+            KeyKind::Rsa(rsa_bits(bits).in_argument(number)?)
         } else {
-            KeyKind::curve(word).ok_or_else(|| {
-                format!("'{word}' is not a supported kind of key: RSA, secp256r1, secp384r1, secp521r1")
-            })?
+            let unknown = || format!("'{word}' is not a supported kind of key: RSA, secp256r1, secp384r1, secp521r1");
+            KeyKind::curve(word).ok_or_else(unknown).in_argument(number)?
         };
         let is_same = |other: &KeyKind| matches!((other, kind), (KeyKind::Rsa(_), KeyKind::Rsa(_))) || *other == kind;
         if kinds.iter().any(is_same) {
             let name = if matches!(kind, KeyKind::Rsa(_)) { "RSA" } else { word };
-            return Err(format!("two keys of type '{name}' are not possible."));
+            return Err(Refusal::argument(number, format!("two keys of type '{name}' are not possible.")));
         }
         kinds.push(kind);
     }

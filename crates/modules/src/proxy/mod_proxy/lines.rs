@@ -7,7 +7,7 @@ use conf::fnmatch::is_pattern;
 use conf::pattern::{Flags, Regex};
 use conf::values::{atoi, number};
 use conf::words::words;
-use conf::{Allowed, Cmd, Failure, Outcome, SettingsMap};
+use conf::{Allowed, Cmd, Failure, InArgument as _, Outcome, Refusal, SettingsMap};
 use server::Layer;
 
 use super::map::PROXY;
@@ -36,7 +36,7 @@ fn target(text: &str) -> Result<Target, String> {
 }
 
 /// `SetHandler "proxy:URL"`: the file's path is appended to the URL.
-pub(super) fn check_handler(name: &str) -> Outcome {
+pub(super) fn check_handler(name: &str) -> Result<(), String> {
     match name.strip_prefix(PROXY) {
         None => Ok(()),
         Some(url) => target(url).map(drop).map_err(|why| format!("SetHandler {name}: {why}")),
@@ -62,18 +62,20 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
     let in_location =
         cmd.place.path.clone().filter(|_| ["<Location", "<LocationMatch"].iter().any(|name| cmd.place.inside(name)));
     let is_regex = match rest.next_if_eq(&"~") {
-        Some(_) if is_regex => return Err("ProxyPassMatch invalid syntax ('~' usage).".into()),
+        Some(_) if is_regex => return Err(Refusal::argument(1, "ProxyPassMatch invalid syntax ('~' usage).")),
         tilde => is_regex || tilde.is_some(),
     };
+    let number_of_path = 1 + usize::from(all.first().is_some_and(|first| first == "~"));
     let path = match &in_location {
         Some(path) => Some(path.to_string()),
         None => rest.next().map(str::to_string),
     };
     let (Some(path), Some(url)) = (path, rest.next()) else {
-        return Err("ProxyPass|ProxyPassMatch needs a path when not defined in a location".into());
+        return Err(Refusal::missing("ProxyPass|ProxyPassMatch needs a path when not defined in a location"));
     };
     let (mut nocanon, mut interpolate, mut parameters) = (false, false, Parameters::default());
-    for word in rest {
+    let first = number_of_path + 1 + usize::from(in_location.is_none());
+    for (word, number) in rest.zip(first..) {
         match word.to_ascii_lowercase().as_str() {
             "nocanon" => nocanon = true,
             "interpolate" => interpolate = true,
@@ -81,22 +83,27 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
             "noquery" => {}
             _ => match word.split_once('=') {
                 None if in_location.is_some() && url.starts_with('/') => {
-                    return Err("ProxyPass|ProxyPassMatch can not have a path when defined in a location.".into());
+                    let message = "ProxyPass|ProxyPassMatch can not have a path when defined in a location.";
+                    return Err(Refusal::argument(1, message));
                 }
-                None => return Err(SYNTAX.into()),
+                None => return Err(Refusal::argument(number, SYNTAX)),
                 Some(_) if url == "!" => {}
-                Some((key, value)) => parameters.set(key, value).map_err(|why| format!("ProxyPass {why}"))?,
+                Some((key, value)) => {
+                    let set = parameters.set(key, value).map_err(|why| format!("ProxyPass {why}"));
+                    set.in_argument(number)?;
+                }
             },
         }
     }
     let matcher = match is_regex {
         false => Matcher::Prefix(path),
-        true => Matcher::Pattern(regex(&path, "Regular expression could not be compiled.")?),
+        true => Matcher::Pattern(regex(number_of_path, &path, "Regular expression could not be compiled.")?),
     };
     let url = match url {
         "!" => None,
         url => {
-            let target = absolute(cmd, target(url)?);
+            let number = number_of_path + usize::from(in_location.is_none());
+            let target = absolute(cmd, target(url).in_argument(number)?);
             define(cmd, Worker { target, parameters });
             Some(url.to_string())
         }
@@ -110,8 +117,9 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
     Ok(())
 }
 
-fn regex(pattern: &str, message: &str) -> Result<Regex, String> {
-    Regex::new(pattern, Flags::default()).map_err(|_| message.to_string())
+/// The regular expression in argument `number`.
+fn regex(number: usize, pattern: &str, message: &str) -> Result<Regex, Refusal> {
+    Regex::new(pattern, Flags::default()).map_err(|error| Refusal::pattern(number, 0, &error, message))
 }
 
 fn define(cmd: &mut Cmd<'_>, worker: Worker) {
@@ -122,12 +130,14 @@ fn define(cmd: &mut Cmd<'_>, worker: Worker) {
 /// `<Proxy>` and `<ProxyMatch>`, which may have settings of a backend after its URL.
 pub(super) fn section(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     let name = cmd.row.name;
-    let mut all = words(argument).into_iter().peekable();
-    let tilde = all.next_if(|word| word == "~").is_some();
-    let url = all.next().ok_or_else(|| format!("{name}> directive requires additional arguments"))?;
+    let words = words(argument);
+    let mut all = words.iter().zip(1..).peekable();
+    let tilde = all.next_if(|(word, _)| *word == "~").is_some();
+    let url = all.next().map(|(url, _)| url.clone());
+    let url = url.ok_or_else(|| Refusal::missing(format!("{name}> directive requires additional arguments")))?;
     let is_regex = tilde || name.eq_ignore_ascii_case("<ProxyMatch");
     let matcher = match () {
-        () if is_regex => Url::Pattern(regex(&url, "Regex could not be compiled")?),
+        () if is_regex => Url::Pattern(regex(1 + usize::from(tilde), &url, "Regex could not be compiled")?),
         () if is_pattern(&url) => Url::Wild(url.clone()),
         () => Url::Prefix(url.clone()),
     };
@@ -158,46 +168,49 @@ pub(super) fn set_parameters(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
     let inside = cmd.place.inside("<Proxy") || cmd.place.inside("<ProxyMatch");
     let outer = cmd.place.path.clone().filter(|_| inside);
     if let Some(url) = outer {
-        return set_all(cmd, &url, all.iter().cloned(), "ProxySet ", message);
+        return set_all(cmd, &url, all.iter().zip(1..), "ProxySet ", message);
     }
-    let Some((url, rest)) = all.split_first() else { return Err("ProxySet takes a URL and parameters".into()) };
+    let Some((url, rest)) = all.split_first() else {
+        return Err(Refusal::missing("ProxySet takes a URL and parameters"));
+    };
     let known = target(url).map(|target| absolute(cmd, target));
     let workers = &cmd.server.get::<ProxyServer>().workers;
     if !known.is_ok_and(|known| workers.iter().any(|worker| worker.target == known)) {
-        return Err(format!("ProxySet can not find '{url}' Worker."));
+        return Err(Refusal::argument(1, format!("ProxySet can not find '{url}' Worker.")));
     }
-    set_all(cmd, url, rest.iter().cloned(), "ProxySet ", message)
+    set_all(cmd, url, rest.iter().zip(2..), "ProxySet ", message)
 }
 
-fn set_all(
+/// Sets the parameters of a backend. Each pair comes with its number among the directive's arguments.
+fn set_all<'w>(
     cmd: &mut Cmd<'_>,
     url: &str,
-    pairs: impl Iterator<Item = String>,
+    pairs: impl Iterator<Item = (&'w String, usize)>,
     directive: &str,
     message: &str,
 ) -> Outcome {
     let target = absolute(cmd, target(url)?);
     let mut parameters = Parameters::default();
-    for word in pairs {
-        let (key, value) = word.split_once('=').ok_or(message)?;
-        parameters.set(key, value).map_err(|why| format!("{directive}{why}"))?;
+    for (word, number) in pairs {
+        let (key, value) = word.split_once('=').ok_or(message).in_argument(number)?;
+        parameters.set(key, value).map_err(|why| format!("{directive}{why}")).in_argument(number)?;
     }
     define(cmd, Worker { target, parameters });
     Ok(())
 }
 
 pub(super) fn set_error_override(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
-    let mut all = all.iter();
-    let on = match all.next().map(|word| word.to_ascii_lowercase()).as_deref() {
+    let mut all = all.iter().zip(1..);
+    let on = match all.next().map(|(word, _)| word.to_ascii_lowercase()).as_deref() {
         Some("on") => true,
         Some("off") => false,
-        _ => return Err("ProxyErrorOverride first parameter must be one of: off | on".into()),
+        _ => return Err(Refusal::argument(1, "ProxyErrorOverride first parameter must be one of: off | on")),
     };
-    let status = |word: &String| {
+    let status = |(word, at): (&String, usize)| {
         let status = number(word).and_then(|number| u16::try_from(number).ok());
-        status.filter(|status| (400..600).contains(status)).ok_or_else(|| {
-            "ProxyErrorOverride: status codes to intercept must be valid HTTP Status Codes >=400 && <600".to_string()
-        })
+        let status = status.filter(|status| (400..600).contains(status));
+        let message = "ProxyErrorOverride: status codes to intercept must be valid HTTP Status Codes >=400 && <600";
+        status.ok_or(message).in_argument(at)
     };
     let statuses = all.map(status).collect::<Result<_, _>>()?;
     cmd.set(|d: &mut ProxyDir| &mut d.error_override, ErrorOverride { on, statuses })
@@ -220,7 +233,7 @@ pub(super) fn set_requests(_: &mut Cmd<'_>, on: bool) -> Outcome {
 pub(super) fn check_word(cmd: &mut Cmd<'_>, value: &str, known: &[&str]) -> Outcome {
     match known.iter().any(|word| word.eq_ignore_ascii_case(value)) {
         true => Ok(()),
-        false => Err(format!("{} must be one of: {}", cmd.row.name, known.join(" | "))),
+        false => Err(format!("{} must be one of: {}", cmd.row.name, known.join(" | ")).into()),
     }
 }
 
@@ -233,5 +246,5 @@ pub(super) fn check_buffer(_: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// Refuses a feature that does not exist, because to continue without it would do something else.
 pub(super) fn refuse(cmd: &mut Cmd<'_>, _: &[String]) -> Outcome {
-    Err(format!("Tsubame does not have {} yet; remove the line, or leave this to another server", cmd.row.name))
+    Err(format!("Tsubame does not have {} yet; remove the line, or leave this to another server", cmd.row.name).into())
 }

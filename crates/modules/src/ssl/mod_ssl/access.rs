@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use conf::Level;
+use conf::{Level, Refusal};
 use rustls::ProtocolVersion;
 use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
 use server::{Flow, Request, RequestKind, Session, VirtualHost};
@@ -220,6 +220,6 @@ fn verdict(is_granted: bool) -> Verdict {
     if is_granted { Verdict::Granted } else { Verdict::Denied }
 }
 
-fn alone(name: &str, rest: &str) -> Result<Parsed, String> {
-    if rest.is_empty() { Ok(Arc::new(())) } else { Err(format!("'Require {name}' does not take arguments")) }
+fn alone(name: &str, rest: &str) -> Result<Parsed, Refusal> {
+    if rest.is_empty() { Ok(Arc::new(())) } else { Err(format!("'Require {name}' does not take arguments").into()) }
 }

@@ -1,7 +1,7 @@
 //! Directives that name files and directories.
 
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Outcome, Setting, Settings};
+use conf::{Allowed, Cmd, InArgument as _, Outcome, Refusal, Setting, Settings};
 use server::core_module::SHOWN;
 
 use super::settings::{SslDir, SslServer};
@@ -95,10 +95,10 @@ pub(super) fn openssl_command(cmd: &mut Cmd<'_>, name: &str, value: &str) -> Out
         ("NumTickets", Text),
     ];
     let value = match one_of(name, &COMMANDS) {
-        None => return Err(format!("'{name}': invalid OpenSSL configuration command")),
+        None => return Err(Refusal::argument(1, format!("'{name}': invalid OpenSSL configuration command"))),
         Some(Text) => value.to_string(),
-        Some(File) => file_path(cmd, value)?,
-        Some(Directory) => directory_path(cmd, value)?,
+        Some(File) => file_path(cmd, value).in_argument(2)?,
+        Some(Directory) => directory_path(cmd, value).in_argument(2)?,
     };
     cmd.server_push(|s: &mut SslServer| &mut s.openssl_commands, (name.to_string(), value))
 }

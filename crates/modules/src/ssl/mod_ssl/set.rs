@@ -5,7 +5,7 @@ use std::sync::Arc;
 use conf::expr::Expr;
 use conf::values::{atoi, one_of};
 use conf::words::{next_word, words};
-use conf::{Cmd, Level, Outcome};
+use conf::{Cmd, InArgument as _, Level, Outcome, Refusal};
 use server::module::shared_caches;
 
 use super::paths::{Field, in_section};
@@ -63,7 +63,7 @@ pub(super) fn pass_phrase(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     } else if let Some(file) = value.strip_prefix("exec:").filter(|file| !file.is_empty()) {
         let path = cmd.context.server_relative(file);
         if !cmd.context.system.exists(&path) {
-            return Err(format!("SSLPassPhraseDialog: file '{path}' does not exist"));
+            return Err(format!("SSLPassPhraseDialog: file '{path}' does not exist").into());
         }
         PassPhrase::Program(path)
     } else if let Some(command) = value.strip_prefix('|').filter(|command| !command.is_empty()) {
@@ -77,27 +77,29 @@ pub(super) fn pass_phrase(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 /// `SSLRandomSeed`
 pub(super) fn random_seed(cmd: &mut Cmd<'_>, time: &str, source: &str, bytes: Option<&str>) -> Outcome {
     let Some(time) = one_of(time, &[("startup", SeedTime::Startup), ("connect", SeedTime::Connect)]) else {
-        return Err(format!("SSLRandomSeed: invalid context: `{time}'"));
+        return Err(Refusal::argument(1, format!("SSLRandomSeed: invalid context: `{time}'")));
     };
     let count = u32::try_from(atoi(bytes.unwrap_or_default()));
     let file = |path: &str| {
         let path = cmd.context.server_relative(path);
         if !cmd.context.system.exists(&path) {
-            return Err(format!("SSLRandomSeed: source path '{path}' does not exist"));
+            return Err(Refusal::argument(2, format!("SSLRandomSeed: source path '{path}' does not exist")));
         }
-        Ok((path, count.map_err(|_| "SSLRandomSeed: invalid number of bytes specified")?))
+        Ok((path, count.map_err(|_| "SSLRandomSeed: invalid number of bytes specified").in_argument(3)?))
     };
     let behind = |prefix| source.strip_prefix(prefix).filter(|rest: &&str| !rest.is_empty());
     let source = if source.eq_ignore_ascii_case("builtin") {
         if bytes.is_some() {
-            return Err("SSLRandomSeed: byte specification not allowed for builtin seed source".into());
+            let message = "SSLRandomSeed: byte specification not allowed for builtin seed source";
+            return Err(Refusal::surplus(3, message));
         }
         SeedSource::Builtin
     } else if behind("egd:").is_some() {
-        return Err(format!(
+        let message = format!(
             "Invalid SSLRandomSeed entropy source `{source}': This version of OpenSSL does not support the Entropy \
              Gathering Daemon (EGD)."
-        ));
+        );
+        return Err(Refusal::argument(2, message));
     } else if let Some(path) = behind("exec:") {
         let (path, count) = file(path)?;
         SeedSource::Program(path, count)
@@ -112,7 +114,7 @@ pub(super) fn random_seed(cmd: &mut Cmd<'_>, time: &str, source: &str, bytes: Op
 pub(super) fn sni_policy(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let all = [SniPolicy::Strict, SniPolicy::Secure, SniPolicy::AuthOnly, SniPolicy::Insecure];
     let Some(policy) = one_of(value, &all.map(|policy| (policy.name(), policy))) else {
-        return Err(format!("Invalid SSLVhostSNIPolicy argument '{value}'"));
+        return Err(format!("Invalid SSLVhostSNIPolicy argument '{value}'").into());
     };
     cmd.server_set(|s: &mut SslServer| &mut s.sni_policy, policy)
 }
@@ -165,30 +167,30 @@ pub(super) fn proxy_cipher_suite(cmd: &mut Cmd<'_>, first: &str, second: Option<
 }
 
 /// Parses the arguments: whether they are for TLS 1.3, and the suites.
-fn suites(first: &str, second: Option<&str>) -> Result<(bool, String), String> {
+fn suites(first: &str, second: Option<&str>) -> Result<(bool, String), Refusal> {
     match (first, second) {
         (suites, None) | ("SSL", Some(suites)) => Ok((false, suites.to_string())),
         ("TLSv1.3", Some(suites)) => Ok((true, suites.to_string())),
-        (protocol, Some(_)) => Err(format!("protocol '{protocol}' not supported")),
+        (protocol, Some(_)) => Err(Refusal::argument(1, format!("protocol '{protocol}' not supported"))),
     }
 }
 
 /// Parses `SSLProtocol`: a word with a sign adds or removes a version, one without a sign replaces the words before it.
-pub(super) fn protocols(cmd: &mut Cmd<'_>, line: &str) -> Result<Protocols, String> {
+pub(super) fn protocols(cmd: &mut Cmd<'_>, line: &str) -> Result<Protocols, Refusal> {
     let mut set = Protocols::default();
-    for word in words(line) {
-        let (sign, name) = signed(&word);
+    for (word, number) in words(line).iter().zip(1..) {
+        let (sign, name) = signed(word);
         if name.eq_ignore_ascii_case("SSLv2") {
             if sign == Sign::Minus {
                 continue;
             }
-            return Err("SSLProtocol: SSLv2 is no longer supported".into());
+            return Err(Refusal::argument(number, "SSLProtocol: SSLv2 is no longer supported"));
         }
         let Some(named) = one_of(name, &Protocols::NAMES) else {
-            return Err(format!("{}: Illegal protocol '{name}'", cmd.row.name));
+            return Err(Refusal::argument(number, format!("{}: Illegal protocol '{name}'", cmd.row.name)));
         };
         if named == Protocols::default() && sign != Sign::Minus {
-            return Err("SSLv3 not supported by this version of OpenSSL".into());
+            return Err(Refusal::argument(number, "SSLv3 not supported by this version of OpenSSL"));
         }
         match sign {
             Sign::Minus => set.0 &= !named.0,
@@ -219,10 +221,10 @@ pub(super) fn options(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
         ("OptRenegotiate", SslOption::OptRenegotiate),
         ("LegacyDNStringFormat", SslOption::LegacyDnStringFormat),
     ];
-    for word in words(line) {
-        let (sign, name) = signed(&word);
+    for (word, number) in words(line).iter().zip(1..) {
+        let (sign, name) = signed(word);
         let Some(option) = one_of(name, &NAMES) else {
-            return Err(format!("SSLOptions: Illegal option '{name}'"));
+            return Err(Refusal::argument(number, format!("SSLOptions: Illegal option '{name}'")));
         };
         cmd.push(|d: &mut SslDir| &mut d.options, (sign, option))?;
     }
@@ -274,7 +276,7 @@ pub(super) fn depth(cmd: &mut Cmd<'_>, value: &str) -> Result<u32, String> {
 }
 
 /// `SSLCARevocationCheck` and `SSLProxyCARevocationCheck`
-pub(super) fn revocation(cmd: &mut Cmd<'_>, line: &str) -> Result<CertificateCheck, String> {
+pub(super) fn revocation(cmd: &mut Cmd<'_>, line: &str) -> Result<CertificateCheck, Refusal> {
     let table = [("none", CheckDepth::None), ("leaf", CheckDepth::Leaf), ("chain", CheckDepth::Chain)];
     certificate_check(cmd, line, &table, "no_crl_for_cert_ok")
 }
@@ -291,13 +293,13 @@ fn certificate_check(
     line: &str,
     table: &[(&str, CheckDepth)],
     flag: &str,
-) -> Result<CertificateCheck, String> {
+) -> Result<CertificateCheck, Refusal> {
     let mut rest = line;
     let first = next_word(&mut rest);
-    let depth = one_of(&first, table).ok_or_else(|| invalid(cmd, &first))?;
+    let depth = one_of(&first, table).ok_or_else(|| invalid(cmd, &first)).in_argument(1)?;
     let flags = words(rest);
-    match flags.iter().find(|word| !word.eq_ignore_ascii_case(flag)) {
-        Some(other) => Err(invalid(cmd, other)),
+    match flags.iter().position(|word| !word.eq_ignore_ascii_case(flag)) {
+        Some(at) => Err(Refusal::argument(at + 2, invalid(cmd, &flags[at]))),
         None => Ok(CertificateCheck { depth, unknown_is_good: !flags.is_empty() }),
     }
 }
@@ -339,7 +341,7 @@ pub(super) fn require(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
 /// `SSLOCSPProxyURL`
 pub(super) fn ocsp_proxy_url(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     if !is_url(value) {
-        return Err(format!("SSLOCSPProxyURL: Cannot parse URL {value}"));
+        return Err(format!("SSLOCSPProxyURL: Cannot parse URL {value}").into());
     }
     text(cmd, |s| &mut s.ocsp_proxy_url, value)
 }

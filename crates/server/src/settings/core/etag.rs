@@ -1,6 +1,6 @@
 //! `FileETag`: the parts of a file's `ETag`, with its own way to merge.
 
-use conf::{Merge, Origin};
+use conf::{InArgument as _, Merge, Origin, Outcome, Refusal};
 
 /// A set of components, as bits.
 pub type Bits = u32;
@@ -49,7 +49,7 @@ impl FileETag {
     }
 
     /// Applies the line at `origin`.
-    pub(crate) fn apply(&mut self, words: &[String], origin: &Origin) -> Result<(), String> {
+    pub(crate) fn apply(&mut self, words: &[String], origin: &Origin) -> Outcome {
         if words.iter().any(|word| !word.starts_with(['+', '-'])) {
             self.lines.clear();
         }
@@ -57,15 +57,17 @@ impl FileETag {
         self.read(words)
     }
 
-    fn read(&mut self, words: &[String]) -> Result<(), String> {
+    fn read(&mut self, words: &[String]) -> Outcome {
         let mut begun = false;
-        for word in words {
+        for (word, number) in words.iter().zip(1..) {
             let name = word.strip_prefix(['+', '-']).unwrap_or(word);
             let known = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-            let (known, bits) = known.ok_or_else(|| format!("Unknown keyword '{name}' for FileETag directive"))?;
+            let (known, bits) =
+                known.ok_or_else(|| format!("Unknown keyword '{name}' for FileETag directive")).in_argument(number)?;
             match word.chars().next() {
                 Some('+' | '-') if matches!(*known, "All" | "None") => {
-                    return Err(format!("FileETag keyword '{known}' cannot be used with '+' or '-'"));
+                    let message = format!("FileETag keyword '{known}' cannot be used with '+' or '-'");
+                    return Err(Refusal::argument(number, message));
                 }
                 Some('+') => (self.add, self.remove) = (self.add | bits, self.remove & !bits),
                 Some('-') => (self.add, self.remove) = (self.add & !bits, self.remove | bits),

@@ -1,7 +1,8 @@
 //! `Options` and `AllowOverride`: sets of names with their own ways to merge (Apache manual, core, `Options`,
 //! `AllowOverride`).
 
-use conf::{Allowed, Merge, Origin};
+use conf::directive::nearest_name;
+use conf::{Allowed, Merge, Origin, Outcome, Refusal};
 
 /// A set of options, as bits.
 pub type Bits = u32;
@@ -50,7 +51,7 @@ impl Options {
     }
 
     /// Applies the line at `origin`. `may` are the options allowed here (`AllowOverride Options=`).
-    pub fn apply(&mut self, words: &[String], may: Bits, origin: &Origin) -> Result<(), String> {
+    pub fn apply(&mut self, words: &[String], may: Bits, origin: &Origin) -> Outcome {
         if words.first().is_some_and(|word| !word.starts_with(['+', '-'])) {
             self.lines.clear();
         }
@@ -58,17 +59,18 @@ impl Options {
         self.read(words, may)
     }
 
-    fn read(&mut self, words: &[String], may: Bits) -> Result<(), String> {
+    fn read(&mut self, words: &[String], may: Bits) -> Outcome {
         // After `All` or `None`, names with and without a sign may be mixed; after a sign every name needs one.
         let (mut after_all, mut signed) = (false, false);
         for (i, word) in words.iter().enumerate() {
+            let refused = |message: String| Err(Refusal::argument(i + 1, message));
             let (sign, name) = match word.chars().next() {
                 Some(sign @ ('+' | '-')) => (Some(sign), &word[1..]),
                 _ => (None, word.as_str()),
             };
             let mixed = if sign.is_some() { i > 0 && !signed && !after_all } else { signed };
             if mixed {
-                return Err("Either all Options must start with + or -, or no Option may.".into());
+                return refused("Either all Options must start with + or -, or no Option may.".into());
             }
             signed |= sign.is_some();
             let lower = name.to_ascii_lowercase();
@@ -81,17 +83,17 @@ impl Options {
                 "execcgi" => EXEC_CGI,
                 "multiviews" => MULTI,
                 "runscripts" => MULTI | EXEC_CGI,
-                "none" | "all" if i > 0 => return Err(format!("'Options {name}' must be the first Option given.")),
+                "none" | "all" if i > 0 => return refused(format!("'Options {name}' must be the first Option given.")),
                 "none" | "all" if signed => {
-                    return Err(format!("You may not use 'Options +{name}' or 'Options -{name}'."));
+                    return refused(format!("You may not use 'Options +{name}' or 'Options -{name}'."));
                 }
                 "none" => 0,
                 "all" => ALL,
-                _ => return Err(format!("Illegal option {name}")),
+                _ => return Err(illegal(i + 1, name)),
             };
             after_all |= matches!(lower.as_str(), "none" | "all");
             if bits & !may != 0 {
-                return Err(format!("Option {name} not allowed here"));
+                return refused(format!("Option {name} not allowed here"));
             }
             match sign {
                 Some('+') => self.plus(&lower, bits),
@@ -149,16 +151,26 @@ impl Merge for Options {
     }
 }
 
+/// The options that are one bit each.
+const NAMES: [(Bits, &str); 6] = [
+    (INDEXES, "Indexes"),
+    (SYM_LINKS, "FollowSymLinks"),
+    (SYM_OWNER, "SymLinksIfOwnerMatch"),
+    (EXEC_CGI, "ExecCGI"),
+    (MULTI, "MultiViews"),
+    (INC_WITH_EXEC, "Includes"),
+];
+
+/// Refuses argument `number`, which is no option.
+pub(crate) fn illegal(number: usize, name: &str) -> Refusal {
+    let known = NAMES.iter().map(|(_, name)| *name).chain(["IncludesNOEXEC", "All", "None"]);
+    let near = nearest_name(known, name.trim_start_matches(['+', '-']));
+    let refusal = Refusal::argument(number, format!("Illegal option {name}"));
+    refusal.advice(near.map(|near| format!("Did you mean {near}?")))
+}
+
 /// A set, as an `Options` line with only that.
 pub fn names(bits: Bits) -> String {
-    const NAMES: [(Bits, &str); 6] = [
-        (INDEXES, "Indexes"),
-        (SYM_LINKS, "FollowSymLinks"),
-        (SYM_OWNER, "SymLinksIfOwnerMatch"),
-        (EXEC_CGI, "ExecCGI"),
-        (MULTI, "MultiViews"),
-        (INC_WITH_EXEC, "Includes"),
-    ];
     let without_exec = bits & INCLUDES != 0 && bits & INC_WITH_EXEC == 0;
     let names = NAMES.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name);
     let names: Vec<&str> = names.chain(without_exec.then_some("IncludesNOEXEC")).collect();
@@ -243,7 +255,8 @@ mod tests {
         ];
         for (line, want) in cases {
             let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-            assert_eq!(Options::default().read(&words, Bits::MAX), Err(want.to_string()), "{line}");
+            let refusal = Options::default().read(&words, Bits::MAX).unwrap_err();
+            assert_eq!(refusal.message(), want, "{line}");
         }
     }
 }
