@@ -8,7 +8,9 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 
-use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, Options, StringExpr, Subject, Variable};
+use conf::expr::{
+    Access, Eval, EvalError, Expr, ExprError, FileError, FileTest, Options, StringExpr, Subject, Variable,
+};
 use http::text::from_bytes;
 use libfuzzer_sys::fuzz_target;
 
@@ -23,10 +25,7 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(first.is_ok(), again.is_ok());
             let _ = expr.looks_up();
         }
-        Err(message) => assert!(!message.is_empty()),
-    }
-    if let Some(range) = Expr::fault(&text) {
-        assert!(text.get(range).is_some());
+        Err(error) => check(&error, &text),
     }
     match StringExpr::parse_with(&text, options) {
         Ok(expr) => {
@@ -35,9 +34,15 @@ fuzz_target!(|data: &[u8]| {
                 assert_eq!(constant, value);
             }
         }
-        Err(message) => assert!(!message.is_empty()),
+        Err(error) => check(&error, &text),
     }
 });
+
+/// An error says something about a part of the text.
+fn check(error: &ExprError, text: &str) {
+    assert!(!error.message.is_empty());
+    assert!(text.get(error.place.clone()).is_some());
+}
 
 struct Request;
 

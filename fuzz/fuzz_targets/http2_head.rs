@@ -28,7 +28,8 @@ fuzz_target!(|data: &[u8]| {
 fn is_let_in(head: &RequestHead) {
     assert_eq!(head.version(), Version::Http2);
     let authority = head.authority().expect("a host");
-    let named = |wanted: &'static str| head.fields().filter(move |(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()));
+    let named =
+        |wanted: &'static str| head.fields().filter(move |(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()));
     assert!(named("host").map(|(_, value)| value).eq([authority]));
     assert!(named("content-length").count() <= 1);
     assert_eq!(named("transfer-encoding").count(), 0);

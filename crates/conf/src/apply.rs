@@ -26,15 +26,9 @@ pub fn apply(
         }
         for row in rows {
             let mut cmd = Cmd { node, row, server, dir, place, context };
-            let allowed = allowed(&mut cmd);
-            let outcome = allowed.map_err(Failure::from).and_then(|go| if go { invoke(&mut cmd) } else { Ok(()) });
-            outcome.or_else(|failure| match failure {
-                Failure::Refused(refusal) => {
-                    let error = refusal.error(Phase::Apply, Some(&node.origin), &node.args);
-                    go_on(node, place, context, error)
-                }
-                Failure::Inner(error) => context.errors.meet(*error),
-            })?;
+            if let Err(failure) = apply_line(&mut cmd) {
+                meet(node, place, context, failure)?;
+            }
         }
         // Notices of lines inside a section already have their origin.
         for notice in &mut context.notices[said..] {
@@ -42,6 +36,22 @@ pub fn apply(
         }
     }
     Ok(())
+}
+
+/// Applies a line with the function of one of its rows.
+fn apply_line(cmd: &mut Cmd<'_>) -> Result<(), Failure> {
+    if allowed(cmd)? { invoke(cmd) } else { Ok(()) }
+}
+
+/// Keeps an error of a line, or returns it if it ends the reading.
+fn meet(node: &Node, place: &DirectiveContext, context: &mut Context, failure: Failure) -> Result<(), Error> {
+    match failure {
+        Failure::Refused(refusal) => {
+            let error = refusal.error(Phase::Apply, Some(&node.origin), &node.args);
+            go_on(node, place, context, error)
+        }
+        Failure::Inner(error) => context.errors.meet(*error),
+    }
 }
 
 /// Keeps an error, or returns it if it ends the reading. The contents of a faulty section were not applied yet: applies

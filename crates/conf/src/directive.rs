@@ -72,9 +72,9 @@ pub struct Directive {
 /// How a directive differs from Apache's, in one line. The directive pages show it, `httpd -L` does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// It is accepted but has no effect, for this reason.
+    /// Accepted but has no effect, for this reason.
     WithoutEffect(&'static str),
-    /// It behaves differently: this is how.
+    /// Behaves differently: this is how.
     Differs(&'static str),
 }
 

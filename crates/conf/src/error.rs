@@ -33,8 +33,8 @@ pub struct Error {
     pub reason: Option<Box<str>>,
     /// What to write instead, if the directive's function knows.
     pub advice: Option<Box<str>>,
-    /// The kind of the error, if a report explains errors of its kind.
-    pub cause: Option<Cause>,
+    /// Its [`cause`](Error::cause), on the heap as it is rare.
+    pub cause: Option<Box<Cause>>,
 }
 
 /// A kind of error or notice that a report explains.
@@ -146,7 +146,12 @@ impl Error {
     /// The error with its cause.
     #[must_use]
     pub fn because(self, cause: Cause) -> Error {
-        Error { cause: Some(cause), ..self }
+        Error { cause: Some(Box::new(cause)), ..self }
+    }
+
+    /// The kind of the error, if a report explains errors of its kind.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.cause.as_deref()
     }
 
     /// The line as written, with the part that the error is about.

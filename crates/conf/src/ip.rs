@@ -23,9 +23,9 @@ enum Bits {
 /// Why a text is not a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubnetError {
-    /// It does not look like an address at all; `Allow from` treats it as a host name.
+    /// Does not look like an address at all; `Allow from` treats it as a host name.
     NotAnAddress,
-    /// It looks like an address, but is not one.
+    /// Looks like an address, but is not one.
     Address,
     /// The text after `/` is neither a number of bits nor a netmask.
     Mask,

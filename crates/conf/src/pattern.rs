@@ -245,7 +245,7 @@ impl TooLong {
     /// Whether a length is one that a text may have.
     ///
     /// # Errors
-    /// It is more than `max` bytes.
+    /// The pattern has more than `max` bytes.
     pub fn check(length: usize, max: usize) -> Result<(), TooLong> {
         if length > max { Err(TooLong(max)) } else { Ok(()) }
     }

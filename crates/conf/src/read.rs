@@ -91,7 +91,7 @@ pub struct Reader {
     names_modules: bool,
     /// How much of [`TEXT_MAX`] is used.
     spent: usize,
-    /// It is used up, and that was reported.
+    /// Used up, and that was reported.
     is_too_large: bool,
     /// The contents of files already read, by name.
     files: BTreeMap<String, Arc<Vec<u8>>>,
@@ -234,7 +234,7 @@ impl Reader {
 
     /// Meets an error in a line. Only the first wrong end tag of a text is reported: it makes others wrong that are not.
     fn meet(&mut self, error: Error, input: &mut Input) -> Result<(), Error> {
-        let is_end = matches!(error.cause, Some(Cause::EndTag(_)));
+        let is_end = matches!(error.cause(), Some(Cause::EndTag(_)));
         if is_end && self.errors.go_on() && std::mem::replace(&mut input.is_unbalanced, true) {
             return Ok(());
         }
@@ -408,7 +408,7 @@ impl Reader {
                 let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
                 // On Debian it is in /run, which is empty after a boot. The server creates the last directory of the
                 // path when it starts.
-                // It does not create one named by a variable without a value: the variable is the mistake.
+                // The server does not create a directory named by a variable without a value: the variable is the mistake.
                 let above = path.trim_end_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
                 let can_be_made =
                     !path.contains("${") && self.system.is_dir(if above.is_empty() { "/" } else { above });

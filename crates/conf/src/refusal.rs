@@ -9,13 +9,17 @@ use crate::words::words;
 
 /// Why a directive's function refuses its line. A plain text converts to a refusal that blames all arguments.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct Refusal(Box<Parts>);
+
+/// The parts of a refusal. They lie on the heap: sections nest, and each level has room for a refusal on the stack.
+#[derive(Clone, Debug)]
+struct Parts {
     message: String,
     /// The part at fault; `None`: all arguments.
     spot: Option<Spot>,
     reason: Option<Box<str>>,
     advice: Option<Box<str>>,
-    cause: Option<Cause>,
+    cause: Option<Box<Cause>>,
 }
 
 /// The result of a directive's function.
@@ -41,7 +45,7 @@ impl Refusal {
     /// without its first `before` bytes.
     pub fn pattern(number: usize, before: usize, error: &PatternError, message: impl Into<String>) -> Refusal {
         let refusal = Refusal::from(message.into()).at(Spot::Byte(number, before + error.offset()));
-        Refusal { reason: Some(format!("in the regular expression: {error}").into()), ..refusal }
+        refusal.reason(Some(format!("in the regular expression: {error}")))
     }
 
     /// Blames the token of an expression at which the parser stopped. The expression is argument `number` without its
@@ -55,54 +59,59 @@ impl Refusal {
     /// The refusal with another part of the line at fault.
     #[must_use]
     pub fn at(self, spot: Spot) -> Refusal {
-        Refusal { spot: Some(spot), ..self }
+        self.with(|parts| parts.spot = Some(spot))
     }
 
     /// The refusal with a part of the line at fault, unless it names one already.
     #[must_use]
     pub fn or_at(self, spot: Spot) -> Refusal {
-        Refusal { spot: self.spot.or(Some(spot)), ..self }
+        self.with(|parts| parts.spot = parts.spot.or(Some(spot)))
     }
 
     /// The refusal of arguments that stand behind `number` others.
     #[must_use]
     pub fn behind(self, number: usize) -> Refusal {
-        Refusal { spot: Some(self.spot.unwrap_or(Spot::From(1)).behind(number)), ..self }
+        self.with(|parts| parts.spot = Some(parts.spot.unwrap_or(Spot::From(1)).behind(number)))
     }
 
     /// The refusal with another message, made from its own.
     #[must_use]
     pub fn reworded(self, message: impl FnOnce(&str) -> String) -> Refusal {
-        Refusal { message: message(&self.message), ..self }
+        self.with(|parts| parts.message = message(&parts.message))
     }
 
     /// The refusal with what to write instead.
     #[must_use]
     pub fn advice(self, advice: Option<String>) -> Refusal {
-        Refusal { advice: advice.map(Into::into), ..self }
+        self.with(|parts| parts.advice = advice.map(Into::into))
     }
 
     /// The refusal with its cause.
     #[must_use]
     pub fn because(self, cause: Cause) -> Refusal {
-        Refusal { cause: Some(cause), ..self }
+        self.with(|parts| parts.cause = Some(Box::new(cause)))
     }
 
     /// The refusal with the reason that Apache's message leaves out.
     #[must_use]
     pub(crate) fn reason(self, reason: Option<String>) -> Refusal {
-        Refusal { reason: reason.map(Into::into), ..self }
+        self.with(|parts| parts.reason = reason.map(Into::into))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Parts)) -> Refusal {
+        change(&mut self.0);
+        self
     }
 
     /// The message, in Apache's words.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// The error of a line whose arguments are the text `arguments`. A file that the command line names has no such
     /// line.
     pub(crate) fn error(self, phase: Phase, origin: Option<&Origin>, arguments: &str) -> Error {
-        let Refusal { message, spot, reason, advice, cause } = self;
+        let Parts { message, spot, reason, advice, cause } = *self.0;
         let spot = spot.unwrap_or_else(|| match words(arguments).len() {
             0 => Spot::Word(0),
             1 => Spot::Word(1),
@@ -114,7 +123,7 @@ impl Refusal {
 
 impl From<String> for Refusal {
     fn from(message: String) -> Refusal {
-        Refusal { message, spot: None, reason: None, advice: None, cause: None }
+        Refusal(Box::new(Parts { message, spot: None, reason: None, advice: None, cause: None }))
     }
 }
 

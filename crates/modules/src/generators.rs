@@ -23,12 +23,3 @@ pub mod mod_suexec;
 mod perl;
 mod script;
 mod shebang;
-
-use std::path::PathBuf;
-
-use server::Server;
-
-/// The directory in which the process manager makes its own; `None` if no loaded module has backends.
-pub fn manager_directory(server: &Server) -> Option<PathBuf> {
-    backends::directory_above(server)
-}

@@ -4,30 +4,16 @@
 use std::sync::LazyLock;
 
 use conf::ModuleInfo;
+pub use server::module::finding::Loss;
 
-/// The loss without a directive or module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// Nothing that a visitor would notice.
-    Nothing,
-    /// Answers stay the same, but come later.
-    Speed,
-    /// Its function.
-    Feature,
-    /// A restriction: without it, more is allowed.
-    Protection,
-}
-
-impl Loss {
-    /// The word in the tables.
-    fn of(cell: &str) -> Option<Loss> {
-        match cell {
-            "no" => Some(Loss::Nothing),
-            "speed" => Some(Loss::Speed),
-            "feature" => Some(Loss::Feature),
-            "protection" => Some(Loss::Protection),
-            _ => None,
-        }
+/// The loss that a word in the tables names.
+fn loss_of(cell: &str) -> Option<Loss> {
+    match cell {
+        "no" => Some(Loss::Nothing),
+        "speed" => Some(Loss::Speed),
+        "feature" => Some(Loss::Feature),
+        "protection" => Some(Loss::Protection),
+        _ => None,
     }
 }
 
@@ -146,7 +132,7 @@ pub static DIRECTIVES: LazyLock<Vec<Fact>> = LazyLock::new(|| {
             since,
             syntax,
             purpose,
-            loss: Loss::of(loss),
+            loss: loss_of(loss),
         })
         .collect()
 });
@@ -160,7 +146,7 @@ pub static MODULES: LazyLock<Vec<Page>> = LazyLock::new(|| {
             status,
             since,
             purpose,
-            loss: Loss::of(loss),
+            loss: loss_of(loss),
             instead,
             alone: Alone::of(alone),
             tunes,
@@ -177,7 +163,7 @@ pub static OTHERS: LazyLock<Vec<Other>> = LazyLock::new(|| {
             prefixes,
             purpose,
             instead,
-            loss: Loss::of(loss),
+            loss: loss_of(loss),
             alone: Alone::of(alone),
         })
         .collect()
@@ -186,7 +172,7 @@ pub static OTHERS: LazyLock<Vec<Other>> = LazyLock::new(|| {
 /// Directives that Apache 2.4 no longer has.
 pub static REMOVED: LazyLock<Vec<Removed>> = LazyLock::new(|| {
     rows(include_str!("../data/removed-directives.tsv"))
-        .map(|[name, last, purpose, instead, loss]| Removed { name, last, purpose, instead, loss: Loss::of(loss) })
+        .map(|[name, last, purpose, instead, loss]| Removed { name, last, purpose, instead, loss: loss_of(loss) })
         .collect()
 });
 

@@ -8,3 +8,4 @@ pub mod merge;
 pub(crate) mod plan;
 pub mod read_timeout;
 pub(crate) mod section;
+pub mod user;

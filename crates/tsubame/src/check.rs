@@ -3,7 +3,6 @@
 //! The same code reads the configuration for a server; here it continues after each error. The check executes nothing
 //! that the configuration names, binds no port and needs no root privileges.
 
-mod certificates;
 mod disk;
 mod errors;
 mod hosts;
@@ -18,17 +17,16 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use lexopt::prelude::*;
-use modules::metadata::mod_mime;
 use server::{Loaded, Server};
 
 use self::report::{Read, Report, Verdict};
 use crate::cli::{self, Options};
 use crate::config;
-use crate::diagnosis::finding::{Finding, Topic, Weight};
 use crate::diagnosis::preflight::{self, Obstacle, Preflight};
 use crate::misuse;
 use crate::output;
 use crate::style::Style;
+use server::module::finding::{Finding, Topic, Weight};
 
 /// The help page of `tsubame check`.
 pub(crate) const USAGE: &str = "\
@@ -127,10 +125,10 @@ fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
     let Loaded { server, included, notices, errors: wrong } = loaded;
     report.read = Read { files: included.len(), hosts: server.hosts.len() - 1, ..Read::default() };
     errors::notices(report, &notices, &server.tree);
+    server::module::examine(&server, &mut |found| report.add(found));
     obstacles(report, &server, wrong.is_empty());
     lines::all(report, &server, &wrong);
     hosts::all(report, &server);
-    certificates::all(report, &server);
     mistakes::all(report, &server);
     if !query.no_files {
         disk::all(report, &server, query.directories);
@@ -142,15 +140,16 @@ fn obstacles(report: &mut Report, server: &Server, is_correct: bool) {
     for text in server.obstacles() {
         report.stops(Topic::Start, "start", &text);
     }
-    if let Err(text) = mod_mime::types_are_there(server) {
-        report.stops(Topic::Start, "TypesConfig", &text);
-    }
     if let Err(text) = config::identity(&server.main().settings) {
         report.stops(Topic::Start, "User", &text);
     }
     let Preflight { stops, doubts } = preflight::look(server);
     for Obstacle { text, help, .. } in stops.into_iter().filter(|obstacle| is_correct || !obstacle.is_absence) {
-        let is_said = |found: &Finding| found.topic == Topic::Log && text.contains(&found.subject);
+        let is_said = |found: &Finding| match found.topic {
+            Topic::Log => text.contains(&found.subject),
+            Topic::Start => found.message == text,
+            _ => false,
+        };
         if !report.findings.iter().any(is_said) {
             report.add(Finding { instead: help, ..Finding::new(Weight::Stops, Topic::Start, "start", text) });
         }

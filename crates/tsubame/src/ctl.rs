@@ -90,7 +90,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             Err(code) => return code,
         },
     };
-    match ask(&endpoint, &words) {
+    match request(&endpoint, &words) {
         Ok(text) => {
             output::print(&text);
             ExitCode::SUCCESS
@@ -174,7 +174,7 @@ fn configured(options: &Options) -> Result<Endpoint, ExitCode> {
 }
 
 /// Sends a request and returns the server's reply. `Err`: why the server refused it, or could not be reached.
-fn ask(Endpoint { socket, pid_file }: &Endpoint, words: &[String]) -> Result<String, String> {
+fn request(Endpoint { socket, pid_file }: &Endpoint, words: &[String]) -> Result<String, String> {
     let stream = connect(socket)?;
     let mut request = Vec::new();
     let colours = Style::of_output().0.then(|| COLOURS.to_string());

@@ -5,7 +5,6 @@ pub(crate) mod context;
 pub(crate) mod errors;
 pub(crate) mod excerpt;
 pub(crate) mod explanation;
-pub(crate) mod finding;
 pub(crate) mod names;
 pub(crate) mod preflight;
 pub(crate) mod print;

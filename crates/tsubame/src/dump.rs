@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 
 use conf::ModuleInfo;
-use modules::arch::mod_unixd;
 use mpm::settings::MpmSettings;
 use server::core::{CoreServer, DOCUMENT_ROOT, HostAddress};
 use server::core_module::{SHOWN, mutex};
+use server::settings::user;
 use server::{Failed, Server, VirtualHost};
 
 use crate::cli::{self, Action, Options};
@@ -270,11 +270,11 @@ fn run_settings(server: &Server) -> String {
         };
     }
     let unused = if sys::cred::is_root() { "" } else { " not_used" };
-    if let Ok((user, group)) = mod_unixd::identity(main, &server::machine::Machine) {
+    if let Ok((user, group)) = user::identity(main, &server::machine::Machine) {
         let _ = writeln!(out, "User: name=\"{}\" id={}{unused}", user.name, user.id);
         let _ = writeln!(out, "Group: name=\"{}\" id={}{unused}", group.name, group.id);
     }
-    if let Some(dir) = main.get::<mod_unixd::UnixConf>().chroot.get() {
+    if let Some(dir) = main.get::<user::UserSettings>().chroot.get() {
         let _ = writeln!(out, "ChrootDir: \"{dir}\"{unused}");
     }
     out

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use conf::Level;
-use modules::ssl::mod_ssl;
 use mpm::control::Conversation;
 use mpm::{About, Generation, Invocation, Listeners, ParentCallbacks, Restart, Stall};
 use server::HttpService;
@@ -50,7 +49,7 @@ pub(crate) fn serve(
     text: &ConfigSource<'_>,
     ready: impl FnOnce(&Listeners),
 ) -> ExitCode {
-    mod_ssl::starts_a_server();
+    configured.loaded.server.before_start();
     if let Err(message) = preflight::can_start(options, &configured).and_then(|()| make_runtime_directory(&configured))
     {
         messages::print(options, &message);
@@ -227,7 +226,7 @@ impl ParentCallbacks for Callbacks<'_> {
 
     fn tick(&mut self) {
         server::log::tend();
-        mod_ssl::tell_expiring(&self.running.server);
+        self.running.server.tick();
     }
 
     fn logs_reopened(&mut self) -> bool {

@@ -22,11 +22,11 @@ pub(super) struct Entry {
 /// The state of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It does something.
+    /// Does something.
     Implemented,
-    /// It is accepted by some module, and does nothing.
+    /// Accepted by some module, and does nothing.
     WithoutEffect,
-    /// It is an error.
+    /// An error.
     Refused,
 }
 

@@ -24,7 +24,30 @@ const MAY_USE: &[(&str, &[&str])] = &[
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let manifests = tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
     let sources = tree.files.iter().filter(|file| file.path.starts_with("crates/conf/src/"));
-    manifests.flat_map(manifest).chain(sources.flat_map(kernel)).collect()
+    let program = tree.files.iter().filter(|file| file.path.starts_with("crates/tsubame/src/"));
+    manifests.flat_map(manifest).chain(sources.flat_map(kernel)).chain(program.flat_map(modules_by_name)).collect()
+}
+
+/// What the program may use of `modules`: the lists of modules, and no module by its name.
+const LISTS: [&str; 3] = ["MODULES", "manual", "idle"];
+
+/// Checks that the program knows no module by name.
+fn modules_by_name(file: &File) -> Vec<Finding> {
+    let named = |line: &str| {
+        let mut used = line.match_indices("modules::").filter(|(at, _)| !line[..*at].ends_with(is_word));
+        used.any(|(at, name)| {
+            let rest = &line[at + name.len()..];
+            let is_other = |used: &str| !LISTS.iter().any(|list| used.trim_start().starts_with(list));
+            match rest.strip_prefix('{').and_then(|list| list.split('}').next()) {
+                Some(several) => several.split(',').any(is_other),
+                None => is_other(rest),
+            }
+        })
+    };
+    let is_ours = |line: &str| !line.contains("server::modules::") && !line.trim_start().starts_with("//");
+    let lines = file.text.lines().enumerate().filter(|(_, line)| is_ours(line) && named(line));
+    let advice = "let the module join in by a hook (crates/server/src/module/hook.rs)";
+    lines.map(|(number, _)| Finding::error(&file.path, number + 1, "the program names a module", advice)).collect()
 }
 
 /// Checks that `conf` does no I/O: of `sys` it may use only PCRE2, and nothing of the kernel.
@@ -105,6 +128,14 @@ mod tests {
     fn a_strangers_crate_of_the_same_name_is_not_ours() {
         assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp = \"1\"\n"), [""; 0]);
         assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp.workspace = true\n"), ["lab depends on http"]);
+    }
+
+    #[test]
+    fn the_program_names_no_module() {
+        let text = "use modules::{MODULES, manual};\nuse modules::{manual, ssl};\nuse modules::ssl::mod_ssl;\n";
+        let path = "crates/tsubame/src/start.rs";
+        assert_eq!(findings(path, text), ["the program names a module"; 2]);
+        assert_eq!(findings("crates/tsubame/src/x.rs", "use modules::idle;\nuse other_modules::x;\n"), [""; 0]);
     }
 
     #[test]

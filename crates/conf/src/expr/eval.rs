@@ -64,11 +64,11 @@ pub const MAX_FILE_SIZE: u64 = 10 * 1024 * 1024;
 /// Why `file()` could not read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileError {
-    /// It cannot be opened.
+    /// Cannot be opened.
     Open,
-    /// It is larger than [`MAX_FILE_SIZE`].
+    /// Larger than [`MAX_FILE_SIZE`].
     TooLarge,
-    /// It cannot be read.
+    /// Cannot be read.
     Read,
 }
 

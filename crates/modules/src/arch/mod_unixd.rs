@@ -4,11 +4,9 @@
 
 use conf::directive::Args::{Flag, Take1};
 use conf::error::Phase;
-use conf::{
-    Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, SettingsMap, System, on_or_off, row,
-    settings,
-};
+use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, on_or_off, row};
 use gateway::owners::{self, Ownership};
+use server::settings::user::{UserSettings, identity};
 use server::{Draft, Hook, Module, Server};
 
 pub(crate) static MODULE: Module = Module {
@@ -18,33 +16,24 @@ pub(crate) static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("User", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.user, v) }), "#-1", "Effective user id for this server"),
-    row("Group", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.group, v) }), "#-1", "Effective group id for this server"),
+    row("User", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UserSettings| &mut s.user, v) }), "#-1", "Effective user id for this server"),
+    row("Group", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UserSettings| &mut s.group, v) }), "#-1", "Effective group id for this server"),
     row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into").differs("If root starts the server, this line stops the start: the server cannot change its root directory. A service manager can (`RootDirectory=` of systemd)."),
     row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut Ownership| &mut s.allowed, on)), on_or_off(owners::ALLOWED), "Enable or disable suEXEC support").differs("The server needs no setuid program, so the default is On."),
 ];
-
-settings! {
-    /// The module's settings of the server.
-    pub struct UnixConf {
-        pub user: Setting<String>,
-        pub group: Setting<String>,
-        pub chroot: Setting<String>,
-    }
-}
 
 fn set_chroot(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     if !cmd.context.system.is_dir(value) {
         return Err("ChrootDir must be a valid directory".into());
     }
     let path = value.to_string();
-    cmd.server_set(|s: &mut UnixConf| &mut s.chroot, path)
+    cmd.server_set(|s: &mut UserSettings| &mut s.chroot, path)
 }
 
 /// A configuration that asks for a chroot is refused, because it would otherwise run unconfined. If nobody could change
 /// the root, Apache does not either.
 fn refuse_chroot(server: &Server) -> Result<(), String> {
-    let chroot = &server.main().settings.get::<UnixConf>().chroot;
+    let chroot = &server.main().settings.get::<UserSettings>().chroot;
     match chroot.origin().filter(|_| sys::cred::is_root()) {
         Some(origin) => Err(format!(
             "ChrootDir at {origin}: the server cannot change its root directory; let a service manager do it \
@@ -52,29 +41,6 @@ fn refuse_chroot(server: &Server) -> Result<(), String> {
         )),
         None => Ok(()),
     }
-}
-
-/// A user or group with its name and number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// As written.
-    pub name: String,
-    /// Its number; `u32::MAX` if nothing is configured (`#-1`).
-    pub id: u32,
-}
-
-/// The `User` and `Group` in effect. `Err`: there is no such user or group.
-pub fn identity(main: &SettingsMap, system: &dyn System) -> Result<(Named, Named), String> {
-    let conf = main.get::<UnixConf>();
-    let number = |name: &str| name.strip_prefix('#').map(|digits| conf::values::atoi(digits) as u32);
-    let user = conf.user.get().map_or("#-1", String::as_str);
-    let group = conf.group.get().map_or("#-1", String::as_str);
-    let uid = number(user).or_else(|| system.user(user).map(|(uid, _)| uid));
-    let gid = number(group).or_else(|| system.group(group));
-    Ok((
-        Named { name: user.into(), id: uid.ok_or_else(|| format!("AH00543: {{program}}: bad user name {user}"))? },
-        Named { name: group.into(), id: gid.ok_or_else(|| format!("AH00544: {{program}}: bad group name {group}"))? },
-    ))
 }
 
 fn check(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {

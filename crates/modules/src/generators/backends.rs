@@ -1,5 +1,6 @@
 //! The process manager, for the modules whose scripts are backends.
 
+use server::paths::c_path;
 use std::os::unix::fs::{DirBuilderExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,10 +67,17 @@ fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<H
     }))
 }
 
-/// The directory in which the manager makes its own; `None` if no loaded module has backends.
-pub(super) fn directory_above(server: &Server) -> Option<PathBuf> {
+/// Foresees whether the manager can make its directory, or the first one above that is missing.
+pub(super) fn preflight(server: &Server) -> Result<(), String> {
     let directory = Path::new(&server.main().settings.get::<BackendServer>().directory.0);
-    directory.parent().filter(|above| !above.as_os_str().is_empty()).map(Path::to_path_buf)
+    let Some(above) = directory.parent().filter(|above| !above.as_os_str().is_empty()) else { return Ok(()) };
+    let existing = above.ancestors().find(|directory| directory.exists()).unwrap_or(Path::new("/"));
+    // With a slash at its end the name is that of a directory.
+    let writable = c_path(&format!("{}/", existing.display())).map_or(Ok(()), |path| sys::file::may_write(&path));
+    writable.map_err(|error| {
+        let above = above.display();
+        format!("{}: the process manager cannot make its directory in {above}", sys::describe(&error))
+    })
 }
 
 /// Makes the directory, for the user of the manager: that of the children, who find the manager's socket there, or
@@ -99,7 +107,7 @@ struct Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if self.made_by == Pid::own() {
-            // It may have been removed already.
+            // The directory may have been removed already.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

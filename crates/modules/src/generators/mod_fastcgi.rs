@@ -35,6 +35,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::Check(backends::resolve),
         Hook::Check(mod_suexec::is_allowed),
         Hook::OpenLogs(mod_suexec::check),
+        Hook::Preflight(backends::preflight),
         Hook::HelperProcess(&backends::MANAGER),
         Hook::Phase(Phase::CheckUser, Order::Middle, fastcgi_auth::hooks!(Authenticator, checker)),
         Hook::Phase(Phase::AuthChecker, Order::Middle, fastcgi_auth::hooks!(Authorizer, checker)),

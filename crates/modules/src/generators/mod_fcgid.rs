@@ -32,6 +32,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::Mutex("fcgid-pipe"),
         Hook::Mutex("fcgid-proctbl"),
         Hook::Check(backends::resolve),
+        Hook::Preflight(backends::preflight),
         Hook::HelperProcess(&backends::MANAGER),
         Hook::Phase(Phase::CheckUser, Order::Middle, fastcgi_auth::hooks!(Authenticator, checker)),
         Hook::Phase(Phase::AuthChecker, Order::Middle, fastcgi_auth::hooks!(Authorizer, checker)),

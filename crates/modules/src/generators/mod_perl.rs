@@ -19,6 +19,7 @@ pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "perl_module", source: "mod_perl.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(backends::resolve),
+        Hook::Preflight(backends::preflight),
         Hook::HelperProcess(&backends::MANAGER),
         Hook::Handler(Order::Middle, SCRIPTS),
     ],
@@ -180,7 +181,7 @@ fn set_option(cmd: &mut Cmd<'_>, option: &str) -> Outcome {
     match name {
         "ParseHeaders" => cmd.set(|d: &mut PerlDir| &mut d.parse_headers, on),
         "SetupEnv" => cmd.set(|d: &mut PerlDir| &mut d.setup_env, on),
-        // They choose among interpreters inside the server's process, or set what those may do.
+        // These options choose among interpreters inside the server's process, or set what those may do.
         "GlobalRequest" | "MergeHandlers" | "Enable" | "Parent" | "Clone" | "InheritSwitches" | "AutoLoad" => Ok(()),
         _ => Err(format!("Invalid PerlOptions {name}").into()),
     }

@@ -18,6 +18,7 @@ pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "speedycgi_module", source: "mod_speedycgi2.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(backends::resolve),
+        Hook::Preflight(backends::preflight),
         Hook::HelperProcess(&backends::MANAGER),
         // Before mod_cgi, which would make the kernel look for a program named speedy.
         Hook::Handler(Order::First, SCRIPTS),

@@ -6,6 +6,8 @@
 
 mod policy;
 
+use crate::mappers::mod_userdir;
+use server::module::finding::{Finding, Topic, Weight};
 use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Take2};
@@ -26,6 +28,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::Check(daemons::resolve),
         Hook::Check(is_allowed),
         Hook::OpenLogs(check),
+        Hook::Examine(examine),
         Hook::HelperProcess(&HELPER),
     ],
 };
@@ -69,6 +72,18 @@ pub(super) fn run_as(cmd: &Cmd<'_>, user: &str, group: &str) -> Result<RunAs, Re
 fn set_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let path = cmd.context.server_relative(value);
     cmd.server_set(|s: &mut SuexecServer| &mut s.root, path)
+}
+
+/// Finds users' directories: Apache runs their scripts as these users.
+fn examine(server: &Server, found: &mut dyn FnMut(Finding)) {
+    let mut origins: Vec<_> = server.hosts.iter().filter_map(mod_userdir::origin).collect();
+    origins.dedup();
+    for origin in origins {
+        let text = "Scripts in users' directories run as the server's user, and not as these users as in Apache.";
+        let instead =
+            "Forbid scripts there (Options -ExecCGI), or give each user a virtual host with a SuexecUserGroup";
+        found(Finding::new(Weight::Loses, Topic::Script, "UserDir", text).at(origin).instead(instead));
+    }
 }
 
 /// Suexec's rules.

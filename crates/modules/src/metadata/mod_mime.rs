@@ -6,6 +6,7 @@
 mod extensions;
 mod types;
 
+use server::module::finding::{Finding, Topic, Weight};
 use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(crate) static MODULE: Module = Module {
     hooks: &[
         Hook::Check(prepare),
         Hook::OpenLogs(types_are_there),
+        Hook::FileHandler(handler_of),
+        Hook::Examine(examine),
         Hook::Phase(Phase::TypeChecker, Order::Middle, Now(find_type)),
     ],
 };
@@ -182,8 +185,15 @@ fn read_types(draft: &mut Draft, context: &Context) {
 }
 
 /// Whether the media types could be read. `Err`: why not, which prevents the start.
-pub fn types_are_there(server: &Server) -> Result<(), String> {
+fn types_are_there(server: &Server) -> Result<(), String> {
     server.main().settings.get::<MimeServer>().types.0.as_ref().map(|_| ()).map_err(String::clone)
+}
+
+/// Reports what [`types_are_there`] would end a start with.
+fn examine(server: &Server, found: &mut dyn FnMut(Finding)) {
+    if let Err(text) = types_are_there(server) {
+        found(Finding::new(Weight::Stops, Topic::Start, "TypesConfig", text));
+    }
 }
 
 /// The metadata from the extensions of a name; for single values, the last one counts.
@@ -269,7 +279,7 @@ fn find_type(request: &mut Request) -> Flow {
 }
 
 /// The handler for the extensions of a name under these settings.
-pub fn handler_of<'a>(settings: &'a SettingsMap, name: &str) -> Option<&'a str> {
+fn handler_of<'a>(settings: &'a SettingsMap, name: &str) -> Option<&'a str> {
     Findings::of(name, settings.get::<MimeDir>(), None).handler
 }
 

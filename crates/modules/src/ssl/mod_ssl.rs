@@ -9,6 +9,7 @@ mod certificates;
 mod choice;
 mod clients;
 mod context;
+mod examine;
 mod expiry;
 mod keys;
 mod loading;
@@ -44,12 +45,11 @@ use server::core::CoreServer;
 use server::{Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Order, Phase, Request, Server};
 
 pub use self::certificates::{end_of, has_key};
-pub use self::expiry::{Expiry, all as expiries, tell as tell_expiring, warning as expiry_warning};
-pub use self::loading::{Reloader, reload as reload_certificates};
+pub use self::expiry::{Expiry, all as expiries};
+pub use self::loading::Reloader;
 pub(crate) use self::managed::{Managed, Served, manage};
 #[cfg(fuzzing)]
 pub use self::ocsp::fuzzing;
-pub use self::pass_phrases::starts_a_server;
 use self::settings::is_expected;
 pub use self::settings::{SslDir, SslProxy, SslServer};
 pub use self::shown::{ShownCertificate, shown as shown_certificates};
@@ -61,6 +61,10 @@ pub(crate) static MODULE: Module = Module {
         Hook::Mutex("ssl-cache"),
         Hook::Mutex("ssl-stapling"),
         Hook::Mutex("ssl-stapling-refresh"),
+        Hook::BeforeStart(pass_phrases::starts_a_server),
+        Hook::Tick(expiry::tell),
+        Hook::Examine(examine::files),
+        Hook::Command("reload-certificates", loading::reload_on_command),
         Hook::Check(make_places),
         Hook::Start(loading::prepare),
         Hook::OpenLogs(loading::log_notes),

@@ -2,10 +2,11 @@
 
 use std::sync::OnceLock;
 
-use conf::{Context, Error, ModuleInfo};
+use conf::{Context, Error, ModuleInfo, SettingsMap};
 
 use crate::message::response::Body;
 use crate::module::authz::{AuthnProvider, AuthzProvider};
+use crate::module::finding::Finding;
 use crate::request::Request;
 use crate::request::hooks::{
     Chain, Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain,
@@ -13,7 +14,7 @@ use crate::request::hooks::{
 };
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
-use crate::site::server::{DumpHook, HelperHook, Lifecycle, LogHook, ServerHook, StartHook};
+use crate::site::server::{DumpHook, HelperHook, Lifecycle, LogHook, Server, ServerHook, StartHook};
 
 /// A way to share small objects among the children (Apache manual, "Shared Object Cache").
 pub struct SharedCache {
@@ -46,6 +47,12 @@ pub enum Order {
 
 /// A check of the whole configuration.
 pub type CheckHook = fn(&mut Draft, &mut Context) -> Result<(), Error>;
+/// An examination, which passes each finding on.
+pub type ExamineHook = fn(&Server, &mut dyn FnMut(Finding));
+/// A command of the control socket.
+pub type CommandHook = fn(&Server) -> Result<String, String>;
+/// The handler for the name of a file.
+pub type FileHandlerHook = for<'a> fn(&'a SettingsMap, &str) -> Option<&'a str>;
 /// A check of a handler's name.
 pub type HandlerCheck = fn(&str) -> Result<(), String>;
 /// A point at which a module joins in. The phases come in this order (Apache manual, "Request Processing in the Apache
@@ -64,6 +71,18 @@ pub enum Hook {
     HandlerName(HandlerCheck),
     /// A cache that all children share, for any code that knows its name.
     SharedCache(&'static SharedCache),
+    /// A server is about to start, and the configuration was only read. Does not run where it is checked or shown.
+    BeforeStart(fn()),
+    /// Runs once a second in the parent, and must not wait.
+    Tick(ServerHook),
+    /// What `tsubame check` says of the module's settings, as `test_config` in Apache.
+    Examine(ExamineHook),
+    /// Foresees what would keep the module's processes from starting, and changes nothing. `Err`: the message.
+    Preflight(StartHook),
+    /// A command of `tsubame ctl`. `Ok`: the text for the client.
+    Command(&'static str, CommandHook),
+    /// The handler that the module gives a file of this name, under the settings of its directory.
+    FileHandler(FileHandlerHook),
     /// Opens log files; runs as root, before the server detaches. `Err`: the server cannot start.
     OpenLogs(LogHook),
     /// The module's processes beside the children, if any; runs in the parent, before they are forked. `Err`: this
@@ -149,6 +168,12 @@ impl Hook {
             | Hook::Variable(_)
             | Hook::Extension(_)
             | Hook::ChildEnd(_)
+            | Hook::BeforeStart(_)
+            | Hook::Tick(_)
+            | Hook::Examine(_)
+            | Hook::Preflight(_)
+            | Hook::Command(..)
+            | Hook::FileHandler(_)
             | Hook::Dump(..) => return None,
         })
     }
@@ -224,6 +249,9 @@ pub(crate) fn lifecycle(modules: &[&'static Module]) -> Lifecycle {
             Hook::HelperProcess(_) => {}
             Hook::ChildInit(f) => life.child_init.push(*f),
             Hook::ChildEnd(f) => life.child_end.push(*f),
+            Hook::BeforeStart(f) => life.before_start.push(*f),
+            Hook::Tick(f) => life.tick.push(*f),
+            Hook::Preflight(f) => life.preflight.push(*f),
             _ => {}
         }
     }
@@ -272,6 +300,28 @@ pub fn shared_caches(loaded: &[&'static ModuleInfo]) -> impl Iterator<Item = &'s
         Hook::SharedCache(cache) => Some(*cache),
         _ => None,
     })
+}
+
+/// Passes on what the loaded modules find in their settings.
+pub fn examine(server: &Server, found: &mut dyn FnMut(Finding)) {
+    for hook in hooks_of(server.infos()) {
+        if let Hook::Examine(examine) = hook {
+            examine(server, found);
+        }
+    }
+}
+
+/// A loaded module's command of the control socket.
+pub fn find_command(loaded: &[&'static ModuleInfo], name: &str) -> Option<CommandHook> {
+    hooks_of(loaded).find_map(|hook| match hook {
+        Hook::Command(known, command) if *known == name => Some(*command),
+        _ => None,
+    })
+}
+
+/// The handler that a module gives a file of this name, under the settings of its directory.
+pub fn handler_of_file<'a>(loaded: &[&'static ModuleInfo], settings: &'a SettingsMap, name: &str) -> Option<&'a str> {
+    hooks_of(loaded).find_map(|hook| if let Hook::FileHandler(find) = hook { find(settings, name) } else { None })
 }
 
 /// The loaded modules' checks of handler names.

@@ -38,6 +38,9 @@ pub(crate) struct Lifecycle {
     pub(crate) helper: Vec<&'static HelperHook>,
     pub(crate) child_init: Vec<ServerHook>,
     pub(crate) child_end: Vec<fn()>,
+    pub(crate) before_start: Vec<fn()>,
+    pub(crate) tick: Vec<ServerHook>,
+    pub(crate) preflight: Vec<StartHook>,
 }
 
 /// The server as configured: immutable, except for caches. A restart makes a new one.
@@ -101,6 +104,27 @@ impl Server {
     /// All obstacles.
     pub fn obstacles(&self) -> impl Iterator<Item = String> {
         self.life.start.iter().filter_map(|check| check(self).err())
+    }
+
+    /// A server is about to start with this configuration.
+    pub fn before_start(&self) {
+        self.life.before_start.iter().for_each(|hook| hook());
+    }
+
+    /// A second has passed in the parent.
+    pub fn tick(&self) {
+        self.life.tick.iter().for_each(|hook| hook(self));
+    }
+
+    /// What would keep the modules' processes from starting; each message once.
+    pub fn preflight(&self) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for text in self.life.preflight.iter().filter_map(|look| look(self).err()) {
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
+        found
     }
 
     /// The modules' output for `-t -D NAME`, for the names that `wanted` picks.

@@ -9,9 +9,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use conf::words::words;
-use conf::{Cause, Error, Level, Node, Origin, SettingsMap};
-use modules::metadata::mod_mime;
+use conf::{Cause, Level, Node, Origin, SettingsMap};
 use server::core::{CoreDir, HandlerName, options};
+use server::module::handler_of_file;
 use server::survey::{self, AccessFile, Surveyed};
 use server::{Server, VirtualHost};
 
@@ -19,7 +19,7 @@ use super::report::Report;
 use super::{lines, mistakes, scripts};
 use crate::diagnosis::context::ErrorContext;
 use crate::diagnosis::errors::finding;
-use crate::diagnosis::finding::{Finding, Topic, Weight};
+use server::module::finding::{Finding, Topic, Weight};
 
 /// The maximum number of directories to examine, unless the user asks for more.
 pub(super) const DIRECTORIES_MAX: usize = 100_000;
@@ -251,12 +251,12 @@ impl Walk<'_> {
         let infos = self.server.infos();
         let known = ErrorContext { tree: &file.tree, ran: &self.server.ran, loaded: infos, notices: &[] };
         for error in &file.errors {
-            let Error { message, cause, .. } = error;
+            let (message, cause) = (&error.message, error.cause());
             let mut finding = finding(error, Weight::Loses, Topic::AccessFile, &known);
             if !matches!(cause, Some(Cause::UnknownDirective(_) | Cause::UnknownModule(_))) {
                 let row = conf::directive::find(infos, finding.subject.trim_end_matches('>')).map(|(_, row)| row);
                 if let Some(class) =
-                    row.and_then(|row| row.allowed.phrases().1).filter(|_| *cause == Some(Cause::NotAllowed))
+                    row.and_then(|row| row.allowed.phrases().1).filter(|_| cause == Some(&Cause::NotAllowed))
                 {
                     finding.instead = class.strip_prefix("includes ").map(|class| format!("AllowOverride {class}"));
                 }
@@ -307,7 +307,7 @@ impl Walk<'_> {
             } else if meta.is_file() && !name.starts_with('.') {
                 self.script(&entry.path(), &name, &meta, here.settings(), is_aliased);
                 self.php(&entry.path(), &name, here.settings());
-                is_refused |= !is_aliased && is_script_name(here.settings(), &name);
+                is_refused |= !is_aliased && is_script_name(self.server, here.settings(), &name);
             }
         }
         if is_refused && !runs_scripts(here.settings()) && !self.has_scripts_in_files {
@@ -325,7 +325,7 @@ impl Walk<'_> {
                 settings.get::<CoreDir>().handler.get(),
                 Some(HandlerName::Name(Some(_)) | HandlerName::Expr(_))
             );
-            set || mod_mime::handler_of(settings, name).is_some()
+            set || handler_of_file(self.server.infos(), settings, name).is_some()
         };
         if is_php && !self.php.is_handled && !is_handled() {
             self.php.first.get_or_insert_with(|| path.display().to_string());
@@ -334,7 +334,7 @@ impl Walk<'_> {
     }
 
     fn script(&mut self, path: &Path, name: &str, meta: &Metadata, settings: &SettingsMap, is_aliased: bool) {
-        let is_named = runs_scripts(settings) && is_script_name(settings, name);
+        let is_named = runs_scripts(settings) && is_script_name(self.server, settings, name);
         if !(is_aliased || is_named) {
             return;
         }
@@ -350,11 +350,11 @@ fn runs_scripts(settings: &SettingsMap) -> bool {
 }
 
 /// Whether mod_cgi handles a file of this name.
-fn is_script_name(settings: &SettingsMap, name: &str) -> bool {
+fn is_script_name(server: &Server, settings: &SettingsMap, name: &str) -> bool {
     let set = match settings.get::<CoreDir>().handler.get() {
         Some(HandlerName::Name(Some(name))) => Some(name.as_str()),
         Some(HandlerName::Name(None) | HandlerName::Expr(_)) => return false,
-        None => mod_mime::handler_of(settings, name),
+        None => handler_of_file(server.infos(), settings, name),
     };
     set.is_some_and(|handler| handler.eq_ignore_ascii_case("cgi-script"))
 }
@@ -381,7 +381,7 @@ impl Bar {
         self.last = Instant::now();
         let full = ((self.done * WIDTH as f64) as usize).min(WIDTH);
         let bar = format!("{}{}", "#".repeat(full), ".".repeat(WIDTH - full));
-        // It does not matter if the bar cannot be drawn.
+        // Nothing is lost if the bar cannot be drawn.
         let _ = write!(std::io::stderr(), "\r[{bar}] {directories} directories");
     }
 

@@ -6,9 +6,9 @@ use conf::{Cause, Error, Level, Node, Notice};
 use super::report::Report;
 use crate::diagnosis::context::ErrorContext;
 use crate::diagnosis::errors::{finding, missing_log};
-use crate::diagnosis::finding::{Finding, Topic, Weight};
 use crate::diagnosis::names::{name_at, named};
 use crate::diagnosis::variables::define;
+use server::module::finding::{Finding, Topic, Weight};
 
 /// Reports the errors of the configuration. Each of them prevents the start.
 pub(super) fn all<'a>(report: &mut Report, errors: impl Iterator<Item = &'a Error>, known: &ErrorContext<'_>) {

@@ -1,44 +1,25 @@
-//! Finds virtual hosts that no request reaches, duplicate names, sections that others replace, and scripts that do not run as
-//! their owners.
+//! Finds virtual hosts that no request reaches, duplicate names, and sections that others replace.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use modules::mappers::mod_userdir;
 use mpm::settings::MpmSettings;
 use server::core::HostAddress;
 use server::{Server, VirtualHost, survey};
 
 use super::report::Report;
-use crate::diagnosis::finding::{Finding, Topic, Weight};
 use crate::diagnosis::names::name_at;
+use server::module::finding::{Finding, Topic, Weight};
 
 /// Checks addresses and names.
 pub(super) fn all(report: &mut Report, server: &Server) {
     listens(report, server);
     names(report, server);
     unheard(report, server);
-    owners(report, server);
     for (lost, winner) in survey::replaced_sections(server) {
         let message = format!("All of its lines are replaced by the section at {winner}.");
         let name = name_at(&server.tree, &lost).unwrap_or_else(|| "section".into());
         report.add(Finding::new(Weight::Harmless, Topic::NeverMatches, &name, message).at(&lost));
-    }
-}
-
-/// Finds users' directories beside suEXEC: Apache runs their scripts as these users.
-fn owners(report: &mut Report, server: &Server) {
-    if !server.language.has_module("suexec_module") {
-        return;
-    }
-    let mut origins: Vec<_> = server.hosts.iter().filter_map(mod_userdir::origin).collect();
-    origins.dedup();
-    for origin in origins {
-        let text = "Scripts in users' directories run as the server's user, and not as these users as in Apache.";
-        let found = Finding::new(Weight::Loses, Topic::Script, "UserDir", text).at(origin);
-        report.add(found.instead(
-            "Forbid scripts there (Options -ExecCGI), or give each user a virtual host with a SuexecUserGroup",
-        ));
     }
 }
 

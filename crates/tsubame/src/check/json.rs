@@ -4,8 +4,8 @@ use modules::manual::Loss;
 use serde_json::{Value, json};
 
 use super::report::Report;
-use crate::diagnosis::finding::{Finding, Weight};
 use crate::explain::origin;
+use server::module::finding::{Finding, Weight};
 
 pub(super) fn of(report: &Report) -> String {
     let read = &report.read;

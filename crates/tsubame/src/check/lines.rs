@@ -13,8 +13,8 @@ use server::explain::{Fate, Layer, levels};
 
 use super::report::Report;
 use crate::config;
-use crate::diagnosis::finding::{Finding, Topic, Weight};
 use crate::diagnosis::names::named;
+use server::module::finding::{Finding, Topic, Weight};
 
 /// Runs all checks that need only the lines.
 pub(super) fn all(report: &mut Report, server: &Server, wrong: &[Error]) {

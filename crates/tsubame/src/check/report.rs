@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use conf::Origin;
 
-use crate::diagnosis::finding::{Finding, Topic, Weight};
+use server::module::finding::{Finding, Topic, Weight};
 
 /// How much was examined.
 #[derive(Clone, Copy, Debug, Default)]

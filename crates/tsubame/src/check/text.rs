@@ -7,8 +7,8 @@ use modules::manual::Loss;
 
 use super::report::{Report, Verdict};
 use crate::diagnosis::excerpt::marked;
-use crate::diagnosis::finding::{Finding, Topic, Weight};
 use crate::style::{Page, Style};
+use server::module::finding::{Finding, Topic, Weight};
 
 /// The maximum line width, in columns; longer words are not broken.
 const WIDTH: usize = 80;

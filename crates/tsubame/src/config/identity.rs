@@ -1,8 +1,8 @@
 //! The user and group of the children.
 
 use conf::SettingsMap;
-use modules::arch::mod_unixd;
 use server::machine::Machine;
+use server::settings::user;
 use sys::cred::{Identity, User};
 
 /// The user and group of the children if root starts the server. Without `User` they run as nobody: a child of a server
@@ -11,7 +11,7 @@ pub(crate) fn identity(settings: &SettingsMap) -> Result<Option<Identity>, Strin
     if !sys::cred::is_root() {
         return Ok(None);
     }
-    let (user, group) = mod_unixd::identity(settings, &Machine)?;
+    let (user, group) = user::identity(settings, &Machine)?;
     const NOBODY: u32 = 65534;
     let nobody = |id| if id == u32::MAX { NOBODY } else { id };
     let (uid, gid) = (nobody(user.id), nobody(group.id));

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use conf::Level;
-use modules::ssl::mod_ssl;
 use mpm::When;
+use server::module::find_command;
 use sys::process::{Pid, die_with};
 use sys::signal::Signal;
 use sys::time::monotonic;
@@ -98,18 +98,18 @@ fn reply(mut words: Vec<String>, context: &ControlContext<'_>) -> Result<Reply, 
     let rest: Vec<String> = words.collect();
     match command.as_str() {
         "explain" => Ok((explained(rest, context, style)?, None)),
-        "reload-certificates" => {
-            no_more(&command, &rest)?;
-            let read = mod_ssl::reload_certificates(&context.running.server);
-            let read = read.inspect_err(|why| runtime::log!("ssl", Error, "certificates were not read again: {why}"));
-            Ok((read?, None))
-        }
         RESTART => restart_and_wait(&rest, context).map(|()| (String::new(), None)),
         "graceful" | "restart" | "graceful-stop" | "stop" => {
             no_more(&command, &rest)?;
             signal_parent(&command, context)
         }
-        _ => Ok((shown(&command, &rest, context, style)?, None)),
+        _ => match find_command(context.running.server.infos(), &command) {
+            Some(run) => {
+                no_more(&command, &rest)?;
+                Ok((run(&context.running.server)?, None))
+            }
+            None => Ok((shown(&command, &rest, context, style)?, None)),
+        },
     }
 }
 
@@ -131,6 +131,9 @@ fn shown(command: &str, words: &[String], context: &ControlContext<'_>, style: S
         "config" => Ok(explain::everything(server, json, style)),
         "diff" => Ok(difference::of(server, &on_disk(context)?.loaded.server, json, style)),
         "log-level" => levels::change(server, &words, json),
+        other if super::commands().any(|known| known == other) => {
+            Err(format!("{other}: no module that this server has loaded knows the command"))
+        }
         other => Err(misuse::unknown("command", other, super::commands())),
     }
 }

@@ -43,7 +43,7 @@ fn modules_directory(ran: &[Ran]) -> String {
 
 /// Advice for a directive in the wrong place: where it is allowed.
 pub(super) fn elsewhere(error: &Error, known: &ErrorContext<'_>) -> Option<String> {
-    let is_misplaced = matches!(error.cause, Some(Cause::NotAllowed | Cause::Misplaced));
+    let is_misplaced = matches!(error.cause(), Some(Cause::NotAllowed | Cause::Misplaced));
     let name = name_at(known.tree, error.origin.as_ref().filter(|_| is_misplaced)?)?;
     let (_, row) = conf::directive::find(known.loaded, name.trim_end_matches('>'))?;
     let place = match row.allowed.phrases().0 {
@@ -58,7 +58,7 @@ pub(super) fn elsewhere(error: &Error, known: &ErrorContext<'_>) -> Option<Strin
 
 /// Advice for a configuration with more than one multi-processing module: the lines that load them.
 pub(super) fn mpms(error: &Error, known: &ErrorContext<'_>) -> Option<String> {
-    let is_meant = error.cause == Some(Cause::SeveralMpms);
+    let is_meant = error.cause() == Some(&Cause::SeveralMpms);
     let lines = known.ran.iter().filter(|_| is_meant).filter_map(|ran| {
         let [name, id, _] = words(&ran.text).try_into().ok()?;
         let is_one = name.eq_ignore_ascii_case("LoadModule") && id.starts_with("mpm_");

@@ -4,10 +4,10 @@ use conf::{Cause, Error, Origin};
 
 use super::advice;
 use super::context::ErrorContext;
-use super::finding::{Finding, Topic, Weight};
 use super::names::{name_at, named};
 use super::unknown::{NO_SUCH_DIRECTIVE, directive, module};
 use super::variables::{define, undefined_variable, variable};
+use server::module::finding::{Finding, Topic, Weight};
 
 /// An explanation to add to Apache's own words about an error.
 pub(crate) struct Explained {
@@ -26,7 +26,7 @@ pub(crate) fn explained(error: &Error, known: &ErrorContext<'_>) -> Explained {
 
 /// What errors of one kind have in common: their reason. Unknown modules are one kind.
 pub(crate) fn kind(error: &Error, known: &ErrorContext<'_>) -> String {
-    match &error.cause {
+    match error.cause() {
         Some(Cause::UnknownModule(_)) => "module".into(),
         Some(Cause::UnknownDirective(name)) => match explained(error, known).message {
             Some(why) => why,
@@ -38,7 +38,7 @@ pub(crate) fn kind(error: &Error, known: &ErrorContext<'_>) -> String {
 
 /// The finding for an error. `topic` is the topic for an unknown directive.
 pub(crate) fn finding(error: &Error, weight: Weight, topic: Topic, known: &ErrorContext<'_>) -> Finding {
-    let mut found = match &error.cause {
+    let mut found = match error.cause() {
         Some(Cause::UnknownModule(id)) => module(weight, id, error.origin.as_ref()),
         Some(Cause::UnknownDirective(name)) => directive(weight, topic, name, known),
         Some(Cause::NoLogDirectory(directory)) => missing_log(directory, &error.message),
@@ -68,7 +68,7 @@ pub(crate) fn finding(error: &Error, weight: Weight, topic: Topic, known: &Error
 /// A finding about files that include each other, with the lines that do so. The place of the error is the first of
 /// these lines.
 fn circle(error: &Error) -> Option<Finding> {
-    let last = error.origin.as_ref().filter(|_| error.cause == Some(Cause::EndlessInclude))?;
+    let last = error.origin.as_ref().filter(|_| error.cause() == Some(&Cause::EndlessInclude))?;
     let lines = last.cycle()?;
     let is_same = |at: &&Origin| at.line == last.line && at.file() == last.file();
     let first = last.chain().filter(is_same).last()?;

@@ -92,7 +92,7 @@ struct Group<'a> {
     kind: String,
     /// Whether the very first error, which was shown already, is of this kind.
     is_first: bool,
-    /// Those that are shown in full.
+    /// Errors that are shown in full.
     shown: Vec<&'a Error>,
     others: Vec<&'a Error>,
 }
@@ -123,7 +123,7 @@ impl<'a> Group<'a> {
         }
         let place = |error: &&Error| {
             let at = error.origin.as_ref().map(ToString::to_string)?;
-            Some(match &error.cause {
+            Some(match error.cause() {
                 Some(Cause::UnknownModule(name) | Cause::UnknownDirective(name)) => {
                     format!("{} at {at}", named(name))
                 }

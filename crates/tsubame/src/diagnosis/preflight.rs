@@ -7,7 +7,6 @@ use std::net::UdpSocket;
 use std::path::Path;
 
 use conf::Origin;
-use modules::generators;
 use mpm::listen::buckets;
 use mpm::settings::{Listen, MpmSettings};
 use mpm::{OpenError, pidfile};
@@ -59,7 +58,7 @@ pub(crate) fn look(server: &Server) -> Preflight {
     {
         found.add(format!("{}: AH00099: could not create {path}", sys::describe(&error)));
     }
-    found.manager_directory(server);
+    server.preflight().into_iter().for_each(|text| found.add(text));
     for (line, origin) in mpm.listen.entries() {
         found.listen(line, origin);
     }
@@ -101,16 +100,6 @@ impl Preflight {
             self.doubts.push(text)
         } else {
             self.stops.push(Obstacle { text, help: None, is_absence: false })
-        }
-    }
-
-    /// Checks whether the process manager can make its directory, or the first one above it that is missing.
-    fn manager_directory(&mut self, server: &Server) {
-        let Some(above) = generators::manager_directory(server) else { return };
-        let existing = above.ancestors().find(|directory| directory.exists()).unwrap_or(Path::new("/"));
-        if let Err(error) = pidfile::can_be_written(&existing.join("backends")) {
-            let above = above.display();
-            self.add(format!("{}: the process manager cannot make its directory in {above}", sys::describe(&error)));
         }
     }
 

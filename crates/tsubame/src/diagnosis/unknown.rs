@@ -8,9 +8,9 @@ use modules::manual::{self, Fact, Loss, MODULES, Other, Page, REMOVED};
 
 use super::advice;
 use super::context::ErrorContext;
-use super::finding::{Finding, Topic, Weight};
 use super::names::named;
 use crate::config::known_modules;
+use server::module::finding::{Finding, Topic, Weight};
 
 pub(super) fn module(weight: Weight, id: &str, origin: Option<&Origin>) -> Finding {
     let found = |message: String| Finding::new(weight, Topic::Module, id, message);

@@ -38,16 +38,16 @@ pub(super) fn urls(mut places: Vec<VisitStats>) -> Vec<Value> {
     let rest = places.split_off(places.len().min(URLS));
     let mut often = rest;
     often.sort_by_key(|place| std::cmp::Reverse(place.requests));
-    places.into_iter().chain(often.into_iter().take(URLS)).map(|place| told(&place)).collect()
+    places.into_iter().chain(often.into_iter().take(URLS)).map(|place| figures(&place)).collect()
 }
 
 /// The virtual hosts with the most requests.
 pub(super) fn hosts(mut places: Vec<VisitStats>) -> Vec<Value> {
     places.sort_by_key(|place| std::cmp::Reverse(place.requests));
-    places.iter().take(HOSTS).map(told).collect()
+    places.iter().take(HOSTS).map(figures).collect()
 }
 
-fn told(place: &VisitStats) -> Value {
+fn figures(place: &VisitStats) -> Value {
     json!({
         "host": place.host,
         "path": place.path,
@@ -61,8 +61,8 @@ fn told(place: &VisitStats) -> Value {
 
 /// The last lines of the error logs.
 pub(super) fn lines(lines: &[Line]) -> Vec<Value> {
-    let told = |line: &Line| json!({"at": line.at / 1000, "level": line.level.name(), "text": line.text});
-    lines.iter().take(LINES).map(told).collect()
+    let shown = |line: &Line| json!({"at": line.at / 1000, "level": line.level.name(), "text": line.text});
+    lines.iter().take(LINES).map(shown).collect()
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ enum Refused {
     Invalid,
     /// There is no such directory.
     NoDirectory,
-    /// It is outside the root directory.
+    /// Outside the root directory.
     NotInRoot,
     /// Others may write to the directory.
     DirectoryWritable,
@@ -53,9 +53,9 @@ enum Refused {
     NoProgram,
     /// Others may change it.
     ProgramWritable,
-    /// It has a setuid or setgid bit.
+    /// Has a setuid or setgid bit.
     SetsIds,
-    /// It, or its directory, has another owner.
+    /// The program, or its directory, has another owner.
     Mismatch,
     /// Nobody may execute it.
     NotExecutable,

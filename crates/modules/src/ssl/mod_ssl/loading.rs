@@ -55,10 +55,15 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
+/// The command `reload-certificates`: [`reload`](fn@reload), with a failure in the log too.
+pub(super) fn reload_on_command(server: &Server) -> Result<String, String> {
+    reload(server).inspect_err(|why| runtime::log!("ssl", Error, "certificates were not read again: {why}"))
+}
+
 /// Reloads the configured certificates, and lets all children of a running server use them from the next handshakes on.
 /// Runs in a process that the parent has forked and that may read the files. Returns a message about the result; `Err`:
 /// a certificate cannot be used, and none was changed.
-pub fn reload(server: &Server) -> Result<String, String> {
+fn reload(server: &Server) -> Result<String, String> {
     let all = load(server)?;
     let parts = parts(server, &all);
     let contexts = server.hosts.iter().filter_map(|host| Some((host, context::of(host)?)));

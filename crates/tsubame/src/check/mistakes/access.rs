@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::line::{Config, Line, is_variable};
 use crate::check::report::Report;
-use crate::diagnosis::finding::{Topic, Weight};
+use server::module::finding::{Topic, Weight};
 
 /// Finds `AuthType` without `AuthName`: requests that have to log in are answered with 500.
 pub(super) fn no_name(config: &Config<'_>, report: &mut Report) {

@@ -4,7 +4,7 @@ use conf::words::words;
 use conf::{Node, Origin};
 use server::Server;
 
-use crate::diagnosis::finding::{Finding, Topic, Weight};
+use server::module::finding::{Finding, Topic, Weight};
 
 /// All lines of a configuration.
 pub(super) struct Config<'a> {

@@ -1,16 +1,8 @@
 //! What is configured and never used: certificates without TLS, filters that no module has.
 
-use modules::ssl::mod_ssl::SslServer;
-use server::VirtualHost;
-
 use super::line::{Config, Line};
 use crate::check::report::Report;
-use crate::diagnosis::finding::{Topic, Weight};
-
-/// The virtual host, or the main server, that a line belongs to.
-fn host_of<'a>(config: &Config<'a>, line: &Line<'_>) -> Option<&'a VirtualHost> {
-    config.server.hosts.iter().find(|host| host.origin.as_ref() == line.host())
-}
+use server::module::finding::{Topic, Weight};
 
 /// Finds certificates of hosts whose connections are not encrypted.
 pub(super) fn certificates_without_engine(config: &Config<'_>, report: &mut Report) {
@@ -19,13 +11,13 @@ pub(super) fn certificates_without_engine(config: &Config<'_>, report: &mut Repo
         if line.host().is_none() && config.server.hosts.len() > 1 {
             continue;
         }
-        let Some(host) = host_of(config, line) else { continue };
-        if host.settings.get::<SslServer>().engine.get() == Some(&true) {
-            continue;
-        }
-        // `SSLEngine optional` or an explicit `Off` is somebody's decision.
-        let is_decided = config.named("SSLEngine").any(|engine| engine.host() == line.host());
-        if is_decided {
+        // Whatever the host's own line says is somebody's decision; the main server's `On` holds for hosts without one.
+        let is_on = |engine: &Line<'_>| engine.words().first().is_some_and(|word| word.eq_ignore_ascii_case("on"));
+        let is_decided = |engine: &Line<'_>| match engine.host() {
+            None if line.host().is_some() => is_on(engine),
+            host => host == line.host(),
+        };
+        if config.named("SSLEngine").any(is_decided) {
             continue;
         }
         let message = "Without SSLEngine On the certificate is not used, and connections are not encrypted.";

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::line::Config;
 use crate::check::report::Report;
-use crate::diagnosis::finding::{Topic, Weight};
+use server::module::finding::{Topic, Weight};
 
 /// Finds logs whose format is a word that no `LogFormat` defines: each of their lines is that word.
 pub(super) fn unknown_nicknames(config: &Config<'_>, report: &mut Report) {

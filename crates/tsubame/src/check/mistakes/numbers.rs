@@ -2,7 +2,7 @@
 
 use super::line::Config;
 use crate::check::report::Report;
-use crate::diagnosis::finding::{Topic, Weight};
+use server::module::finding::{Topic, Weight};
 
 /// Directives that read the digits at the beginning of a word, and need none.
 const NUMBERS: [&str; 20] = [

@@ -7,7 +7,7 @@ use server::VirtualHost;
 
 use super::line::{Config, Line, is_variable};
 use crate::check::report::Report;
-use crate::diagnosis::finding::{Topic, Weight};
+use server::module::finding::{Topic, Weight};
 
 /// Finds targets of `Alias` and `ScriptAlias` that do not exist.
 pub(super) fn missing_targets(config: &Config<'_>, report: &mut Report) {

@@ -2,7 +2,7 @@
 
 use super::line::{Config, Line};
 use crate::check::report::Report;
-use crate::diagnosis::finding::{Topic, Weight};
+use server::module::finding::{Topic, Weight};
 
 /// Finds patterns that begin with a slash in a directory.
 pub(super) fn slash_in_a_directory(config: &Config<'_>, report: &mut Report) {

@@ -2,7 +2,7 @@
 
 use super::line::{Config, Line};
 use crate::check::report::Report;
-use crate::diagnosis::finding::{Topic, Weight};
+use server::module::finding::{Topic, Weight};
 
 /// Finds lines whose path an earlier `Redirect` covers. (Apache itself warns of an `Alias` behind an `Alias`.)
 pub(super) fn never_reached(config: &Config<'_>, report: &mut Report) {

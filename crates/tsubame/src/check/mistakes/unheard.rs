@@ -2,7 +2,7 @@
 
 use super::line::{Config, Line};
 use crate::check::report::Report;
-use crate::diagnosis::finding::{Topic, Weight};
+use server::module::finding::{Topic, Weight};
 
 /// Who listens to a line.
 enum Listener {

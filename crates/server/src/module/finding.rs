@@ -1,11 +1,10 @@
 //! A problem of a configuration: how severe it is, where it is, and what to do about it.
 
 use conf::{Excerpt, Origin};
-use modules::manual::Loss;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Weight {
+pub enum Weight {
     /// The server does not start.
     Stops,
     /// The server starts, but something does not work.
@@ -16,7 +15,8 @@ pub(crate) enum Weight {
 
 /// The subject area of a finding, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Topic {
+#[allow(missing_docs, reason = "the titles say it")]
+pub enum Topic {
     /// Files that include each other.
     Circle,
     Syntax,
@@ -38,7 +38,7 @@ pub(crate) enum Topic {
 
 impl Topic {
     /// The heading in the report.
-    pub(crate) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         match self {
             Topic::Circle => "Files that include each other",
             Topic::Syntax => "Errors",
@@ -60,7 +60,7 @@ impl Topic {
     }
 
     /// The key in the JSON report.
-    pub(crate) fn key(self) -> &'static str {
+    pub fn key(self) -> &'static str {
         match self {
             Topic::Circle => "circular_include",
             Topic::Syntax => "syntax",
@@ -83,34 +83,50 @@ impl Topic {
 
     /// Whether findings of this topic are summarized by default: there may be many, and few people want to read them
     /// all.
-    pub(crate) fn is_detail(self) -> bool {
+    pub fn is_detail(self) -> bool {
         matches!(self, Topic::WithoutEffect | Topic::Differs)
     }
 }
 
+/// The loss without a directive or module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Nothing that a visitor would notice.
+    Nothing,
+    /// Answers stay the same, but come later.
+    Speed,
+    /// Its function.
+    Feature,
+    /// A restriction: without it, more is allowed.
+    Protection,
+}
+
 /// A problem that the check found.
 #[derive(Clone, Debug)]
-pub(crate) struct Finding {
-    pub(crate) weight: Weight,
-    pub(crate) topic: Topic,
+pub struct Finding {
+    /// The severity.
+    pub weight: Weight,
+    /// The subject area.
+    pub topic: Topic,
     /// The subject: a directive, a module or a file.
-    pub(crate) subject: String,
+    pub subject: String,
     /// All places where it occurs.
-    pub(crate) places: Vec<Origin>,
+    pub places: Vec<Origin>,
     /// The excerpt at the first place, for an error.
-    pub(crate) excerpt: Option<Excerpt>,
+    pub excerpt: Option<Excerpt>,
     /// The problem.
-    pub(crate) message: String,
+    pub message: String,
     /// What the directive or module does.
-    pub(crate) does: Option<String>,
+    pub does: Option<String>,
     /// The effect of removing the line without a replacement.
-    pub(crate) loss: Option<Loss>,
+    pub loss: Option<Loss>,
     /// What to write or do instead.
-    pub(crate) instead: Option<String>,
+    pub instead: Option<String>,
 }
 
 impl Finding {
-    pub(crate) fn new(weight: Weight, topic: Topic, subject: &str, message: impl Into<String>) -> Finding {
+    /// Makes a finding without a place.
+    pub fn new(weight: Weight, topic: Topic, subject: &str, message: impl Into<String>) -> Finding {
         Finding {
             weight,
             topic,
@@ -124,22 +140,30 @@ impl Finding {
         }
     }
 
-    pub(crate) fn at(mut self, origin: &Origin) -> Finding {
+    /// The finding with one more place.
+    #[must_use]
+    pub fn at(mut self, origin: &Origin) -> Finding {
         self.places.push(origin.clone());
         self
     }
 
-    pub(crate) fn does(mut self, text: &str) -> Finding {
+    /// The finding with what the directive or module does, if that is known.
+    #[must_use]
+    pub fn does(mut self, text: &str) -> Finding {
         self.does = Some(text.to_string()).filter(|text| !text.is_empty());
         self
     }
 
-    pub(crate) fn loss(mut self, loss: Option<Loss>) -> Finding {
+    /// The finding with the loss.
+    #[must_use]
+    pub fn loss(mut self, loss: Option<Loss>) -> Finding {
         self.loss = loss;
         self
     }
 
-    pub(crate) fn instead(mut self, text: impl Into<String>) -> Finding {
+    /// The finding with what to write or do instead, if that is known.
+    #[must_use]
+    pub fn instead(mut self, text: impl Into<String>) -> Finding {
         self.instead = Some(text.into()).filter(|text| !text.is_empty());
         self
     }
