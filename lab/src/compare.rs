@@ -114,7 +114,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
         false => say!("{}", text(&sides, &doubts)),
     }
     if let Some(path) = &options.html {
-        write_file(path, page::written(&sides, options.rounds, &options.load.told(), &doubts))?;
+        write_file(path, page::written(&sides, options.rounds, &options.load.describe(), &doubts))?;
     }
     match sides.iter().find(|side| side.rounds[1].iter().all(|rate| *rate == 0.0)) {
         Some(side) => Err(Error::new(format!("{} answered no request", side.name))),

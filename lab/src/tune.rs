@@ -235,7 +235,7 @@ impl Tuning<'_> {
         match proof {
             Ok((proof, table)) => {
                 let case = Case { load: &findings.load, ..case };
-                findings.verdict = proof.told(best.comes_to, goal);
+                findings.verdict = proof.describe(best.comes_to, goal);
                 findings.outcome = proof.outcome();
                 if findings.outcome == Outcome::Change && disturbed * 2 > all {
                     findings.outcome = Outcome::Open;
@@ -361,13 +361,13 @@ impl Tuning<'_> {
             Target::Path(path) => path,
             Target::Url(url) => url,
         };
-        format!("{}, {what}", self.options.load.told())
+        format!("{}, {what}", self.options.load.describe())
     }
 
     fn doubts(&self, memory: Option<Memory>, too_large: &[Candidate]) -> Vec<String> {
         let mut doubts = vec![format!(
             "found for {}: tune again with more or fewer connections (-c) if yours are not like that",
-            self.options.load.told()
+            self.options.load.describe()
         )];
         match self.cores.is_apart {
             true => doubts.push(format!(

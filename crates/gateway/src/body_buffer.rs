@@ -18,7 +18,7 @@ const PIECE: usize = 64 * 1024;
 /// Why a whole body could not be buffered.
 #[derive(Debug)]
 pub enum BufferError {
-    /// It is longer than allowed; this much has come.
+    /// Longer than allowed; this much has come.
     TooLong(u64),
     /// The client does not send all of it.
     Body(BodyError),
@@ -155,7 +155,7 @@ impl BodySource for BufferedBody {
                     self.reading.get_or_insert_with(|| Box::pin(offload(Load::Wait, move || read(&file, at))));
                 let read = ready!(reading.as_mut().poll(cx));
                 self.reading = None;
-                // It has shrunk since a moment ago.
+                // The file has shrunk since a moment ago.
                 Bytes::from(read.ok().filter(|piece| !piece.is_empty()).ok_or(BodyError::Closed)?)
             }
             (None, None) => return Poll::Ready(Err(BodyError::Closed)),

@@ -154,9 +154,9 @@ pub(crate) enum StartFailure {
     System(io::Error),
     /// No daemon answers.
     Daemon(io::Error),
-    /// It has an owner, and there are no daemons.
+    /// Has an owner, and there are no daemons.
     NoDaemon,
-    /// It may not run as its owner: the reason, as a number.
+    /// May not run as its owner: the reason, as a number.
     Refused(u64),
 }
 

@@ -6,7 +6,7 @@ mod pool;
 
 pub mod mod_dbd;
 
-pub(crate) use mod_dbd::{Failure, ask, is_loaded, prepare};
+pub(crate) use mod_dbd::{Failure, is_loaded, prepare, query};
 pub(crate) use sys::sql::{Rows, Value};
 
 /// A value of a row as a text. A null has none.

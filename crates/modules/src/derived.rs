@@ -7,11 +7,11 @@ use conf::{Merge, Origin};
 pub struct Derived<T>(pub(crate) T);
 
 impl<T: Clone> Merge for Derived<T> {
-    /// It is the main server's.
+    /// The main server's.
     fn merge(base: &Self, _: &Self) -> Self {
         base.clone()
     }
 
-    /// It is derived, and set by no line.
+    /// Derived, and set by no line.
     fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }

@@ -1,4 +1,7 @@
 //! An HTTP client for requests to authorities, one connection for each request. Callers set the deadlines.
+//!
+//! A library's client would bring a second parser of HTTP into the process, and a dozen packages, for a POST and a GET now
+//! and then; this one uses the server's own parser.
 
 use std::future::poll_fn;
 use std::io;

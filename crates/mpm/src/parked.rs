@@ -28,13 +28,13 @@ pub(crate) use connections::Connections;
 enum Where {
     /// A worker has to poll it.
     Serving = 0,
-    /// It waits for its client.
+    /// Waits for its client.
     Parked = 1,
-    /// It waits for its client's next request.
+    /// Waits for its client's next request.
     KeptAlive = 2,
-    /// It waits for its client's next request, and the listener has seen it do so before: it is idle.
+    /// Waits for its client's next request, and the listener has seen it do so before: it is idle.
     Idle = 3,
-    /// It waited for a request, and should be closed.
+    /// Waited for a request, and should be closed.
     Unwanted = 4,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Task {
     life: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     standing: Arc<Standing>,
     wake_state: WakeState,
-    /// It is being served, and no worker waits with it.
+    /// Being served, and no worker waits with it.
     released: AtomicBool,
     number: u64,
     connections: Arc<Connections>,
@@ -97,11 +97,11 @@ impl fmt::Debug for Task {
 /// The state of a connection after a poll.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PollOutcome {
-    /// It waits for its client.
+    /// Waits for its client.
     Parked,
-    /// It needs a worker.
+    /// Needs a worker.
     Serving,
-    /// It is over.
+    /// Over.
     Closed,
 }
 
@@ -124,7 +124,7 @@ impl Task {
             }
             if self.standing.is(Where::Serving) {
                 self.release();
-                // It may now wait for something else; then a worker has to see what that is.
+                // The connection may now wait for something else; then a worker has to see what that is.
                 match runtime::is_worker_released() {
                     true => self.rest(),
                     false => self.call(),

@@ -147,7 +147,7 @@ impl Supervisor<'_> {
                 Pending::Restart(Graceful::Yes) => self.restart(Restart::Graceful),
                 Pending::Restart(Graceful::No) => self.restart(Restart::Hard),
                 Pending::HandOver if self.new_program.is_some() => return self.hand_over(),
-                // It has ended since.
+                // The new program has ended since.
                 Pending::HandOver => {}
                 Pending::GracefulStop => return self.stop_gracefully(),
                 Pending::Stop => return self.stop(),
@@ -309,7 +309,7 @@ impl Supervisor<'_> {
             return;
         }
         let alone = self.generation.mpm.0.kind == Kind::Processes;
-        let stalls = self.watchdog.look(self.board, &self.family, alone, after);
+        let stalls = self.watchdog.observe(self.board, &self.family, alone, after);
         if !stalls.is_empty() {
             self.callbacks.stalled(&stalls);
         }

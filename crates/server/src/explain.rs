@@ -120,13 +120,13 @@ pub struct Line {
 /// The effect of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It applies.
+    /// The line applies.
     Holds,
     /// Another line applies instead, of the same directive or of one that writes to the same place.
     Lost,
     /// No setting comes from this line: the directive has no effect, or has already had it.
     Silent,
-    /// It is in a section that was skipped.
+    /// In a section that was skipped.
     Unmet,
 }
 

@@ -182,7 +182,7 @@ pub fn add_helper<F: Future<Output = ()> + Send + 'static>(task: F) -> Result<He
 /// before the thread sleeps. A task that it polls must not call it.
 ///
 /// # Errors
-/// Those of poll(2) and eventfd(2): no memory or no descriptor is left. The task is dropped.
+/// The errors of poll(2) and eventfd(2): no memory or no descriptor is left. The task is dropped.
 pub fn block_on<T>(task: impl Future<Output = T>, mut before_wait: impl FnMut()) -> io::Result<T> {
     let _present = Present::new();
     let wakeup = Arc::new(TaskWaker(Wakeup::new()));

@@ -24,7 +24,7 @@ impl EventFd {
 
     /// Raises it: from now on the descriptor can be read. Never waits.
     pub fn raise(&self) {
-        // It fails only after 2⁶⁴ - 2 raises that nobody has read.
+        // Writing fails only after 2⁶⁴ - 2 raises that nobody has read.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 

@@ -125,7 +125,7 @@ impl EventLoop {
     /// Runs until `main` ends, and polls all other tasks meanwhile. They may continue in a further run.
     ///
     /// # Errors
-    /// Those of epoll_wait(2).
+    /// The errors of epoll_wait(2).
     pub fn run<T>(&mut self, main: impl Future<Output = T>) -> io::Result<T> {
         let shared = self.shared.clone();
         let handle = Handle(shared.clone());
@@ -148,7 +148,7 @@ impl EventLoop {
                         return Ok(value);
                     }
                 } else {
-                    self.look(running)?;
+                    self.poll_events(running)?;
                     polled = 0;
                 }
             }
@@ -156,7 +156,7 @@ impl EventLoop {
     }
 
     /// Called when no task is left to poll: looks for events, and waits for some unless a task has only yielded.
-    fn look(&mut self, running: &Running) -> io::Result<()> {
+    fn poll_events(&mut self, running: &Running) -> io::Result<()> {
         let shared = &*self.shared;
         self.later.append(&mut running.later.borrow_mut());
         if self.later.is_empty() {
@@ -168,7 +168,7 @@ impl EventLoop {
             || !running.queue.borrow().is_empty()
             || shared.main.load(Ordering::Relaxed);
         let timeout = if !goes_on && shared.inbox.fall_asleep() { next } else { Some(0) };
-        let found = shared.reactor.look(timeout, &mut self.events, &mut self.woken);
+        let found = shared.reactor.poll(timeout, &mut self.events, &mut self.woken);
         shared.inbox.take(&mut running.queue.borrow_mut());
         if !found? && timeout.is_some_and(|timeout| timeout > 0) {
             // The time that was waited for has come.

@@ -49,7 +49,7 @@ pub fn file(name: &std::ffi::CStr, content: &[u8]) -> io::Result<OwnedFd> {
 /// Whether this process may map so many bytes more (`RLIMIT_AS`, or an address space that is full).
 ///
 /// # Errors
-/// It may not; the kernel's error.
+/// The process may not; the kernel's error.
 pub fn room_for(bytes: usize) -> io::Result<()> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
     // SAFETY: a new mapping, which nobody may touch and nobody else knows; it goes before this function returns.

@@ -36,14 +36,14 @@ pub fn name_of(address: IpAddr) -> io::Result<String> {
             let mut at: libc::sockaddr_in = unsafe { mem::zeroed() };
             at.sin_family = libc::AF_INET as libc::sa_family_t;
             at.sin_addr.s_addr = u32::from_ne_bytes(ip.octets());
-            ask(&at, &mut name)
+            getnameinfo(&at, &mut name)
         }
         IpAddr::V6(ip) => {
             // SAFETY: `sockaddr_in6` is plain data; all zero is a valid value of it.
             let mut at: libc::sockaddr_in6 = unsafe { mem::zeroed() };
             at.sin6_family = libc::AF_INET6 as libc::sa_family_t;
             at.sin6_addr.s6_addr = ip.octets();
-            ask(&at, &mut name)
+            getnameinfo(&at, &mut name)
         }
     };
     checked(failed)?;
@@ -95,7 +95,7 @@ fn checked(failed: libc::c_int) -> io::Result<()> {
     }
 }
 
-fn ask<T>(address: &T, name: &mut [u8]) -> libc::c_int {
+fn getnameinfo<T>(address: &T, name: &mut [u8]) -> libc::c_int {
     // SAFETY: both pointers come from references that live through the call, with the lengths of their targets; `T` is
     // `sockaddr_in` or `sockaddr_in6`. No service name is wanted, so its buffer may be null.
     unsafe {

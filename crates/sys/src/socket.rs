@@ -35,7 +35,7 @@ pub enum ListenError {
     Socket(io::Error),
     /// The address is in use, forbidden or not ours.
     Bind(io::Error),
-    /// It cannot listen.
+    /// Cannot listen.
     Listen(io::Error),
 }
 

@@ -122,7 +122,7 @@ impl Spawn<'_> {
         let report = report.map(|report| (report.as_raw_fd(), report));
         let mut report_to = None;
         if let Some((source, _)) = &report {
-            // It keeps that one until its exec, after its own descriptors.
+            // The child keeps that descriptor until its exec, after its own descriptors.
             report_to = Some((*source, end));
             end += 1;
         }

@@ -39,7 +39,7 @@ impl Terminal {
 
     /// Asks for a line of up to `most` bytes, without showing it. Interrupt and end of file are errors
     /// ([`Interrupted`](io::ErrorKind::Interrupted)), and so is a line that does not come `within` the time.
-    pub fn ask(&mut self, prompt: &str, most: usize, within: Duration) -> io::Result<Vec<u8>> {
+    pub fn prompt(&mut self, prompt: &str, most: usize, within: Duration) -> io::Result<Vec<u8>> {
         let before = tcgetattr(&self.0)?;
         let mut modes = before.clone();
         // An interrupt must not leave a terminal that shows nothing, so the keys for signals are read like any others.

@@ -33,7 +33,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// That of a program, by its name.
+    /// The language of a program, by its name.
     fn of(program: &Path) -> Self {
         let name = program.file_name().unwrap_or_default();
         if name.to_string_lossy().starts_with("nginx") { Self::Nginx } else { Self::Httpd }

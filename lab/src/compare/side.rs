@@ -107,7 +107,7 @@ impl<'o> Side<'o> {
 /// than one measurement, so both sides get their share of it.
 ///
 /// # Errors
-/// That of `take`, or the user interrupts.
+/// The error of `take`, or the user interrupts.
 pub(crate) fn in_turn<'o>(
     sides: &mut [Side<'o>; 2],
     rounds: u32,

@@ -33,7 +33,7 @@ pub(crate) static EXPERIMENTS: [&Experiment; 12] = [
     &RECYCLING,
 ];
 
-/// Those that repeat a published experiment: `run seeds`.
+/// Experiments that repeat a published experiment: `run seeds`.
 pub(crate) static SEEDS: [&Experiment; 7] =
     [&CGI_MPM, &MEMORY, &EVENT_VS_NGINX, &CONCURRENCY, &PERL, &EVENT_VS_WORKER, &RECYCLING];
 

@@ -98,7 +98,7 @@ impl RequestOptions {
         let owned = self.i_own_this_target.as_deref();
         target::check(&next.host, &[server], owned)?;
         if let (Some(_), Ok(beyond)) = (&proxy, url.host.parse::<IpAddr>()) {
-            // It passes the load on, though, and this address needs no looking up.
+            // The proxy passes the load on, though, and this address needs no looking up.
             target::check(&url.host, &[SocketAddr::new(beyond, url.port)], owned)?;
         }
         Ok((build.of(&asked), server))

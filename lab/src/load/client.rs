@@ -90,7 +90,7 @@ impl Stream {
     }
 
     /// Waits for bytes to read, without taking them; 0 is the end.
-    fn look(&mut self) -> io::Result<usize> {
+    fn peek(&mut self) -> io::Result<usize> {
         match self {
             Self::Clear(stream) => stream.peek(&mut [0]),
             Self::Encrypted(stream) => stream.fill_buf().map(<[u8]>::len),
@@ -175,7 +175,7 @@ impl Connection {
     pub(crate) fn begin(&mut self, name: &str) -> Result<()> {
         let request = self.request(name, false);
         self.stream.write_all(request.as_bytes()).context(|| "send the request".to_owned())?;
-        match self.stream.look().context(|| "wait for the response".to_owned())? {
+        match self.stream.peek().context(|| "wait for the response".to_owned())? {
             0 => Err(Error::new("the server closed the connection early")),
             _ => Ok(()),
         }
@@ -227,7 +227,7 @@ impl Connection {
     /// Whether the server has kept this idle connection; it must not have sent anything either.
     pub(crate) fn is_open(&mut self) -> bool {
         let quiet = self.stream.socket().set_nonblocking(true).is_ok()
-            && matches!(self.stream.look(), Err(error) if error.kind() == ErrorKind::WouldBlock);
+            && matches!(self.stream.peek(), Err(error) if error.kind() == ErrorKind::WouldBlock);
         quiet && self.stream.socket().set_nonblocking(false).is_ok()
     }
 

@@ -177,7 +177,7 @@ impl Connection {
 
     /// Sends the next `count` of the plan's requests, or as many as the kernel takes; `number` is that of the first.
     /// Returns their length in bytes.
-    pub(super) fn ask(
+    pub(super) fn send_request(
         &mut self,
         epoll: &OwnedFd,
         requests: &[Request],
@@ -209,7 +209,7 @@ impl Connection {
                 }
                 Protocol::Http2(streams) => {
                     let before = self.ahead.len();
-                    streams.ask(index, &mut self.ahead);
+                    streams.send_request(index, &mut self.ahead);
                     bytes += (self.ahead.len() - before) as u64;
                 }
             }

@@ -196,7 +196,7 @@ impl Http2 {
     }
 
     /// Begins a request: the one with this number among the messages.
-    pub(super) fn ask(&mut self, number: usize, out: &mut Vec<u8>) {
+    pub(super) fn send_request(&mut self, number: usize, out: &mut Vec<u8>) {
         let message = &self.messages[number];
         let mut bare = Vec::new();
         let block = match (self.is_bare, self.is_first) {

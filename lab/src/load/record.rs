@@ -79,7 +79,7 @@ impl Failures {
 /// The times of an answered request.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Times {
-    /// It was due, or its connection was begun, or the response before it had come.
+    /// Was due, or its connection was begun, or the response before it had come.
     #[serde(with = "moment")]
     pub(crate) began: Instant,
     /// Its connection was established, and its handshake complete; equals `began` if it was there already.
@@ -98,7 +98,7 @@ pub(crate) struct Times {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Handshakes {
     pub(crate) full: u64,
-    /// Those that resumed an earlier session.
+    /// Handshakes that resumed an earlier session.
     pub(crate) resumed: u64,
 }
 

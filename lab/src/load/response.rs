@@ -74,7 +74,7 @@ enum Interest {
     Counted,
     /// Their bodies are compared with this one.
     Compared(Arc<[u8]>),
-    /// They are kept, each with at most `most` bytes of its body.
+    /// Responses are kept, each with at most `most` bytes of its body.
     ResponseText { most: usize, responses: VecDeque<ResponseText> },
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn page(url: &str) -> Result<Url> {
 ///
 /// # Errors
 /// The server does not answer, or has no such page.
-pub(crate) fn look(url: &Url, patience: Duration) -> Result<Status> {
+pub(crate) fn fetch(url: &Url, patience: Duration) -> Result<Status> {
     let connector = Connector { patience, ..Connector::default() };
     let tls = url.is_secure.then(|| Tls::to(&url.host).client()).transpose()?;
     let opened = connector.open_with(url.resolve(false)?, tls.as_ref());
@@ -80,7 +80,7 @@ const CONNECTIONS: [(&str, &str); 5] = [
 /// Parses either page.
 ///
 /// # Errors
-/// It is neither.
+/// The text is neither.
 pub(crate) fn parse(text: &str) -> Result<Status> {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));

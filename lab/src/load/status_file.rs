@@ -96,7 +96,7 @@ impl StatusFile {
         }
         self.status.seconds = live.elapsed().as_secs();
         self.status.written = jiff::Timestamp::now().as_second();
-        // It is tried again in a second.
+        // Writing is tried again in a second.
         let _ = self.write();
     }
 

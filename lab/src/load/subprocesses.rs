@@ -73,11 +73,11 @@ struct Start(#[serde(with = "moment")] Instant);
 /// A subprocess's message.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
-    /// It has its task.
+    /// Has its task.
     Ready,
     /// Answers and failures since the beginning, and quarters of seconds not reported before.
     Progress { responses: u64, failures: u64, quarters: Quarters },
-    /// It is done.
+    /// Done.
     Done(Box<Record>),
 }
 

@@ -42,7 +42,7 @@ impl Interval {
     pub(crate) fn add_response(&mut self, total: Duration, bytes: u64) {
         self.responses += 1;
         self.bytes += bytes;
-        // It grows as needed.
+        // The histogram grows as needed.
         let _ = self.total.record(u64::try_from(total.as_micros()).unwrap_or(u64::MAX).min(LONGEST));
     }
 
@@ -50,7 +50,7 @@ impl Interval {
         self.responses += other.responses;
         self.failures += other.failures;
         self.bytes += other.bytes;
-        // It grows as needed.
+        // The histogram grows as needed.
         let _ = self.total.add(&other.total);
     }
 }

@@ -64,9 +64,9 @@ pub(crate) enum Versions {
 pub(crate) enum Trust {
     /// Any: nothing is verified, not even that the server has the key.
     Any,
-    /// Those that the machine trusts.
+    /// Certificates that the machine trusts.
     System,
-    /// Those signed by the certificates in a file.
+    /// Certificates signed by the certificates in a file.
     File(PathBuf),
 }
 

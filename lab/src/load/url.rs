@@ -83,7 +83,7 @@ impl Url {
     /// An address of the host: its first one of IPv4, if it has any, or of IPv6.
     ///
     /// # Errors
-    /// It has none.
+    /// The host has no address.
     pub(crate) fn resolve(&self, only_six: bool) -> Result<SocketAddr> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let found = found.context(|| format!("find the address of {}", self.host))?;

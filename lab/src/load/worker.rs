@@ -247,7 +247,7 @@ impl Worker<'_> {
                 _ => 1,
             };
             let count = self.room(slot, room);
-            self.ask(slot, due, count);
+            self.send_request(slot, due, count);
         }
         self.record.burst = self.record.burst.max((self.dialled - opened) as u64);
     }
@@ -285,7 +285,7 @@ impl Worker<'_> {
         while room > 0
             && let Some(began) = self.slots[slot].owed.pop_front()
         {
-            self.ask(slot, began, 1);
+            self.send_request(slot, began, 1);
             room -= 1;
             if self.slots[slot].connection.is_none() {
                 return;
@@ -294,12 +294,12 @@ impl Worker<'_> {
         let count = self.to_begin().map_or(room, |left| left.min(room));
         if count > 0 {
             self.left = self.left.map(|left| left - count);
-            self.ask(slot, now, count);
+            self.send_request(slot, now, count);
         }
     }
 
     /// Sends so many requests over the connection of a slot, and makes one if there is none.
-    fn ask(&mut self, slot: usize, began: Instant, count: u64) {
+    fn send_request(&mut self, slot: usize, began: Instant, count: u64) {
         let (plan, now) = (self.share.plan, Instant::now());
         self.pending += count;
         if self.slots[slot].connection.is_none()
@@ -309,7 +309,7 @@ impl Worker<'_> {
         }
         let Slot { connection: Some(connection), left, .. } = &mut self.slots[slot] else { return };
         *left = left.map(|left| left.saturating_sub(count));
-        match connection.ask(&self.epoll, &plan.requests, &mut self.number, count, began, now) {
+        match connection.send_request(&self.epoll, &plan.requests, &mut self.number, count, began, now) {
             Ok(bytes) => {
                 self.record.sent_bytes += bytes;
             }
@@ -373,7 +373,7 @@ impl Worker<'_> {
             if is_complete {
                 self.record.lives.record(now - connection.began);
             } else if is_idle && matches!(self.share.arrival, Arrival::Connections(_)) {
-                // It should have carried more.
+                // The connection should have carried more.
                 self.count_failures(now, CUT_SHORT, 1);
             }
             self.give_up(slot, None, now);

@@ -14,7 +14,7 @@ use crate::machine::error::{Context as _, Error, Result};
 #[derive(Debug)]
 pub(crate) struct Subprocess {
     process: Child,
-    /// It runs as long as this exists.
+    /// Runs as long as this exists.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }

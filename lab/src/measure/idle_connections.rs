@@ -32,11 +32,11 @@ const SLOW_INTERVAL: Duration = Duration::from_millis(500);
 /// The behaviour of the connections in a crowd.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Manner {
-    /// They have received a response and are kept alive.
+    /// The connections have received a response and are kept alive.
     Idle,
-    /// They read a large response slowly.
+    /// The clients read a large response slowly.
     Slow,
-    /// They have received their last response and do not close.
+    /// The connections have received their last response and do not close.
     Lingering,
 }
 
@@ -83,9 +83,9 @@ pub(crate) enum IdleConnections {
 /// Missing connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Missing {
-    /// Those that were never established.
+    /// Connections that were never established.
     pub(crate) failed: u64,
-    /// Those, and the ones that the server has closed since.
+    /// Connections that were never established, and those that the server has closed since.
     pub(crate) all: u64,
 }
 

@@ -1,4 +1,7 @@
 //! Plots as SVG inside the page: readable without colour, with units at the axes and values on hover.
+//!
+//! Plotting libraries draw to pixels or write SVG without titles on hover, without dashes beside colours, and with letters
+//! that grow with the drawing; what they would take over here is the scaling of an axis.
 
 use crate::screen::table::escape;
 use crate::screen::text::figure;

@@ -110,7 +110,7 @@ pub(super) struct Compared {
     name: &'static str,
     unit: &'static str,
     pub(super) lower_is_better: bool,
-    /// It in each round.
+    /// The figure in each round.
     pub(super) values: fn(&Cell<'_>) -> Vec<f64>,
 }
 

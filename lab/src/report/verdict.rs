@@ -15,7 +15,7 @@ pub(super) fn verdict(experiment: &Experiment, summary: &Summary<'_>) -> String 
     let comparison = match outcomes.len() {
         0 => "This run measured nothing that Tsubame could be compared with".to_owned(),
         all => {
-            let told = told(&outcomes, [["better in ", ""], ["worse in ", ""], ["undecided in ", ""]]);
+            let told = described(&outcomes, [["better in ", ""], ["worse in ", ""], ["undecided in ", ""]]);
             format!("Beside the best of the others, Tsubame is {told} of {}", counted(all as u64, "comparison"))
         }
     };
@@ -25,7 +25,7 @@ pub(super) fn verdict(experiment: &Experiment, summary: &Summary<'_>) -> String 
     let promises = match judged.len() {
         0 => String::new(),
         all => {
-            let told = told(&judged, [["meets ", ""], ["misses ", ""], ["leaves ", " open"]]);
+            let told = described(&judged, [["meets ", ""], ["misses ", ""], ["leaves ", " open"]]);
             format!("; of {} it {told}", counted(all as u64, "target"))
         }
     };
@@ -33,7 +33,7 @@ pub(super) fn verdict(experiment: &Experiment, summary: &Summary<'_>) -> String 
 }
 
 /// How often something is so, is not so, and is not known, with the words before and after each number.
-fn told(outcomes: &[Option<bool>], words: [[&str; 2]; 3]) -> String {
+fn described(outcomes: &[Option<bool>], words: [[&str; 2]; 3]) -> String {
     let parts = [Some(true), Some(false), None].into_iter().zip(words).filter_map(|(outcome, [before, after])| {
         let count = outcomes.iter().filter(|other| **other == outcome).count();
         (count > 0).then(|| format!("{before}{count}{after}"))

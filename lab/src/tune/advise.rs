@@ -84,13 +84,13 @@ fn watch(options: &AdviseOptions) -> Result<Observations> {
     let address = url.resolve(false)?;
     let server = Listener::at(address);
     let begin = Instant::now();
-    let mut last = status::look(&url, PATIENCE)?;
+    let mut last = status::fetch(&url, PATIENCE)?;
     let mut peak = last.busy;
     let mut was_full = last.is_full;
     let mut used = server.as_ref().and_then(UsedMemory::of);
     while begin.elapsed() < options.watch && !interrupt::is_asked() {
         std::thread::sleep(INTERVAL.min(options.watch));
-        last = status::look(&url, PATIENCE)?;
+        last = status::fetch(&url, PATIENCE)?;
         peak = peak.max(last.busy);
         was_full |= last.is_full;
         used = used.zip(server.as_ref().and_then(UsedMemory::of)).map(|(most, now)| most.most(now));

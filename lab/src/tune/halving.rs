@@ -9,7 +9,7 @@ pub(super) enum Score {
     Good(f64),
     /// Something failed.
     Flawed(f64),
-    /// It could not be measured.
+    /// Could not be measured.
     None,
 }
 

@@ -45,7 +45,7 @@ impl Memory {
         self.usable_kib / child * threads
     }
 
-    /// Those that fit, and those that could make the machine swap.
+    /// Candidates that fit, and candidates that could make the machine swap.
     pub(super) fn divide(self, all: Vec<Candidate>, clients: u64) -> (Vec<Candidate>, Vec<Candidate>) {
         all.into_iter().partition(|candidate| self.need(*candidate, clients) <= self.usable_kib)
     }

@@ -5,11 +5,11 @@ const REPLACED: [&str; 4] = ["daemon", "pid", "worker_processes", "worker_connec
 
 /// The number after a directive of the main file, if it is one.
 pub(super) fn number(text: &str, name: &str) -> Option<u64> {
-    text.lines().filter_map(|line| said(line, name)?.parse().ok()).next_back()
+    text.lines().filter_map(|line| value_of(line, name)?.parse().ok()).next_back()
 }
 
 /// The value of a directive in a line, even in `events { worker_connections 9; }` on one line.
-fn said<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+fn value_of<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let line = line.split('#').next().unwrap_or_default();
     let at = line.find(name)?;
     let is_word = line[..at].chars().next_back().is_none_or(|before| before.is_whitespace() || "{;".contains(before));
@@ -28,7 +28,7 @@ pub(super) fn replaced(text: &str, pid_file: &str, numbers: Option<[u64; 2]>) ->
     for line in text.lines() {
         let mut line = line.to_owned();
         for name in names {
-            while let Some(value) = said(&line, name).map(str::to_owned)
+            while let Some(value) = value_of(&line, name).map(str::to_owned)
                 && let Some(at) = line.find(name)
             {
                 let end = line[at..].find(';').map_or(line.len(), |end| at + end + 1);

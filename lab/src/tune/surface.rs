@@ -25,7 +25,7 @@ pub(super) struct Surface<'t> {
 /// A place on it.
 enum Cell<'t> {
     Evaluation(&'t Evaluation),
-    /// It could have made the machine swap.
+    /// Could have made the machine swap.
     TooLarge,
 }
 

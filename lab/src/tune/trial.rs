@@ -139,7 +139,7 @@ impl Bench<'_> {
     /// Loads a server with this configuration for `time`, and calls `look` now and then meanwhile.
     ///
     /// # Errors
-    /// It does not start, answers nothing, or took so much memory that it was ended; or the user interrupts.
+    /// The server does not start, answers nothing, or took so much memory that it was ended; or the user interrupts.
     pub(super) fn measure(
         &self,
         configuration: &Path,

@@ -40,7 +40,7 @@ pub(super) enum Outcome {
     Change,
     /// The current ones are as good, or better.
     Keep,
-    /// It is not proved.
+    /// Not proved.
     Open,
 }
 
@@ -79,7 +79,7 @@ impl Proof {
     }
 
     /// The verdict, in a sentence.
-    pub(super) fn told(&self, best: EffectiveSettings, goal: Goal) -> String {
+    pub(super) fn describe(&self, best: EffectiveSettings, goal: Goal) -> String {
         let (Some(gain), Some([low, high])) = (self.gain, self.bounds) else {
             return format!(
                 "Nothing is proved, because one round is not enough: the best that was found comes to {best}."
@@ -174,7 +174,7 @@ impl Case<'_> {
             None => "how many workers the memory can hold is not known: it could not be read".to_owned(),
         };
         let mut out = String::new();
-        let verdict = proof.told(self.best.comes_to, goal);
+        let verdict = proof.describe(self.best.comes_to, goal);
         let head = [format!("Found by tsubame-lab tune for this load: {}.", self.load), verdict];
         // A later reader has other current settings: these.
         let told = head
@@ -248,7 +248,7 @@ mod tests {
         ];
         for (bounds, failures, outcome, text) in cases {
             let proof = proof(bounds, failures);
-            let told = proof.told(found().comes_to, Goal::Rate);
+            let told = proof.describe(found().comes_to, Goal::Rate);
             assert_eq!(proof.outcome(), outcome, "{told}");
             assert!(told.contains(text), "{told}");
         }

@@ -122,7 +122,7 @@ fn watch(url: &Url, interval: Duration, first: Duration) -> Result<Receiver<Obse
     let url = url.clone();
     let page = move |sender: Sender<Observation>| {
         let look = || {
-            let look = status::look(&url, PATIENCE).map_err(|error| error.to_string());
+            let look = status::fetch(&url, PATIENCE).map_err(|error| error.to_string());
             sender.send(Observation::Page(Instant::now(), look)).is_ok()
         };
         look();

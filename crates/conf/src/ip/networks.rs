@@ -10,7 +10,7 @@ use super::{Bits, Subnet};
 pub struct Networks {
     v4: Ranges,
     v6: Ranges,
-    /// Those with masks such as `255.0.255.0`, which are no ranges.
+    /// Networks with masks such as `255.0.255.0`, which are no ranges.
     others: Vec<Subnet>,
 }
 

@@ -33,9 +33,9 @@ const WITHHELD: [&str; 9] = [
 /// The verdict of an application on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is allowed.
+    /// Allowed.
     Allowed,
-    /// It is refused: the status of the response.
+    /// Refused: the status of the response.
     Refused(u16),
     /// There is no verdict, because there is no response: the status.
     Failed(u16),
@@ -100,7 +100,7 @@ async fn request_verdict(
     variables: &[(&str, &str)],
 ) -> Result<ResponseHeader, u16> {
     let bytes = request_bytes(request, variables, true).await?;
-    // It only decides, so asking again is safe for any request.
+    // An authorizer only decides, so asking again is safe for any request.
     let script = begin_with_one(request, caller, class, &HEAD, bytes, stderr, true).await?;
     read_response(request, script, caller).await
 }

@@ -47,7 +47,7 @@ pub(crate) struct Conversation {
     body: Option<RequestBody>,
     /// The part after the body: the file of a filter.
     data: Option<RequestBody>,
-    /// It has already replaced the body.
+    /// Has already replaced the body.
     is_data: bool,
     /// Its next piece has to come from the client.
     awaiting_client: bool,
@@ -151,7 +151,7 @@ impl Conversation {
                         self.sent_any = true;
                         self.active = Instant::now();
                     }
-                    // It may have answered all the same.
+                    // The backend may have answered all the same.
                     Poll::Ready(Err(_)) => self.input_closed = true,
                 }
             }
@@ -346,7 +346,7 @@ impl Source for Conversation {
                 Poll::Pending if has_more_input => return Poll::Ready(Event::Busy),
                 Poll::Pending => {
                     if self.awaiting_client {
-                        // It may be waiting for its input, and so are we: the body has its own deadline.
+                        // The backend may be waiting for its input, and so are we: the body has its own deadline.
                         self.active = Instant::now();
                         return Poll::Pending;
                     }
@@ -377,7 +377,7 @@ impl Drop for Conversation {
         let position = self.frames.position();
         self.give_back(match self.has_sent_request() && position.len() <= POSITION_MAX {
             true => Outcome::Abandoned(position),
-            // It may wait for the rest of its input for ever.
+            // The backend may wait for the rest of its input for ever.
             false => Outcome::Broken,
         });
     }

@@ -36,7 +36,7 @@ pub fn set_address(path: Arc<Path>) {
 /// Connections to the manager that no request uses.
 struct Connections {
     idle: Vec<Watched>,
-    /// Those with leases.
+    /// Connections with leases.
     leases: Vec<IdleLease>,
 }
 

@@ -26,11 +26,11 @@ const REQUESTS_PER_LEASE: u64 = 64;
 /// What a backend is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// It has no request to serve.
+    /// Has no request to serve.
     Idle,
-    /// It serves.
+    /// Serves a request.
     Busy,
-    /// It has an order to end.
+    /// Has an order to end.
     Ending,
 }
 
@@ -198,7 +198,7 @@ pub(super) fn score_at(view_score: (u64, Duration), second: u64, now: Duration) 
 /// a young backend is soon weighed, and one that others wait for is soon given back.
 pub(super) fn requests_left(settings: &PoolSettings, served: u64) -> u64 {
     match settings.memory {
-        // It is weighed after each request.
+        // Memory is measured after each request.
         Some(_) => 0,
         None => {
             let left = settings.requests.map_or(u64::MAX, |requests| requests.saturating_sub(served + 1));
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    fn look(settings: &PoolSettings, backends: &[BackendView], waiting: usize, starting: usize) -> Decision {
+    fn decision_for(settings: &PoolSettings, backends: &[BackendView], waiting: usize, starting: usize) -> Decision {
         decide(&PoolView { waiting, starting, ..view_of(settings, backends) })
     }
 
@@ -259,7 +259,11 @@ mod tests {
             (&[busy, busy, busy], 9, 0, 1),
             (&[busy, busy, busy, busy], 9, 0, 0),
         ] {
-            assert_eq!(look(&settings, backends, waiting, starting).start, want, "{backends:?} {waiting} {starting}");
+            assert_eq!(
+                decision_for(&settings, backends, waiting, starting).start,
+                want,
+                "{backends:?} {waiting} {starting}"
+            );
         }
     }
 
@@ -294,15 +298,15 @@ mod tests {
     #[test]
     fn a_minimum_is_kept_and_a_maximum_of_all() {
         let settings = PoolSettings { min: 3, max: 9, max_of_all: 2, ..PoolSettings::default() };
-        assert_eq!(look(&settings, &[], 0, 0).start, 2);
-        assert_eq!(look(&PoolSettings { max_of_all: 9, ..settings }, &[], 0, 0).start, 3);
-        assert_eq!(look(&PoolSettings { max_of_all: 9, ..settings }, &[], 0, 3).start, 0);
+        assert_eq!(decision_for(&settings, &[], 0, 0).start, 2);
+        assert_eq!(decision_for(&PoolSettings { max_of_all: 9, ..settings }, &[], 0, 0).start, 3);
+        assert_eq!(decision_for(&PoolSettings { max_of_all: 9, ..settings }, &[], 0, 3).start, 0);
         let old = [seen(Activity::Idle, 999, 1); 4];
-        let decision = look(&PoolSettings { max_of_all: 9, ..settings }, &old, 0, 0);
+        let decision = decision_for(&PoolSettings { max_of_all: 9, ..settings }, &old, 0, 0);
         assert_eq!(decision.end, [(0, Reason::Idle)], "down to the minimum");
         let kept = PoolSettings { min: 0, keep: 3, max_of_all: 9, ..settings };
-        assert_eq!(look(&kept, &[], 0, 0).start, 0, "nobody needs them yet");
-        assert_eq!(look(&kept, &old, 0, 0).end, [(0, Reason::Idle)], "down to what is kept");
+        assert_eq!(decision_for(&kept, &[], 0, 0).start, 0, "nobody needs them yet");
+        assert_eq!(decision_for(&kept, &old, 0, 0).end, [(0, Reason::Idle)], "down to what is kept");
     }
 
     #[test]
@@ -325,8 +329,9 @@ mod tests {
 
     #[test]
     fn why_backends_end() {
-        let ends =
-            |settings: PoolSettings, seen: BackendView| look(&settings, &[seen], 0, 0).end.first().map(|end| end.1);
+        let ends = |settings: PoolSettings, seen: BackendView| {
+            decision_for(&settings, &[seen], 0, 0).end.first().map(|end| end.1)
+        };
         let settings = PoolSettings { idle: None, ..PoolSettings::default() };
         let idle = seen(Activity::Idle, 100, 10);
         assert_eq!(ends(settings, idle), None);
@@ -352,13 +357,17 @@ mod tests {
     fn it_is_looked_at_again_in_time() {
         let settings = PoolSettings { idle: Some(Duration::from_secs(30)), ..PoolSettings::default() };
         assert_eq!(
-            look(&settings, &[seen(Activity::Idle, 10, 1)], 0, 0).next_check,
+            decision_for(&settings, &[seen(Activity::Idle, 10, 1)], 0, 0).next_check,
             Some(NOW + Duration::from_secs(20))
         );
-        assert_eq!(look(&settings, &[seen(Activity::Busy, 10, 1)], 0, 0).next_check, None);
+        assert_eq!(decision_for(&settings, &[seen(Activity::Busy, 10, 1)], 0, 0).next_check, None);
         let young = [seen(Activity::Busy, 0, 0); 2];
-        assert_eq!(look(&settings, &young, 1, 0).next_check, Some(NOW + BEGINNING), "somebody waits for its beginning");
-        assert_eq!(look(&settings, &young, 0, 0).next_check, None);
+        assert_eq!(
+            decision_for(&settings, &young, 1, 0).next_check,
+            Some(NOW + BEGINNING),
+            "somebody waits for its beginning"
+        );
+        assert_eq!(decision_for(&settings, &young, 0, 0).next_check, None);
     }
 
     #[test]

@@ -3,17 +3,17 @@
 /// Why a backend ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It was idle for too long.
+    /// Was idle for too long.
     Idle,
-    /// It is too old.
+    /// Too old.
     Lifetime,
-    /// It has served as many requests as it may.
+    /// Has served as many requests as it may.
     Requests,
     /// Its program's file has changed.
     Changed,
     /// A request took too long.
     Timeout,
-    /// It uses too much memory.
+    /// Uses too much memory.
     Memory,
     /// There may be no more backends, and others need its place.
     Room,
@@ -21,9 +21,9 @@ pub enum Reason {
     Pressure,
     /// A request it served was given up, or it did not answer properly.
     Broken,
-    /// It announced its own end.
+    /// Announced its own end.
     Own,
-    /// It ended by itself, or was ended from outside.
+    /// Ended by itself, or was ended from outside.
     Died,
 }
 

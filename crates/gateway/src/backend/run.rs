@@ -111,7 +111,7 @@ pub(super) async fn begin_with_one(
             Err(none) => return Err(no_backend(request, caller, class, none)),
         };
         if lease.queued && request.client.has_ended() {
-            // It has closed the connection meanwhile, so the next request need not wait for an unread response.
+            // The client has closed the connection meanwhile, so the next request need not wait for an unread response.
             lease.done(Outcome::Ready, stream);
             request.log(
                 caller.module,

@@ -18,9 +18,9 @@ const COUNT_MAX: u64 = 1 << 20;
 /// A child's message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FromChild<'a> {
-    /// It wants a backend of the class in these bytes, whose program's file now has this version.
+    /// Wants a backend of the class in these bytes, whose program's file now has this version.
     Backend(Version, &'a [u8]),
-    /// It does not need its backend any more.
+    /// Does not need its backend any more.
     Done(Outcome),
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Outcome {
     Ready,
     /// Ready for the next one, on another connection.
     Closed,
-    /// It has announced its end.
+    /// Has announced its end.
     Last,
     /// Nobody waits for the rest of its response, which continues at this position
     /// ([`Frames`](crate::protocol::Frames)).

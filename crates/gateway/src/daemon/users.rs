@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Why a program was not started.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
-    /// It may not run as its owner: the reason, as a number.
+    /// May not run as its owner: the reason, as a number.
     Owner(u64),
     /// The system did not start it.
     System(io::Error),
@@ -76,7 +76,7 @@ async fn outcome(starting: Starting) -> io::Result<Pid> {
         Err(_) => Err(io::Error::from_raw_os_error(sys::errno::TIMED_OUT)),
     };
     if result.is_err() {
-        // It ends by itself, or was stopped before it could.
+        // The process ends by itself, or was stopped before it could.
         process(pid).signal(Signal::KILL);
     }
     result.map(|()| pid)

@@ -14,7 +14,7 @@ pub struct GateStatus {
     pub waiting: u64,
     /// Runs that have ended since the server started.
     pub runs: u64,
-    /// Those of them that ended badly, or could not be started.
+    /// Runs that ended badly, or could not be started.
     pub failures: u64,
     /// Requests that were refused a run.
     pub refused: u64,

@@ -26,7 +26,7 @@ pub struct ProcessGuard {
     permitted: Option<Permitted>,
     /// The descriptor that reports its end, once somebody waits for that.
     end: Option<Watched>,
-    /// It is ended because it failed.
+    /// Ended because it failed.
     failed: bool,
 }
 
@@ -73,7 +73,7 @@ impl ProcessGuard {
         }
     }
 
-    /// It has been silent for too long: that it is ended is its own failure. Otherwise its client has gone.
+    /// Has been silent for too long: that it is ended is its own failure. Otherwise its client has gone.
     pub(crate) fn mark_failed(&mut self) {
         self.failed = true;
     }

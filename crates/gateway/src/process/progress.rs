@@ -10,10 +10,10 @@ pub(crate) enum Progress {
     Begun(Pid),
     /// Its daemon has not started it, and will not.
     NotStarted(StartFailure),
-    /// It runs, or is about to be started.
+    /// The script runs, or is about to be started.
     Runs,
-    /// It runs, but nobody will report its end.
+    /// The script runs, but nobody will report its end.
     Lost,
-    /// It has ended, with its result if that can be known.
+    /// Has ended, with its result if that can be known.
     Ended(Option<Reaped>),
 }

@@ -39,9 +39,9 @@ pub(crate) struct AbandonedProcess {
 /// The signal that a process gets at a certain moment if it has not ended by then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NextSignal {
-    /// It ends by itself; the rest of its group may stay (daemons).
+    /// Ends by itself; the rest of its group may stay (daemons).
     Term(Instant),
-    /// It got the order to end, and so did its whole group.
+    /// Got the order to end, and so did its whole group.
     Kill(Instant),
 }
 

@@ -27,7 +27,7 @@ pub struct Remote {
 
 /// Asks a daemon to start a script. Once the daemon has the whole command it may start the script at any moment, but
 /// never before.
-pub(crate) async fn ask(
+pub(crate) async fn start(
     address: &Path,
     command: &Command,
     stdio: [BorrowedFd<'_>; 3],

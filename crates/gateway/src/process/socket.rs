@@ -61,7 +61,7 @@ pub fn set_address(path: Arc<Path>) {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.opened_by == Pid::own() {
-            // It may have been removed already.
+            // The socket may have been removed already.
             let _ = std::fs::remove_file(&self.path);
         }
     }

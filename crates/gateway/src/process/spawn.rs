@@ -78,7 +78,7 @@ pub(crate) async fn start(
         },
         Starter::Daemon(address) => {
             let deadline = began + caller.timeout;
-            let remote = match remote::ask(&address, &command, stdio, deadline).await {
+            let remote = match remote::start(&address, &command, stdio, deadline).await {
                 Ok(remote) => remote,
                 Err(error) => {
                     permit.not_started();
@@ -138,7 +138,7 @@ fn prepare(command: Option<Command>, daemons: bool) -> Result<(Command, Starter,
         let (stdout, its_stdout) = io::pipe()?;
         let (stderr, its_stderr) = io::pipe()?;
         let (mut stdout, stderr) = (Reader::new(stdout)?, Reader::new(stderr)?);
-        // It has written nothing yet.
+        // The script has written nothing yet.
         stdout.watch()?;
         Ok(Pipes { dev_null: dev_null()?, stdout, stderr, its_stdout, its_stderr })
     };

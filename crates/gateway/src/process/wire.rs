@@ -29,13 +29,13 @@ const LIMITS: [Limit; 3] = [Limit::Cpu, Limit::Memory, Limit::Processes];
 /// A daemon's report on a script.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
-    /// It runs.
+    /// The script runs.
     Started(Pid),
-    /// It could not be started: the error's number.
+    /// Could not be started: the error's number.
     Failed(i32),
-    /// It may not run as its owner: the reason, as a number.
+    /// May not run as its owner: the reason, as a number.
     Refused(u64),
-    /// It has ended.
+    /// Has ended.
     Ended(Reaped),
 }
 

@@ -8,11 +8,11 @@ use super::message::{End, InvalidFrame, Messages};
 /// The role of an application for a request (section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It makes the response.
+    /// Makes the response.
     Responder = 1,
-    /// It decides whether the request is allowed.
+    /// Decides whether the request is allowed.
     Authorizer = 2,
-    /// It turns a file, which follows the request's body, into the response.
+    /// Turns a file, which follows the request's body, into the response.
     Filter = 3,
 }
 

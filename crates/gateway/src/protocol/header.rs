@@ -15,13 +15,13 @@ pub(super) struct FrameHeader {
 /// The meaning of a frame's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum FrameType {
-    /// It is output.
+    /// Output.
     Output,
-    /// It goes to the error log.
+    /// Goes to the error log.
     Errors,
     /// A message, read as a whole: its number.
     Message(u32),
-    /// It is skipped.
+    /// Skipped.
     #[default]
     Skipped,
 }

@@ -109,7 +109,7 @@ pub(super) fn parse_message(number: u32, content: &[u8], decoded: &mut Messages)
             "last" => end.last = value == "1",
             "http" => {
                 end.page = match value.parse::<i32>().map_err(|_| wrong(&name))? {
-                    // It declines: as if there were no such file.
+                    // The script declines: as if there were no such file.
                     -1 => Some(404),
                     status => u16::try_from(status).ok().filter(|status| (400..600).contains(status)),
                 }

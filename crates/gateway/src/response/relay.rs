@@ -196,7 +196,7 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
     if !location.starts_with('/') {
         return HandlerResult::Status(302);
     }
-    // That was for this server, whatever the result.
+    // The field was for this server, whatever the result.
     request.response.headers_out.remove("Location");
     // The body was for this script; the new response is made without it, as in Apache.
     loop {

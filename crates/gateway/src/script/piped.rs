@@ -149,7 +149,7 @@ impl Piped {
         }
     }
 
-    /// It has closed its outputs: its process is about to end.
+    /// Has closed its outputs: its process is about to end.
     fn end(&mut self, request: &Request) {
         match &self.input {
             Some(input) if !input.is_awaiting_client() => {
@@ -210,7 +210,7 @@ impl Source for Piped {
         }
         let awaiting_client = self.input.as_ref().is_some_and(Input::is_awaiting_client);
         if awaiting_client {
-            // It may be waiting for its input, and so are we: the body has its own deadline.
+            // The script may be waiting for its input, and so are we: the body has its own deadline.
             self.active = Instant::now();
         }
         if let Some(until) = self.brief_until {

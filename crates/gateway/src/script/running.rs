@@ -102,7 +102,7 @@ impl Script {
         }
     }
 
-    /// It runs for longer, perhaps unattended.
+    /// Runs for longer, perhaps unattended.
     pub(crate) fn settle(&mut self) {
         self.source.settle();
     }

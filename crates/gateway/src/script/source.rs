@@ -13,17 +13,17 @@ pub(crate) const FIRST_PIECE: usize = 8 * 1024;
 /// An action of a script.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// It wrote something.
+    /// Wrote something.
     Output,
-    /// It closed its outputs, which is the end.
+    /// Closed its outputs, which is the end.
     Ended,
-    /// It was idle for too long.
+    /// Was idle for too long.
     TimedOut,
     /// The rest of the request's body cannot be read.
     Body(BodyError),
     /// There is more input or standard error than is moved at once.
     Busy,
-    /// It cannot go on.
+    /// Cannot go on.
     Failed(Failure),
 }
 
@@ -51,7 +51,7 @@ pub(crate) trait Source: Send {
     /// Whether there will be no more output, and nothing else is waited for.
     fn has_ended(&self) -> bool;
 
-    /// It runs for longer, perhaps unattended.
+    /// Runs for longer, perhaps unattended.
     fn settle(&mut self);
 
     /// The time until now does not count as the script's.

@@ -98,7 +98,7 @@ async fn check_user(request: &mut Request) -> Flow {
     request.login.user = Some(user.clone());
     let slots = request.dir.slots.clone();
     let conf = slots.get::<BasicDir>();
-    let answer = ask(request, conf, &user, &password, &realm).await;
+    let answer = ask_providers(request, conf, &user, &password, &realm).await;
     if !conf.authoritative() && !matches!(answer, Authn::Granted | Authn::Denied | Authn::Busy) {
         return Flow::Declined;
     }
@@ -121,7 +121,7 @@ async fn check_user(request: &mut Request) -> Flow {
 }
 
 /// Asks the sources one after the other, until one knows the user.
-async fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str, realm: &str) -> Authn {
+async fn ask_providers(request: &mut Request, conf: &BasicDir, user: &str, password: &str, realm: &str) -> Authn {
     let default;
     let sources = match conf.providers.get() {
         Some(sources) => sources,

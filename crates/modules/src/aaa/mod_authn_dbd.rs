@@ -81,7 +81,7 @@ async fn look_up(
         return log(format!("{}: No {query} has been specified", numbers[1]));
     };
     let values = keys.iter().map(|key| text_value(key)).collect();
-    match database::ask(request, &label, values).await {
+    match database::query(request, &label, values).await {
         Ok(rows) => first(request, rows).ok_or(Authn::UserNotFound),
         Err(Failure::NoConnection(_)) => {
             log(format!("{}: Failed to acquire database connection to look up user '{name}'", numbers[0]))

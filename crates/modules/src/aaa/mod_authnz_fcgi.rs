@@ -214,7 +214,12 @@ fn set_check(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
 }
 
 /// Asks a server. With `password` it checks that; otherwise `role` says what to decide.
-async fn ask(request: &mut Request, server: &RemoteServer, role: &str, password: Option<&str>) -> backend::Verdict {
+async fn authorize(
+    request: &mut Request,
+    server: &RemoteServer,
+    role: &str,
+    password: Option<&str>,
+) -> backend::Verdict {
     let caller = Caller {
         module: "authnz_fcgi",
         timeout_message: &TIMEOUT_MESSAGE,
@@ -235,7 +240,7 @@ const AUTHORIZER: &str = "AUTHORIZER";
 async fn check_password(request: &mut Request, user: &str, password: &str) -> Authn {
     let Some(asked) = request.dir::<FcgiDir>().asked.get().cloned() else { return Authn::Error };
     request.login.user = Some(user.to_string());
-    match ask(request, &asked.server, AUTHENTICATOR, Some(password)).await {
+    match authorize(request, &asked.server, AUTHENTICATOR, Some(password)).await {
         backend::Verdict::Allowed => {
             asked.answers_for(request);
             Authn::Granted
@@ -255,7 +260,7 @@ async fn may(request: &mut Request) -> Verdict {
         let is_known = request.notes.get(NOTE) == Some(asked.name.as_str());
         return if is_known { Verdict::Granted } else { Verdict::Denied };
     }
-    match ask(request, &asked.server, AUTHORIZER, None).await {
+    match authorize(request, &asked.server, AUTHORIZER, None).await {
         backend::Verdict::Allowed => Verdict::Granted,
         backend::Verdict::Refused(_) => Verdict::Denied,
         backend::Verdict::Failed(_) => Verdict::Error,
@@ -292,7 +297,7 @@ async fn check_user(request: &mut Request) -> Flow {
         request.log("authnz_fcgi", Level::Error, text);
         return Flow::Status(500);
     };
-    match ask(request, &asked.server, AUTHENTICATOR, password.as_deref()).await {
+    match authorize(request, &asked.server, AUTHENTICATOR, password.as_deref()).await {
         backend::Verdict::Allowed => {
             asked.answers_for(request);
             name_user(request, check)

@@ -85,7 +85,7 @@ async fn is_member(request: &mut Request, names: &Parsed) -> Verdict {
 /// The first column of all rows. `Err` is the line for the log.
 async fn groups_of(request: &Request, user: &str) -> Result<Vec<String>, String> {
     let query = request.dir::<DbdAuthzDir>().query.get().ok_or("AH01649: No query configured for dbd-group!")?;
-    let answer = database::ask(request, query, vec![text_value(user)]).await;
+    let answer = database::query(request, query, vec![text_value(user)]).await;
     let rows = answer.map_err(|failure| match failure {
         Failure::NoConnection(_) => {
             "AH02903: No db handle available for dbd-query! Check your database access".to_string()
@@ -104,7 +104,7 @@ async fn record(request: &mut Request, action: &str) -> Verdict {
         error(format!("AH01642: No query configured for {action}!"));
         return Verdict::Denied;
     };
-    match database::ask(request, query, vec![text_value(&user)]).await {
+    match database::query(request, query, vec![text_value(&user)]).await {
         Ok(rows) if rows.changed == 1 => {}
         Ok(rows) => {
             let text = format!("AH01644: authz_dbd: {action} of user {user} updated {} rows", rows.changed);
@@ -136,7 +136,7 @@ async fn next(request: &Request, user: &str, action: &str) -> Option<String> {
     {
         return Some(referer.to_string());
     }
-    match database::ask(request, dir.redirect.get()?, vec![text_value(user)]).await {
+    match database::query(request, dir.redirect.get()?, vec![text_value(user)]).await {
         Ok(rows) => text_of(rows.rows.first()?.first()?),
         Err(failure) => {
             let text = match failure {

@@ -97,11 +97,11 @@ pub(crate) fn prepare(cmd: &mut Cmd<'_>, module: &str, sql: &str) -> String {
 }
 
 /// Queries the database of a request's virtual host. Logs why there is no connection.
-pub(crate) async fn ask(request: &Request, label: &str, values: Vec<Value>) -> Result<Rows, Failure> {
+pub(crate) async fn query(request: &Request, label: &str, values: Vec<Value>) -> Result<Rows, Failure> {
     let answer = match &request.host::<DbdServer>().pool.0 {
         Some(pool) => {
             let limit = request.host::<CoreServer>().timeout();
-            pool.ask(label.to_string(), values, limit).await
+            pool.query(label.to_string(), values, limit).await
         }
         None => Err(Failure::NoConnection("AH02654: not configured".into())),
     };

@@ -49,7 +49,7 @@ impl Pool {
     }
 
     /// Queries the database, beside the event loop.
-    pub(super) async fn ask(
+    pub(super) async fn query(
         self: &Arc<Pool>,
         label: String,
         values: Vec<Value>,
@@ -201,7 +201,7 @@ impl Drop for Queued {
         state.waiting.retain(|wait| !Arc::ptr_eq(wait, &self.wait));
         let was_waiting = state.waiting.len() < before;
         drop(state);
-        // It was given a turn that nobody takes any more.
+        // The request was given a turn that nobody takes any more.
         if !was_waiting && matches!(*lock(&self.wait), Wait::Granted) {
             pass_on(&self.pool);
         }

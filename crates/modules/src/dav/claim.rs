@@ -16,12 +16,12 @@ use super::tree;
 
 /// The operation on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
-    /// It is changed, created or removed.
+pub(super) enum Operation {
+    /// Changed, created or removed.
     Write,
-    /// It is only read.
+    /// Only read.
     Read,
-    /// It is locked.
+    /// Locked.
     Lock { exclusive: bool },
     /// A lock of it is changed: the lock must be among those on the way.
     Refresh,
@@ -29,8 +29,8 @@ pub(super) enum Deed {
 
 /// The permission to check.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
-    pub(super) deed: Deed,
+pub(super) struct RequiredPermission {
+    pub(super) operation: Operation,
     /// Including everything below it.
     pub(super) deep: bool,
     /// The content list of its collection changes, too.
@@ -93,8 +93,8 @@ impl Claim {
     }
 
     /// Checks whether the operation on the request's own resource is allowed.
-    pub(super) fn check(&self, target: &Target, ask: Ask, locks: &[Lock]) -> Result<(), Failure> {
-        let meta = tree::look(&target.path)?;
+    pub(super) fn check(&self, target: &Target, wanted: RequiredPermission, locks: &[Lock]) -> Result<(), Failure> {
+        let meta = tree::metadata(&target.path)?;
         if self.conditions.are_any() {
             let etag = meta.map(|meta| self.tag(&target.path, &meta)).transpose().map_err(unread)?.flatten();
             let modified = meta.map(|meta| meta.mtime.div_euclid(1_000_000_000) as i64);
@@ -102,39 +102,54 @@ impl Claim {
                 return Err(Failure::status(412));
             }
         }
-        self.check_all(target, ask, locks, true)
+        self.check_all(target, wanted, locks, true)
     }
 
     /// Checks whether the request's own resource may be written. If it neither exists nor is locked, writing makes it a
     /// member of its collection.
     pub(super) fn check_to_write(&self, target: &Target) -> Result<(), Failure> {
         let locks = self.read_locks()?;
-        let parent = tree::look(&target.path)?.is_none() && locks::of(&locks, &target.path, false).is_empty();
-        self.check(target, Ask { deed: Deed::Write, deep: false, parent, depends: false }, &locks)
+        let parent = tree::metadata(&target.path)?.is_none() && locks::of(&locks, &target.path, false).is_empty();
+        self.check(
+            target,
+            RequiredPermission { operation: Operation::Write, deep: false, parent, depends: false },
+            &locks,
+        )
     }
 
     /// Checks the operation on another resource: conditions without a name do not apply to it.
-    pub(super) fn check_other(&self, target: &Target, ask: Ask, locks: &[Lock]) -> Result<(), Failure> {
-        self.check_all(target, ask, locks, false)
+    pub(super) fn check_other(
+        &self,
+        target: &Target,
+        wanted: RequiredPermission,
+        locks: &[Lock],
+    ) -> Result<(), Failure> {
+        self.check_all(target, wanted, locks, false)
     }
 
-    fn check_all(&self, target: &Target, ask: Ask, locks: &[Lock], is_own: bool) -> Result<(), Failure> {
-        let meta = tree::look(&target.path)?;
-        self.check_one(target, meta, ask.deed, locks, is_own)?;
+    fn check_all(
+        &self,
+        target: &Target,
+        wanted: RequiredPermission,
+        locks: &[Lock],
+        is_own: bool,
+    ) -> Result<(), Failure> {
+        let meta = tree::metadata(&target.path)?;
+        self.check_one(target, meta, wanted.operation, locks, is_own)?;
         let mut others = Vec::new();
         let is_collection = meta.is_some_and(|meta| meta.is_dir());
-        if ask.deep && is_collection && ask.deed != Deed::Read {
+        if wanted.deep && is_collection && wanted.operation != Operation::Read {
             let below = locks.iter().filter(|lock| locks::is_below(&lock.path, &target.path));
             for lock in below {
-                if let Err(failure) = self.check_below(lock, ask.deed) {
+                if let Err(failure) = self.check_below(lock, wanted.operation) {
                     others.push((target.uri_of(&lock.path), failure.status, String::new()));
                 }
             }
         }
-        if ask.parent {
+        if wanted.parent {
             let parent = target.parent();
-            if let Err(failure) =
-                tree::look(&parent.path).and_then(|meta| self.check_one(&parent, meta, ask.deed, locks, false))
+            if let Err(failure) = tree::metadata(&parent.path)
+                .and_then(|meta| self.check_one(&parent, meta, wanted.operation, locks, false))
             {
                 let text = format!(
                     "A validation error has occurred on the parent resource, preventing the operation on the resource \
@@ -148,7 +163,7 @@ impl Claim {
             return Ok(());
         }
         let text = "An error occurred on another resource, preventing the requested operation on this resource.";
-        if ask.depends {
+        if wanted.depends {
             return Err(Failure::new(424, text).about(others));
         }
         others.insert(0, (target.uri.clone(), 424, text.to_string()));
@@ -156,10 +171,10 @@ impl Claim {
     }
 
     /// Checks a lock below a collection that is affected as a whole.
-    fn check_below(&self, lock: &Lock, deed: Deed) -> Result<(), Failure> {
-        match deed {
-            Deed::Lock { exclusive } if exclusive || lock.exclusive => Err(Failure::status(423)),
-            Deed::Lock { .. } => Ok(()),
+    fn check_below(&self, lock: &Lock, operation: Operation) -> Result<(), Failure> {
+        match operation {
+            Operation::Lock { exclusive } if exclusive || lock.exclusive => Err(Failure::status(423)),
+            Operation::Lock { .. } => Ok(()),
             _ if self.submitted().any(|uuid| uuid == lock.uuid) => owned(lock, &self.user),
             _ => Err(Failure::status(423)),
         }
@@ -169,7 +184,7 @@ impl Claim {
         &self,
         target: &Target,
         meta: Option<Meta>,
-        deed: Deed,
+        operation: Operation,
         locks: &[Lock],
         is_own: bool,
     ) -> Result<(), Failure> {
@@ -183,7 +198,7 @@ impl Claim {
             _ => None,
         };
         let seen = Seen { uri: bare(&target.uri), is_own, etag: etag.as_deref(), on: &on };
-        permit(self.ifs.as_deref(), &seen, deed, &self.user)
+        permit(self.ifs.as_deref(), &seen, operation, &self.user)
     }
 }
 
@@ -209,26 +224,26 @@ pub(super) fn owned(lock: &Lock, user: &str) -> Result<(), Failure> {
 struct Seen<'a> {
     /// Its URL path, without a slash at its end.
     uri: &'a str,
-    /// It is the request's own resource: lists without a name apply to it, too.
+    /// The request's own resource: lists without a name apply to it, too.
     is_own: bool,
     etag: Option<&'a str>,
     on: &'a [&'a Lock],
 }
 
 /// Checks whether a resource with this tag and these locks may be used (RFC 4918, sections 6 to 10.4).
-fn permit(ifs: Option<&[States]>, resource: &Seen<'_>, deed: Deed, user: &str) -> Result<(), Failure> {
+fn permit(ifs: Option<&[States]>, resource: &Seen<'_>, operation: Operation, user: &str) -> Result<(), Failure> {
     let Seen { uri, is_own, etag, on } = *resource;
-    let mut seen = match deed {
-        Deed::Write | Deed::Refresh => on.is_empty(),
-        Deed::Read => true,
-        Deed::Lock { exclusive: true } if !on.is_empty() => {
+    let mut seen = match operation {
+        Operation::Write | Operation::Refresh => on.is_empty(),
+        Operation::Read => true,
+        Operation::Lock { exclusive: true } if !on.is_empty() => {
             let text = "Existing lock(s) on the requested resource prevent an exclusive lock.";
             return Err(Failure::new(423, text));
         }
-        Deed::Lock { .. } if on.iter().any(|lock| lock.exclusive) => {
+        Operation::Lock { .. } if on.iter().any(|lock| lock.exclusive) => {
             return Err(Failure::new(423, "The requested resource is already locked exclusively."));
         }
-        Deed::Lock { .. } => true,
+        Operation::Lock { .. } => true,
     };
     let Some(ifs) = ifs else {
         let text = "This resource is locked and an \"If:\" header was not supplied to allow access to the resource.";
@@ -310,7 +325,7 @@ fn holds(list: &States, etag: Option<&str>, on: &[&Lock], user: &str) -> Result<
 /// Removes the locks of a removed resource.
 pub(super) fn forget_locks(claim: &Claim, target: &Target) -> Result<(), Failure> {
     let Some(database) = &claim.locks else { return Ok(()) };
-    let is_gone = |path: &str| matches!(tree::look(path), Ok(None));
+    let is_gone = |path: &str| matches!(tree::metadata(path), Ok(None));
     let is_about = |path: &str| path == target.path || locks::is_below(path, &target.path);
     if !claim.read_locks()?.iter().any(|lock| is_about(&lock.path)) {
         return Ok(());
@@ -338,16 +353,16 @@ mod tests {
         let (own, shared, other) = (lock(true, "ann"), lock(false, ""), lock(true, "bob"));
         let token = format!("<opaquelocktoken:{uuid}>");
         let wrong = "<opaquelocktoken:00000000-0000-0000-0000-000000000000>";
-        let (write, exclusive) = (Deed::Write, Deed::Lock { exclusive: true });
+        let (write, exclusive) = (Operation::Write, Operation::Lock { exclusive: true });
         let none: &[&Lock] = &[];
-        let rows: &[(&str, &[&Lock], Deed, u16)] = &[
+        let rows: &[(&str, &[&Lock], Operation, u16)] = &[
             ("", none, write, 200),
             ("", &[&own], write, 423),
-            ("", &[&own], Deed::Read, 200),
+            ("", &[&own], Operation::Read, 200),
             ("", &[&own], exclusive, 423),
             ("", &[&shared], exclusive, 423),
-            ("", &[&shared], Deed::Lock { exclusive: false }, 200),
-            ("", &[&own], Deed::Lock { exclusive: false }, 423),
+            ("", &[&shared], Operation::Lock { exclusive: false }, 200),
+            ("", &[&own], Operation::Lock { exclusive: false }, 423),
             (&format!("({token})"), &[&own], write, 200),
             (&format!("({token})"), &[&other], write, 403),
             (&format!("({token})"), none, write, 412),
@@ -370,12 +385,12 @@ mod tests {
             ("</g> ([\"z\"])", &[&own], write, 423),
             ("</g> ([\"z\"])", none, write, 200),
         ];
-        for (field, on, deed, want) in rows {
+        for (field, on, operation, want) in rows {
             let ifs = if_header::parse(field).expect("a field");
             let ifs = Some(ifs.as_slice()).filter(|_| !field.is_empty());
             let seen = Seen { uri: "/f", is_own: true, etag: Some("\"x\""), on };
-            let got = permit(ifs, &seen, *deed, "ann").err().map_or(200, |failure| failure.status);
-            assert_eq!(got, *want, "{field:?} {deed:?}");
+            let got = permit(ifs, &seen, *operation, "ann").err().map_or(200, |failure| failure.status);
+            assert_eq!(got, *want, "{field:?} {operation:?}");
         }
     }
 }

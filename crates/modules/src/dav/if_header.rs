@@ -22,9 +22,9 @@ pub(super) struct State {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It has this entity tag.
+    /// Has this entity tag.
     Tag(String),
-    /// It is locked with the token of this UUID.
+    /// Locked with the token of this UUID.
     Lock(String),
     /// Some other state, which never holds.
     Unknown,

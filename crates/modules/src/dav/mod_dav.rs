@@ -25,7 +25,7 @@ use server::{Body, Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Req
 use self::methods::{HANDLER, KNOWN, allowed, is_ours, not_allowed};
 use self::resource::{Depth, depth, document, existing, on_disk, resource};
 use self::responses::{created, document_response, nothing};
-use super::claim::{Ask, Claim, Deed, forget_locks};
+use super::claim::{Claim, Operation, RequiredPermission, forget_locks};
 use super::failure::{Failure, incomplete};
 use super::mod_dav_fs;
 use super::settings::{DEPTH_INFINITY, DavDir, LOCK_DISCOVERY, lock_database};
@@ -162,8 +162,8 @@ async fn delete(request: &mut Request) -> Result<HandlerResult, Failure> {
     let target = resource.target;
     on_disk(move || {
         let text = format!("Could not DELETE {} due to a failed precondition (e.g. locks).", escaped(&target));
-        let ask = Ask { deed: Deed::Write, deep: true, parent: true, depends: true };
-        claim.check(&target, ask, &claim.read_locks()?).map_err(|failure| failure.within(text))?;
+        let wanted = RequiredPermission { operation: Operation::Write, deep: true, parent: true, depends: true };
+        claim.check(&target, wanted, &claim.read_locks()?).map_err(|failure| failure.within(text))?;
         let mut failures = Vec::new();
         tree::remove(&target, &mut failures);
         forget_locks(&claim, &target)?;

@@ -70,7 +70,7 @@ pub(super) fn change(
     change: impl FnOnce(&mut Vec<Property>) -> io::Result<()>,
 ) -> io::Result<()> {
     let _held = hold(collection(path, is_dir))?;
-    // It may have been renamed before that.
+    // The resource may have been renamed before that.
     fs::metadata(os_path(path))?;
     let mut all = read(path, is_dir)?;
     let before = all.clone();

@@ -25,7 +25,7 @@ pub(super) fn is_hidden(name: &str) -> bool {
 }
 
 /// The metadata at a path, following links; `None`: nothing is there.
-pub(super) fn look(path: &str) -> Result<Option<Meta>, Failure> {
+pub(super) fn metadata(path: &str) -> Result<Option<Meta>, Failure> {
     let Some(os) = c_path(path) else { return Err(Failure::status(404)) };
     match sys::file::stat(&os) {
         Ok(meta) => Ok(Some(meta)),
@@ -71,7 +71,7 @@ fn remove_at(target: &Target, depth: usize, failures: &mut Failures) {
     };
     if !is_dir {
         match fs::remove_file(&os) {
-            // They belonged to the removed resource; the next resource there removes any remainder.
+            // The properties belonged to the removed resource; the next resource there removes any remainder.
             Ok(()) => drop(properties::remove(&target.path, false)),
             Err(error) => failed(failures, &error),
         }
@@ -172,7 +172,7 @@ pub(super) fn rename(from: &Target, to: &Target, failures: &mut Failures) -> io:
 fn rename_file(os: &Path, from: &Target, to: &Target) -> io::Result<()> {
     let _held = properties::hold_both(dir_name(&from.path), dir_name(&to.path))?;
     name_file(from, to, |path| fs::rename(os, path))?;
-    // They do not belong to anything any more.
+    // The properties do not belong to anything any more.
     let _ = properties::remove(&from.path, false);
     Ok(())
 }

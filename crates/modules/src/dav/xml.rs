@@ -289,7 +289,7 @@ fn name(space: ResolveResult<'_>, local: &[u8], spaces: &mut Spaces) -> Result<N
         None => {
             let space = text(raw)?;
             let space: Arc<str> = quick_xml::escape::unescape(&space).map_err(|error| error.to_string())?.into();
-            // It is stored as it is written here, and has to be readable then.
+            // The name space is stored as it is written here, and has to be readable then.
             if escape(&space).len() > SPACE_MAX {
                 return Err(too_long());
             }

@@ -273,7 +273,7 @@ fn without_gzip(list: &str) -> Option<&str> {
     let (rest, last) = list.rsplit_once(',').unwrap_or(("", list));
     match last.trim().to_ascii_lowercase().as_str() {
         "gzip" | "x-gzip" => Some(rest.trim()),
-        // It means no encoding.
+        // `identity` means no encoding.
         "identity" if !rest.is_empty() => without_gzip(rest),
         _ => None,
     }

@@ -97,7 +97,7 @@ fn prepare(request: &mut Request) {
         request.response.no_local_copy = true;
     }
     if !request.dir::<IncludeDir>().etag() && request.mapped.stat.is_some() {
-        // It is the file's own, and does not cover the included parts.
+        // The tag is the file's own, and does not cover the included parts.
         request.response.headers_out.remove("ETag");
     }
 }

@@ -63,7 +63,7 @@ impl Connection {
     }
 
     /// Sends a query. `Err`: the connection is unusable, and why.
-    pub(super) async fn ask(&mut self, question: &Question<'_>, time: Duration) -> Result<(Code, Response), Code> {
+    pub(super) async fn exchange(&mut self, question: &Question<'_>, time: Duration) -> Result<(Code, Response), Code> {
         let id = self.next;
         self.next = id.checked_add(1).unwrap_or(1);
         let bytes = question.encode(id);

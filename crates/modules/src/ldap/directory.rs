@@ -171,14 +171,14 @@ impl<'a> Directory<'a> {
         }
         self.connection.iter_mut().for_each(|one| one.bound = None);
         let (dn, password) = identity;
-        let (code, _) = self.ask(&Question::Bind { dn, password }).await?;
+        let (code, _) = self.exchange(&Question::Bind { dn, password }).await?;
         Ok(code)
     }
 
     /// Queries over the connection, which is lost on failure, or if nobody waits for the answer any more.
-    async fn ask(&mut self, question: &Question<'_>) -> Result<(Code, Response), Code> {
+    async fn exchange(&mut self, question: &Question<'_>) -> Result<(Code, Response), Code> {
         let mut connection = self.connection.take().ok_or(Code::SERVER_DOWN)?;
-        let result = release_worker(Box::pin(connection.ask(question, self.limits.operation))).await;
+        let result = release_worker(Box::pin(connection.exchange(question, self.limits.operation))).await;
         if result.is_ok() {
             self.connection = Some(connection);
         }
@@ -195,7 +195,7 @@ impl<'a> Directory<'a> {
         let mut failures = 0;
         loop {
             Box::pin(self.open()).await?;
-            let (code, response) = match self.ask(question).await {
+            let (code, response) = match self.exchange(question).await {
                 Ok(answered) => answered,
                 Err(Code::SERVER_DOWN) => {
                     failures += 1;

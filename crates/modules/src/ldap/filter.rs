@@ -194,7 +194,7 @@ impl Reader<'_> {
 
     /// `attribute=value` and the like.
     fn item(&mut self) -> Option<Filter> {
-        // It ends at the first unescaped parenthesis.
+        // The item ends at the first unescaped parenthesis.
         let mut end = 0;
         while self.rest.get(end).is_some_and(|byte| !matches!(byte, b'(' | b')')) {
             end += if self.rest[end] == b'\\' { 2 } else { 1 };

@@ -24,7 +24,7 @@ pub(crate) enum Scope {
     Base,
     /// The entries directly below it.
     OneLevel,
-    /// It and everything below it.
+    /// The entry and everything below.
     Subtree,
 }
 

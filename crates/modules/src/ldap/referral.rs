@@ -68,7 +68,7 @@ async fn ask_first(
             Ok(url) if url.hosts.len() > *left => "too many hosts are named",
             Ok(url) => {
                 *left -= url.hosts.len();
-                match ask(identity, limits, question, &url).await {
+                match exchange(identity, limits, question, &url).await {
                     Ok(answered) => return Some(answered),
                     Err(code) => code.text(),
                 }
@@ -80,7 +80,7 @@ async fn ask_first(
     None
 }
 
-async fn ask(
+async fn exchange(
     identity: &Identity,
     limits: &Limits,
     question: &Question<'_>,
@@ -89,7 +89,7 @@ async fn ask(
     let open = runtime::release_worker(Connection::open(&url.hosts, limits.connect)).await;
     let mut connection = open.map_err(|_| Code::SERVER_DOWN)?;
     let bind = Question::Bind { dn: &identity.0, password: &identity.1 };
-    let (code, _) = runtime::release_worker(connection.ask(&bind, limits.operation)).await?;
+    let (code, _) = runtime::release_worker(connection.exchange(&bind, limits.operation)).await?;
     if code != Code::SUCCESS {
         connection.close();
         return Err(code);
@@ -108,7 +108,7 @@ async fn ask(
         // A password is tried where the user was found, and nowhere else.
         Question::Bind { .. } | Question::Unbind => return Err(Code::REFERRAL),
     };
-    let answered = runtime::release_worker(connection.ask(&question, limits.operation)).await?;
+    let answered = runtime::release_worker(connection.exchange(&question, limits.operation)).await?;
     connection.close();
     Ok(answered)
 }

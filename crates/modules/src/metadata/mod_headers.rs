@@ -135,7 +135,7 @@ fn of_response(request: &mut Request, is_error: bool) {
         }
         for line in lines.iter().filter(|line| line.table == table) {
             if act(request, line).is_err() {
-                // It is logged, and no response is sent.
+                // The failure is logged, and no response is sent.
                 return;
             }
         }

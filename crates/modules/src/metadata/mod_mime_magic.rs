@@ -96,7 +96,7 @@ async fn find_type(request: &mut Request) -> Flow {
     let path = request.mapped.filename.clone();
     let found = offload(Load::Wait, move || {
         let bytes = beginning(&path)?;
-        Ok::<_, io::Error>(look(&magic.rules, &bytes))
+        Ok::<_, io::Error>(recognize(&magic.rules, &bytes))
     });
     match found.await {
         Ok(Some((text, encoding))) => take(request, &text, encoding),
@@ -116,7 +116,7 @@ fn beginning(path: &str) -> io::Result<Vec<u8>> {
 }
 
 /// The result for a file with this beginning, and its encoding.
-fn look(rules: &Rules, bytes: &[u8]) -> Option<(String, Option<&'static str>)> {
+fn recognize(rules: &Rules, bytes: &[u8]) -> Option<(String, Option<&'static str>)> {
     let of = |bytes: &[u8]| {
         // Apache appends a NUL, and counts it.
         let ended = [bytes, b"\0"].concat();

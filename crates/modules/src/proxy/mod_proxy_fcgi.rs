@@ -17,7 +17,7 @@ use gateway::protocol::fastcgi::Role;
 use http::text::{from_bytes, to_bytes};
 use server::{HandlerResult, Module, Request, evaluate_keeping, evaluate_string_keeping};
 
-use super::mod_proxy::{Ask, Destination, Scheme, Target, ask, converse};
+use super::mod_proxy::{BackendProtocol, Destination, Scheme, Target, converse, prepare};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_fcgi_module", source: "mod_proxy_fcgi.c", linked: false, directives: DIRECTIVES },
@@ -101,7 +101,7 @@ fn set_path_info(request: &mut Request, target: &Target) {
     let Some(how) = request.env.get("proxy-fcgi-pathinfo").map(str::to_ascii_lowercase) else { return };
     let path = &target.path;
     let dot = match how.as_str() {
-        // That needs a look at the disk, when the variables are made.
+        // `full` needs a look at the disk, when the variables are made.
         "full" => return,
         "first-dot" => path.find('.'),
         "last-dot" => path.rfind('.'),
@@ -135,13 +135,18 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
         // PHP-FPM removes the rest itself, and recognises the server by it.
         request.mapped.filename.clone_from(&destination.target.path);
     }
-    if let Err(answer) = ask(request, "proxy_fcgi").await {
+    if let Err(answer) = prepare(request, "proxy_fcgi").await {
         return answer;
     }
     if let Err(status) = set_variables(request) {
         return HandlerResult::Status(status);
     }
-    let how = Ask { module: "proxy_fcgi", head: Head::FastCgi(Role::Responder), protocol: &PROTOCOL, stderr: STDERR };
+    let how = BackendProtocol {
+        module: "proxy_fcgi",
+        head: Head::FastCgi(Role::Responder),
+        protocol: &PROTOCOL,
+        stderr: STDERR,
+    };
     converse(request, &destination, &how).await
 }
 

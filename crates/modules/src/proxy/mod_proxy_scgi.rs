@@ -9,7 +9,7 @@ use gateway::backend::Head;
 use gateway::backend::remote::RemoteProtocol;
 use server::{HandlerResult, Module, Request};
 
-use super::mod_proxy::{Ask, Destination, Scheme, Target, ask, converse};
+use super::mod_proxy::{BackendProtocol, Destination, Scheme, Target, converse, prepare};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_scgi_module", source: "mod_proxy_scgi.c", linked: false, directives: DIRECTIVES },
@@ -75,10 +75,10 @@ fn set_path_info(request: &mut Request, target: &Target) {
 }
 
 async fn handle(request: &mut Request, destination: Destination) -> HandlerResult {
-    if let Err(answer) = ask(request, "proxy_scgi").await {
+    if let Err(answer) = prepare(request, "proxy_scgi").await {
         return answer;
     }
-    let how = Ask { module: "proxy_scgi", head: Head::Scgi, protocol: &PROTOCOL, stderr: STDERR };
+    let how = BackendProtocol { module: "proxy_scgi", head: Head::Scgi, protocol: &PROTOCOL, stderr: STDERR };
     match converse(request, &destination, &how).await {
         HandlerResult::Body(body) => match file_instead(request) {
             Some(path) => {

@@ -9,7 +9,7 @@ use gateway::backend::remote::RemoteProtocol;
 use http::text::{from_bytes, to_bytes};
 use server::{HandlerResult, Module, Request};
 
-use super::mod_proxy::{Ask, Destination, Scheme, ask, converse};
+use super::mod_proxy::{BackendProtocol, Destination, Scheme, converse, prepare};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_uwsgi_module", source: "mod_proxy_uwsgi.c", linked: false, directives: DIRECTIVES },
@@ -46,13 +46,13 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
         request.mapped.filename.truncate(end);
         request.mapped.filename.push_str(&path);
     }
-    if let Err(answer) = ask(request, "proxy_uwsgi").await {
+    if let Err(answer) = prepare(request, "proxy_uwsgi").await {
         return answer;
     }
     if mapped {
         set_path(request, &path);
     }
-    let how = Ask { module: "proxy_uwsgi", head: Head::Uwsgi, protocol: &PROTOCOL, stderr: STDERR };
+    let how = BackendProtocol { module: "proxy_uwsgi", head: Head::Uwsgi, protocol: &PROTOCOL, stderr: STDERR };
     converse(request, &destination, &how).await
 }
 

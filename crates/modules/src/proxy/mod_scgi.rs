@@ -11,7 +11,7 @@ use gateway::backend::remote::{Address, RemoteServer};
 use server::PhaseHook::Now;
 use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 
-use super::mod_proxy::{Ask, Destination, Target, ask, converse};
+use super::mod_proxy::{BackendProtocol, Destination, Target, converse, prepare};
 use super::mod_proxy_scgi::{PROTOCOL, STDERR};
 use crate::mappers::mod_alias::matched;
 
@@ -141,10 +141,10 @@ async fn handle(request: &mut Request) -> HandlerResult {
     let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return HandlerResult::Status(500) };
     let server = RemoteServer { address, name, connect: timeout, keep: None };
     let destination = Destination { target, server, timeout, flush: false };
-    if let Err(answer) = ask(request, "scgi").await {
+    if let Err(answer) = prepare(request, "scgi").await {
         return answer;
     }
-    let how = Ask { module: "scgi", head: Head::Scgi, protocol: &PROTOCOL, stderr: STDERR };
+    let how = BackendProtocol { module: "scgi", head: Head::Scgi, protocol: &PROTOCOL, stderr: STDERR };
     converse(request, &destination, &how).await
 }
 

@@ -85,7 +85,7 @@ pub(super) async fn read(request: &mut Request, slots: &SettingsMap) -> Result<O
     };
     let Some(key) = key else { return Ok(Some(String::new())) };
     let label = dir.select.get().map_or(SELECT, String::as_str);
-    let rows = ask(request, label, vec![text_value(&key), Value::Integer(now())], |why| {
+    let rows = query(request, label, vec![text_value(&key), Value::Integer(now())], |why| {
         format!(
             "AH01854: query execution error saving session '{}' in database using query '{label}': {why}",
             shown(&key)
@@ -143,7 +143,7 @@ async fn keep(
 ) -> Result<(), Lost> {
     let mut values = vec![text_value(text), Value::Integer(expiry), text_value(key), old(before)];
     let label = dir.update.get().map_or(UPDATE, String::as_str);
-    let changed = ask(request, label, values.clone(), |why| {
+    let changed = query(request, label, values.clone(), |why| {
         let (old, key) = (shown(before.unwrap_or_default()), shown(key));
         format!("AH01857: query execution error updating session '{old}' using database query '{key}': {label}/{why}")
     });
@@ -152,7 +152,7 @@ async fn keep(
     }
     values.pop();
     let label = dir.insert.get().map_or(INSERT, String::as_str);
-    let added = ask(request, label, values, |why| {
+    let added = query(request, label, values, |why| {
         let key = shown(key);
         format!("AH01859: query execution error inserting session '{key}' in database with '{label}': {why}")
     });
@@ -166,7 +166,7 @@ async fn keep(
 
 async fn remove(request: &Request, dir: &DbdSessionDir, before: Option<&str>) -> Result<(), Lost> {
     let label = dir.delete.get().map_or(DELETE, String::as_str);
-    let removed = ask(request, label, vec![old(before)], |why| {
+    let removed = query(request, label, vec![old(before)], |why| {
         let key = shown(before.unwrap_or_default());
         format!("AH01864: query execution error removing session '{key}' from database ({why})")
     });
@@ -178,13 +178,13 @@ fn old(key: Option<&str>) -> Value {
 }
 
 /// Queries the database; failures are logged, a rejected statement with the text `refused`.
-async fn ask(
+async fn query(
     request: &Request,
     label: &str,
     values: Vec<Value>,
     refused: impl Fn(&str) -> String,
 ) -> Result<Rows, Lost> {
-    database::ask(request, label, values).await.map_err(|failure| {
+    database::query(request, label, values).await.map_err(|failure| {
         let text = match failure {
             Failure::NoConnection(_) => "AH01851: failed to acquire database connection".into(),
             Failure::NoStatement => format!("AH01852: failed to find the prepared statement called '{label}'"),

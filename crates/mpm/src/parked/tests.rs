@@ -76,7 +76,7 @@ fn only_those_are_closed_that_were_idle_before() {
     let _ = task.standing.poll_enter(Stage::KeepAlive);
     connections.close_idle(1);
     assert!(!task.standing.is_unwanted());
-    // It is polled meanwhile.
+    // The connection is polled meanwhile.
     let _ = task.standing.poll_enter(Stage::Serve);
     let _ = task.standing.poll_enter(Stage::KeepAlive);
     connections.close_idle(1);

@@ -166,7 +166,7 @@ impl Supervisor<'_> {
                 return false;
             }
             if !leaving {
-                // Those of this generation that replace earlier ones are owed already.
+                // Children of this generation that replace earlier ones are owed already.
                 let is_current = member.generation == self.number && member.standing == Standing::Serves;
                 self.sizing.owed += usize::from(!self.family.lost_successor(member.slot) && is_current);
                 if reaped.status == Status::Exited(SICK) {
@@ -183,7 +183,7 @@ impl Supervisor<'_> {
     /// Logs the end of a child if that is worth a line. Returns whether it was a failure.
     fn report(&self, pid: Pid, status: Status, leaving: bool) -> bool {
         match status {
-            // It has already logged the reason.
+            // The child has already logged the reason.
             Status::Exited(0 | SICK) => false,
             Status::Exited(status) => {
                 runtime::log!("core", Warn, "child pid {pid} exit status {status}");

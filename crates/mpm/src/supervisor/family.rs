@@ -34,13 +34,13 @@ impl Member {
 /// A child's expected future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It serves. When it ends it is replaced.
+    /// Serves. When the child ends, it is replaced.
     Serves,
-    /// It serves until its successor, the child in this slot, accepts.
+    /// Serves until its successor, the child in this slot, accepts.
     ServesUntil(usize),
-    /// It got the order to end after its successor had begun to accept.
+    /// Got the order to end after its successor had begun to accept.
     LeavesReplaced,
-    /// It got the order to end for another reason.
+    /// Got the order to end for another reason.
     Leaves,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Watchdog {
 #[derive(Clone, Copy, Debug, Default)]
 struct Watched {
     /// The last picture of the workers, and how long it has not changed.
-    look: Look,
+    observation: Observation,
     since: Duration,
     /// Already reported as stalled.
     told: bool,
@@ -37,30 +37,30 @@ struct Watched {
 
 /// A picture of the workers of a child, or of all children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Look {
+struct Observation {
     idle: usize,
     /// Changes with everything that any of them does; `None`: none is busy.
     mark: Option<u64>,
 }
 
-impl Look {
-    fn join(self, other: Look) -> Look {
+impl Observation {
+    fn join(self, other: Observation) -> Observation {
         let mark = match (self.mark, other.mark) {
             (Some(one), Some(other)) => Some(one.wrapping_mul(31).wrapping_add(other)),
             (one, other) => one.or(other),
         };
-        Look { idle: self.idle + other.idle, mark }
+        Observation { idle: self.idle + other.idle, mark }
     }
 }
 
 impl Watched {
     /// Takes a new picture. Returns how long nothing has happened though all are busy, if that is news.
-    fn look(&mut self, look: Look, now: Duration, after: Duration) -> Option<Duration> {
-        if look != self.look {
-            (self.look, self.since) = (look, now);
+    fn observe(&mut self, observation: Observation, now: Duration, after: Duration) -> Option<Duration> {
+        if observation != self.observation {
+            (self.observation, self.since) = (observation, now);
         }
         let quiet = now.saturating_sub(self.since);
-        let stalled = look.idle == 0 && look.mark.is_some() && quiet >= after;
+        let stalled = observation.idle == 0 && observation.mark.is_some() && quiet >= after;
         let news = stalled && !self.told;
         self.told = stalled;
         news.then_some(quiet)
@@ -88,26 +88,26 @@ impl Watched {
 impl Watchdog {
     /// Called once a second. Returns those that have made no progress for as long as `after`, and were not reported
     /// yet; with `alone` each child is one worker, and all of them are looked at together.
-    pub(super) fn look(&mut self, board: &Board, family: &Family, alone: bool, after: Duration) -> Vec<Stall> {
+    pub(super) fn observe(&mut self, board: &Board, family: &Family, alone: bool, after: Duration) -> Vec<Stall> {
         let now = monotonic();
         let children: Vec<(usize, Pid)> = family.iter().map(|member| (member.slot, member.pid)).collect();
         let mut stalls = Vec::new();
-        let mut all = Look::default();
+        let mut all = Observation::default();
         self.children.retain(|child, _| children.contains(child));
         for child @ (slot, pid) in children {
-            let look = Look { idle: board.free_workers(slot), mark: board.mark(slot) };
-            all = all.join(look);
+            let observation = Observation { idle: board.free_workers(slot), mark: board.mark(slot) };
+            all = all.join(observation);
             if alone || !board.is_running(slot) {
                 continue;
             }
             let heard = board.heard(slot);
             let watched = self.children.entry(child).or_default();
-            let quiet = watched.look(look, now, after).map(|since| (since, false));
+            let quiet = watched.observe(observation, now, after).map(|since| (since, false));
             let deaf = watched.listen(heard, now, after, || drop(pid.kill(Signal::URG))).map(|since| (since, true));
             let stall = |(since, deaf)| Stall { child: Some(child), since, deaf };
             stalls.extend(quiet.into_iter().chain(deaf).map(stall));
         }
-        if alone && let Some(since) = self.all.look(all, now, after) {
+        if alone && let Some(since) = self.all.observe(all, now, after) {
             stalls.push(Stall { child: None, since, deaf: false });
         }
         stalls
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn all_busy_and_nothing_happens() {
         let mut watched = Watched::default();
-        let busy = |mark| Look { idle: 0, mark: Some(mark) };
+        let busy = |mark| Observation { idle: 0, mark: Some(mark) };
         let looks = [
             (busy(1), None),
             (busy(1), None),
@@ -134,15 +134,15 @@ mod tests {
             // Reported once, until something happens.
             (busy(2), None),
             (busy(3), None),
-            (Look { idle: 1, mark: Some(3) }, None),
-            (Look { idle: 1, mark: Some(3) }, None),
-            (Look { idle: 1, mark: Some(3) }, None),
-            (Look { idle: 1, mark: Some(3) }, None),
-            (Look { idle: 0, mark: None }, None),
+            (Observation { idle: 1, mark: Some(3) }, None),
+            (Observation { idle: 1, mark: Some(3) }, None),
+            (Observation { idle: 1, mark: Some(3) }, None),
+            (Observation { idle: 1, mark: Some(3) }, None),
+            (Observation { idle: 0, mark: None }, None),
         ];
-        for (second, (look, want)) in looks.into_iter().enumerate() {
+        for (second, (observation, want)) in looks.into_iter().enumerate() {
             let now = Duration::from_secs(100 + second as u64);
-            assert_eq!(watched.look(look, now, AFTER), want.map(Duration::from_secs), "second {second}");
+            assert_eq!(watched.observe(observation, now, AFTER), want.map(Duration::from_secs), "second {second}");
         }
     }
 
@@ -157,7 +157,7 @@ mod tests {
             told.extend(
                 watched.listen(heard, now, AFTER, || asked.push(second)).map(|since| (second, since.as_secs())),
             );
-            // It answers until it was asked a third time, and again after a while.
+            // The child answers until it was asked a third time, and again after a while.
             if asked.len() < 3 || second >= 112 {
                 heard = now;
             }

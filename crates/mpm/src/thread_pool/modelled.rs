@@ -70,7 +70,7 @@ fn no_room_is_overlooked() {
                 let shared = shared.clone();
                 loom::thread::spawn(move || {
                     shared.1.fetch_add(1, Ordering::SeqCst);
-                    shared.0.look(|| shared.1.load(Ordering::SeqCst));
+                    shared.0.update(|| shared.1.load(Ordering::SeqCst));
                 })
             })
             .collect();
@@ -103,7 +103,7 @@ fn a_late_waiter_is_woken_again() {
                         true => shared.1.fetch_add(1, Ordering::SeqCst),
                         false => shared.1.fetch_sub(1, Ordering::SeqCst),
                     };
-                    shared.0.look(|| shared.1.load(Ordering::SeqCst));
+                    shared.0.update(|| shared.1.load(Ordering::SeqCst));
                 }
             })
         };

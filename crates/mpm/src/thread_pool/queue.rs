@@ -110,7 +110,7 @@ impl<J: Send + 'static> ThreadPool<J> {
 
     /// Wakes those who wait for room, if there is any now.
     pub(crate) fn tell_of_room(&self, room: impl Fn() -> usize) {
-        self.room_wait.look(room);
+        self.room_wait.update(room);
     }
 
     /// A job is done.

@@ -33,7 +33,7 @@ impl RoomWait {
         }
     }
 
-    pub(super) fn look(&self, room: impl Fn() -> usize) {
+    pub(super) fn update(&self, room: impl Fn() -> usize) {
         in_order();
         if self.waits.load(Ordering::SeqCst) && room() > 0 && self.waits.swap(false, Ordering::SeqCst) {
             let wakers = std::mem::take(&mut *self.wakers.lock().unwrap_or_else(PoisonError::into_inner));

@@ -26,15 +26,15 @@ use crate::release_worker;
 /// The reason a job takes time. Jobs of one kind never hold up those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// It computes, as a password hash does. There are as many threads as processors.
+    /// Computes, as a password hash does. There are as many threads as processors.
     Compute,
-    /// It reads a whole file and computes, as the digest of a file does.
+    /// Reads a whole file and computes, as the digest of a file does.
     Digest,
-    /// It waits for a disk, as reading a directory does.
+    /// Waits for a disk, as reading a directory does.
     Wait,
-    /// It waits for a name server.
+    /// Waits for a name server.
     Resolve,
-    /// It waits for a database.
+    /// Waits for a database.
     Database,
 }
 
@@ -124,7 +124,7 @@ enum Progress<T> {
     Open(Closure<T>, Waker),
     /// A thread does it.
     Begun(Waker),
-    /// It is done, or has panicked.
+    /// Done, or has panicked.
     Done(thread::Result<T>),
     /// Nobody wants the result, or it has been taken.
     Over,

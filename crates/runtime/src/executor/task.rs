@@ -10,7 +10,7 @@ use sys::event_loop::{self, Spawned};
 
 /// A future that is polled beside the one that spawned it. Dropping this ends it.
 ///
-/// It lives as long as this handle, but never longer than the connection that spawned it may be polled: a child of
+/// The task lives as long as this handle, but never longer than the connection that spawned it may be polled: a child of
 /// prefork and a thread of worker poll it until that connection ends, then drop it. So keep anything that should
 /// outlive a connection, such as an idle connection to a backend, as a [`Descriptor`](crate::executor::Descriptor),
 /// without a task.

@@ -44,7 +44,7 @@ impl Timer {
         }
         let wakes = identity(cx.waker());
         match &mut self.armed {
-            // It is already set, not beyond the deadline, and will wake the caller.
+            // The alarm is already set, not beyond the deadline, and will wake the caller.
             Some(armed) if armed.wakes == wakes && armed.alarm.rings_by(deadline) => return Poll::Pending,
             _ if Instant::now() >= deadline => return Poll::Ready(()),
             Some(armed) => {

@@ -28,7 +28,7 @@ pub struct Moment {
     pub served: u64,
     /// TLS handshakes that were completed.
     pub handshakes: u64,
-    /// Those that failed.
+    /// Handshakes that failed.
     pub failed_handshakes: u64,
     /// Answers with a status of 1xx to 5xx.
     pub classes: [u64; CLASS_COUNT],

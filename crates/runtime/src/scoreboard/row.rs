@@ -52,7 +52,7 @@ pub struct Texts<'a> {
 pub struct Row {
     workers: Arc<Workers>,
     pub(super) index: Option<usize>,
-    /// It found no row, and is counted as unlisted.
+    /// Found no row, and is counted as unlisted.
     unlisted: bool,
 }
 

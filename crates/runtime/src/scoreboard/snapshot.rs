@@ -43,22 +43,22 @@ pub struct Process {
     pub started: u64,
     /// Open connections.
     pub connections: u64,
-    /// Those whose response is still going out.
+    /// Connections whose response is still going out.
     pub writing: u64,
-    /// Those waiting for their next request.
+    /// Connections waiting for their next request.
     pub keep_alive: u64,
-    /// Those that are closing.
+    /// Connections that are closing.
     pub closing: u64,
-    /// Those that have received a part of a head, if they hold no worker.
+    /// Connections that have received a part of a head, if they hold no worker.
     pub reading: u64,
-    /// Those whose request waits for its turn, if it holds no worker.
+    /// Connections whose request waits for its turn, if it holds no worker.
     pub released: u64,
-    /// Those whose request found no row, if there is no limit: they are served like the others. `None`: there is a
+    /// Connections whose request found no row, if there is no limit: they are served like the others. `None`: there is a
     /// limit, and the rows are its workers.
     pub unlisted: Option<u64>,
-    /// Those that speak HTTP/2.
+    /// Connections that speak HTTP/2.
     pub http2: u64,
-    /// Their streams whose requests are being served.
+    /// Streams of HTTP/2 whose requests are being served.
     pub streams: u64,
     /// TLS handshakes by their outcomes, in the order of [`Handshake::all`]; the last: those that failed.
     pub handshakes: [u64; Handshake::COUNT + 1],
@@ -74,7 +74,7 @@ pub struct Process {
     pub duration: u64,
     /// Of these requests, those answered with a status of 1xx, 2xx … 5xx.
     pub classes: [u64; 5],
-    /// Those that took longer than the previous one of the [`BOUNDS`](super::BOUNDS) but no longer than this; the last:
+    /// Requests that took longer than the previous one of the [`BOUNDS`](super::BOUNDS) but no longer than this; the last:
     /// longer than all.
     pub durations: [u64; BUCKETS],
     /// Of these, those by clients that watch the server.
@@ -132,7 +132,7 @@ pub struct Worker {
 pub enum Described {
     /// None.
     Nobody,
-    /// Those of busy workers.
+    /// The clients of busy workers.
     Busy,
     /// All: idle workers show their last client.
     All,

@@ -96,19 +96,19 @@ impl ChildState {
 pub enum Gauge {
     /// All open connections.
     Connections,
-    /// Those whose response goes out as the client reads it.
+    /// Connections whose response goes out as the client reads it.
     Writing,
-    /// Those that wait for their next request.
+    /// Connections that wait for their next request.
     KeepAlive,
-    /// Those that are closing.
+    /// Connections that are closing.
     Closing,
-    /// Those that have received a part of a head, if they hold no worker.
+    /// Connections that have received a part of a head, if they hold no worker.
     Reading,
-    /// Those whose request waits for its turn without a worker, though it has a row.
+    /// Connections whose request waits for its turn without a worker, though it has a row.
     Released,
-    /// Those whose request found no row.
+    /// Connections whose request found no row.
     Unlisted,
-    /// Those that speak HTTP/2.
+    /// Connections that speak HTTP/2.
     Http2,
     /// Streams of HTTP/2 whose requests are being served.
     Streams,
@@ -121,7 +121,7 @@ pub struct Handshake {
     pub is_tls13: bool,
     /// The connection speaks HTTP/2; otherwise HTTP/1.
     pub is_http2: bool,
-    /// It resumed an earlier session.
+    /// Resumed an earlier session.
     pub is_resumed: bool,
 }
 

@@ -60,9 +60,9 @@ pub struct VisitStats {
     pub path: String,
     /// Requests.
     pub requests: u64,
-    /// Those answered with 5xx.
+    /// Requests answered with 5xx.
     pub failures: u64,
-    /// Those for which a script ran.
+    /// Requests for which a script ran.
     pub scripts: u64,
     /// How long all took together, in µs.
     pub time: u64,
@@ -166,7 +166,7 @@ fn count([keys, slots @ ..]: &Set, key: u64, visit: &Visit<'_>, period: u64) {
     let Some(way) = found.or_else(|| claim(keys, slots, key, visit, period)) else { return };
     let slot = &slots[way];
     let [began, weight, ..] = slot;
-    turn(slot, began, period);
+    begin_period(slot, began, period);
     let took = micros(visit.took);
     // What takes long counts for more than what is asked for often: it is kept, too.
     if weight.load(Relaxed) < HEAVIEST {
@@ -194,7 +194,7 @@ fn at(slot: &Row, kind: Kind, age: usize) -> &AtomicU64 {
 const ALL: [Kind; KINDS] = [Kind::Requests, Kind::Failures, Kind::Scripts, Kind::Time, Kind::Slowest];
 
 /// Where a new period has begun, its counts begin again. A visit that is counted at that very moment may be lost.
-fn turn(slot: &Row, began: &AtomicU64, period: u64) {
+fn begin_period(slot: &Row, began: &AtomicU64, period: u64) {
     let seen = began.load(Relaxed);
     if seen == period || began.compare_exchange(seen, period, AcqRel, Relaxed).is_err() {
         return;

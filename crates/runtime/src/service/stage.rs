@@ -38,9 +38,9 @@ pub enum Stage {
 
 /// A stage that has begun.
 pub enum Stepping<'a> {
-    /// It is already over: nothing had to be waited for.
+    /// Already over: nothing had to be waited for.
     Done(Stage),
-    /// It waits; polling it to its end gives the next stage.
+    /// The stage waits; polling the future to its end gives the next stage.
     Waiting(Pin<Box<dyn Future<Output = Stage> + Send + 'a>>),
 }
 

@@ -8,7 +8,7 @@ use crate::request::Request;
 /// Why a head is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is malformed, or too large.
+    /// Malformed, or too large.
     Head(HeadError),
     /// The client took too long to send it.
     Timeout,

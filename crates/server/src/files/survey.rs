@@ -29,7 +29,7 @@ pub struct Surveyed {
 pub struct AccessFile {
     /// Where it is.
     pub path: String,
-    /// It is ignored here: `AllowOverride None`.
+    /// Ignored here: `AllowOverride None`.
     pub passed_over: bool,
     /// Why it cannot be read.
     pub unreadable: Option<String>,

@@ -49,9 +49,9 @@ pub struct LogFile {
 #[derive(Debug)]
 struct Open {
     fd: OwnedFd,
-    /// It is a pipe, with a name or with a program at its other end.
+    /// A pipe, with a name or with a program at its other end.
     is_pipe: bool,
-    /// It is a socket, as standard error is under systemd.
+    /// A socket, as standard error is under systemd.
     is_socket: bool,
     /// Other processes have it open as well, and whether a write waits is theirs to say.
     is_shared: bool,

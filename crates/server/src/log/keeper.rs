@@ -166,7 +166,7 @@ pub(super) fn writable(time: Duration) -> io::Result<bool> {
 }
 
 /// Where the names of up to [`NAMES_MAX`] open files lead. `None`: nobody knows yet.
-pub(super) fn look(files: &[(String, Identity)]) -> Option<Vec<Name>> {
+pub(super) fn names_of(files: &[(String, Identity)]) -> Option<Vec<Name>> {
     with(|keeper| {
         keeper.ask_for_names(files)?;
         let end = Instant::now() + LOOK;
@@ -208,7 +208,7 @@ fn ask_for_file(kind: u8, name: &str, device: Option<u64>) -> io::Result<Opened>
     let answer: Option<io::Result<_>> = with(|keeper| {
         keeper.be_free()?;
         let question = [&[kind], &*http::text::to_bytes(name)].concat();
-        let asked = keeper.ask(&question, VecDeque::from([(name.to_string(), device)]));
+        let asked = keeper.send_question(&question, VecDeque::from([(name.to_string(), device)]));
         let answer = asked.and_then(|()| keeper.answer(Instant::now() + OPEN));
         if answer.is_none() {
             keeper.note_hanging();
@@ -278,7 +278,7 @@ impl Keeper {
         }
         self.note_hanging();
         if let Some(pid) = self.pid.take() {
-            // It goes when its file system lets it.
+            // The process goes when its file system lets it.
             let _ = pid.kill(Signal::KILL);
         }
         self.asked = None;
@@ -292,7 +292,7 @@ impl Keeper {
     }
 
     /// Sends a question, unless another one is not answered yet.
-    fn ask(&mut self, question: &[u8], about: VecDeque<(String, Option<u64>)>) -> Option<()> {
+    fn send_question(&mut self, question: &[u8], about: VecDeque<(String, Option<u64>)>) -> Option<()> {
         self.drain();
         let sockets = SOCKETS.get().filter(|_| self.asked.is_none() && self.pid.is_some())?;
         self.number += 1;
@@ -309,7 +309,7 @@ impl Keeper {
             question.extend([*device, *inode, name.len() as u64].iter().flat_map(|number| number.to_ne_bytes()));
             question.extend_from_slice(&name);
         }
-        self.ask(&question, files.iter().map(|(name, (device, _))| (name.clone(), Some(*device))).collect())
+        self.send_question(&question, files.iter().map(|(name, (device, _))| (name.clone(), Some(*device))).collect())
     }
 
     /// The next answer to the question; `None`: the time is over.
@@ -381,7 +381,7 @@ pub fn be_keeper_if_asked() {
         // The parent has ended meanwhile. Whatever else the program would do, a keeper was not started for it.
         sys::process::exit_now(0);
     };
-    // It shows the file that was executed, `exe`.
+    // The list of processes would show the file that was executed, `exe`.
     let _ = sys::process::set_short_name(c"tsubame");
     let sockets = sys::process::left_descriptor(questions).and_then(|questions| {
         let lines = sys::process::left_descriptor(lines)?;

@@ -50,7 +50,7 @@ fn renamed() -> Vec<Arc<LogFile>> {
     for files in files.chunks(NAMES_MAX) {
         let named: Vec<_> = files.iter().map(|(named, _)| named.clone()).collect();
         // Without a response the next look begins anew.
-        let Some(found) = keeper::look(&named) else { return Vec::new() };
+        let Some(found) = keeper::names_of(&named) else { return Vec::new() };
         names.extend(found);
     }
     let gone = names.contains(&Name::Gone);

@@ -18,9 +18,9 @@ use runtime::CoopBudget;
 pub enum BodyError {
     /// The client went away.
     Closed,
-    /// It took too long.
+    /// Took too long.
     Timeout,
-    /// It is longer than `LimitRequestBody`.
+    /// Longer than `LimitRequestBody`.
     TooLarge,
     /// Its framing is broken.
     Malformed,

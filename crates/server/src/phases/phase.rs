@@ -8,7 +8,7 @@ use crate::request::phase::Phase;
 /// Runs all hooks; the first status ends it.
 pub(crate) async fn all(request: &mut Request, phase: Phase) -> Result<(), Flow> {
     for hook in request.hooks.of(phase) {
-        if let Flow::Status(status) = ask(request, phase, hook).await {
+        if let Flow::Status(status) = run_hook(request, phase, hook).await {
             return Err(Flow::Status(status));
         }
     }
@@ -18,7 +18,7 @@ pub(crate) async fn all(request: &mut Request, phase: Phase) -> Result<(), Flow>
 /// Runs hooks until one does not decline.
 pub(crate) async fn first(request: &mut Request, phase: Phase) -> Flow {
     for hook in request.hooks.of(phase) {
-        let flow = ask(request, phase, hook).await;
+        let flow = run_hook(request, phase, hook).await;
         if flow != Flow::Declined {
             return flow;
         }
@@ -26,7 +26,7 @@ pub(crate) async fn first(request: &mut Request, phase: Phase) -> Flow {
     Flow::Declined
 }
 
-async fn ask(request: &mut Request, phase: Phase, ModuleHook { module, hook }: &ModuleHook<PhaseHook>) -> Flow {
+async fn run_hook(request: &mut Request, phase: Phase, ModuleHook { module, hook }: &ModuleHook<PhaseHook>) -> Flow {
     let flow = match hook {
         PhaseHook::Now(run) => run(request),
         PhaseHook::Later { claims, run } if claims(request) => run(request).await,

@@ -329,7 +329,7 @@ fn link_refused(request: &Request, path: &str) -> Flow {
 fn find_file(request: &mut Request) -> Result<(), Flow> {
     if let Some(kept) = request.server.files.find(&request.mapped.filename) {
         if !kept.look.holds(request.account.tick, request.account.start) {
-            match look(request, &request.mapped.filename)? {
+            match locate(request, &request.mapped.filename)? {
                 Located::File(meta) if meta == kept.meta => kept.look.renew(request.account.start),
                 _ => return find_part(request),
             }
@@ -348,7 +348,7 @@ fn find_part(request: &mut Request) -> Result<(), Flow> {
     let mut name = request.mapped.filename.clone();
     let mut missing = 0;
     loop {
-        match look(request, name.trim_end_matches('/'))? {
+        match locate(request, name.trim_end_matches('/'))? {
             Located::File(meta) => {
                 let split = name.len();
                 if meta.is_dir() {
@@ -399,7 +399,7 @@ fn find_part(request: &mut Request) -> Result<(), Flow> {
 fn existing(request: &Request, name: &str) -> Result<usize, Flow> {
     let mut there = 0;
     for (end, _) in name.match_indices('/').skip(1) {
-        match look(request, &name[..end])? {
+        match locate(request, &name[..end])? {
             Located::File(meta) if meta.is_dir() => there = end,
             Located::File(_) => return Ok(end),
             Located::Nothing => break,
@@ -413,7 +413,7 @@ enum Located {
     Nothing,
 }
 
-fn look(request: &Request, path: &str) -> Result<Located, Flow> {
+fn locate(request: &Request, path: &str) -> Result<Located, Flow> {
     let path = if path.is_empty() { "/" } else { path };
     let Some(os) = c_path(path) else { return Err(Flow::Status(404)) };
     match sys::file::stat(&os) {

@@ -22,7 +22,7 @@ pub struct Account {
     /// The user that a script has let in, if the server knows none. Only the log may believe the name: nobody else has
     /// checked it.
     pub user: Option<String>,
-    /// It is the live page's own request, which shows what others do.
+    /// The live page's own request, which shows what others do.
     pub watches: bool,
     log_id: OnceLock<String>,
 }

@@ -61,7 +61,7 @@ pub fn deadline() -> Instant {
 
 /// The name of an address in lower case, `None` if it has none. Anybody can name an own address after somebody else.
 pub async fn name_of(address: IpAddr, deadline: Instant) -> Reply<Option<Arc<str>>> {
-    NAMES.ask(address.to_canonical(), deadline).await
+    NAMES.look_up(address.to_canonical(), deadline).await
 }
 
 /// The name of an address, if that name leads back to the address.
@@ -74,7 +74,7 @@ pub async fn own_name_of(address: IpAddr, deadline: Instant) -> Reply<Option<Arc
 
 /// The addresses of a name that are of the same family as `like`.
 pub async fn addresses_of(name: &str, like: IpAddr, deadline: Instant) -> Reply<Arc<[IpAddr]>> {
-    ADDRESSES.ask((name.to_ascii_lowercase(), Family::of(like.to_canonical())), deadline).await
+    ADDRESSES.look_up((name.to_ascii_lowercase(), Family::of(like.to_canonical())), deadline).await
 }
 
 /// The addresses of a host, in the order in which to try them: a numeric address, in brackets or without, stands for
@@ -149,7 +149,7 @@ impl<K, V> Table<K, V> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Table<K, V> {
-    async fn ask(&'static self, key: K, deadline: Instant) -> Reply<V> {
+    async fn look_up(&'static self, key: K, deadline: Instant) -> Reply<V> {
         let asked = match self.join(key, deadline)? {
             Joined::Known(value) => return Ok(value),
             Joined::UnderWay(asked) => asked,
@@ -273,7 +273,7 @@ mod tests {
         static TABLE: Table<u8, u8> = Table::new(|_| panic!("on purpose"));
         let asked = Arc::new(Pending { deadline: deadline(), reply: Awaited::default() });
         keep(&mut TABLE.questions(), 1, Question::UnderWay(asked.clone()));
-        let mut waits = Box::pin(TABLE.ask(1, deadline()));
+        let mut waits = Box::pin(TABLE.look_up(1, deadline()));
         let mut polled = || wait_for(poll_fn(|cx| Poll::Ready(waits.as_mut().poll(cx))));
         assert!(polled().is_pending());
         // No pool takes the job.
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(polled(), Poll::Ready(Err(Unanswered::TooMany)));
         assert!(TABLE.questions().is_empty());
         // The resolver panics.
-        let why = wait_for(TABLE.ask(1, deadline()));
+        let why = wait_for(TABLE.look_up(1, deadline()));
         assert!(matches!(why, Err(Unanswered::Failed(_))), "{why:?}");
     }
 
@@ -290,7 +290,7 @@ mod tests {
         static TABLE: Table<u8, u8> = Table::new(|_| panic!("it is asked"));
         let asked = Arc::new(Pending { deadline: deadline(), reply: Awaited::default() });
         keep(&mut TABLE.questions(), 1, Question::UnderWay(asked));
-        assert_eq!(wait_for(TABLE.ask(1, Instant::now())), Err(Unanswered::TimedOut));
+        assert_eq!(wait_for(TABLE.look_up(1, Instant::now())), Err(Unanswered::TimedOut));
         assert!(!runtime::is_worker_released());
     }
 

@@ -200,7 +200,7 @@ pub struct Preface {
 pub enum PrefaceOutcome {
     /// This, in so many bytes.
     Announced(Announced, usize),
-    /// It is missing or invalid, for this logged reason: the connection ends.
+    /// Missing or invalid, for this logged reason: the connection ends.
     Broken(Level, String),
 }
 

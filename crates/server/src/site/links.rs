@@ -14,7 +14,7 @@ use crate::settings::core::options::{Bits, SYM_LINKS, SYM_OWNER};
 pub enum Links {
     /// All of them.
     Any,
-    /// Those in the first part of the path.
+    /// Links in the first part of the path.
     Until {
         /// The length of that part, in bytes: it ends before a slash.
         length: usize,

@@ -197,7 +197,7 @@ impl Group {
             let by_suffix = name.match_indices('.').filter_map(|(at, _)| self.suffixes.get(&name[at..]).copied());
             first = first.into_iter().chain(by_suffix).min();
         }
-        // Those behind the host that is already found lose anyway.
+        // Patterns behind the host that is already found lose anyway.
         let mut before = self.patterns.iter().take_while(|(_, index)| first.is_none_or(|first| *index < first));
         let by_pattern = before.find(|(pattern, _)| wildcard_ignoring_case(pattern, name)).map(|(_, index)| *index);
         by_pattern.or(first)

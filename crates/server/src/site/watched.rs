@@ -57,7 +57,7 @@ pub(crate) enum Watch {
     /// Not tried yet.
     #[default]
     Untried,
-    /// They could not be watched, at this generation.
+    /// The directories could not be watched, at this generation.
     Failed(u64),
     /// Watched since this generation.
     Since(u64),
@@ -68,7 +68,7 @@ pub(crate) enum Watch {
 pub(crate) struct WatchedPath {
     /// Whether its directories are watched.
     pub(crate) watch: Watch,
-    /// They hold for the current request only.
+    /// The settings hold for the current request only.
     pub(crate) passing: bool,
     /// The access files that are there.
     files: Vec<(CString, Meta)>,
@@ -145,7 +145,7 @@ impl WatchedDirectories {
     /// The generation of this moment, or of a moment after the request was sent.
     fn generation(&self, tick: Option<NonZeroU64>, start: Instant) -> u64 {
         if !self.look.holds(tick, start) {
-            self.ask();
+            self.take_news();
             self.look.renew(start);
         }
         self.generation.load(Ordering::Acquire)
@@ -153,7 +153,7 @@ impl WatchedDirectories {
 
     /// Asks the kernel for news. Holds the lock until they are taken: others must not find none while the generation is
     /// still the old one.
-    fn ask(&self) {
+    fn take_news(&self) {
         let before = self.questions.load(Ordering::Acquire);
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         if self.questions.load(Ordering::Acquire) > before {

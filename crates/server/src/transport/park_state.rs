@@ -179,18 +179,18 @@ impl Drop for ParkState {
 }
 
 impl ParkState {
-    /// It waits for its client since then. Repeating this changes nothing but the time.
+    /// The connection waits for its client since then. Repeating the call changes nothing but the time.
     pub(crate) fn wait(&self, what: WaitingFor, since: Instant) {
         self.entry.waits.store(micros(since) << 3 | what as u64, Ordering::Relaxed);
     }
 
-    /// It does not wait any more.
+    /// The connection does not wait any more.
     pub(crate) fn go_on(&self) {
         self.entry.waits.store(0, Ordering::Relaxed);
         let _ = self.entry.away.compare_exchange(Evicted::Place as u8, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// It holds so many bytes of a kind.
+    /// The connection holds so many bytes of a kind.
     pub(crate) fn hold(&self, what: HeldMemory, bytes: usize) {
         let counted = if bytes > USUAL { bytes } else { 0 };
         let slot = &self.entry.held[what as usize];
@@ -261,7 +261,7 @@ impl Entry {
     }
 }
 
-/// Those that have held more than the usual for longest have to go, until the others hold no more than this.
+/// The connections that have held more than the usual for longest have to go, until the others hold no more than this.
 fn relieve(most: usize) {
     let entries: Vec<Arc<Entry>> =
         lock(&ALL).entries.iter().flatten().filter(|entry| entry.held() > 0).cloned().collect();

@@ -61,11 +61,11 @@ pub struct Admitted {
 /// Whether a client is served.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
+    /// The client is served.
     Welcome,
-    /// It is, as if it had shown no certificate.
+    /// The client is served as if it had shown no certificate.
     Anonymous,
-    /// It is not; it is told so by this alert. The text is for the log.
+    /// The client is refused, and told so by this alert. The text is for the log.
     Refused(AlertDescription, String),
 }
 

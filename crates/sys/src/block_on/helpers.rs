@@ -40,7 +40,7 @@ impl Drop for Helper {
         let future = match self.0.future.try_lock() {
             Ok(mut future) => future.take(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(),
-            // It is being polled, and drops its own handle: `poll` handles that.
+            // The helper is being polled, and drops its own handle: `poll` handles that.
             Err(TryLockError::WouldBlock) => None,
         };
         drop(future);

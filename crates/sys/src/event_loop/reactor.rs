@@ -43,7 +43,7 @@ impl Reactor {
 
     /// Looks for events, for `timeout` nanoseconds at most (`None`: without end). Adds the wakers of tasks that wait
     /// for them to `woken`; `events` is room for the events. Returns whether there were any.
-    pub(super) fn look(
+    pub(super) fn poll(
         &self,
         timeout: Option<u64>,
         events: &mut Vec<Event>,

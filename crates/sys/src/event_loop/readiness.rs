@@ -6,15 +6,15 @@ use std::task::{Context, Poll, Waker};
 use super::sync::{AtomicU32, Mutex, MutexGuard, Ordering, PoisonError};
 use crate::block_on::Direction;
 
-/// It can be read.
+/// The descriptor can be read.
 pub(super) const READ: u32 = 1;
-/// It can be written to.
+/// The descriptor can be written to.
 pub(super) const WRITE: u32 = 2;
 /// No more data will come after the data that is already there. This stays.
 pub(super) const READ_CLOSED: u32 = 4;
 /// Nothing can be written any more. This stays.
 pub(super) const WRITE_CLOSED: u32 = 8;
-/// It has failed. This stays.
+/// Has failed. This stays.
 pub(super) const FAILED: u32 = 16;
 
 /// The bits above these count the kernel's reports.
@@ -54,14 +54,14 @@ impl Readiness {
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, direction: Direction) -> Option<ReadyEvent> {
+    fn ready(&self, direction: Direction) -> Option<ReadyEvent> {
         let state = self.state.load(Ordering::Acquire);
         (state & ends(direction) != 0).then_some(ReadyEvent(state))
     }
 
     /// Ready when the kernel has reported so, until that is [cleared](Readiness::clear). Only the last poller is woken.
     pub(super) fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<ReadyEvent> {
-        if let Some(event) = self.look(direction) {
+        if let Some(event) = self.ready(direction) {
             return Poll::Ready(event);
         }
         let (event, before) = {
@@ -72,7 +72,7 @@ impl Readiness {
                 other => other.replace(cx.waker().clone()),
             };
             // Either this sees the new report, or the reporting thread finds the waker.
-            (self.look(direction), before)
+            (self.ready(direction), before)
         };
         // A drop here may well run code that uses this descriptor.
         drop(before);

@@ -16,7 +16,7 @@ struct Task<F> {
     shared: Arc<Shared>,
     number: Number,
     wake_state: WakeState,
-    /// It should not be polled any more.
+    /// The task should not be polled any more.
     unwanted: AtomicBool,
     over: AtomicBool,
     /// Locked by the loop's thread alone.

@@ -44,7 +44,7 @@ impl UniformSessions {
     /// The different sessions of requests that take turns; each has `burst` of them between two pauses.
     ///
     /// # Errors
-    /// They have too many requests.
+    /// The sessions have too many requests.
     pub(super) fn sessions(self, steps: &[Arc<Step>], burst: usize) -> Result<Vec<Vec<Burst>>> {
         turns(steps, self.calls)?
             .map(|calls| Ok(paced(calls.chunks(burst).map(|page| (page.to_vec(), self.think)))))
@@ -55,7 +55,7 @@ impl UniformSessions {
 /// Connections as sessions: each carries `calls` of the requests that take turns, `burst` at once.
 ///
 /// # Errors
-/// They have too many requests.
+/// The sessions have too many requests.
 pub(super) fn connections(steps: &[Arc<Step>], calls: u64, burst: usize) -> Result<Vec<Vec<Burst>>> {
     let at_once = |page: &[Arc<Step>]| Burst { steps: page.to_vec(), think: NONE };
     Ok(turns(steps, calls)?.map(|calls| calls.chunks(burst).map(at_once).collect()).collect())

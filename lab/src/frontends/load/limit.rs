@@ -101,7 +101,7 @@ impl Figure {
         }
     }
 
-    fn told(self, value: f64) -> String {
+    fn describe(self, value: f64) -> String {
         match self {
             Figure::Percentile(_) | Figure::Mean | Figure::Max => format!("{:?}", Duration::from_secs_f64(value)),
             Figure::Rate => format!("{value:.1} per second"),
@@ -115,7 +115,7 @@ impl Figure {
 pub(super) fn broken<'l>(limits: &'l [Limit], record: &Record) -> Vec<(&'l str, String)> {
     let broken = limits.iter().filter_map(|limit| {
         let value = limit.figure.value(record);
-        (limit.holds)(value, limit.bar).then(|| (limit.text.as_str(), limit.figure.told(value)))
+        (limit.holds)(value, limit.bar).then(|| (limit.text.as_str(), limit.figure.describe(value)))
     });
     broken.collect()
 }
@@ -123,7 +123,7 @@ pub(super) fn broken<'l>(limits: &'l [Limit], record: &Record) -> Vec<(&'l str, 
 /// Checks a load against all limits.
 ///
 /// # Errors
-/// It breaks some of them; says which, and ends with the status [`BROKEN`].
+/// The record breaks some limits; says which, and ends with the status [`BROKEN`].
 pub(super) fn check(limits: &[Limit], record: &Record) -> Result<()> {
     let broken = broken(limits, record).into_iter();
     let told: Vec<String> = broken.map(|(limit, figure)| format!("failed, because {limit}: it is {figure}")).collect();

@@ -163,7 +163,7 @@ impl LoadOptions {
     }
 
     /// The load in a few words.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let moments = if self.poisson { " at random moments" } else { "" };
         let (who, what) = if self.scenario.is_some() { ("user", "sessions") } else { ("connection", "requests") };
         let pace = self.rate.map_or(String::new(), |rate| format!(", {rate} {what} per second{moments}"));

@@ -71,7 +71,7 @@ pub(super) struct Frame<'b> {
 /// How many bytes at the beginning are needed before a frame can be taken: all of it, or everything except its content.
 ///
 /// # Errors
-/// It is larger than allowed.
+/// The frame is larger than allowed.
 pub(super) fn wanted(bytes: &[u8]) -> Result<usize, Malformed> {
     let Some(head) = bytes.get(..HEAD) else { return Ok(HEAD) };
     let frame = Frame::of(head);

@@ -11,7 +11,7 @@ fn client(paths: &[&str], body: &str) -> (Http2, Vec<u8>) {
     let requests: Vec<Request> = paths.iter().map(request).collect();
     let mut out = Vec::new();
     let mut client = Http2::open(messages(&requests, true), Some(b"hello".as_slice().into()), &mut out);
-    (0..paths.len()).for_each(|number| client.ask(number, &mut out));
+    (0..paths.len()).for_each(|number| client.send_request(number, &mut out));
     (client, out)
 }
 
@@ -140,7 +140,7 @@ fn a_server_without_a_table_gets_whole_fields() {
     client.read(&frames(&[(4, 0, 0, &[0, 1, 0, 0, 0, 0])]), &mut out, &mut |_| {}).unwrap();
     let blocks = |client: &mut Http2| {
         let mut out = Vec::new();
-        client.ask(0, &mut out);
+        client.send_request(0, &mut out);
         let frame = Frame::of(&out);
         assert_eq!((frame.kind, frame.flags), (FrameKind::Headers, flags::END_STREAM | flags::END_HEADERS));
         frame.payload.to_vec()

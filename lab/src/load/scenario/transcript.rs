@@ -34,7 +34,7 @@ impl Parts {
 /// Prints a request.
 pub(super) fn request(parts: Parts, number: u64, head: &str, body: &str) {
     if parts.is_any() {
-        let text = told(parts, 'S', number, head, body);
+        let text = rendered(parts, 'S', number, head, body);
         say!("{text}SS{number}: header {} content {}\n", head.len(), body.len());
     }
 }
@@ -43,14 +43,14 @@ pub(super) fn request(parts: Parts, number: u64, head: &str, body: &str) {
 pub(super) fn reply(parts: Parts, number: u64, kept: &ResponseText, response: &Response) {
     if parts.is_any() {
         let (head, body) = (String::from_utf8_lossy(&kept.head), String::from_utf8_lossy(&kept.body));
-        let text = told(parts, 'R', number, &head, &body);
+        let text = rendered(parts, 'R', number, &head, &body);
         let Response { head, body, framing, .. } = response;
         say!("{text}RS{number}: header {head} content {body} footer {framing}\n");
     }
 }
 
 /// Heads keep the carriage returns at the ends of their lines, as in httperf.
-fn told(parts: Parts, kind: char, number: u64, head: &str, body: &str) -> String {
+fn rendered(parts: Parts, kind: char, number: u64, head: &str, body: &str) -> String {
     let mut out = String::new();
     for (_, letter, text) in [(parts.head, 'H', head), (parts.body, 'B', body)].into_iter().filter(|part| part.0) {
         text.split_inclusive('\n').for_each(|line| out.push_str(&format!("{kind}{letter}{number}:{line}")));

@@ -150,7 +150,7 @@ impl<'s> User<'s> {
     /// Learns from a response.
     ///
     /// # Errors
-    /// It is not as expected, or lacks a value; says why.
+    /// The response is not as expected, or lacks a value; says why.
     pub(super) fn learn(
         &mut self,
         scenario: &Scenario,

@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    fn told(facts: &Observations) -> String {
+    fn described(facts: &Observations) -> String {
         let settings = decide(facts).settings;
         settings.iter().map(|setting| format!("{}={}", setting.name, setting.value)).collect::<Vec<_>>().join(" ")
     }
@@ -301,7 +301,7 @@ mod tests {
             ("percore", 10, None, ""),
         ];
         for (mpm, peak, memory, expected) in cases {
-            assert_eq!(told(&facts(mpm, peak, memory)), expected, "{mpm} {peak} {memory:?}");
+            assert_eq!(described(&facts(mpm, peak, memory)), expected, "{mpm} {peak} {memory:?}");
         }
     }
 

@@ -11,11 +11,11 @@ use crate::machine::procfs;
 /// Proportional memory of a server's processes at one moment, in KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UsedMemory {
-    /// That of the children that serve, without the parent.
+    /// The memory of the children that serve, without the parent.
     pub(crate) children: u64,
     /// How many children those are.
     pub(crate) count: u64,
-    /// That of all other processes they started: scripts and their backends.
+    /// The memory of all other processes they started: scripts and their backends.
     pub(crate) scripts: u64,
 }
 

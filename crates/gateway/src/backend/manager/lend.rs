@@ -77,7 +77,7 @@ async fn get(shared: &Arc<Shared>, connection: &Watched, version: Version, class
         Some(Ok(granted)) => granted,
         Some(Err(_)) => {
             shared.state().pools[index].refuse(waiter, format!("no backend became free within {wait:?}"));
-            // It may have been granted at the last moment.
+            // The lease may have been granted at the last moment.
             granted.wait().await
         }
         None => {
@@ -116,7 +116,7 @@ async fn lend(shared: &Arc<Shared>, connection: &Watched, packet: &mut [u8], len
         give_back(shared, index, number, grant.lease, &outcome);
         return receive(connection, packet).await;
     }
-    // It has gone or asks again, and does not need the lease any more that it may have kept.
+    // The child has gone or asks again, and does not need the lease any more that it may have kept.
     let was_kept = shared.state().pools[index].take_back(number, grant.lease);
     if was_kept {
         shared.settle_all(index);
@@ -143,7 +143,7 @@ async fn next_message(shared: &Arc<Shared>, connection: &Watched, packet: &mut [
         }
         let now = shared.state().pools[index].lease_state(number, grant.lease);
         match now {
-            // It was taken back: the backend may have to serve, or to end.
+            // The lease was taken back: the backend may have to serve, or to end.
             None => {
                 shared.settle_all(index);
                 break;

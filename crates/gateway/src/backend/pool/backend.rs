@@ -44,7 +44,7 @@ pub(in crate::backend) struct Backend {
     pub(super) jitter: i64,
     /// The version of its program's file at its start.
     pub(super) version: Version,
-    /// It failed at its first request.
+    /// Failed at its first request.
     pub(super) fails: bool,
     /// Set when it gets the order to end.
     pub(super) end_ordered: Awaited<()>,
@@ -60,7 +60,7 @@ impl Backend {
         if many {
             return self.address.connect().map(Arc::new);
         }
-        // It may have closed the connection after its last response.
+        // The backend may have closed the connection after its last response.
         if self.connection.as_ref().is_some_and(|connection| !is_quiet(connection)) {
             self.hang_up();
         }

@@ -43,7 +43,7 @@ impl Pool {
             };
             let socket = match backend.connect(many) {
                 Ok(socket) => socket,
-                // It was not quick enough: its own end will be noticed.
+                // The backend was not quick enough: its end will be noticed.
                 Err(error) => {
                     runtime::log!(
                         &self.class.module,
@@ -185,7 +185,7 @@ impl Pool {
             return None;
         }
         match outcome {
-            // It had an order to end, and can follow it now.
+            // The backend had an order to end, and can follow it now.
             Outcome::Ready | Outcome::Closed if backend.activity == Activity::Ending => backend.hang_up(),
             Outcome::Ready => {}
             Outcome::Closed => backend.hang_up(),

@@ -78,7 +78,7 @@ pub(in crate::gate) enum EntryState {
     Free = 0,
     Waiting = 1,
     Running = 2,
-    /// It waited, and had to give way to another.
+    /// The request waited, and had to give way to another.
     TurnedAway = 3,
     /// Its script has ended, though nobody has noticed yet.
     Ended = 4,

@@ -9,7 +9,7 @@ use sys::signal::Signal;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gate) struct Usage {
     pub(in crate::gate) status: Status,
-    /// It was ended because nobody waited for it any more.
+    /// Was ended because nobody waited for it any more.
     pub(in crate::gate) given_up: bool,
     /// Its peak memory, in bytes; `None` if the system counted no more than for the server's child that started it: the
     /// run then needed no more than that, but it is unknown how much less.

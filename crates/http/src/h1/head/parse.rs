@@ -170,7 +170,7 @@ impl Parser<'_> {
         let target = &self.buf[start..end];
         let method = self.head.method.of(self.buf);
         let path_start = match target {
-            // It names a host to connect to, not one of ours.
+            // The target names a host to connect to, not one of ours.
             _ if method == b"CONNECT" => {
                 Authority::parse(target, self.limits.strict).ok_or(HeadError::BadTarget)?;
                 self.head.authority = Span::new(start, end);

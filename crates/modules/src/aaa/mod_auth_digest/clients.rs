@@ -31,7 +31,7 @@ pub(super) struct Clients {
 /// The validity of a nonce and a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// They are unused.
+    /// Neither was used.
     Fresh,
     /// The nonce may be used only once, and has been.
     Used,

@@ -138,13 +138,13 @@ fn unquote<'a>(text: &'a str, into: &mut String) -> &'a str {
 /// The comparison of a client's `uri` with its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
-    /// It is the same.
+    /// The same.
     Same,
-    /// It is the same except for the query, which it lacks.
+    /// The same except for the query, which it lacks.
     SameWithoutQuery,
-    /// It is different.
+    /// Different.
     Another,
-    /// It is no URI.
+    /// No URI.
     Invalid,
 }
 

@@ -100,7 +100,7 @@ impl Condition {
     fn verdict(&self, request: &Request, holds: Result<bool, EvalError>) -> Verdict {
         match holds {
             Ok(true) => Verdict::Granted,
-            // It might hold for a user who has logged in.
+            // The condition might hold for a user who has logged in.
             Ok(false) if self.asks_for_user => Verdict::DeniedNoUser,
             Ok(false) => Verdict::Denied,
             Err(why) => {

@@ -210,7 +210,7 @@ pub(super) async fn decide(rules: &Arc<Group>, request: &mut Request, refusals: 
     let node = Node::group(rules.clone());
     match passed_over(&node, request, true) {
         Some(verdict) => verdict,
-        None => concluded(&node, ask(rules, request, refusals).await, request),
+        None => concluded(&node, evaluate(rules, request, refusals).await, request),
     }
 }
 
@@ -224,7 +224,7 @@ pub(super) fn decide_now(rules: &Arc<Group>, request: &mut Request, refusals: &m
 }
 
 /// Asks the parts of a group.
-async fn ask(group: &Group, request: &mut Request, refusals: &mut Refusals) -> Verdict {
+async fn evaluate(group: &Group, request: &mut Request, refusals: &mut Refusals) -> Verdict {
     let all = group.kind.wants_all();
     let mut verdict = Verdict::Neutral;
     // Whoever wants to know about each line gets each of them asked.
@@ -245,7 +245,9 @@ async fn ask(group: &Group, request: &mut Request, refusals: &mut Refusals) -> V
                 }
                 says
             }
-            (None, None, What::Group(group)) => concluded(part, Box::pin(ask(group, request, refusals)).await, request),
+            (None, None, What::Group(group)) => {
+                concluded(part, Box::pin(evaluate(group, request, refusals)).await, request)
+            }
         };
         verdict = combined(all, verdict, says);
         // No later part can change this.

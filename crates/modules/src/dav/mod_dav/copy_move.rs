@@ -10,7 +10,7 @@ use super::guard;
 use super::methods::is_ours;
 use super::resource::{Depth, Resource, depth, existing, on_disk, resource};
 use super::responses::created;
-use crate::dav::claim::{Ask, Claim, Deed, forget_locks};
+use crate::dav::claim::{Claim, Operation, RequiredPermission, forget_locks};
 use crate::dav::failure::{Failure, Failures, incomplete};
 use crate::dav::if_header::bare;
 use crate::dav::locks::is_below;
@@ -24,7 +24,7 @@ pub(super) async fn copy_or_move(request: &mut Request) -> Result<HandlerResult,
     let found = request.lookup_alike(&path).await;
     if found.response.status() != 200 {
         let status = found.response.status();
-        // It says how to log in, if that is what is missing.
+        // The response says how to log in, if that is what is missing.
         request.response.err_headers_out.extend(&found.response.err_headers_out);
         return Err(Failure::page(status, "Destination URI had an error."));
     }
@@ -107,18 +107,18 @@ fn check_request(request: &Request, is_move: bool, from: &Resource, to: &Resourc
 fn go(claim: &Claim, is_move: bool, deep: bool, from: &Target, to: &Target) -> Result<bool, Failure> {
     let verb = if is_move { "MOVE" } else { "COPY" };
     let locks = claim.read_locks()?;
-    let deed = if is_move { Deed::Write } else { Deed::Read };
-    let ask = Ask { deed, deep, parent: is_move, depends: true };
-    claim.check(from, ask, &locks).map_err(|failure| {
+    let operation = if is_move { Operation::Write } else { Operation::Read };
+    let wanted = RequiredPermission { operation, deep, parent: is_move, depends: true };
+    claim.check(from, wanted, &locks).map_err(|failure| {
         let text = "due to a failed precondition on the source (e.g. locks).";
         failure.within(format!("Could not {verb} {} {text}", escaped(from)))
     })?;
-    let ask = Ask { deed: Deed::Write, deep: true, parent: true, depends: true };
-    claim.check_other(to, ask, &locks).map_err(|failure| {
+    let wanted = RequiredPermission { operation: Operation::Write, deep: true, parent: true, depends: true };
+    claim.check_other(to, wanted, &locks).map_err(|failure| {
         let text = "due to a failed precondition on the destination (e.g. locks).";
         failure.within(format!("Could not MOVE/COPY {} {text}", escaped(from)))
     })?;
-    if !tree::look(&to.parent().path)?.is_some_and(|meta| meta.is_dir()) {
+    if !tree::metadata(&to.parent().path)?.is_some_and(|meta| meta.is_dir()) {
         let error = io::Error::from_raw_os_error(sys::errno::NOT_FOUND);
         let text = format!("Could not MOVE/COPY {}.", escaped(from));
         return Err(Failure::os(409, error, "Could not open file for writing").within(text));

@@ -5,7 +5,7 @@ use server::{Body, HandlerResult, Request};
 use super::methods::not_allowed;
 use super::resource::{Depth, depth, document, on_disk, resource};
 use super::responses::{document_response, nothing};
-use crate::dav::claim::{Ask, Claim, Deed, owned, unreadable};
+use crate::dav::claim::{Claim, Operation, RequiredPermission, owned, unreadable};
 use crate::dav::failure::Failure;
 use crate::dav::if_header::token;
 use crate::dav::locks::{self, Database, Lock};
@@ -104,7 +104,7 @@ fn expires(request: &Request) -> u64 {
 }
 
 fn check_parent(target: &Target) -> Result<(), Failure> {
-    if tree::look(&target.parent().path)?.is_some_and(|meta| meta.is_dir()) {
+    if tree::metadata(&target.parent().path)?.is_some_and(|meta| meta.is_dir()) {
         return Ok(());
     }
     let text = format!("The parent resource of {} does not exist or is not a collection.", escaped(target));
@@ -119,15 +119,19 @@ fn make(
     expires: u64,
     locks: &mut Vec<Lock>,
 ) -> Result<Lock, Failure> {
-    let is_new = tree::look(&target.path)?.is_none() && locks::of(locks, &target.path, false).is_empty();
-    let deed = Deed::Lock { exclusive: wish.exclusive };
+    let is_new = tree::metadata(&target.path)?.is_none() && locks::of(locks, &target.path, false).is_empty();
+    let operation = Operation::Lock { exclusive: wish.exclusive };
     let refused = format!("Could not LOCK {} due to a failed precondition (e.g. other locks).", escaped(target));
     // The content list of the collection changes, though it is not locked by that.
-    let ask = Ask { deed, deep, parent: false, depends: false };
+    let wanted = RequiredPermission { operation, deep, parent: false, depends: false };
     claim
-        .check(target, ask, locks)
+        .check(target, wanted, locks)
         .and_then(|()| match is_new {
-            true => claim.check_other(&target.parent(), Ask { deed: Deed::Write, deep: false, ..ask }, locks),
+            true => claim.check_other(
+                &target.parent(),
+                RequiredPermission { operation: Operation::Write, deep: false, ..wanted },
+                locks,
+            ),
             false => Ok(()),
         })
         .map_err(|failure| failure.within(refused))?;
@@ -146,9 +150,9 @@ fn make(
 
 fn refresh(claim: &Claim, target: &Target, expires: u64, locks: &mut [Lock]) -> Result<Vec<Lock>, Failure> {
     let refused = format!("Could not LOCK {} due to a failed precondition (e.g. other locks).", escaped(target));
-    let ask = Ask { deed: Deed::Refresh, deep: false, parent: false, depends: false };
-    claim.check(target, ask, locks).map_err(|failure| failure.within(refused))?;
-    let is_there = tree::look(&target.path)?.is_some();
+    let wanted = RequiredPermission { operation: Operation::Refresh, deep: false, parent: false, depends: false };
+    claim.check(target, wanted, locks).map_err(|failure| failure.within(refused))?;
+    let is_there = tree::metadata(&target.path)?.is_some();
     let named = |lock: &Lock| claim.submitted().any(|uuid| uuid == lock.uuid);
     let on: Vec<String> = locks::of(locks, &target.path, is_there).into_iter().map(|lock| lock.uuid.clone()).collect();
     let mut found = Vec::new();
@@ -192,8 +196,12 @@ pub(super) async fn unlock(request: &mut Request) -> Result<HandlerResult, Failu
 fn take_away(database: &Database, claim: &Claim, target: &Target, uuid: &str) -> Result<(), Failure> {
     let _held = database.hold(true).map_err(unreadable)?;
     let mut locks = database.read().map_err(unreadable)?;
-    let is_there = tree::look(&target.path)?.is_some();
-    claim.check(target, Ask { deed: Deed::Read, deep: false, parent: false, depends: false }, &locks)?;
+    let is_there = tree::metadata(&target.path)?.is_some();
+    claim.check(
+        target,
+        RequiredPermission { operation: Operation::Read, deep: false, parent: false, depends: false },
+        &locks,
+    )?;
     let on = locks::of(&locks, &target.path, is_there);
     let Some(lock) = on.iter().find(|lock| lock.uuid == uuid) else {
         let why = match on.is_empty() {

@@ -117,7 +117,7 @@ struct Facts {
 
 impl Facts {
     fn of(claim: &Claim, target: Target, locks: &[Lock]) -> Result<Facts, Failure> {
-        let meta = tree::look(&target.path)?;
+        let meta = tree::metadata(&target.path)?;
         let etag = meta.and_then(|meta| claim.tag(&target.path, &meta).ok().flatten());
         let properties = meta.map_or(Ok(Vec::new()), |meta| properties::read(&target.path, meta.is_dir()));
         let properties = properties.map_err(|error| sys::describe(&error).to_string());
@@ -192,7 +192,7 @@ impl Walk {
             for lock in claim.read_locks().unwrap_or_default() {
                 let name = server::paths::base_name(&lock.path);
                 let is_in = server::paths::join(&target.path, name) == lock.path;
-                if is_in && !names.iter().any(|known| known == name) && matches!(tree::look(&lock.path), Ok(None)) {
+                if is_in && !names.iter().any(|known| known == name) && matches!(tree::metadata(&lock.path), Ok(None)) {
                     names.push(name.to_string());
                 }
             }

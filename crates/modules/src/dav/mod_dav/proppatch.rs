@@ -11,7 +11,7 @@ use server::{Body, HandlerResult, Request};
 use super::propfind::{APACHE, EXECUTABLE, LIVE};
 use super::resource::{document, existing, on_disk};
 use super::responses::document_response;
-use crate::dav::claim::{Ask, Claim, Deed};
+use crate::dav::claim::{Claim, Operation, RequiredPermission};
 use crate::dav::failure::Failure;
 use crate::dav::multistatus::{self, href};
 use crate::dav::properties::{self, Property};
@@ -75,8 +75,8 @@ pub(super) async fn proppatch(request: &mut Request) -> Result<HandlerResult, Fa
     let is_refused = refusals.iter().any(Option::is_some);
     on_disk(move || {
         let _held = claim.hold_locks()?;
-        let ask = Ask { deed: Deed::Write, deep: false, parent: false, depends: false };
-        claim.check(&target, ask, &claim.read_locks()?)?;
+        let wanted = RequiredPermission { operation: Operation::Write, deep: false, parent: false, depends: false };
+        claim.check(&target, wanted, &claim.read_locks()?)?;
         match is_refused {
             true => Ok(()),
             false => apply(&target, resource.is_collection, changes),
@@ -110,7 +110,7 @@ fn changes(document: Option<Element>) -> Result<Vec<Change>, Failure> {
         }
         let missing = "AH00588: A \"prop\" element is missing inside the propertyupdate command.";
         let prop = command.child("prop").ok_or_else(|| Failure::message(400, missing))?;
-        // They inherit the language around them (RFC 4918, section 4.3).
+        // Properties inherit the language around them (RFC 4918, section 4.3).
         let language = [prop, command, &root].into_iter().find_map(Element::language);
         for property in prop.children() {
             changes.push(match removes {

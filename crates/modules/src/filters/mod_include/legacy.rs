@@ -157,7 +157,7 @@ impl Parser<'_> {
                 }
                 Some(Condition::Text(all))
             }
-            // It is only valid after `=` and `!=`.
+            // A pattern is only valid after `=` and `!=`.
             Token::Regex(_) => return Err(Fault::Invalid),
             Token::Not => {
                 self.at += 1;

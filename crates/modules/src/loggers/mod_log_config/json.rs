@@ -9,7 +9,7 @@ use super::format::{Format, Item};
 /// The nickname of a predefined format.
 pub(super) const NAME: &str = "json";
 
-/// That format. The path is decoded; method and query are the client's, even after internal redirects.
+/// The format of the nickname `json`. The path is decoded; method and query are the client's, even after internal redirects.
 pub(super) const READY: &str = r#"{"time":%{rfc3339}t,"client":%a,"user":%u,"vhost":%v,"method":%<m,"path":%U,"query":%<q,"protocol":%H,"status":%>s,"bytes":%B,"duration_us":%D,"referer":%{Referer}i,"user_agent":%{User-Agent}i,"request_id":%{UNIQUE_ID}e}"#;
 
 /// The rules of strings (RFC 8259 section 7). Bytes that are not UTF-8 become U+FFFD.

@@ -132,7 +132,7 @@ pub(super) fn wishes(value: &str) -> Vec<Wish> {
 pub(super) struct Terms {
     /// The client can choose itself.
     pub(super) transparent_client: bool,
-    /// It wants the list of variants with every response.
+    /// Wants the list of variants with every response.
     pub(super) alternates: bool,
     /// The server may choose.
     pub(super) may_choose: bool,

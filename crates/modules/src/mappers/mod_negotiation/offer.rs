@@ -11,7 +11,7 @@ pub(super) struct Offer {
     pub(super) variants: Arc<[Variant]>,
     /// The directory of the variants, with a slash at its end.
     pub(super) dir: String,
-    /// They come from the directory, not from a map.
+    /// The variants come from the directory, not from a map.
     pub(super) multiviews: bool,
 }
 

@@ -76,7 +76,7 @@ pub(super) enum Encoded {
 pub(super) struct Chosen {
     /// The best variant, if any suits.
     pub(super) best: Option<usize>,
-    /// It may be sent; otherwise the client gets the list.
+    /// May be sent; otherwise the client gets the list.
     pub(super) sure: bool,
 }
 

@@ -65,7 +65,7 @@ impl Map {
         let (kind, value) = match self {
             Map::Internal(function) => ("", Some(function.apply(&key))),
             Map::Program(program) => {
-                let answer = program.ask(request, &key).await;
+                let answer = program.look_up(request, &key).await;
                 ("", answer.map_err(|error| unanswered(request, name, &error, origin))?)
             }
             Map::Sql(sql) => return sql.look_up(request, trace, name, key, origin).await,

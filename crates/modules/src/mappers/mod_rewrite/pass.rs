@@ -141,7 +141,7 @@ impl<'r> Pass<'r> {
         let mut outcome = Outcome::Unchanged;
         let mut captures = Captures::default();
         let (mut at, mut round) = (0, 1);
-        self.look(many, &mut candidates);
+        self.find_subject(many, &mut candidates);
         loop {
             if many.is_some() {
                 at = candidates.next(at).unwrap_or(rules.len());
@@ -188,7 +188,7 @@ impl<'r> Pass<'r> {
                 Done::Status(status) => return Ok(Outcome::Status(status)),
                 Done::Substituted => {
                     outcome = Outcome::Changed { escape: !rule.given.flags.any(Flags::NO_ESCAPE) };
-                    self.look(many, &mut candidates);
+                    self.find_subject(many, &mut candidates);
                 }
                 Done::AsIs => {}
             }
@@ -231,7 +231,7 @@ impl<'r> Pass<'r> {
 
     /// Determines the text that patterns are matched against: the current path, without its directory in a section; and
     /// which of `many` may match it.
-    fn look(&mut self, many: Option<&PatternSet>, candidates: &mut Candidates) {
+    fn find_subject(&mut self, many: Option<&PatternSet>, candidates: &mut Candidates) {
         self.path.clear();
         let mapped = &self.request.mapped;
         let whole = mapped.filename.len() + mapped.path_info.len();

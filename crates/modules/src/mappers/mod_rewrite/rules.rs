@@ -69,7 +69,7 @@ pub(super) struct Rules {
     pub(super) pending: Vec<Arc<Condition>>,
     /// `RewriteMap`
     pub(super) maps: BTreeMap<String, (Arc<Map>, Origin)>,
-    /// They belong to a virtual host.
+    /// The rules belong to a virtual host.
     pub(super) of_host: bool,
 }
 

@@ -65,7 +65,7 @@ impl Pass<'_> {
             return self.redirect_client(length, escape, args);
         }
         if let Some(path) = self.request.mapped.filename.strip_prefix(PASS_THROUGH) {
-            // It only has a meaning outside sections.
+            // The flag only has a meaning outside sections.
             self.request.mapped.filename = path.to_string();
         }
         if !self.request.mapped.filename.starts_with('/') {

@@ -87,7 +87,7 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
                 return Some(request.undecided("proxy", &why, origin));
             }
             if url[PROXY.len()..] == template {
-                // It contains no group: the whole path is appended.
+                // The template contains no group: the whole path is appended.
                 url.push_str(path);
             }
         }

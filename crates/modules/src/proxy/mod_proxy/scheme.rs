@@ -38,8 +38,8 @@ pub(crate) struct Destination {
     pub(crate) flush: bool,
 }
 
-/// A module's way to query a backend.
-pub(crate) struct Ask {
+/// How a module talks to a backend.
+pub(crate) struct BackendProtocol {
     /// Its name in log lines.
     pub(crate) module: &'static str,
     pub(crate) head: Head,
@@ -55,7 +55,7 @@ static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
 
 /// Gathers a body of unknown length, and makes the environment; the module's changes come afterwards. `Err`: the
 /// request cannot be sent.
-pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(), HandlerResult> {
+pub(crate) async fn prepare(request: &mut Request, module: &'static str) -> Result<(), HandlerResult> {
     if request.body.length().is_none()
         && let Err(why) = buffer_body(request, IN_MEMORY, u64::MAX).await
     {
@@ -71,9 +71,13 @@ pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(
 }
 
 /// Lets a backend answer the request, whose environment is complete.
-pub(crate) async fn converse(request: &mut Request, destination: &Destination, ask: &Ask) -> HandlerResult {
+pub(crate) async fn converse(
+    request: &mut Request,
+    destination: &Destination,
+    backend: &BackendProtocol,
+) -> HandlerResult {
     let caller = Caller {
-        module: ask.module,
+        module: backend.module,
         timeout_message: &TIMEOUT_MESSAGE,
         timeout: destination.timeout,
         nph: false,
@@ -82,6 +86,6 @@ pub(crate) async fn converse(request: &mut Request, destination: &Destination, a
         accounts: accounts_for_scripts(request),
     };
     request.response.flush = destination.flush;
-    let Ask { protocol, head, stderr, .. } = ask;
+    let BackendProtocol { protocol, head, stderr, .. } = backend;
     RemoteCall { caller: &caller, server: &destination.server, protocol, head, stderr: *stderr }.converse(request).await
 }

@@ -19,7 +19,7 @@ pub(crate) struct Target {
 pub(crate) enum InvalidTarget {
     /// `unix:` without a path, or without a URL after it.
     Socket,
-    /// It is not an absolute URL.
+    /// Not an absolute URL.
     Relative,
     /// Its host or port is invalid.
     Authority,

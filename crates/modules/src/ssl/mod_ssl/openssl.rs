@@ -66,13 +66,13 @@ const SCHEMES: &[(&[&str], &[SignatureScheme])] = {
 /// The words of `Options`: what they do here.
 #[derive(Clone, Copy)]
 enum Word {
-    /// It has its effect.
+    /// Has its effect.
     Tickets,
     OwnOrder,
     /// What it asks for is always so, or is about something that there is not: renegotiation, suites with CBC or with keys
     /// of finite fields, compression, old clients' faults, the kernel's encryption.
     Moot,
-    /// It asks for something that there is not, and that a client could notice.
+    /// Asks for something that there is not, and that a client could notice.
     Missing,
 }
 

@@ -99,14 +99,14 @@ impl PassPhrases {
         }
         let found = match self.known.iter().find_map(|pass_phrase| key.decrypt(pass_phrase)) {
             Some(found) => found,
-            None => self.ask(key, wanted)?,
+            None => self.prompt(key, wanted)?,
         };
         decrypted.retain(|(known, _)| known.file != identity.file);
         decrypted.push((identity, found.clone_key()));
         Ok(found)
     }
 
-    fn ask(&mut self, key: &Encrypted, wanted: &Wanted<'_>) -> Result<PrivateKeyDer<'static>, String> {
+    fn prompt(&mut self, key: &Encrypted, wanted: &Wanted<'_>) -> Result<PrivateKeyDer<'static>, String> {
         let Wanted { source, host, index, file, .. } = wanted;
         let name = format!("{host}:{index}");
         let tries = if matches!(source, PassPhrase::Program(_)) { 1 } else { RETRIES + 1 };
@@ -137,7 +137,7 @@ impl PassPhrases {
         };
         let asked = terminal.and_then(|mut terminal| {
             terminal.say(&text)?;
-            terminal.ask("Enter pass phrase:", LENGTH_MAX, TYPING_MAX)
+            terminal.prompt("Enter pass phrase:", LENGTH_MAX, TYPING_MAX)
         });
         asked.map_err(|error| {
             let why = match error.kind() {

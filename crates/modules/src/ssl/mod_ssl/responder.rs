@@ -11,7 +11,12 @@ use crate::http_client;
 const RESPONSE_MAX: usize = 64 * 1024;
 
 /// Asks the responder at `http://host[:port]/path`, through this proxy if there is one.
-pub(super) async fn ask(url: &str, request: &[u8], timeout: Duration, proxy: Option<&str>) -> Result<Vec<u8>, String> {
+pub(super) async fn status_of(
+    url: &str,
+    request: &[u8],
+    timeout: Duration,
+    proxy: Option<&str>,
+) -> Result<Vec<u8>, String> {
     let deadline = Instant::now() + timeout;
     let asked = timeout_at(deadline, fetch(url, request, deadline, proxy)).await;
     asked.map_err(|_| format!("no answer within {} s", timeout.as_secs()))?

@@ -175,11 +175,11 @@ impl Host {
         self.force_url.as_ref().or(staple.question.url.as_ref()).cloned().unwrap_or_default()
     }
 
-    fn ask(&self, staple: &Staple) -> Asking {
+    fn request_staple(&self, staple: &Staple) -> Asking {
         let (url, request, timeout) = (self.url(staple), staple.question.request(None), self.timeout);
         let response = {
             let url = url.clone();
-            Box::pin(async move { responder::ask(&url, &request, timeout, None).await })
+            Box::pin(async move { responder::status_of(&url, &request, timeout, None).await })
         };
         Asking { host: staple.host, digest: staple.digest.clone(), url, response }
     }
@@ -258,7 +258,7 @@ async fn work(hosts: &[Host], count: usize) {
             staple.response.clear();
             has_changed = true;
         }
-        ask(&by_index, &mut staples, &mut asking);
+        request_due(&by_index, &mut staples, &mut asking);
         if has_changed {
             publish(hosts, count, &staples);
             has_changed = false;
@@ -274,7 +274,7 @@ async fn work(hosts: &[Host], count: usize) {
                     has_changed = true;
                 }
             }
-            ask(&by_index, &mut staples, &mut asking);
+            request_due(&by_index, &mut staples, &mut asking);
             if asking.is_empty() {
                 break;
             }
@@ -293,7 +293,7 @@ fn take_in(hosts: &[Host], count: usize, staples: &mut Vec<Staple>) {
 }
 
 /// Begins to ask about certificates that are due, each responder about one at a time.
-fn ask(hosts: &BTreeMap<usize, &Host>, staples: &mut [Staple], asking: &mut Vec<Asking>) {
+fn request_due(hosts: &BTreeMap<usize, &Host>, staples: &mut [Staple], asking: &mut Vec<Asking>) {
     let now = now();
     let mut due: Vec<&mut Staple> = staples.iter_mut().filter(|staple| staple.next <= now).collect();
     due.sort_by_key(|staple| staple.next);
@@ -301,7 +301,7 @@ fn ask(hosts: &BTreeMap<usize, &Host>, staples: &mut [Staple], asking: &mut Vec<
         let Some(host) = hosts.get(&staple.host).filter(|_| asking.len() < ASKED_MAX) else { continue };
         let url = host.url(staple);
         if asking.iter().all(|one| one.url != url) {
-            asking.push(host.ask(staple));
+            asking.push(host.request_staple(staple));
         }
     }
 }

@@ -12,7 +12,7 @@ use bytes::{Buf, Bytes};
 
 /// Streams wait as long as so much of a connection is unsent, in bytes: enough to fill the wire while they are woken.
 const MOST: usize = 192 * 1024;
-/// They are woken when it has become less than this: one wake-up for many frames.
+/// Producers are woken when less than this is left: one wake-up for many frames.
 const REFILL: usize = 64 * 1024;
 
 /// The unsent data of a connection.

@@ -200,7 +200,7 @@ impl Sending {
             let room = poll_fn(|cx| self.poll_room(cx, wanted, deadline)).await?.min(wanted);
             let mut piece = vec![0; room];
             let read = match sys::file::read_at(&file, &mut piece, offset) {
-                // It was truncated: the promised length cannot be kept.
+                // The file was truncated: the promised length cannot be kept.
                 Ok(0) | Err(_) => return Err(SendError::Failed),
                 Ok(read) => read,
             };

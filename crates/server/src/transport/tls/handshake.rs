@@ -110,11 +110,11 @@ pub(super) struct InProgress {
 
 /// The state of a handshake after a step.
 pub(crate) enum Progress {
-    /// It needs more bytes from the client.
+    /// Needs more bytes from the client.
     Wants,
     /// The ClientHello has arrived: call [`Handshake::configure`] next.
     Greeted,
-    /// It is complete; the connection continues on this transport.
+    /// Complete; the connection continues on this transport.
     Complete(Arc<Tls>),
 }
 
@@ -313,7 +313,7 @@ impl InProgress {
                         unsent.extend_from_slice(&HANDSHAKE_FAILURE);
                     }
                 }
-                // They are sent in their order, before anything else.
+                // The messages are sent in their order, before anything else.
                 Ok(ConnectionState::TransmitTlsData(messages)) => messages.done(),
                 Ok(_) => waits = true,
                 Err(error) => {

@@ -189,7 +189,7 @@ impl Records {
             AlertDescription::UserCanceled => {
                 return Err(Fault(AlertDescription::UnexpectedMessage, "too many warnings"));
             }
-            // It is no use to answer an alert; the connection ends.
+            // An alert is not answered; the connection ends.
             _ => return Err(Fault(AlertDescription::CloseNotify, "the client sent an alert")),
         }
         Ok(())

@@ -302,7 +302,7 @@ fn keys_are_renewed_on_both_sides() {
     assert_eq!(client.join().expect("client"), 100);
 }
 
-/// They arrive together with the client's last message of the handshake.
+/// The requests for new keys arrive together with the client's last message of the handshake.
 #[test]
 fn keys_are_renewed_at_once() {
     for piece in [1, usize::MAX] {

@@ -81,7 +81,7 @@ impl<'s> Users<'s> {
         call.path = written.path;
         link.calls.push_back(call);
         link.left = link.left.map(|left| left.saturating_sub(1));
-        match link.connection.ask(&self.epoll, std::slice::from_ref(&request), &mut 0, 1, began, now) {
+        match link.connection.send_request(&self.epoll, std::slice::from_ref(&request), &mut 0, 1, began, now) {
             Ok(bytes) => self.record.sent_bytes += bytes,
             Err(broken) => self.broken(slot, place, broken),
         }

@@ -41,7 +41,7 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
             if let (Map::Program(program), true) = (&**map, is_new) {
                 let channel = UnixDatagram::pair()
                     .map_err(|error| format!("{}: no socket for the RewriteMap at {origin}", sys::describe(&error)))?;
-                // It exists already if the same configuration is started again.
+                // The channel exists already if the same configuration is started again.
                 let _ = program.channel.set(channel);
                 programs.push((map.clone(), origin.clone(), host.settings.get::<CoreServer>().timeout()));
             }
@@ -111,7 +111,7 @@ fn answered(program: &Program, running: &mut Option<Running>, key: &[u8], origin
     }
     let failed = |why: String| [&[FAILED], why.as_bytes()].concat();
     let Some(asked) = running else { return failed("it cannot be started".into()) };
-    match asked.ask(key, limit) {
+    match asked.look_up(key, limit) {
         Ok(answer) if answer.eq_ignore_ascii_case(b"NULL") => vec![NONE],
         Ok(answer) => [&[VALUE], answer.as_slice()].concat(),
         Err(error) => {
@@ -187,7 +187,7 @@ impl Running {
     }
 
     /// Writes a key, and reads a line.
-    fn ask(&mut self, key: &[u8], limit: Duration) -> io::Result<Vec<u8>> {
+    fn look_up(&mut self, key: &[u8], limit: Duration) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + limit;
         self.keys.write_all(&[key, b"\n"].concat())?;
         loop {

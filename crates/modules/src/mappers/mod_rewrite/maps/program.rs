@@ -63,7 +63,7 @@ impl Program {
     }
 
     /// The program's value for a key; `None`: it answers `NULL`.
-    pub(super) async fn ask(&self, request: &Request, key: &str) -> io::Result<Option<String>> {
+    pub(super) async fn look_up(&self, request: &Request, key: &str) -> io::Result<Option<String>> {
         let key = http::text::to_bytes(key).into_owned();
         // A line feed would make two keys of it.
         if key.contains(&b'\n') {

@@ -54,7 +54,7 @@ impl Sql {
             drop(known);
             trace.log(request, 6, None, || "cache lookup FAILED, forcing new map lookup".into());
         }
-        let rows = database::ask(request, &self.label, vec![text_value(&key)]).await;
+        let rows = database::query(request, &self.label, vec![text_value(&key)]).await;
         let rows = rows.map_err(|failure| unanswered(request, name, &key, &failure, origin))?;
         if rows.rows.len() > 1 {
             trace.log(request, 3, None, || format!("Multiple values found for {key}"));

@@ -123,7 +123,7 @@ struct Index {
     slots: Vec<u32>,
     hasher: foldhash::fast::RandomState,
     identity: Identity,
-    /// It was not just being changed when it was read.
+    /// Was not just being changed when it was read.
     is_settled: bool,
 }
 

@@ -72,7 +72,7 @@ async fn all_good(
     })?;
     let count = if online.check.depth == CheckDepth::Leaf { 1 } else { line.len() };
     for (depth, pair) in line.windows(2).enumerate().take(count) {
-        online.ask(&pair[0], &pair[1], clients.algorithms).await.map_err(|bad| (depth, bad))?;
+        online.check_status(&pair[0], &pair[1], clients.algorithms).await.map_err(|bad| (depth, bad))?;
     }
     Ok(())
 }

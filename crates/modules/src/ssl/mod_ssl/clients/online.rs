@@ -56,7 +56,7 @@ impl Online {
     }
 
     /// Asks about a certificate. `Err`: it is not good, or nobody says that it is.
-    pub(super) async fn ask(
+    pub(super) async fn check_status(
         &self,
         one: &CertificateDer<'_>,
         issuer: &CertificateDer<'_>,
@@ -71,7 +71,8 @@ impl Online {
         let nonce: Option<[u8; NONCE]> = self.has_nonce.then(sys::random::bytes);
         let request = question.request(nonce.as_ref().map(<[u8; NONCE]>::as_slice));
         let failed = |why: String| StatusFailure::Unknown(format!("{url}: {why}"));
-        let response = responder::ask(url, &request, self.timeout, self.proxy.as_deref()).await.map_err(failed)?;
+        let response =
+            responder::status_of(url, &request, self.timeout, self.proxy.as_deref()).await.map_err(failed)?;
         let now = UnixTime::now().as_secs().cast_signed();
         let (validity, signed) = question.read(&response)?;
         if nonce.is_some_and(|nonce| !signed.has_nonce(&nonce)) {
