@@ -153,6 +153,22 @@ struct Tuning<'t> {
     cores: &'t Cores,
 }
 
+/// What the search has measured.
+struct Explored {
+    /// The best first.
+    tried: Vec<Evaluation>,
+    /// How many settings had no turn.
+    left_over: usize,
+    bar: indicatif::ProgressBar,
+}
+
+/// The error of a search in which no measurement succeeded.
+fn nothing_measured(tried: &[Evaluation]) -> Error {
+    let failure = tried.iter().find_map(|tried| tried.failure.clone());
+    let why = failure.unwrap_or_else(|| "the time was too short".to_owned());
+    Error::new(format!("nothing could be measured: {why}")).advise("a longer --budget")
+}
+
 impl Tuning<'_> {
     /// The fewest workers to recommend.
     fn least(&self) -> u64 {
@@ -164,28 +180,14 @@ impl Tuning<'_> {
     }
 
     fn findings(&self, host: Host) -> Result<Findings> {
-        let (options, goal) = (self.options, self.goal());
-        let clients = options.load.clients();
         warn_line!("measuring the present settings ({}: {})", self.base.mpm.name(), self.base.extent);
         let (memory, overhead) = self.present()?;
         let (fitting, too_large) = self.divided(memory)?;
-        let mut tried = vec![Evaluation::present(self.base.extent)];
-        tried.extend(fitting.into_iter().map(Evaluation::new));
-        let patience = options.budget / SEARCH_PATIENCE;
-        let shortest = search::shortest(tried.len(), options.budget - patience, overhead);
-        let bar = progress::bar(search::steps(tried.len()) + 2 * options.rounds as usize);
-        let deadline = Instant::now() + options.budget;
-        self.bench.calm.grant(patience);
-        let mut search =
-            Search { bench: self.bench, base: self.base, goal, least: self.least(), bar: bar.clone(), deadline, tried };
-        let ranking = search.run(shortest, memory, self.cores.server.len() as u64);
-        let tried: Vec<Evaluation> =
-            ranking.into_iter().map(|at| search.tried[at].clone()).filter(Evaluation::is_known).collect();
-        let left_over = search.tried.len() - tried.len();
+        let Explored { tried, left_over, bar } = self.explore(fitting, memory, overhead);
         let mut findings = Findings {
             server: self.server(),
-            load: self.told(),
-            goal,
+            load: self.describe(),
+            goal: self.goal(),
             host,
             server_cores: self.cores.server.clone(),
             present: self.base.extent,
@@ -203,27 +205,53 @@ impl Tuning<'_> {
         };
         let Some(best) = findings.best().cloned() else {
             bar.finish_and_clear();
-            let failure = findings.tried.iter().find_map(|tried| tried.failure.clone());
-            return Err(Error::new(format!(
-                "nothing could be measured: {}",
-                failure.unwrap_or_else(|| "the time was too short".to_owned())
-            ))
-            .advise("a longer --budget"));
+            return Err(nothing_measured(&findings.tried));
         };
-        let case = Case {
-            best: &best,
-            present: self.base.extent,
-            clients,
-            cores: self.cores.server.len() as u64,
-            memory,
-            load: &findings.load,
-        };
-        findings.reasons = case.reasons();
         if left_over > 0 && !interrupt::is_asked() {
             let settings = if left_over == 1 { "one setting".to_owned() } else { format!("{left_over} settings") };
             findings.doubts.push(format!("the time was over before {settings} had a turn: use a longer --budget"));
         }
-        let proof = self.proof(&best, &bar, &mut findings.doubts);
+        self.conclude(&mut findings, &best, &bar);
+        bar.finish_and_clear();
+        if findings.outcome != Outcome::Change {
+            // The effect of the settings is worth knowing; why they would be better is not.
+            findings.reasons.truncate(1);
+        }
+        Ok(findings)
+    }
+
+    /// Measures the settings that fit, until the time is over.
+    fn explore(&self, fitting: Vec<Candidate>, memory: Option<Memory>, overhead: Duration) -> Explored {
+        let options = self.options;
+        let mut tried = vec![Evaluation::present(self.base.extent)];
+        tried.extend(fitting.into_iter().map(Evaluation::new));
+        let patience = options.budget / SEARCH_PATIENCE;
+        let shortest = search::shortest(tried.len(), options.budget - patience, overhead);
+        let bar = progress::bar(search::steps(tried.len()) + 2 * options.rounds as usize);
+        let deadline = Instant::now() + options.budget;
+        self.bench.calm.grant(patience);
+        let (goal, least) = (self.goal(), self.least());
+        let mut search = Search { bench: self.bench, base: self.base, goal, least, bar: bar.clone(), deadline, tried };
+        let ranking = search.run(shortest, memory, self.cores.server.len() as u64);
+        let tried: Vec<Evaluation> =
+            ranking.into_iter().map(|at| search.tried[at].clone()).filter(Evaluation::is_known).collect();
+        let left_over = search.tried.len() - tried.len();
+        Explored { tried, left_over, bar }
+    }
+
+    /// Measures the best settings against the present ones in turn, and writes down what that proves and why.
+    fn conclude(&self, findings: &mut Findings, best: &Evaluation, bar: &indicatif::ProgressBar) {
+        let load = findings.load.clone();
+        let case = Case {
+            best,
+            present: self.base.extent,
+            clients: self.options.load.clients(),
+            cores: self.cores.server.len() as u64,
+            memory: findings.memory,
+            load: &load,
+        };
+        findings.reasons = case.reasons();
+        let proof = self.proof(best, bar, &mut findings.doubts);
         findings.doubts.extend(case.stops());
         let (disturbed, all) = self.bench.calm.disturbed();
         if disturbed > 0 {
@@ -232,37 +260,30 @@ impl Tuning<'_> {
                  look better than they are, since together they get more of the time that is left"
             ));
         }
-        match proof {
-            Ok((proof, table)) => {
-                let case = Case { load: &findings.load, ..case };
-                findings.verdict = proof.describe(best.comes_to, goal);
-                findings.outcome = proof.outcome();
-                if findings.outcome == Outcome::Change && disturbed * 2 > all {
-                    findings.outcome = Outcome::Open;
-                    findings.verdict = format!(
-                        "Nothing is proved, since other programs used the processors when most measurements began; for what it is worth: {}",
-                        findings.verdict
-                    );
-                }
-                if findings.outcome == Outcome::Change {
-                    findings.fragment = case.fragment(&proof, goal, &findings.doubts);
-                }
-                (findings.proof, findings.compared) = (Some(proof), Some(table));
-            }
+        let (proof, table) = match proof {
+            Ok(proved) => proved,
             Err(error) => {
                 findings.verdict = format!(
                     "Nothing is proved ({error}): the best so far is {best}, which comes to {}.",
                     best.comes_to,
                     best = best.name()
                 );
+                return;
             }
+        };
+        findings.verdict = proof.describe(best.comes_to, findings.goal);
+        findings.outcome = proof.outcome();
+        if findings.outcome == Outcome::Change && disturbed * 2 > all {
+            findings.outcome = Outcome::Open;
+            findings.verdict = format!(
+                "Nothing is proved, since other programs used the processors when most measurements began; for what it is worth: {}",
+                findings.verdict
+            );
         }
-        bar.finish_and_clear();
-        if findings.outcome != Outcome::Change {
-            // The effect of the settings is worth knowing; why they would be better is not.
-            findings.reasons.truncate(1);
+        if findings.outcome == Outcome::Change {
+            findings.fragment = case.fragment(&proof, findings.goal, &findings.doubts);
         }
-        Ok(findings)
+        (findings.proof, findings.compared) = (Some(proof), Some(table));
     }
 
     /// The memory limit, from the needs of the current settings under the load, and how much longer than its load a
@@ -279,7 +300,7 @@ impl Tuning<'_> {
         if measured.failures >= measured.responses {
             return Err(Error::new(format!(
                 "no answer is as expected ({}): their status is 400 or above",
-                self.told()
+                self.describe()
             ))
             .advise("use --path with a page that the server has"));
         }
@@ -356,7 +377,8 @@ impl Tuning<'_> {
         }
     }
 
-    fn told(&self) -> String {
+    /// The load, in words.
+    fn describe(&self) -> String {
         let what = match &self.bench.target {
             Target::Path(path) => path,
             Target::Url(url) => url,

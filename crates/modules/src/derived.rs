@@ -12,6 +12,6 @@ impl<T: Clone> Merge for Derived<T> {
         base.clone()
     }
 
-    /// Derived, and set by no line.
+    /// The values are derived, and set by no line.
     fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }

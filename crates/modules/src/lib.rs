@@ -32,8 +32,8 @@ mod testing;
 
 use server::Module;
 
-/// All modules except the MPMs. The order is that of hooks of equal rank: Apache's static modules first, then the
-/// others by name.
+/// All modules except the MPMs. Hooks of equal rank run in this order: Apache's static modules first. Among the others
+/// it matters where a comment says so; `-M` shows it for the rest.
 pub static MODULES: &[&Module] = &[
     &server::core_module::CORE,
     &server::core_module::SO,

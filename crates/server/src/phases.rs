@@ -10,7 +10,7 @@ pub(crate) mod process;
 mod redirect;
 pub(crate) mod subject;
 pub(crate) mod subrequest;
-mod trace;
+mod trace_method;
 pub(crate) mod translate;
 pub(crate) mod walk;
 

@@ -8,6 +8,7 @@
 
 pub mod affinity;
 pub mod block_on;
+pub mod cgroup;
 pub mod cred;
 pub mod crypt;
 pub mod errno;

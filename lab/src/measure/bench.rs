@@ -162,20 +162,9 @@ impl Bench {
             }
             LoadShape::Rate { per_second, per_connection, .. } => {
                 probe(site, None, &SMALL, false)?;
-                let load_run = LoadRun {
-                    addresses: &site.addresses,
-                    name: SMALL.name,
-                    connections: trial.connections,
-                    per_connection: *per_connection,
-                    host: None,
-                    urls: None,
-                    requests: None,
-                    per_second: Some(*per_second),
-                    seconds: trial.seconds,
-                    protocol: Protocol::Clear,
-                    expect: None,
-                };
-                self.shoot(server, site, load_run).map(Measure::from)
+                let load_run = load_run(site, SMALL.name, trial.connections, trial.seconds);
+                let (per_connection, per_second) = (*per_connection, Some(*per_second));
+                self.shoot(server, site, LoadRun { per_connection, per_second, ..load_run }).map(Measure::from)
             }
             LoadShape::Crowd(crowd) => self.crowd(server, site, crowd).map(Measure::from),
             LoadShape::Queue(queue) => self.queue(server, site, queue).map(Measure::from),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::experiments::workload::{LoadShape, Protocol, Workload};
 use crate::load::Handshakes;
+use crate::machine::accounting::Accounting;
 use crate::machine::descriptors::DESCRIPTORS_IN_RESERVE;
 use crate::measure::reading::{OTHERS_MAX, STOLEN_MAX};
 use crate::measure::results::{Averages, Load, Measure, Results, Sample};
@@ -184,7 +185,7 @@ pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
     if results.host.cores == 1 {
         doubts.push(Doubt::OneCore);
     }
-    if results.accounting.contains("coarse") {
+    if results.accounting == Accounting::ProcessTree.to_string() {
         doubts.push(Doubt::CoarseClock);
     }
     let allowed = results.host.descriptors;

@@ -5,6 +5,8 @@
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
+use sys::cgroup;
+
 /// The memory available now, and the total, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
@@ -64,57 +66,29 @@ impl Gauges {
 
 /// The groups that limit memory.
 fn groups(own: &str, mount: &Path) -> Vec<Group> {
-    let group = |(second, directory): (bool, PathBuf)| {
-        let [limit, usage] = match second {
-            true => ["memory.max", "memory.current"],
-            false => ["memory.limit_in_bytes", "memory.usage_in_bytes"],
-        };
+    let group = |group: cgroup::Group| {
+        let usage = if group.is_unified { "memory.current" } else { "memory.usage_in_bytes" };
+        let limit = group.memory_limit();
+        let directory = group.directory;
         Group {
-            limit: directory.join(limit),
+            limit,
             high: directory.join("memory.high"),
             usage: directory.join(usage),
             stat: directory.join("memory.stat"),
         }
     };
-    let mut found: Vec<Group> = levels(own, mount, "memory").into_iter().map(group).collect();
+    let mut found: Vec<Group> = cgroup::groups_of(own, mount, "memory").into_iter().map(group).collect();
     found.retain(|group| group.limit.exists());
-    found
-}
-
-/// The directories of the control groups that `/proc/self/cgroup` names for a controller, from our own up to the root.
-pub(super) fn directories(own: &str, mount: &Path, controller: &str) -> Vec<PathBuf> {
-    levels(own, mount, controller).into_iter().map(|(_, directory)| directory).collect()
-}
-
-/// The directories with whether each is of version 2. Lines are `NUMBER:CONTROLLERS:PATH`; version 2 has an empty
-/// middle.
-fn levels(own: &str, mount: &Path, controller: &str) -> Vec<(bool, PathBuf)> {
-    let mut found = Vec::new();
-    for line in own.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let root = match controllers {
-            "" => mount.to_path_buf(),
-            _ if controllers.split(',').any(|name| name == controller) => mount.join(controller),
-            _ => continue,
-        };
-        let own = root.join(path.trim_start_matches('/'));
-        // Inside a container the path may be one of the outside; then the mounted group is its own.
-        let own = if own.is_dir() { own } else { root.clone() };
-        let up = own.ancestors().take_while(|directory| directory.starts_with(&root));
-        found.extend(up.map(|directory| (controllers.is_empty(), directory.to_path_buf())));
-    }
     found
 }
 
 impl Group {
     /// `None`: it has no limit.
     fn read(&self) -> Option<Memory> {
-        let number = |path: &Path| read_to_string(path).ok()?.trim().parse::<u64>().ok();
         // "max", and in the first version a number beyond all memory.
-        let limits = [&self.limit, &self.high].into_iter().filter_map(|file| number(file));
+        let limits = [&self.limit, &self.high].into_iter().filter_map(|file| cgroup::number(file));
         let total = limits.filter(|limit| *limit < 1 << 60).min()?;
-        let used = number(&self.usage)?;
+        let used = cgroup::number(&self.usage)?;
         let cache = cache(&read_to_string(&self.stat).unwrap_or_default());
         Some(Memory { available: total.saturating_sub(used.saturating_sub(cache)), total })
     }

@@ -3,12 +3,10 @@
 //! proc(5) `/proc/sys/fs/pipe-user-pages-soft`, `/proc/sys/kernel/pid_max` and `threads-max`; Linux `cgroup-v1/pids.rst`,
 //! `cgroup-v2.rst`; getrlimit(2) `RLIMIT_NPROC`.
 
-use std::fs::read_to_string;
 use std::path::Path;
 
+use sys::cgroup;
 use sys::rlimit::{self, Limit};
-
-use super::memory::directories;
 
 /// A script has three pipes, and a pipe has sixteen pages. A user over the system's soft limit gets smaller pipes from
 /// then on, which all programs of that user feel.
@@ -21,12 +19,9 @@ const PROCESSES_RESERVE: u64 = 4;
 
 /// How many scripts may run at once on this system. A limit that the system does not tell is not the tightest one.
 pub(super) fn most_scripts() -> u64 {
-    let number = |path: &Path| read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let kernel = |name: &str| number(&Path::new("/proc/sys").join(name));
-    let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
-    // "max" is no number, and no limit.
-    let groups = directories(&groups, Path::new("/sys/fs/cgroup"), "pids");
-    let groups = groups.into_iter().filter_map(|directory| number(&directory.join("pids.max")));
+    let kernel = |name: &str| cgroup::number(&Path::new("/proc/sys").join(name));
+    let groups = cgroup::groups("pids").into_iter();
+    let groups = groups.filter_map(|group| cgroup::number(&group.directory.join("pids.max")));
     let machine = [kernel("kernel/pid_max"), kernel("kernel/threads-max"), rlimit::get(Limit::Processes).soft];
     // 0 is no limit.
     let pages = kernel("fs/pipe-user-pages-soft").filter(|pages| *pages > 0);

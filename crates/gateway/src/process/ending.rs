@@ -73,7 +73,7 @@ impl ProcessGuard {
         }
     }
 
-    /// Has been silent for too long: that it is ended is its own failure. Otherwise its client has gone.
+    /// The script has been silent for too long: that it is ended is its own failure. Otherwise its client has gone.
     pub(crate) fn mark_failed(&mut self) {
         self.failed = true;
     }

@@ -149,7 +149,7 @@ impl Piped {
         }
     }
 
-    /// Has closed its outputs: its process is about to end.
+    /// The script has closed its outputs: its process is about to end.
     fn end(&mut self, request: &Request) {
         match &self.input {
             Some(input) if !input.is_awaiting_client() => {
@@ -161,53 +161,24 @@ impl Piped {
             process.expect_exit();
         }
     }
-}
 
-impl Source for Piped {
-    fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
-        // The script got the order to end, and nobody wants the result.
-        if process::is_ending() {
-            return Poll::Pending;
+    /// Reads output. `false`: the script has closed its standard output.
+    fn poll_output(&mut self, cx: &mut Context<'_>, output: &mut Vec<u8>) -> Poll<bool> {
+        let Some(stdout) = &self.stdout else { return Poll::Pending };
+        if output.capacity() - output.len() < FIRST_PIECE / 2 {
+            output.reserve(self.piece);
+            self.piece = PIECE;
         }
-        let feeds_on = match self.feed(cx, request) {
-            Ok(feeds_on) => feeds_on,
-            Err(error) => return Poll::Ready(Event::Body(error)),
-        };
-        let mut busy = self.poll_errors(cx, request);
-        if let Some(stdout) = &self.stdout {
-            if output.capacity() - output.len() < FIRST_PIECE / 2 {
-                output.reserve(self.piece);
-                self.piece = PIECE;
-            }
-            match stdout.poll_read(cx, output) {
-                Poll::Ready(Ok(read)) if read > 0 => {
-                    self.active = Instant::now();
-                    return Poll::Ready(Event::Output);
-                }
-                Poll::Ready(_) => {
-                    self.stdout = None;
-                    self.active = Instant::now();
-                    // Output before its end is logged before its end. Mostly it has already come.
-                    busy = self.poll_errors(cx, request);
-                    if self.stderr.is_some() && !busy {
-                        self.watch_errors();
-                        busy = self.poll_errors(cx, request);
-                    }
-                }
-                Poll::Pending => {}
-            }
+        let has_come = matches!(ready!(stdout.poll_read(cx, output)), Ok(read) if read > 0);
+        self.active = Instant::now();
+        if !has_come {
+            self.stdout = None;
         }
-        if self.stdout.is_none() && self.stderr.is_none() {
-            ready!(self.poll_cost(cx));
-            self.end(request);
-            return Poll::Ready(Event::Ended);
-        }
-        if busy || feeds_on {
-            if self.brief_until.is_some_and(|until| self.active >= until) {
-                self.settle();
-            }
-            return Poll::Ready(Event::Busy);
-        }
+        Poll::Ready(has_come)
+    }
+
+    /// Nothing comes from the script: waits for the end of its brief time, or of its patience.
+    fn poll_silence(&mut self, cx: &mut Context<'_>, request: &Request) -> Poll<Event> {
         let awaiting_client = self.input.as_ref().is_some_and(Input::is_awaiting_client);
         if awaiting_client {
             // The script may be waiting for its input, and so are we: the body has its own deadline.
@@ -234,6 +205,44 @@ impl Source for Piped {
                 Event::Ended
             }
         })
+    }
+}
+
+impl Source for Piped {
+    fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
+        // The script got the order to end, and nobody wants the result.
+        if process::is_ending() {
+            return Poll::Pending;
+        }
+        let feeds_on = match self.feed(cx, request) {
+            Ok(feeds_on) => feeds_on,
+            Err(error) => return Poll::Ready(Event::Body(error)),
+        };
+        let mut busy = self.poll_errors(cx, request);
+        match self.poll_output(cx, output) {
+            Poll::Ready(true) => return Poll::Ready(Event::Output),
+            Poll::Ready(false) => {
+                // Errors before the end of the output are logged before that end. Mostly they have already come.
+                busy = self.poll_errors(cx, request);
+                if self.stderr.is_some() && !busy {
+                    self.watch_errors();
+                    busy = self.poll_errors(cx, request);
+                }
+            }
+            Poll::Pending => {}
+        }
+        if self.stdout.is_none() && self.stderr.is_none() {
+            ready!(self.poll_cost(cx));
+            self.end(request);
+            return Poll::Ready(Event::Ended);
+        }
+        if busy || feeds_on {
+            if self.brief_until.is_some_and(|until| self.active >= until) {
+                self.settle();
+            }
+            return Poll::Ready(Event::Busy);
+        }
+        self.poll_silence(cx, request)
     }
 
     fn has_ended(&self) -> bool {

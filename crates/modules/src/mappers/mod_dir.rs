@@ -86,6 +86,20 @@ async fn fixup(request: &mut Request) -> Flow {
     }
 }
 
+/// Sends the client to the path with a slash at its end.
+fn add_slash(request: &mut Request, conf: &DirConf) -> Flow {
+    let path = http::uri::escape_path(&request.data.uri).into_owned();
+    let args = request.data.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+    request.response.headers_out.set("Location", request.url(&format!("{path}/{args}")));
+    request
+        .note_step("dir", conf.slash.origin(), |_| "DirectorySlash: the path of a directory ends with a slash".into());
+    request.note_reason(301, "dir", conf.slash.origin(), |request| {
+        let cause = if conf.slash.is_set() { "DirectorySlash" } else { "the slash at the end is missing:" };
+        (cause.into(), format!("{} is a directory", request.mapped.filename))
+    });
+    Flow::Status(301)
+}
+
 async fn directory(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<DirConf>();
@@ -98,17 +112,7 @@ async fn directory(request: &mut Request) -> Flow {
         if !conf.slash() || is_careful() {
             return Flow::Declined;
         }
-        let path = http::uri::escape_path(&request.data.uri).into_owned();
-        let args = request.data.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
-        request.response.headers_out.set("Location", request.url(&format!("{path}/{args}")));
-        request.note_step("dir", conf.slash.origin(), |_| {
-            "DirectorySlash: the path of a directory ends with a slash".into()
-        });
-        request.note_reason(301, "dir", conf.slash.origin(), |request| {
-            let cause = if conf.slash.is_set() { "DirectorySlash" } else { "the slash at the end is missing:" };
-            (cause.into(), format!("{} is a directory", request.mapped.filename))
-        });
-        return Flow::Status(301);
+        return add_slash(request, conf);
     }
     if request.mapped.handler.as_deref() == Some(REDIRECT_HANDLER) {
         return Flow::Declined;
@@ -120,6 +124,11 @@ async fn directory(request: &mut Request) -> Flow {
         }
         return Flow::Declined;
     }
+    index(request, conf).await
+}
+
+/// Answers with the first index that there is.
+async fn index(request: &mut Request, conf: &DirConf) -> Flow {
     let default = vec!["index.html".to_string()];
     let names = conf.index.get().unwrap_or(&default);
     let mut error = None;

@@ -142,6 +142,25 @@ fn of_response(request: &mut Request, is_error: bool) {
     }
 }
 
+/// Sends the request's fields back whose names match.
+fn echo(request: &mut Request, regex: &Regex, line: &Line) -> Result<(), Flow> {
+    // Repeated fields are joined, as in Apache.
+    let mut asked = Fields::default();
+    request.headers().into_iter().for_each(|(name, value)| asked.merge(name.into_owned(), &value));
+    let mut echoed = Vec::new();
+    for (name, value) in asked.iter() {
+        if regex.is_match(name).map_err(|why| request.undecided("headers", &why, &line.origin))? {
+            let value = request.bounded(value.to_string());
+            let value = value.map_err(|why| request.undecided("headers", &why, &line.origin))?;
+            echoed.push((name.to_string(), value));
+        }
+    }
+    // As in Apache, never into the table for all responses.
+    let fields = &mut request.response.headers_out;
+    echoed.into_iter().for_each(|(name, value)| fields.add(name, value));
+    Ok(())
+}
+
 /// Executes a line, if it applies. `Err`: that cannot be decided.
 fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
     let applies = match &line.when {
@@ -192,22 +211,7 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
             }
             fields(request, line.table).remove(name);
         }
-        Action::Echo(regex) => {
-            // Repeated fields are joined, as in Apache.
-            let mut asked = Fields::default();
-            request.headers().into_iter().for_each(|(name, value)| asked.merge(name.into_owned(), &value));
-            let mut echoed = Vec::new();
-            for (name, value) in asked.iter() {
-                if regex.is_match(name).map_err(|why| request.undecided("headers", &why, &line.origin))? {
-                    let value = request.bounded(value.to_string());
-                    let value = value.map_err(|why| request.undecided("headers", &why, &line.origin))?;
-                    echoed.push((name.to_string(), value));
-                }
-            }
-            // As in Apache, never into the table for all responses.
-            let fields = &mut request.response.headers_out;
-            echoed.into_iter().for_each(|(name, value)| fields.add(name, value));
-        }
+        Action::Echo(regex) => echo(request, regex, line)?,
         Action::Note(note) => {
             let note = of(request, note)?;
             match fields(request, line.table).get(name).map(str::to_string) {

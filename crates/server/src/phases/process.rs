@@ -10,7 +10,7 @@ use crate::message::tunnel::Tunnel;
 use crate::module::{self, Module};
 use crate::phases::access::check;
 use crate::phases::phase::{all, first};
-use crate::phases::{delivery, error_document, filters, redirect, trace, walk};
+use crate::phases::{delivery, error_document, filters, redirect, trace_method, walk};
 use crate::request::Request;
 use crate::request::flow::{Flow, Waiting};
 use crate::request::hooks::{Handler, Hooks, ModuleHook, ResponseHook, SubrequestTarget};
@@ -230,8 +230,8 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     if let Flow::Status(status) = first(request, Phase::Translate).await {
         return Err(Flow::Status(status));
     }
-    if trace::is_asked(request) {
-        return trace::check(request);
+    if trace_method::is_asked(request) {
+        return trace_method::check(request);
     }
     begin_sections(request);
     match first(request, Phase::MapToStorage).await {
@@ -266,7 +266,7 @@ fn begin_sections(request: &mut Request) {
 
 /// The phases after mapping.
 pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
-    if trace::is_asked(request) {
+    if trace_method::is_asked(request) {
         return Ok(());
     }
     all(request, Phase::HeaderParser).await?;
@@ -296,7 +296,7 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
 async fn handle(request: &mut Request) -> HandlerResult {
     if request.data.method == "TRACE" {
         request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", None));
-        return trace::handle(request).await;
+        return trace_method::handle(request).await;
     }
     if request.data.method == "OPTIONS" && request.data.uri == "*" {
         return HandlerResult::Body(Body::Empty);
@@ -411,7 +411,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
 /// Whether the response is about the server or the connection, not about anything that is served: as in Apache no module adds
 /// fields to a response to `TRACE` or `OPTIONS *`.
 fn is_about_the_server(request: &Request) -> bool {
-    trace::is_asked(request) || request.data.method == "OPTIONS" && request.data.uri == "*"
+    trace_method::is_asked(request) || request.data.method == "OPTIONS" && request.data.uri == "*"
 }
 
 /// Says which condition of the client's kept the response back.

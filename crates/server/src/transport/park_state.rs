@@ -123,21 +123,12 @@ pub(crate) fn child_started(children: usize) {
 /// The memory that this process and its siblings may have, in bytes: the machine's, or less if a group or a limit says
 /// so.
 fn memory() -> Option<u64> {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
     let field = |text: String| {
         text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse().ok())
     };
-    let machine = read("/proc/meminfo").and_then(field).map(|kib: u64| kib * 1024);
-    let own = read("/proc/self/cgroup").unwrap_or_default();
-    let group = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    let of_group = |path: &std::path::Path| {
-        std::fs::read_to_string(std::path::Path::new("/sys/fs/cgroup").join(path).join("memory.max"))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
-    };
-    let groups = std::path::Path::new(group).ancestors().filter_map(of_group);
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(field).map(|kib: u64| kib * 1024);
+    let groups = sys::cgroup::groups("memory").into_iter();
+    let groups = groups.filter_map(|group| sys::cgroup::number(&group.memory_limit()));
     let limit = sys::rlimit::get(sys::rlimit::Limit::Memory).soft;
     machine.into_iter().chain(groups).chain(limit).min()
 }

@@ -14,7 +14,7 @@ pub(super) const WRITE: u32 = 2;
 pub(super) const READ_CLOSED: u32 = 4;
 /// Nothing can be written any more. This stays.
 pub(super) const WRITE_CLOSED: u32 = 8;
-/// Has failed. This stays.
+/// The descriptor has failed. This stays.
 pub(super) const FAILED: u32 = 16;
 
 /// The bits above these count the kernel's reports.

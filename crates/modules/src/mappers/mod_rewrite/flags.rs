@@ -64,7 +64,7 @@ impl Flags {
     pub(super) const QUERY_APPEND: Flags = Flags(1 << 16);
     pub(super) const QUERY_DISCARD: Flags = Flags(1 << 17);
     pub(super) const QUERY_LAST: Flags = Flags(1 << 18);
-    /// Has no query.
+    /// The URL has no query.
     pub(super) const QUERY_NONE: Flags = Flags(1 << 19);
     pub(super) const DISCARD_PATH_INFO: Flags = Flags(1 << 20);
     pub(super) const UNSAFE_PREFIX: Flags = Flags(1 << 21);

@@ -213,7 +213,7 @@ impl Client {
     }
 
     /// Nothing comes any more, and the end is orderly.
-    pub fn is_closed(&mut self) {
+    pub fn expect_end(&mut self) {
         let (rest, end) = self.rest();
         assert_eq!((lossy(&rest).as_str(), end), ("", End::Closed));
     }

@@ -42,7 +42,7 @@ under_every_mpm! {
         let mut client = server.client();
         let closes = [0, 1, 2, 3].map(|_| client.get("/a.txt").closes());
         assert_eq!(closes, [false, false, false, true]);
-        client.is_closed();
+        client.expect_end();
     }
 
     /// `KeepAlive Off`, `Connection: close`, and HTTP/1.0 without `keep-alive`.
@@ -58,7 +58,7 @@ under_every_mpm! {
             let mut client = server.client();
             let response = client.request(request);
             assert_eq!((response.status, response.field("Connection")), (200, Some("close")), "{request:?}");
-            client.is_closed();
+            client.expect_end();
         }
         let mut client = server.client();
         let response = client.request("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
@@ -102,7 +102,7 @@ under_every_mpm! {
         client.half_close();
         assert_eq!(client.response().text(), "0123456789");
         assert_eq!(client.response().text(), "hello\n");
-        client.is_closed();
+        client.expect_end();
     }
 
     /// `MergeSlashes Off` hides no path from its sections.
@@ -128,7 +128,7 @@ under_every_mpm! {
         let mut client = server.client();
         let response = client.request("GET / HTTP/1.1\r\nHost: other\r\n\r\n");
         assert!(response.status == 400 && response.closes());
-        client.is_closed();
+        client.expect_end();
     }
 
     /// A field that cannot be sent ends the connection, and no part of the answer follows the error.
@@ -140,7 +140,7 @@ under_every_mpm! {
         client.send([get("/none?%0d%0aX-A:%20b"), get("/")].concat());
         let response = client.response();
         assert!(response.status == 500 && response.closes() && response.text().contains("Additionally, a 302 Found"));
-        client.is_closed();
+        client.expect_end();
     }
 
     /// Nobody ends a child by an access file with sections in sections without end.
@@ -274,7 +274,7 @@ fn an_answer_may_close_its_connection() {
             assert_eq!(answer.all("Connection"), [says], "{path} {rest}");
             match stays {
                 true => assert_eq!(client.get("/other").status, 200),
-                false => client.is_closed(),
+                false => client.expect_end(),
             }
         }
     });

@@ -46,7 +46,7 @@ under_every_mpm! {
             assert_eq!(response.status, status, "{request}");
             if status != 200 {
                 assert!(response.closes(), "{request}");
-                client.is_closed();
+                client.expect_end();
             }
         }
     }
@@ -88,7 +88,7 @@ under_every_mpm! {
         let mut client = server.client();
         assert_eq!(client.get("/").status, 200);
         let begin = Instant::now();
-        client.is_closed();
+        client.expect_end();
         let waited = begin.elapsed();
         assert!(waited > Duration::from_millis(250) && waited < Duration::from_secs(5), "{waited:?}");
     }
@@ -102,8 +102,8 @@ under_every_mpm! {
         slow.send("GET / HTTP/1.1\r\nHost: loc");
         let response = slow.response();
         assert_eq!((response.status, response.closes()), (408, true));
-        slow.is_closed();
-        silent.is_closed();
+        slow.expect_end();
+        silent.expect_end();
     }
 
     /// `RequestReadTimeout`: a head that comes too slowly, however steadily, and a body that stops.
@@ -159,7 +159,7 @@ under_every_mpm! {
         let mut client = server.client();
         client.send("POST /a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nab");
         assert!(client.response().closes());
-        client.is_closed();
+        client.expect_end();
     }
 
     /// `Timeout` for a client that does not take its answer: the connection is reset, the server goes on.

@@ -81,7 +81,7 @@ under_every_mpm! {
         let answer = client.get(&format!("{PAGE}?live"));
         if matches!(mpm, Mpm::Prefork | Mpm::Worker) {
             assert!(answer.closes());
-            client.is_closed();
+            client.expect_end();
         } else {
             snapshot(&client.get(&format!("{PAGE}?live")));
         }

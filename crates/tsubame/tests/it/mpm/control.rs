@@ -116,7 +116,7 @@ under_every_mpm! {
         until("the listening sockets are closed", refused);
         client.send("\r\n");
         assert_eq!(client.response().status, 200);
-        client.is_closed();
+        client.expect_end();
         drop(client);
         assert_eq!(server.ends().code(), Some(0));
     }
@@ -128,7 +128,7 @@ under_every_mpm! {
         let mut client = server.client();
         assert_eq!(client.get("/").status, 200);
         server.signal(Signal::WINCH);
-        client.is_closed();
+        client.expect_end();
         assert_eq!(server.ends().code(), Some(0));
     }
 

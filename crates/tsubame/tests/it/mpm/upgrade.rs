@@ -92,7 +92,7 @@ under_every_mpm! {
         assert!(old.exists(), "it has a request to finish");
         slow.send("\r\n");
         assert_eq!(slow.response().text(), TEXT);
-        slow.is_closed();
+        slow.expect_end();
         drop(slow);
         until("the old one has ended", || is_gone(old).then_some(()));
     }

@@ -101,7 +101,7 @@ under_every_mpm! {
             let mut client = server.client();
             ask(&mut client);
             assert_eq!(client.response().status, 200);
-            client.is_closed();
+            client.expect_end();
         }
         let slept = rests(&children) - before;
         // The listener of worker wakes a thread. If the previous thread is still running, the wake-up is unnecessary.
